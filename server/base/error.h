@@ -1,0 +1,95 @@
+#ifndef BULKHEAD_SERVER_BASE_ERROR_H_
+#define BULKHEAD_SERVER_BASE_ERROR_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// What a program needs to know about an error, beside the text for people. It travels as
+// google.rpc.ErrorInfo (domain "bulkhead"); docs/errors.md lists the reasons.
+struct ErrorInfo {
+  std::string reason;                           // UPPER_SNAKE_CASE, one of namespace reason below
+  std::map<std::string, std::string> metadata;  // e.g. file, offset, record, stage, position, line
+};
+
+// Reasons. A reason is part of the public API: it may be added, never renamed.
+namespace reason {
+inline constexpr absl::string_view kSpecInvalid = "SPEC_INVALID";
+inline constexpr absl::string_view kFileNotFound = "FILE_NOT_FOUND";
+inline constexpr absl::string_view kFileUnreadable = "FILE_UNREADABLE";
+inline constexpr absl::string_view kFileEmpty = "FILE_EMPTY";
+inline constexpr absl::string_view kFileChanged = "FILE_CHANGED";
+inline constexpr absl::string_view kPathNotAllowed = "PATH_NOT_ALLOWED";
+inline constexpr absl::string_view kNoSamples = "NO_SAMPLES";
+inline constexpr absl::string_view kListInvalid = "LIST_INVALID";
+inline constexpr absl::string_view kCorruptRecord = "CORRUPT_RECORD";
+inline constexpr absl::string_view kTruncatedRecord = "TRUNCATED_RECORD";
+inline constexpr absl::string_view kRecordTooLarge = "RECORD_TOO_LARGE";
+inline constexpr absl::string_view kMalformedExample = "MALFORMED_EXAMPLE";
+inline constexpr absl::string_view kMissingFeature = "MISSING_FEATURE";
+inline constexpr absl::string_view kWrongDType = "WRONG_DTYPE";
+inline constexpr absl::string_view kWrongShape = "WRONG_SHAPE";
+inline constexpr absl::string_view kOverBound = "OVER_BOUND";
+inline constexpr absl::string_view kCorruptImage = "CORRUPT_IMAGE";
+inline constexpr absl::string_view kTruncatedImage = "TRUNCATED_IMAGE";
+inline constexpr absl::string_view kImageTooLarge = "IMAGE_TOO_LARGE";
+inline constexpr absl::string_view kUnsupportedImage = "UNSUPPORTED_IMAGE";
+inline constexpr absl::string_view kImageTooSmall = "IMAGE_TOO_SMALL";
+inline constexpr absl::string_view kLabelOutOfRange = "LABEL_OUT_OF_RANGE";
+inline constexpr absl::string_view kTooManySubstitutions = "TOO_MANY_SUBSTITUTIONS";
+inline constexpr absl::string_view kPluginMissing = "PLUGIN_MISSING";
+inline constexpr absl::string_view kWorkerCrashLoop = "WORKER_CRASH_LOOP";
+inline constexpr absl::string_view kCursorMismatch = "CURSOR_MISMATCH";
+inline constexpr absl::string_view kSuperseded = "SUPERSEDED";
+inline constexpr absl::string_view kBudgetExceeded = "BUDGET_EXCEEDED";
+inline constexpr absl::string_view kProtocolViolation = "PROTOCOL_VIOLATION";
+inline constexpr absl::string_view kInternal = "INTERNAL";
+}  // namespace reason
+
+// A status with an ErrorInfo. `message` says what was wrong, where, and what to do.
+absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message,
+                       std::map<std::string, std::string> metadata = {});
+
+// A verdict on one sample that is a pure function of (record bytes, spec, key): the error policy
+// applies to it. Everything else (a file that went away, memory that ran out) fails the stream or
+// is retried. Code DATA_LOSS.
+absl::Status SampleError(absl::string_view reason, absl::string_view message,
+                         std::map<std::string, std::string> metadata = {});
+
+// Whether `status` was made by SampleError, however often it was annotated since.
+bool IsSampleError(const absl::Status& status);
+
+// The ErrorInfo of `status`; absent when it has none.
+std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
+
+// `status` with "prefix: " before its message and `metadata` added where the key is not set yet: an
+// error gains file, offset, record and stage as it rises. OK stays OK.
+absl::Status Annotate(const absl::Status& status, absl::string_view prefix,
+                      std::map<std::string, std::string> metadata = {});
+
+}  // namespace bulkhead
+
+// Returns the status of `expression` from the enclosing function unless it is OK.
+#define BULKHEAD_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                        \
+    if (::absl::Status bulkhead_status = (expression); !bulkhead_status.ok()) \
+      return bulkhead_status;                                                 \
+  } while (false)
+
+// `lhs` = the value of the StatusOr `expression`; returns its status from the enclosing function
+// unless it is OK.
+#define BULKHEAD_ASSIGN_OR_RETURN(lhs, expression) \
+  BULKHEAD_ASSIGN_OR_RETURN_IMPL(BULKHEAD_CONCAT(bulkhead_or_, __LINE__), lhs, expression)
+#define BULKHEAD_ASSIGN_OR_RETURN_IMPL(temporary, lhs, expression) \
+  auto temporary = (expression);                                   \
+  if (!temporary.ok()) return std::move(temporary).status();       \
+  lhs = std::move(temporary).value()
+#define BULKHEAD_CONCAT(a, b) BULKHEAD_CONCAT_IMPL(a, b)
+#define BULKHEAD_CONCAT_IMPL(a, b) a##b
+
+#endif  // BULKHEAD_SERVER_BASE_ERROR_H_

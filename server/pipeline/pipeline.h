@@ -1,0 +1,82 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_PIPELINE_H_
+#define BULKHEAD_SERVER_PIPELINE_PIPELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/sampler/order.h"
+
+namespace bulkhead {
+
+// What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
+// sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
+class PipelineContext {
+ public:
+  virtual ~PipelineContext() = default;
+};
+
+// Identifies a sample's randomness.
+struct SampleKey {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  uint64_t position = 0;
+};
+
+// A source and its stages, ready to run: record → output tensors. Process-free; thread-safe, each
+// thread brings a context of its own.
+//
+//   BULKHEAD_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Create(binding));
+//   auto context = pipeline->NewContext();
+//   BULKHEAD_RETURN_IF_ERROR(pipeline->Produce(record, {seed, epoch, position}, *context,
+//   destinations));
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+
+  // Opens the source, plans the stages. Errors: those of OpenSource and InferSignature;
+  // PLUGIN_MISSING.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
+      const internal::v1::PipelineBinding& binding);
+
+  virtual uint64_t record_count() const = 0;
+  virtual std::unique_ptr<PipelineContext> NewContext() const = 0;
+
+  // Produces one sample: output i (in the schema's order, `<name>_count` outputs included) is
+  // written to destinations[i], all of its sample_bytes, padding zeroed. A pure function of (record
+  // bytes, spec, key). On an error the destinations hold anything. Errors: sample errors with
+  // file@offset and stage; others end the stream.
+  virtual absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
+                               absl::Span<std::byte* const> destinations) const = 0;
+};
+
+// A sample whose record was bad and which took another's place.
+struct SubstitutedSample {
+  uint64_t position = 0;
+  uint64_t substitute_position = 0;
+  absl::Status error;  // what was wrong with the record at `position`
+};
+
+// One stream's way of reading a pipeline; immutable.
+struct StreamView {
+  internal::v1::StreamBinding binding;
+  std::unique_ptr<SampleOrder> order;
+};
+
+// Produces the samples of a lease in place: sample i of the batch goes to slot + batch_offset + i ×
+// sample_bytes of each tensor of the stream's schema. Under ERROR_ACTION_SUBSTITUTE a sample error
+// at position p takes the record of the first good position among p + 1 … p + 16 (modulo N) with
+// p's randomness, and is reported in `substituted`; when none is good, or under `fail`, the error
+// is returned and `failed_position` set.
+absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
+                          const internal::v1::Lease& lease, PipelineContext& context,
+                          std::byte* slot, std::vector<SubstitutedSample>& substituted,
+                          uint64_t& failed_position);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_PIPELINE_H_

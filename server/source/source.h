@@ -1,0 +1,76 @@
+#ifndef BULKHEAD_SERVER_SOURCE_SOURCE_H_
+#define BULKHEAD_SERVER_SOURCE_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead {
+
+// One feature of one record: a view, valid until the next Read with the same ReadContext.
+struct FeatureValue {
+  // For kEncoded: the byte string. Else `count` rows of elements, little-endian, of the declared
+  // dtype. Not necessarily aligned.
+  const std::byte* data = nullptr;
+  size_t size_bytes = 0;
+  // Extent of the first dimension for variable features; 1 for all others.
+  int64_t count = 1;
+};
+
+// One record.
+struct Record {
+  // In the order of Source::features().
+  std::vector<FeatureValue> values;
+  // Where it came from, for messages: "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17
+  // (cats/one.jpg)".
+  std::string origin;
+};
+
+// What one thread needs to read: buffers, open files, decompression state. Reused from record to
+// record, so that the steady state allocates nothing. Made by Source::NewContext; used by one
+// thread at a time.
+class ReadContext {
+ public:
+  virtual ~ReadContext() = default;
+};
+
+// Random access to the records of a resolved source. Thread-safe; each thread brings a ReadContext
+// of its own.
+//
+//   ASSIGN(auto source, OpenSource(binding.source(), binding.features(), binding.resolved()));
+//   auto context = source->NewContext();
+//   Record record;
+//   RETURN_IF_ERROR(source->Read(17, *context, record));
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual uint64_t record_count() const = 0;
+  // As InferSignature's source_features: sorted by name.
+  virtual const std::vector<FeatureSignature>& features() const = 0;
+  virtual std::unique_ptr<ReadContext> NewContext() const = 0;
+
+  // Reads record `index` < record_count() into `record`, whose views live in `context`. Blocks on
+  // the file system. Sample errors (IsSampleError): CORRUPT_RECORD, TRUNCATED_RECORD,
+  // RECORD_TOO_LARGE, MALFORMED_EXAMPLE, MISSING_FEATURE, WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND,
+  // with metadata `file` and `offset`. Other errors end the stream: FILE_NOT_FOUND,
+  // FILE_UNREADABLE, FILE_CHANGED.
+  virtual absl::Status Read(uint64_t index, ReadContext& context, Record& record) const = 0;
+};
+
+// Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes.
+// Errors: DATA_LOSS when an index is damaged, NOT_FOUND when it is gone.
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(
+    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
+    const internal::v1::ResolvedSource& resolved);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_SOURCE_H_

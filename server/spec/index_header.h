@@ -1,0 +1,36 @@
+#ifndef BULKHEAD_SERVER_SPEC_INDEX_HEADER_H_
+#define BULKHEAD_SERVER_SPEC_INDEX_HEADER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The first bytes of every record index: the only part of it that the supervisor reads. What
+// follows belongs to the source that wrote it. Fixed size, little-endian, guarded by its own
+// checksum; payload guarded by another.
+struct IndexHeader {
+  static constexpr size_t kBytes = 128;
+  static constexpr uint32_t kVersion = 1;
+
+  uint32_t kind = 0;                   // Source.source_case() of the spec
+  uint64_t record_count = 0;           // samples that the file holds
+  uint64_t payload_bytes = 0;          // bytes behind the header
+  uint32_t payload_crc32c = 0;         // of those bytes
+  std::array<uint8_t, 32> checksum{};  // identity of the file's contents (SEMANTICS: file identity)
+  uint64_t file_size_bytes = 0;        // of the file that was indexed, when it was
+  int64_t file_mtime_ns = 0;
+
+  // The header as written to the file.
+  std::array<uint8_t, kBytes> Serialize() const;
+  // Reads it back. DATA_LOSS when `bytes` are too few, of another version, or damaged.
+  static absl::StatusOr<IndexHeader> Parse(absl::string_view bytes);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_INDEX_HEADER_H_

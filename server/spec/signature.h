@@ -1,0 +1,64 @@
+#ifndef BULKHEAD_SERVER_SPEC_SIGNATURE_H_
+#define BULKHEAD_SERVER_SPEC_SIGNATURE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/pipeline.pb.h"
+
+namespace bulkhead {
+
+// What is known of one feature of a sample before any sample is read.
+struct FeatureSignature {
+  enum class Kind {
+    kTensor,   // elements of `dtype`
+    kEncoded,  // a byte string: an encoded image or text; dtype DTYPE_BYTES, shape []
+    kImage,    // [height, width, channels], or [channels, height, width] when `channels_first`
+  };
+  std::string name;
+  Kind kind = Kind::kTensor;
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  // Shape of one sample. -1: an extent that differs between samples and has no bound yet (a decoded
+  // image).
+  std::vector<int64_t> shape;
+  // The first dimension varies from sample to sample; shape[0] is its bound. The batch gets
+  // `<name>_count`.
+  bool variable = false;
+  bool channels_first = false;
+  // For kEncoded: bound of the length in bytes; 0 when there is none (then it cannot be an output).
+  uint64_t max_bytes = 0;
+  // Where a message about this feature should point: "features.boxes", "stages[2].resize".
+  std::string path;
+};
+
+// Everything the spec alone tells about a pipeline: what goes into each stage, and what comes out
+// in the end.
+struct PipelineSignature {
+  // What the source yields, sorted by name.
+  std::vector<FeatureSignature> source_features;
+  // features_after[i]: the features after stage i, sorted by name.
+  std::vector<std::vector<FeatureSignature>> features_after;
+  // What a batch looks like: outputs in their order, `<name>_count` (int64 scalar) behind each
+  // variable one.
+  v1::BatchSchema schema;
+  // Bytes that one worker thread needs at most for one sample, by the spec's bounds.
+  uint64_t sample_bytes = 0;
+};
+
+// Infers every signature of a normalized spec (see Normalize in server/spec/normalize.h). Errors:
+// INVALID_ARGUMENT (SPEC_INVALID) with metadata `path`, the place in the spec
+// ("stages[2].resize.input"), when a stage cannot take what it gets or an output has no static
+// bound.
+absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec);
+
+// Bytes of one element; 0 for DTYPE_BYTES and DTYPE_UNSPECIFIED.
+uint64_t ElementBytes(v1::DType dtype);
+
+// "float32".
+std::string DTypeName(v1::DType dtype);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_SIGNATURE_H_
