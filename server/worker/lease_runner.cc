@@ -1,9 +1,13 @@
 #include "server/worker/lease_runner.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 
@@ -118,7 +122,12 @@ void LeaseRunner::Run() {
       item = std::move(queue_.front());
       queue_.pop_front();
     }
-    Produce(item, *context);
+    try {
+      Produce(item, *context);
+    } catch (const std::bad_alloc&) {
+      // The quota refused an allocation that some library turned into an exception: no verdict on the sample.
+      _exit(kExitOutOfMemory);
+    }
   }
 }
 

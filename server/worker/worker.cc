@@ -39,6 +39,7 @@ class Session {
 
   const PacketSocket socket_;
   std::unique_ptr<LeaseRunner> runner_;
+  bool limited_ = false;  // to the quota, by an index job
 };
 
 void Session::Report(const internal::v1::FromWorker& message) {
@@ -130,6 +131,13 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd) {
 }
 
 void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
+  if (!limited_) {
+    if (absl::Status limited = LimitToQuota(request.quota_bytes()); !limited.ok()) {
+      ReportFailure(limited, request.job_id(), 0);
+      return;
+    }
+    limited_ = true;
+  }
   const auto records = BuildIndex(request, fd, [&](uint64_t records_found, uint64_t bytes_done) {
     internal::v1::FromWorker message;
     message.mutable_index_progress()->set_job_id(request.job_id());
