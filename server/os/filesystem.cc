@@ -63,7 +63,8 @@ absl::Status MakeDirectories(const std::string& path) {
   }
   const auto info = StatFile(path);
   if (!info.ok()) return info.status();
-  if (!info->is_directory) return absl::FailedPreconditionError(absl::StrCat(path, " is no folder"));
+  if (!info->is_directory)
+    return absl::FailedPreconditionError(absl::StrCat(path, " is no folder"));
   return absl::OkStatus();
 }
 

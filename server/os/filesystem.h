@@ -25,8 +25,8 @@ absl::StatusOr<FileInfo> StatFile(const std::string& path);
 // Absolute path without `.`, `..` and symbolic links; the file must exist.
 absl::StatusOr<std::string> RealPath(const std::string& path);
 
-// Paths that match a shell pattern (`*`, `?`, `[…]`), sorted by bytes; a path that exists as written matches itself. Empty
-// when nothing matches.
+// Paths that match a shell pattern (`*`, `?`, `[…]`), sorted by bytes; a path that exists as
+// written matches itself. Empty when nothing matches.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern);
 
 // Whether `path` is `root` or lies beneath it; both absolute and free of `..` and symbolic links.
@@ -35,10 +35,12 @@ bool IsBeneath(absl::string_view path, absl::string_view root);
 // Makes a directory, parents included, private to the user (0700) where it is new.
 absl::Status MakeDirectories(const std::string& path);
 
-// A new regular file without a name in `directory`, open for reading and writing: it vanishes unless it is published.
+// A new regular file without a name in `directory`, open for reading and writing: it vanishes
+// unless it is published.
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 
-// Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the old file or all of the new.
+// Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the
+// old file or all of the new.
 absl::Status PublishFile(int fd, const std::string& path);
 
 // Up to `bytes` from the beginning of a file.

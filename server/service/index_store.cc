@@ -68,7 +68,8 @@ class Builder {
   bool busy() const { return !build_->running.empty(); }
   size_t running() const { return build_->running.size(); }
   absl::Status StartJob(size_t file_index);
-  // Waits up to `timeout` for a job to end; publishes what has ended. `name_of` gives an index its path.
+  // Waits up to `timeout` for a job to end; publishes what has ended. `name_of` gives an index its
+  // path.
   absl::Status Collect(absl::Duration timeout,
                        const std::function<std::string(const internal::v1::ResolvedFile&,
                                                        const IndexHeader&)>& name_of);
@@ -89,9 +90,10 @@ absl::Status Builder::StartJob(size_t file_index) {
   job->file = file_index;
   absl::StatusOr<UniqueFd> fd = CreateUnnamedFile(cache_dir_);
   if (!fd.ok()) {
-    return MakeError(fd.status().code(), reason::kFileUnreadable,
-                     absl::StrCat("the cache folder cannot be used: ",
-                                  std::string(fd.status().message()), "; give another --cache-dir"));
+    return MakeError(
+        fd.status().code(), reason::kFileUnreadable,
+        absl::StrCat("the cache folder cannot be used: ", std::string(fd.status().message()),
+                     "; give another --cache-dir"));
   }
   job->fd = *std::move(fd);
   IndexJob request;
@@ -115,10 +117,9 @@ absl::Status Builder::StartJob(size_t file_index) {
   return absl::OkStatus();
 }
 
-absl::Status Builder::Collect(
-    absl::Duration timeout,
-    const std::function<std::string(const internal::v1::ResolvedFile&, const IndexHeader&)>&
-        name_of) {
+absl::Status Builder::Collect(absl::Duration timeout,
+                              const std::function<std::string(const internal::v1::ResolvedFile&,
+                                                              const IndexHeader&)>& name_of) {
   std::vector<std::shared_ptr<Build::Job>> done;
   {
     absl::MutexLock lock(&build_->mutex);
@@ -141,8 +142,8 @@ absl::Status Builder::Collect(
     const std::string path = name_of(file, header);
     if (absl::Status published = PublishFile(job->fd.get(), path); !published.ok()) {
       return MakeError(published.code(), reason::kFileUnreadable,
-                       absl::StrCat("the index of ", file.name(), " cannot be kept: ",
-                                    std::string(published.message())),
+                       absl::StrCat("the index of ", file.name(),
+                                    " cannot be kept: ", std::string(published.message())),
                        {{"file", file.name()}});
     }
     Adopt(header, path, file);
@@ -171,8 +172,8 @@ IndexStore::IndexStore(std::string cache_dir, uint32_t max_parallel, uint64_t wo
 std::string IndexStore::CachedPath(const v1::Source& source,
                                    const internal::v1::ResolvedFile& file) const {
   Sha256 hash;
-  hash.Update(absl::StrCat("bulkhead index ", IndexHeader::kVersion, "\n", source.source_case(), "\n",
-                           file.path(), "\n", file.size_bytes(), "\n", file.mtime_ns(), "\n",
+  hash.Update(absl::StrCat("bulkhead index ", IndexHeader::kVersion, "\n", source.source_case(),
+                           "\n", file.path(), "\n", file.size_bytes(), "\n", file.mtime_ns(), "\n",
                            source.tfrecord().compression(), "\n"));
   return absl::StrCat(cache_dir_, "/", hash.FinishHex().substr(0, 32), ".index");
 }
@@ -231,8 +232,9 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
       report.mutable_eta()->set_seconds(
           static_cast<int64_t>(absl::ToDoubleSeconds(absl::Now() - begin) / files * left));
     }
-    report.set_activity(builder.busy() ? absl::StrCat("indexing ", resolved.files(missing[next - 1]).name())
-                                       : "indexed");
+    report.set_activity(builder.busy()
+                            ? absl::StrCat("indexing ", resolved.files(missing[next - 1]).name())
+                            : "indexed");
     progress(report);
   }
   return absl::OkStatus();

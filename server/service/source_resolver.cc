@@ -67,11 +67,10 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   const auto real = RealPath(absolute);
   if (!real.ok()) {
     const bool missing = absl::IsNotFound(real.status());
-    return MakeError(real.status().code(),
-                     missing ? reason::kFileNotFound : reason::kFileUnreadable,
-                     missing ? absl::StrCat(absolute, " does not exist")
-                             : std::string(real.status().message()),
-                     {{"file", path}});
+    return MakeError(
+        real.status().code(), missing ? reason::kFileNotFound : reason::kFileUnreadable,
+        missing ? absl::StrCat(absolute, " does not exist") : std::string(real.status().message()),
+        {{"file", path}});
   }
   const auto root = RootOf(*real);
   if (!root.has_value()) {
@@ -89,9 +88,10 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
                      std::string(info.status().message()), {{"file", path}});
   }
   if (want_directory ? !info->is_directory : !info->is_regular) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-                     absl::StrCat(absolute, " is not a ", want_directory ? "folder" : "regular file"),
-                     {{"file", path}});
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+        absl::StrCat(absolute, " is not a ", want_directory ? "folder" : "regular file"),
+        {{"file", path}});
   }
   internal::v1::ResolvedFile& file = *resolved_.add_files();
   const std::string& name_root = IsBeneath(*real, base_dir_) ? base_dir_ : *root;
@@ -108,12 +108,14 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
                                                            const DataRoots& roots) {
-  std::string base = base_dir.empty() ? (roots.roots.empty() ? "/" : roots.roots.front()) : base_dir;
+  std::string base =
+      base_dir.empty() ? (roots.roots.empty() ? "/" : roots.roots.front()) : base_dir;
   if (!absl::StartsWith(base, "/")) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
                      absl::StrCat("base_dir must be absolute, not ", base));
   }
-  // A base folder that this machine does not have only matters to relative paths, which will say so.
+  // A base folder that this machine does not have only matters to relative paths, which will say
+  // so.
   if (auto real = RealPath(base); real.ok()) base = *std::move(real);
   Resolver resolver(base, roots);
   switch (source.source_case()) {
@@ -139,9 +141,9 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
     auto& files = *resolved.mutable_files();
     std::sort(files.begin(), files.end(),
               [](const auto& a, const auto& b) { return a.path() < b.path(); });
-    const auto same = std::adjacent_find(files.begin(), files.end(), [](const auto& a, const auto& b) {
-      return a.path() == b.path();
-    });
+    const auto same =
+        std::adjacent_find(files.begin(), files.end(),
+                           [](const auto& a, const auto& b) { return a.path() == b.path(); });
     if (same != files.end()) {
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                        absl::StrCat("source.tfrecord.files names ", same->name(), " twice"),

@@ -25,13 +25,18 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop)
   thread_ = std::thread([this] { loop_->Run(); });
 }
 
-Supervisor::~Supervisor() { Shutdown(absl::UnavailableError("the service is ending")); }
+Supervisor::~Supervisor() { Shutdown(); }
 
-void Supervisor::Shutdown(const absl::Status& status) {
+void Supervisor::FailStreams(const absl::Status& status) {
+  RunOnLoop([&] {
+    for (const PoolEntry& entry : pools_) entry.pool->FailStreams(status);
+  });
+}
+
+void Supervisor::Shutdown() {
   if (shut_down_) return;
   shut_down_ = true;
   RunOnLoop([&] {
-    for (PoolEntry& entry : pools_) entry.pool->FailStreams(status);
     // Destroying a worker's handle kills it; whatever it was doing belongs to nobody now. The
     // workers die with this thread in any case, so nothing is left to wait for.
     pools_.clear();

@@ -53,9 +53,12 @@ class Supervisor {
   // Workers, streams, exits, CPU time. Blocks for the loop.
   v1::GetStatusResponse GetStatus();
 
-  // Fails every stream with `status` and kills every worker. Blocks until the loop's thread has
-  // ended. Idempotent.
-  void Shutdown(const absl::Status& status);
+  // Ends every stream with `status`; their observers have been told when it returns.
+  void FailStreams(const absl::Status& status);
+
+  // Kills every worker, drops every stream and index job. Blocks until the loop's thread has ended.
+  // Idempotent.
+  void Shutdown();
 
  private:
   Supervisor(Config config, std::shared_ptr<EventLoop> loop);

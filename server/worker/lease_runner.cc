@@ -125,7 +125,8 @@ void LeaseRunner::Run() {
     try {
       Produce(item, *context);
     } catch (const std::bad_alloc&) {
-      // The quota refused an allocation that some library turned into an exception: no verdict on the sample.
+      // The quota refused an allocation that some library turned into an exception: no verdict on
+      // the sample.
       _exit(kExitOutOfMemory);
     }
   }

@@ -10,6 +10,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
+#include "server/base/version.h"
 #include "server/os/memory_map.h"
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
@@ -17,8 +18,6 @@
 
 namespace bulkhead {
 namespace {
-
-constexpr absl::string_view kVersion = "0.1.0";
 
 // One worker's session with its supervisor. The receiving thread owns it; Report is called from
 // decode threads too.
@@ -56,7 +55,7 @@ void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_
 
 int Session::Run() {
   internal::v1::FromWorker hello;
-  hello.mutable_hello()->set_version(std::string(kVersion));
+  hello.mutable_hello()->set_version(kVersion);
   Report(hello);
   while (true) {
     absl::StatusOr<Packet> packet = socket_.Receive();
