@@ -53,7 +53,13 @@ absl::StatusOr<std::vector<const FeatureSignature*>> ChooseOutputs(
                      [&](const FeatureSignature& f) { return f.name == outputs[i]; });
     if (found == features.end()) {
       std::vector<std::string> names;
-      for (const FeatureSignature& feature : features) names.push_back(feature.name);
+      for (const FeatureSignature& feature : features) {
+        if (feature.variable && absl::StrCat(feature.name, "_count") == outputs[i]) {
+          return SpecError(path, absl::StrCat("`", outputs[i], "` comes with `", feature.name,
+                                              "` by itself; leave it out of the list"));
+        }
+        names.push_back(feature.name);
+      }
       return SpecError(path, UnknownName("output", outputs[i], names));
     }
     if (std::find(chosen.begin(), chosen.end(), &*found) != chosen.end()) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -14,6 +15,14 @@ absl::Status SpecError(absl::string_view path, absl::string_view message) {
 
 void SpecProblems::Add(absl::string_view path, absl::string_view message) {
   problems_.push_back({std::string(path), std::string(message)});
+}
+
+void SpecProblems::Add(const absl::Status& status) {
+  ErrorInfo info = GetErrorInfo(status).value_or(ErrorInfo{});
+  const std::string path = info.metadata["path"];
+  absl::string_view message = status.message();
+  if (!path.empty()) absl::ConsumePrefix(&message, absl::StrCat(path, ": "));
+  Add(path, message);
 }
 
 absl::Status SpecProblems::ToStatus() const {

@@ -23,6 +23,8 @@ struct SpecProblem {
 class SpecProblems {
  public:
   void Add(absl::string_view path, absl::string_view message);
+  // A status made by SpecError.
+  void Add(const absl::Status& status);
   const std::vector<SpecProblem>& all() const { return problems_; }
   bool empty() const { return problems_.empty(); }
 

@@ -16,7 +16,9 @@ namespace bulkhead {
 template <typename Message>
 Message FromText(absl::string_view text) {
   Message message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(std::string(text), &message)) << text;
+  google::protobuf::TextFormat::Parser parser;
+  parser.AllowSingularOverwrites(true);  // a second `batch {…}` adds to the first
+  EXPECT_TRUE(parser.ParseFromString(std::string(text), &message)) << text;
   return message;
 }
 
