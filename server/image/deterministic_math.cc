@@ -5,10 +5,10 @@
 namespace bulkhead {
 namespace {
 
-// ln 2 in two parts: the upper has 32 trailing zero bits, so that a small integer times it is
+// ln 2 in two parts: the upper has 21 trailing zero bits, so that a small integer times it is
 // exact; the lower is the rest.
-constexpr double kLn2High = 0x1.62e42fep-1;
-constexpr double kLn2Low = 0x1.efa39ef35793cp-33;
+constexpr double kLn2High = 0x1.62e42feep-1;
+constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
 constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
 

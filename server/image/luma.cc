@@ -10,7 +10,8 @@ void RgbToGray(const ImageView& rgb, LumaWeights weights, const MutableImageView
     uint8_t* out = gray.row(y);
     for (int x = 0; x < rgb.width; ++x, in += 3) {
       out[x] = static_cast<uint8_t>(
-          (weights.red * in[0] + weights.green * in[1] + weights.blue * in[2] + (1 << 14)) >> 15);
+          (weights.red * in[0] + weights.green * in[1] + weights.blue * in[2] + weights.bias) >>
+          15);
     }
   }
 }

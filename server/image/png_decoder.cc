@@ -75,9 +75,8 @@ absl::StatusOr<ImageView> DecodePng(absl::string_view file, uint64_t max_pixels,
   if (format != PixelFormat::kGray) return ImageView(image);
   // In place: a gray pixel never lies behind the colour pixel it comes from.
   const MutableImageView gray = ContiguousImage(image.data, size, 1);
-  const bool has_color = (header.color_type & SPNG_COLOR_TYPE_TRUECOLOR) != 0;
-  // The red of a gray image is its gray; any weights that add up to one would give it as well.
-  RgbToGray(image, has_color ? kLibpngLuma : LumaWeights{1 << 15, 0, 0}, gray);
+  // A gray image comes as three equal channels, whose weighted sum is their value.
+  RgbToGray(image, kLibpngLuma, gray);
   return ImageView(gray);
 }
 

@@ -16,7 +16,7 @@ absl::StatusOr<ImageSize> ReadPngSize(absl::string_view file, uint64_t max_pixel
 
 // Decodes a whole PNG `file` with libspng into `buffer`: 16-bit samples are cut to their upper 8
 // bits, palettes expanded, gamma ignored, alpha dropped unless `format` has it. Every critical
-// chunk of the file, IEND included, must be there and have a right checksum; damaged ancillary
+// chunk up to IEND must be there and, but for IEND's, have a right checksum; damaged ancillary
 // chunks are ignored. Sample errors: CORRUPT_IMAGE, TRUNCATED_IMAGE, IMAGE_TOO_LARGE. Throws
 // std::bad_alloc when memory is refused.
 absl::StatusOr<ImageView> DecodePng(absl::string_view file, uint64_t max_pixels, PixelFormat format,
