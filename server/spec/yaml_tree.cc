@@ -1,0 +1,198 @@
+#include "server/spec/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+namespace {
+
+YamlMark MarkOf(const YAML::Mark& mark) {
+  // yaml-cpp gives -1 where it does not know.
+  return {mark.line < 0 ? 1 : mark.line + 1, mark.column < 0 ? 1 : mark.column + 1};
+}
+
+// Thrown through yaml-cpp's parser, which has no other way to be stopped; caught in Parse.
+struct OverLimit {
+  YamlFault fault;
+};
+
+// The offset of the first byte that is not valid UTF-8, or that no text holds (zero); npos if all
+// is well. Lengths and ranges: The Unicode Standard, table 3-7.
+size_t FirstBadByte(absl::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned lead = byte(i);
+    size_t more = 0;
+    unsigned low = 0x80;
+    unsigned high = 0xbf;
+    if (lead == 0) return i;
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    if (lead >= 0xc2 && lead <= 0xdf) {
+      more = 1;
+    } else if (lead >= 0xe0 && lead <= 0xef) {
+      more = 2;
+      if (lead == 0xe0) low = 0xa0;
+      if (lead == 0xed) high = 0x9f;
+    } else if (lead >= 0xf0 && lead <= 0xf4) {
+      more = 3;
+      if (lead == 0xf0) low = 0x90;
+      if (lead == 0xf4) high = 0x8f;
+    } else {
+      return i;
+    }
+    for (size_t k = 1; k <= more; ++k) {
+      if (byte(i + k) < low || byte(i + k) > high) return i;
+      low = 0x80;
+      high = 0xbf;
+    }
+    i += more + 1;
+  }
+  return absl::string_view::npos;
+}
+
+YamlMark MarkAt(absl::string_view text, size_t offset) {
+  YamlMark mark;
+  for (const char c : text.substr(0, offset)) {
+    if (c == '\n') {
+      ++mark.line;
+      mark.column = 1;
+    } else {
+      ++mark.column;
+    }
+  }
+  return mark;
+}
+
+}  // namespace
+
+// Turns yaml-cpp's events into nodes. Lives for one parse.
+class YamlTreeBuilder : public YAML::EventHandler {
+ public:
+  YamlTree Take() { return std::move(tree_); }
+  bool has_root() const { return tree_.root_ != nullptr; }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Add(YamlNode::Kind::kNull, mark, anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (anchor == 0 || anchor >= anchors_.size() || anchors_[anchor] == nullptr) {
+      throw OverLimit{{MarkOf(mark), "the alias names no anchor before it"}};
+    }
+    Place(anchors_[anchor], mark);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                const std::string& value) override {
+    Add(YamlNode::Kind::kScalar, mark, anchor)->text = value;
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(Add(YamlNode::Kind::kSequence, mark, anchor), mark);
+  }
+  void OnSequenceEnd() override { open_.pop_back(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    Open(Add(YamlNode::Kind::kMap, mark, anchor), mark);
+  }
+  void OnMapEnd() override { open_.pop_back(); }
+
+ private:
+  // A collection that is being read; `key` waits for its value.
+  struct OpenNode {
+    YamlNode* node;
+    const YamlNode* key;
+  };
+
+  YamlNode* Add(YamlNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    tree_.nodes_.emplace_back();
+    YamlNode* node = &tree_.nodes_.back();
+    node->kind = kind;
+    node->mark = MarkOf(mark);
+    if (anchor != 0) {
+      if (anchors_.size() <= anchor) anchors_.resize(anchor + 1, nullptr);
+      anchors_[anchor] = node;
+    }
+    Place(node, mark);
+    return node;
+  }
+
+  void Open(YamlNode* node, const YAML::Mark& mark) {
+    if (open_.size() >= kMaxYamlDepth) {
+      throw OverLimit{{MarkOf(mark), absl::StrCat("nested deeper than ", kMaxYamlDepth,
+                                                  " levels; no spec needs that")}};
+    }
+    open_.push_back({node, nullptr});
+  }
+
+  void Place(const YamlNode* node, const YAML::Mark& mark) {
+    // Places, not nodes: aliases take one each.
+    if (++places_ > kMaxYamlNodes) {
+      throw OverLimit{{MarkOf(mark), absl::StrCat("more than ", kMaxYamlNodes,
+                                                  " values; put long lists into a file "
+                                                  "(image_list: {path: ...})")}};
+    }
+    if (open_.empty()) {
+      tree_.root_ = node;
+      return;
+    }
+    OpenNode& parent = open_.back();
+    if (parent.node->kind == YamlNode::Kind::kSequence) {
+      parent.node->items.push_back(node);
+    } else if (parent.key == nullptr) {
+      parent.key = node;
+    } else {
+      parent.node->entries.emplace_back(parent.key, node);
+      parent.key = nullptr;
+    }
+  }
+
+  YamlTree tree_;
+  std::vector<OpenNode> open_;
+  std::vector<const YamlNode*> anchors_;
+  size_t places_ = 0;
+};
+
+std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
+  if (text.size() > kMaxYamlBytes) {
+    return YamlFault{{},
+                     absl::StrCat("the spec has ", text.size(), " bytes, over the limit of ",
+                                  kMaxYamlBytes, "; put long lists into a file")};
+  }
+  const size_t bad = FirstBadByte(text);
+  if (bad != absl::string_view::npos) {
+    return YamlFault{MarkAt(text, bad),
+                     absl::StrCat("the byte 0x",
+                                  absl::Hex(static_cast<unsigned char>(text[bad]), absl::kZeroPad2),
+                                  " is not text; save the file as UTF-8")};
+  }
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    YamlTreeBuilder builder;
+    if (!parser.HandleNextDocument(builder) || !builder.has_root()) {
+      return YamlFault{{}, "the spec is empty; it needs at least `source` and `batch`"};
+    }
+    YamlTreeBuilder second;
+    if (parser.HandleNextDocument(second) && second.has_root()) {
+      return YamlFault{second.Take().root().mark,
+                       "a second document begins here; a spec is one document"};
+    }
+    return builder.Take();
+  } catch (const OverLimit& over) {
+    return over.fault;
+  } catch (const YAML::Exception& error) {
+    return YamlFault{MarkOf(error.mark), absl::StrCat("not valid YAML: ", error.msg)};
+  }
+}
+
+}  // namespace bulkhead
