@@ -1,0 +1,92 @@
+#ifndef BULKHEAD_CLIENT_CPP_BULKHEAD_BATCH_H_
+#define BULKHEAD_CLIENT_CPP_BULKHEAD_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+namespace client_internal {
+struct BatchData;
+}  // namespace client_internal
+
+enum class ElementType {
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat16,   // IEEE 754 binary16
+  kBfloat16,  // the upper half of a float32
+  kFloat32,
+  kFloat64,
+  kBool,   // one byte, 0 or 1
+  kBytes,  // a zero-padded byte string of fixed width
+};
+
+// "float32" and the like, as specs write it.
+const char* ElementTypeName(ElementType type);
+
+// One output of a pipeline.
+struct TensorInfo {
+  std::string name;
+  ElementType dtype;
+  uint64_t element_bytes;      // 1, 2, 4 or 8; the width of the field for kBytes
+  std::vector<int64_t> shape;  // of one sample
+  uint64_t sample_bytes;
+};
+
+// One output of one batch: sample i begins at data + i × sample_bytes, row-major. Lives as long as
+// its batch; data is 64-byte aligned.
+struct Tensor {
+  absl::string_view name;
+  ElementType dtype;
+  uint64_t element_bytes;
+  std::vector<int64_t> shape;  // [samples, …]
+  const void* data;
+  uint64_t bytes;
+};
+
+// A batch that Loader::Next handed out. Its memory stays valid until it is destroyed, also after
+// its loader is closed; destroying it lets the service send another one. Batches should be given
+// up in their order: a credit returns once that batch and all before it are gone.
+//
+// Move-only. Different threads may use and destroy different batches.
+class Batch {
+ public:
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+  ~Batch();
+
+  // In the order of the pipeline's outputs.
+  const std::vector<Tensor>& tensors() const;
+  // The tensor called `name`; null when there is none.
+  const Tensor* Find(absl::string_view name) const;
+
+  uint64_t sequence() const;      // from 0, in this stream
+  uint64_t epoch() const;         // from 0
+  uint64_t sample_count() const;  // padded samples included
+  uint64_t valid_count() const;   // the first this many are genuine
+  // This rank's positions in the epoch's order: first_position() … + valid_count() − 1.
+  uint64_t first_position() const;
+  bool last_in_epoch() const;
+  uint64_t batches_left_in_epoch() const;
+
+  // State after this batch, as JSON for a checkpoint: LoaderOptions::cursor goes on from there.
+  std::string cursor() const;
+
+  // Used by Loader.
+  explicit Batch(std::unique_ptr<client_internal::BatchData> data);
+
+ private:
+  std::unique_ptr<client_internal::BatchData> data_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_CLIENT_CPP_BULKHEAD_BATCH_H_

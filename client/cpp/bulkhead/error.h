@@ -1,0 +1,38 @@
+#ifndef BULKHEAD_CLIENT_CPP_BULKHEAD_ERROR_H_
+#define BULKHEAD_CLIENT_CPP_BULKHEAD_ERROR_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace bulkhead {
+
+// Reasons that this library adds to those of the service (docs/errors.md lists all).
+namespace client_reason {
+// No service program was found to start.
+inline constexpr char kServiceNotFound[] = "SERVICE_NOT_FOUND";
+// The service program was started and did not come up.
+inline constexpr char kServiceStartFailed[] = "SERVICE_START_FAILED";
+// The service cannot be reached, or died.
+inline constexpr char kServiceUnavailable[] = "SERVICE_UNAVAILABLE";
+// Nothing arrived in time.
+inline constexpr char kDeadlineExceeded[] = "DEADLINE_EXCEEDED";
+// The peer sent what the protocol does not allow.
+inline constexpr char kProtocolViolation[] = "PROTOCOL_VIOLATION";
+// The loader was closed.
+inline constexpr char kLoaderClosed[] = "LOADER_CLOSED";
+// An argument of the caller does not make sense.
+inline constexpr char kInvalidArgument[] = "INVALID_ARGUMENT";
+}  // namespace client_reason
+
+// The machine-readable reason of an error from this library or from the service, such as
+// "CORRUPT_IMAGE"; empty for OK and for a status that carries none.
+std::string ErrorReason(const absl::Status& status);
+
+// What is known beside the reason, such as "file", "offset", "line"; empty when there is nothing.
+std::map<std::string, std::string> ErrorMetadata(const absl::Status& status);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_CLIENT_CPP_BULKHEAD_ERROR_H_

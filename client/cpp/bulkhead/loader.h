@@ -1,0 +1,167 @@
+// The C++ client of a Bulkhead service.
+//
+//   bulkhead::LoaderOptions options;
+//   options.spec = bulkhead::SpecFile("train.yaml");
+//   auto loader = bulkhead::Loader::Open(std::move(options));
+//   if (!loader.ok()) return loader.status();
+//   for (;;) {
+//     auto batch = (*loader)->Next(absl::Seconds(300));
+//     if (!batch.ok()) return batch.status();
+//     if (!batch->has_value()) break;  // the last epoch is delivered
+//     Train((*batch)->Find("image")->data, …);
+//   }
+#ifndef BULKHEAD_CLIENT_CPP_BULKHEAD_LOADER_H_
+#define BULKHEAD_CLIENT_CPP_BULKHEAD_LOADER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "bulkhead/batch.h"
+#include "bulkhead/error.h"
+
+namespace bulkhead {
+
+namespace client_internal {
+class Stream;
+class EmbeddedService;
+}  // namespace client_internal
+
+// What to load, as a person wrote it.
+struct SpecSource {
+  std::string path;  // read when the loader opens; empty: `text` is the spec
+  std::string text;
+};
+// The YAML or JSON file at `path`; relative paths in it start from its own folder.
+SpecSource SpecFile(std::string path);
+// YAML or JSON; relative paths in it start from the current folder.
+SpecSource SpecText(std::string text);
+
+// How to start a service of one's own.
+struct EmbeddedOptions {
+  // The program. Empty: $BULKHEAD_SERVER, else `bulkheadd` on the PATH, beside the running program,
+  // or in the folder `bin` beside its folder.
+  std::string program;
+  uint32_t workers = 0;   // worker processes; 0: the service chooses
+  uint32_t threads = 0;   // of each worker; 0: the service chooses
+  std::string cache_dir;  // for record indexes; empty: the service chooses
+};
+
+// Preparation under way: what the service does before the first batch.
+struct LoaderProgress {
+  uint64_t files_done = 0;
+  uint64_t files_total = 0;
+  uint64_t records = 0;
+  std::optional<absl::Duration> eta;
+  std::string activity;  // for people
+};
+
+// A sample that could not be produced and whose place another one took (error policy `substitute`).
+struct SubstitutionEvent {
+  uint64_t epoch = 0;
+  uint64_t position = 0;
+  uint64_t substitute_position = 0;
+  std::string message;  // what was wrong, with file and offset
+};
+
+struct LoaderOptions {
+  SpecSource spec;
+  // "host:port" or "unix:/path". Empty: a service is started for this process and ends with it;
+  // loaders with equal `embedded` options share it.
+  std::string target;
+  EmbeddedOptions embedded;
+
+  // Name of the consumer; with `rank` it identifies the stream to the service, where a newer stream
+  // supersedes an older one. Empty: a name of its own.
+  std::string name;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  // JSON of Batch::cursor(). Empty: from the start.
+  std::string cursor;
+  // Go on although the cursor was made with other stages or outputs.
+  bool allow_changed_bytes = false;
+
+  // Batches, and their bytes, held by this process at most, those handed out and not yet destroyed
+  // included. One batch is always allowed.
+  uint32_t credit_batches = 4;
+  uint64_t credit_bytes = uint64_t{256} << 20;
+
+  // Open fails when preparation made no progress for this long. A service that indexes data for an
+  // hour and says so once a second is fine.
+  absl::Duration open_deadline = absl::Seconds(300);
+  // Called on the thread that waits in Open.
+  std::function<void(const LoaderProgress&)> on_progress;
+  // Called on the loader's reader thread; must not block and must not call the loader.
+  std::function<void(const SubstitutionEvent&)> on_substitution;
+};
+
+// What the service will take for a stream, in bytes.
+struct StreamMemory {
+  uint64_t slot_bytes = 0;
+  uint32_t slot_count = 0;
+  uint64_t arena_bytes = 0;
+  uint64_t sample_bytes = 0;
+  uint32_t workers = 0;
+  uint32_t threads_per_worker = 0;
+  uint64_t worker_quota_bytes = 0;
+};
+
+// What a stream delivers.
+struct StreamInfo {
+  std::vector<TensorInfo> tensors;
+  uint64_t batch_size = 0;
+  uint64_t batch_bytes = 0;
+  uint64_t samples_per_epoch = 0;
+  uint64_t batches_per_epoch = 0;      // on each rank, of a whole epoch
+  uint64_t batches_left_in_epoch = 0;  // at the stream's start
+  std::optional<uint64_t> epochs;      // absent: forever
+  StreamMemory memory;
+  std::string boot_id;  // changes when the service restarts
+  std::string cursor;   // where the stream started, as JSON
+};
+
+// A stream of batches.
+//
+// Life: Open connects, waits until the service is prepared, and lets batches arrive ahead of Next,
+// bounded by the credits. Close (or the destructor) ends the stream; batches that were handed out
+// stay valid. After an error every Next returns that error again; another loader may be opened
+// from the last cursor. One reader thread belongs to each loader.
+//
+// Thread-safe, but batches are handed out in order to whoever asks.
+class Loader {
+ public:
+  // Errors carry a reason (error.h): those of the service, and SERVICE_NOT_FOUND,
+  // SERVICE_START_FAILED, SERVICE_UNAVAILABLE, DEADLINE_EXCEEDED, PROTOCOL_VIOLATION,
+  // INVALID_ARGUMENT, FILE_NOT_FOUND and FILE_UNREADABLE (the spec file).
+  static absl::StatusOr<std::unique_ptr<Loader>> Open(LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch; waits for it at most `deadline`. Nothing: the last epoch has been delivered.
+  // After DEADLINE_EXCEEDED the stream is intact and Next may be called again.
+  absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
+
+  // Ends the stream. A Next that waits returns LOADER_CLOSED. May be called twice.
+  void Close();
+
+  const StreamInfo& info() const;
+  // Where the service listens, an embedded one too: for GetServiceStatus.
+  const std::string& target() const;
+
+ private:
+  Loader();
+  std::shared_ptr<client_internal::EmbeddedService> service_;
+  std::shared_ptr<client_internal::Stream> stream_;
+  std::string target_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_CLIENT_CPP_BULKHEAD_LOADER_H_

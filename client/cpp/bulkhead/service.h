@@ -1,0 +1,78 @@
+// Questions to a running service, for tools and monitors.
+#ifndef BULKHEAD_CLIENT_CPP_BULKHEAD_SERVICE_H_
+#define BULKHEAD_CLIENT_CPP_BULKHEAD_SERVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "bulkhead/loader.h"
+
+namespace bulkhead {
+
+struct WorkerInfo {
+  int64_t pid = 0;
+  std::string role;   // "pipeline" or "index"
+  std::string state;  // "busy" and the like
+  uint32_t threads = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t peak_memory_bytes = 0;
+  uint64_t quota_bytes = 0;
+  double cpu_seconds = 0;
+  uint64_t samples = 0;
+};
+
+// What a service is doing and what it takes.
+struct ServiceStatus {
+  std::string version;
+  std::string boot_id;
+  int64_t pid = 0;
+  uint64_t supervisor_memory_bytes = 0;  // without arenas
+  uint64_t supervisor_peak_memory_bytes = 0;
+  uint64_t workers_memory_bytes = 0;      // all living workers together
+  uint64_t worker_peak_memory_bytes = 0;  // the highest of any single worker, dead ones included
+  uint64_t arena_bytes = 0;               // of all streams
+  double cpu_seconds = 0;                 // supervisor and all workers, living and dead
+  uint64_t samples_produced = 0;
+  uint64_t samples_substituted = 0;
+  uint64_t leases_redone = 0;
+  uint64_t worker_exits = 0;  // recent ones
+  std::vector<WorkerInfo> workers;
+};
+
+absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline);
+
+// All of the service's answer, as one line of JSON.
+absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline);
+
+// What a spec will deliver, without a stream.
+struct SpecDescription {
+  std::vector<TensorInfo> tensors;
+  uint64_t batch_size = 0;
+  uint64_t batch_bytes = 0;
+  std::optional<uint64_t> samples_per_epoch;
+  std::optional<uint64_t> batches_per_epoch;
+  std::string order_fingerprint;
+  std::string bytes_fingerprint;
+  StreamMemory memory;
+  std::string json;  // all of the service's answer
+};
+
+struct DescribeOptions {
+  SpecSource spec;
+  std::string target;  // empty: as in LoaderOptions
+  EmbeddedOptions embedded;
+  bool schema_only = false;  // what the spec alone tells, without reading data
+  uint32_t world_size = 1;
+  absl::Duration deadline = absl::Seconds(300);  // for the whole answer
+  std::function<void(const LoaderProgress&)> on_progress;
+};
+absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_CLIENT_CPP_BULKHEAD_SERVICE_H_

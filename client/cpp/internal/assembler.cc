@@ -1,0 +1,113 @@
+#include "client/cpp/internal/assembler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/internal/error.h"
+
+namespace bulkhead::client_internal {
+
+Assembler::Assembler(std::shared_ptr<BatchContext> context) : context_(std::move(context)) {}
+
+absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) {
+  const BatchLayout& layout = context_->layout;
+  if (part.has_header) {
+    absl::Status begun = Begin(part);
+    if (!begun.ok()) return begun;
+  } else if (batch_ == nullptr) {
+    return ProtocolError("a batch began without its header");
+  }
+  if (part.offset > layout.batch_bytes || part.data_bytes > layout.batch_bytes - part.offset) {
+    return ProtocolError(absl::StrCat("a part of ", part.data_bytes, " bytes at ", part.offset,
+                                      " lies outside its batch of ", layout.batch_bytes, " bytes"));
+  }
+  if (part.data_bytes > payload_bytes_ - received_bytes_) {
+    return ProtocolError(absl::StrCat("a batch has more than the ", payload_bytes_,
+                                      " bytes that its header announced"));
+  }
+  absl::Status noted = NoteFilled(part.offset, part.offset + part.data_bytes);
+  if (!noted.ok()) return noted;
+  SliceReader data = part.data;
+  if (!data.CopyTo(batch_->memory.get() + part.offset, part.data_bytes)) {
+    return ProtocolError("malformed BatchPart");
+  }
+  received_bytes_ += part.data_bytes;
+  if (received_bytes_ < payload_bytes_) return std::unique_ptr<BatchData>();
+  absl::Status complete = CheckComplete();
+  if (!complete.ok()) return complete;
+  ++next_sequence_;
+  return std::move(batch_);
+}
+
+absl::Status Assembler::Begin(const PartView& part) {
+  if (batch_ != nullptr) return ProtocolError("a batch began before the one before it was complete");
+  const BatchLayout& layout = context_->layout;
+  auto batch = std::make_unique<BatchData>();
+  v1::BatchHeader& header = batch->header;
+  if (!header.ParseFromString(part.header)) return ProtocolError("malformed BatchHeader");
+  if (header.sequence() != next_sequence_) {
+    return ProtocolError(
+        absl::StrCat("batch ", next_sequence_, " was due, batch ", header.sequence(), " came"));
+  }
+  if (header.sample_count() == 0 || header.sample_count() > layout.batch_size ||
+      header.valid_count() > header.sample_count()) {
+    return ProtocolError(absl::StrCat("batch ", header.sequence(), " has ", header.valid_count(),
+                                      " valid of ", header.sample_count(), " samples, batches hold ",
+                                      layout.batch_size));
+  }
+  if (header.payload_bytes() > layout.batch_bytes) {
+    return ProtocolError(absl::StrCat("batch ", header.sequence(), " announces ",
+                                      header.payload_bytes(), " bytes, batches have ",
+                                      layout.batch_bytes));
+  }
+  batch->context = context_;
+  batch->memory = context_->pool.Take();
+  if (batch->memory == nullptr) {
+    return MakeClientError(absl::StatusCode::kResourceExhausted, "RESOURCE_EXHAUSTED",
+                           absl::StrCat("no memory for a batch of ", layout.batch_bytes,
+                                        " bytes; lower batch.size or the credits"));
+  }
+  for (size_t i = 0; i < layout.tensors.size(); ++i) {
+    const TensorInfo& info = layout.tensors[i];
+    Tensor tensor{info.name, info.dtype, info.element_bytes, {},
+                  batch->memory.get() + layout.offsets[i],
+                  info.sample_bytes * header.sample_count()};
+    tensor.shape.push_back(static_cast<int64_t>(header.sample_count()));
+    tensor.shape.insert(tensor.shape.end(), info.shape.begin(), info.shape.end());
+    batch->tensors.push_back(std::move(tensor));
+  }
+  batch_ = std::move(batch);
+  payload_bytes_ = batch_->header.payload_bytes();
+  received_bytes_ = 0;
+  filled_until_ = layout.offsets;
+  return absl::OkStatus();
+}
+
+absl::Status Assembler::NoteFilled(uint64_t begin, uint64_t end) {
+  for (size_t i = 0; i < filled_until_.size(); ++i) {
+    const uint64_t tensor_begin = context_->layout.offsets[i];
+    const uint64_t from = std::max(begin, tensor_begin);
+    const uint64_t until = std::min(end, tensor_begin + batch_->tensors[i].bytes);
+    if (from >= until) continue;
+    if (from != filled_until_[i]) {
+      return ProtocolError(absl::StrCat("parts of batch ", batch_->header.sequence(),
+                                        " leave a gap or overlap in '",
+                                        context_->layout.tensors[i].name, "'"));
+    }
+    filled_until_[i] = until;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Assembler::CheckComplete() const {
+  for (size_t i = 0; i < filled_until_.size(); ++i) {
+    if (filled_until_[i] != context_->layout.offsets[i] + batch_->tensors[i].bytes) {
+      return ProtocolError(absl::StrCat("batch ", batch_->header.sequence(), " ended without all of '",
+                                        context_->layout.tensors[i].name, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead::client_internal

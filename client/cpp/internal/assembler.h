@@ -1,0 +1,45 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_ASSEMBLER_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_ASSEMBLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/internal/batch_data.h"
+#include "client/cpp/internal/wire.h"
+
+namespace bulkhead::client_internal {
+
+// Puts batches together from their parts and believes nothing: a part outside its batch, a gap, an
+// overlap or a batch out of sequence is PROTOCOL_VIOLATION, and no byte of a batch is left as an
+// earlier batch's memory had it. Owned by one thread.
+class Assembler {
+ public:
+  explicit Assembler(std::shared_ptr<BatchContext> context);
+
+  // Takes the next part, copying its data. The batch when this part completed it, else null.
+  absl::StatusOr<std::unique_ptr<BatchData>> Add(const PartView& part);
+
+  // Whether a batch has begun and is not complete.
+  bool in_batch() const { return batch_ != nullptr; }
+  // Of the batch that the last part belonged to.
+  uint64_t payload_bytes() const { return payload_bytes_; }
+
+ private:
+  absl::Status Begin(const PartView& part);
+  absl::Status NoteFilled(uint64_t begin, uint64_t end);
+  absl::Status CheckComplete() const;
+
+  std::shared_ptr<BatchContext> context_;
+  uint64_t next_sequence_ = 0;
+  std::unique_ptr<BatchData> batch_;
+  uint64_t payload_bytes_ = 0;
+  uint64_t received_bytes_ = 0;
+  // For each tensor, where its contiguously filled part ends, in batch memory.
+  std::vector<uint64_t> filled_until_;
+};
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_ASSEMBLER_H_

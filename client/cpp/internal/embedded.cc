@@ -1,0 +1,352 @@
+#include "client/cpp/internal/embedded.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cpp/internal/error.h"
+
+extern char** environ;
+
+namespace bulkhead::client_internal {
+namespace {
+
+constexpr size_t kLastWordsBytes = 8192;
+constexpr absl::Duration kTermGrace = absl::Seconds(10);
+constexpr int kReadyFd = 3;  // in the service
+
+using Key = std::tuple<std::string, uint32_t, uint32_t, std::string>;
+
+// The process's embedded services: loaders that know nothing of each other share them.
+struct Registry {
+  std::mutex mutex;  // held while one is spawned, so that two loaders do not spawn two
+  std::map<Key, std::weak_ptr<EmbeddedService>> services;
+};
+
+// Never destroyed: loaders may be static objects.
+Registry& TheRegistry() {
+  static Registry* const registry = new Registry;
+  return *registry;
+}
+
+void StopAllAtExit() {
+  std::vector<std::shared_ptr<EmbeddedService>> running;
+  Registry& registry = TheRegistry();
+  if (!registry.mutex.try_lock()) return;  // another thread is spawning; the service sees our end
+  for (auto& [key, weak] : registry.services) {
+    if (auto service = weak.lock()) running.push_back(std::move(service));
+  }
+  registry.mutex.unlock();
+  for (const auto& service : running) service->Stop();
+}
+
+bool IsProgram(const std::string& path) { return access(path.c_str(), X_OK) == 0; }
+
+std::string OwnFolder() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  if (length <= 0) return "";
+  const std::string self(path, static_cast<size_t>(length));
+  return self.substr(0, self.rfind('/'));
+}
+
+absl::Status SystemError(absl::string_view what) {
+  return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceStartFailed,
+                         absl::StrCat("cannot start a service: ", what, ": ", strerror(errno)));
+}
+
+void CloseFd(int* fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options) {
+  std::string asked = options.program;
+  absl::string_view origin = "EmbeddedOptions::program";
+  if (asked.empty()) {
+    const char* variable = getenv("BULKHEAD_SERVER");
+    if (variable != nullptr && *variable != '\0') asked = variable;
+    origin = "BULKHEAD_SERVER";
+  }
+  if (!asked.empty()) {
+    if (IsProgram(asked)) return asked;
+    return MakeClientError(absl::StatusCode::kNotFound, client_reason::kServiceNotFound,
+                           absl::StrCat(origin, " names '", asked, "', which is not a program"),
+                           {{"program", asked}});
+  }
+  std::vector<std::string> folders;
+  if (const char* path = getenv("PATH")) {
+    for (absl::string_view folder : absl::StrSplit(path, ':', absl::SkipEmpty())) {
+      folders.emplace_back(folder);
+    }
+  }
+  if (const std::string own = OwnFolder(); !own.empty()) {
+    folders.push_back(own);
+    folders.push_back(absl::StrCat(own, "/../bin"));
+  }
+  for (const std::string& folder : folders) {
+    std::string candidate = absl::StrCat(folder, "/bulkheadd");
+    if (IsProgram(candidate)) return candidate;
+  }
+  return MakeClientError(
+      absl::StatusCode::kNotFound, client_reason::kServiceNotFound,
+      "no target was given and the program bulkheadd was found neither through $BULKHEAD_SERVER "
+      "nor on the PATH; install Bulkhead's server (bulkheadd and bulkhead-worker), set "
+      "BULKHEAD_SERVER to bulkheadd, or give the target of a running service");
+}
+
+absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
+    const EmbeddedOptions& options, absl::Duration deadline) {
+  auto program = FindServiceProgram(options);
+  if (!program.ok()) return program.status();
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  static const int registered = std::atexit(StopAllAtExit);
+  (void)registered;
+  auto& entry =
+      registry.services[Key(*program, options.workers, options.threads, options.cache_dir)];
+  if (auto service = entry.lock(); service != nullptr && service->Alive()) return service;
+  auto service = Spawn(*program, options, deadline);
+  if (service.ok()) entry = *service;
+  return service;
+}
+
+absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
+    const std::string& program, const EmbeddedOptions& options, absl::Duration deadline) {
+  std::shared_ptr<EmbeddedService> service(new EmbeddedService);
+  service->owner_ = getpid();
+  absl::Status made = service->MakeFolder();
+  if (!made.ok()) return made;
+  int ready_fd = -1;
+  absl::Status launched = service->Launch(program, options, &ready_fd);
+  if (!launched.ok()) return launched;
+  service->stderr_thread_ = std::thread([raw = service.get()] { raw->KeepLastWords(); });
+  absl::Status ready = service->AwaitReady(ready_fd, deadline);
+  close(ready_fd);
+  if (!ready.ok()) return ready;
+  return service;
+}
+
+absl::Status EmbeddedService::MakeFolder() {
+  std::vector<std::string> parents;
+  const char* runtime = getenv("XDG_RUNTIME_DIR");
+  // A socket's address holds 107 bytes: "/bulkhead-XXXXXX/s.sock" must fit behind the parent.
+  if (runtime != nullptr && *runtime == '/' &&
+      strlen(runtime) + 24 < sizeof(sockaddr_un::sun_path)) {
+    parents.push_back(runtime);
+  }
+  parents.push_back("/tmp");
+  for (const std::string& parent : parents) {
+    std::string folder = absl::StrCat(parent, "/bulkhead-XXXXXX");
+    if (mkdtemp(folder.data()) == nullptr) continue;  // made with mode 0700
+    folder_ = folder;
+    target_ = absl::StrCat("unix:", folder_, "/s.sock");
+    return absl::OkStatus();
+  }
+  return SystemError("no folder for its socket can be made in /tmp");
+}
+
+absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedOptions& options,
+                                     int* ready_fd) {
+  int ready[2];
+  int errors[2];
+  if (pipe2(ready, O_CLOEXEC) != 0) return SystemError("pipe");
+  if (pipe2(errors, O_CLOEXEC) != 0) {
+    close(ready[0]);
+    close(ready[1]);
+    return SystemError("pipe");
+  }
+  stop_fd_ = eventfd(0, EFD_CLOEXEC);
+  stderr_fd_ = errors[0];
+  *ready_fd = ready[0];
+
+  std::vector<std::string> arguments = {program,     "--embedded", "--watch-pid",
+                                        absl::StrCat(getpid()),    "--listen",
+                                        target_,     "--ready-fd", absl::StrCat(kReadyFd)};
+  if (options.workers != 0) {
+    arguments.insert(arguments.end(), {"--workers", absl::StrCat(options.workers)});
+  }
+  if (options.threads != 0) {
+    arguments.insert(arguments.end(), {"--threads", absl::StrCat(options.threads)});
+  }
+  if (!options.cache_dir.empty()) {
+    arguments.insert(arguments.end(), {"--cache-dir", options.cache_dir});
+  }
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, errors[1], 2);
+  posix_spawn_file_actions_adddup2(&actions, ready[1], kReadyFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);
+  // Ctrl-C at the trainer must not end the service before the trainer has.
+  sigset_t none;
+  sigset_t standard;
+  sigemptyset(&none);
+  sigfillset(&standard);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &standard);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                            POSIX_SPAWN_SETPGROUP);
+  const int error =
+      posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(ready[1]);
+  close(errors[1]);
+  if (error != 0) {
+    pid_ = -1;
+    close(ready[0]);
+    *ready_fd = -1;
+    errno = error;
+    return SystemError(program);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline) {
+  const absl::Time until = absl::Now() + deadline;
+  std::string said;
+  for (;;) {
+    const absl::Duration left = until - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
+                             absl::StrCat("the embedded service was not ready within ",
+                                          absl::FormatDuration(deadline)));
+    }
+    pollfd poller{ready_fd, POLLIN, 0};
+    const int64_t wait_ms = std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1 << 30);
+    if (poll(&poller, 1, static_cast<int>(wait_ms)) <= 0) continue;
+    char buffer[64];
+    const ssize_t count = read(ready_fd, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    said.append(buffer, static_cast<size_t>(count));
+    if (said.find("ready\n") != std::string::npos) return absl::OkStatus();
+  }
+  return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceStartFailed,
+                         absl::StrCat("the embedded service did not start: ", PostMortem()));
+}
+
+void EmbeddedService::KeepLastWords() {
+  for (;;) {
+    pollfd pollers[2] = {{stderr_fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+    if (poll(pollers, 2, -1) < 0) {
+      if (errno == EINTR) continue;
+      return;
+    }
+    if ((pollers[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
+      char buffer[4096];
+      const ssize_t count = read(stderr_fd_, buffer, sizeof(buffer));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return;
+      std::lock_guard<std::mutex> lock(mutex_);
+      last_words_.append(buffer, static_cast<size_t>(count));
+      if (last_words_.size() > kLastWordsBytes) {
+        last_words_.erase(0, last_words_.size() - kLastWordsBytes);
+      }
+    } else if (pollers[1].revents != 0) {
+      return;
+    }
+  }
+}
+
+bool EmbeddedService::Reap(absl::Duration patience) {
+  const absl::Time until = absl::Now() + patience;
+  for (;;) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (reaped_) return true;
+      int status = 0;
+      const pid_t ended = waitpid(pid_, &status, WNOHANG);
+      // ECHILD: somebody else in this process reaps children.
+      if (ended == pid_ || (ended < 0 && errno == ECHILD)) {
+        reaped_ = true;
+        wait_status_ = ended == pid_ ? status : 0;
+        return true;
+      }
+    }
+    if (absl::Now() >= until) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+}
+
+bool EmbeddedService::Alive() { return owner_ == getpid() && !Reap(absl::ZeroDuration()); }
+
+std::string EmbeddedService::PostMortem() {
+  // The connection breaks, or the pipe closes, a little before the process can be reaped.
+  if (owner_ != getpid() || pid_ < 0 || !Reap(absl::Seconds(2))) return "";
+  return Describe();
+}
+
+std::string EmbeddedService::Describe() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::string text = absl::StrCat("the embedded service (pid ", pid_, ") ");
+  if (WIFSIGNALED(wait_status_)) {
+    absl::StrAppend(&text, "was killed by signal ", WTERMSIG(wait_status_));
+  } else {
+    absl::StrAppend(&text, "exited with status ", WEXITSTATUS(wait_status_));
+  }
+  std::string words = last_words_;
+  while (!words.empty() && (words.back() == '\n' || words.back() == ' ')) words.pop_back();
+  if (!words.empty()) absl::StrAppend(&text, "; its last words: ", words);
+  return text;
+}
+
+void EmbeddedService::Stop() {
+  if (owner_ != getpid()) return;
+  if (pid_ > 0 && !Reap(absl::ZeroDuration())) {
+    kill(pid_, SIGTERM);
+    if (!Reap(kTermGrace)) {
+      kill(pid_, SIGKILL);
+      Reap(kTermGrace);
+    }
+  }
+  if (stderr_thread_.joinable()) {
+    const uint64_t one = 1;
+    (void)!write(stop_fd_, &one, sizeof(one));
+    stderr_thread_.join();
+  }
+  CloseFd(&stderr_fd_);
+  CloseFd(&stop_fd_);
+  if (!folder_.empty()) {
+    unlink(absl::StrCat(folder_, "/s.sock").c_str());
+    rmdir(folder_.c_str());
+    folder_.clear();
+  }
+}
+
+EmbeddedService::~EmbeddedService() {
+  if (owner_ != getpid()) {
+    if (stderr_thread_.joinable()) stderr_thread_.detach();  // it lives in the parent only
+    return;
+  }
+  Stop();
+}
+
+}  // namespace bulkhead::client_internal

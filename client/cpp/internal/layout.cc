@@ -1,0 +1,146 @@
+#include "client/cpp/internal/layout.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/internal/error.h"
+
+namespace bulkhead::client_internal {
+namespace {
+
+std::optional<ElementType> TypeOf(v1::DType dtype) {
+  switch (dtype) {
+    case v1::DTYPE_UINT8: return ElementType::kUint8;
+    case v1::DTYPE_INT8: return ElementType::kInt8;
+    case v1::DTYPE_UINT16: return ElementType::kUint16;
+    case v1::DTYPE_INT16: return ElementType::kInt16;
+    case v1::DTYPE_INT32: return ElementType::kInt32;
+    case v1::DTYPE_INT64: return ElementType::kInt64;
+    case v1::DTYPE_FLOAT16: return ElementType::kFloat16;
+    case v1::DTYPE_BFLOAT16: return ElementType::kBfloat16;
+    case v1::DTYPE_FLOAT32: return ElementType::kFloat32;
+    case v1::DTYPE_FLOAT64: return ElementType::kFloat64;
+    case v1::DTYPE_BOOL: return ElementType::kBool;
+    case v1::DTYPE_BYTES: return ElementType::kBytes;
+    default: return std::nullopt;
+  }
+}
+
+// Width of an element; 0 where the schema tells.
+uint64_t WidthOf(ElementType type) {
+  switch (type) {
+    case ElementType::kUint8:
+    case ElementType::kInt8:
+    case ElementType::kBool: return 1;
+    case ElementType::kUint16:
+    case ElementType::kInt16:
+    case ElementType::kFloat16:
+    case ElementType::kBfloat16: return 2;
+    case ElementType::kInt32:
+    case ElementType::kFloat32: return 4;
+    case ElementType::kInt64:
+    case ElementType::kFloat64: return 8;
+    case ElementType::kBytes: return 0;
+  }
+  return 0;
+}
+
+absl::StatusOr<TensorInfo> MakeTensorInfo(const v1::TensorSchema& schema) {
+  const auto wrong = [&](absl::string_view what) {
+    return ProtocolError(absl::StrCat("output '", schema.name(), "': ", what));
+  };
+  const auto type = TypeOf(schema.dtype());
+  if (schema.name().empty()) return wrong("it has no name");
+  if (!type.has_value()) return wrong("its element type is unknown");
+  const uint64_t width = WidthOf(*type);
+  if (schema.element_bytes() == 0 || (width != 0 && schema.element_bytes() != width)) {
+    return wrong("its elements have the wrong size");
+  }
+  TensorInfo info{schema.name(), *type, schema.element_bytes(), {}, schema.sample_bytes()};
+  uint64_t bytes = schema.element_bytes();
+  for (const int64_t dimension : schema.shape()) {
+    if (dimension < 0) return wrong("its shape is not static");
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(dimension), &bytes)) {
+      return wrong("its size overflows");
+    }
+    info.shape.push_back(dimension);
+  }
+  if (bytes != schema.sample_bytes()) return wrong("its size does not agree with its shape");
+  return info;
+}
+
+void AppendJsonString(const std::string& text, std::string* out) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  *out += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      *out += '\\';
+      *out += c;
+    } else if (byte < 0x20) {
+      absl::StrAppend(out, "\\u00", std::string(1, kHex[byte >> 4]), std::string(1, kHex[byte & 15]));
+    } else {
+      *out += c;
+    }
+  }
+  *out += '"';
+}
+
+}  // namespace
+
+absl::StatusOr<BatchLayout> MakeLayout(const v1::BatchSchema& schema) {
+  BatchLayout layout;
+  layout.batch_size = schema.batch_size();
+  layout.batch_bytes = schema.batch_bytes();
+  if (layout.batch_size == 0) return ProtocolError("batches hold no samples");
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    auto info = MakeTensorInfo(tensor);
+    if (!info.ok()) return info.status();
+    uint64_t end = 0;
+    if (tensor.batch_offset() % 64 != 0 ||
+        __builtin_mul_overflow(info->sample_bytes, layout.batch_size, &end) ||
+        __builtin_add_overflow(end, tensor.batch_offset(), &end) || end > layout.batch_bytes) {
+      return ProtocolError(absl::StrCat("output '", tensor.name(), "' does not fit its batch"));
+    }
+    for (const TensorInfo& other : layout.tensors) {
+      if (other.name == info->name) {
+        return ProtocolError(absl::StrCat("two outputs are called '", other.name, "'"));
+      }
+    }
+    layout.tensors.push_back(*std::move(info));
+    layout.offsets.push_back(tensor.batch_offset());
+  }
+  return layout;
+}
+
+std::string CursorToJson(const v1::Cursor& cursor) {
+  std::string json = absl::StrCat("{\"version\":", cursor.version(), ",\"order_fingerprint\":");
+  AppendJsonString(cursor.order_fingerprint(), &json);
+  json += ",\"bytes_fingerprint\":";
+  AppendJsonString(cursor.bytes_fingerprint(), &json);
+  absl::StrAppend(&json, ",\"epoch\":", cursor.epoch(), ",\"consumed\":", cursor.consumed(),
+                  ",\"samples_per_epoch\":", cursor.samples_per_epoch(), ",\"quarantined\":[");
+  for (int i = 0; i < cursor.quarantined_size(); ++i) {
+    if (i > 0) json += ',';
+    AppendJsonString(cursor.quarantined(i), &json);
+  }
+  absl::StrAppend(&json, "],\"substitutions\":", cursor.substitutions(), "}");
+  return json;
+}
+
+absl::StatusOr<v1::Cursor> CursorFromJson(const std::string& json) {
+  v1::Cursor cursor;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &cursor);
+  if (!status.ok()) {
+    return MakeClientError(absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+                           absl::StrCat("the cursor is not one that a batch gave: ",
+                                        std::string(status.message().data(),
+                                                    status.message().size())));
+  }
+  return cursor;
+}
+
+}  // namespace bulkhead::client_internal

@@ -1,0 +1,124 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "bulkhead/loader.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "client/cpp/internal/assembler.h"
+
+namespace bulkhead::client_internal {
+
+// A channel to `target` with this library's settings, on a connection of its own.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target);
+
+StreamMemory ToStreamMemory(const v1::MemoryPlan& plan);
+LoaderProgress ToLoaderProgress(const v1::Progress& progress);
+
+// One call of Loader.Stream and the thread that reads it.
+//
+//   reader thread:  gRPC → Assembler → ready_ ─┐            one completion queue; at most one read,
+//   callers:        WaitOpened, Next  ◀────────┘            one write and one finish under way
+//   batch dropped:  Release → the credit goes back
+//
+// Life: Start → WaitOpened → Next … → Close. The first error stays. Batches hold the stream weakly,
+// so they may outlive it. Thread-safe.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  struct Config {
+    std::string target;
+    v1::Open open;
+    std::function<void(const SubstitutionEvent&)> on_substitution;
+    // Explains a lost service, such as "it was killed by signal 9"; may be empty.
+    std::function<std::string()> post_mortem;
+  };
+
+  static std::shared_ptr<Stream> Start(Config config);
+  ~Stream();
+
+  // Until the service says Opened; fails when nothing moved for `silence`.
+  absl::Status WaitOpened(absl::Duration silence,
+                          const std::function<void(const LoaderProgress&)>& on_progress);
+  absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
+  void Close();
+
+  // After WaitOpened returned OK.
+  const StreamInfo& info() const { return info_; }
+
+ private:
+  explicit Stream(Config config);
+
+  void Run();  // the reader thread
+  void OnStarted(bool ok);
+  void OnRead(bool ok);
+  void OnFinished();
+  absl::Status OnMessage(const grpc::ByteBuffer& message);
+  absl::Status OnPart(const PartView& part);
+  absl::Status OnOther(const std::string& serialized);
+  absl::Status OnOpened(const v1::Opened& opened);
+  absl::Status CheckCredits() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Deliver(std::unique_ptr<BatchData> batch);
+  // Ends the call with `status`, unless it ended before.
+  void Fail(absl::Status status);
+  void Release(uint64_t sequence);
+  void WriteIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SomethingToTake() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Awaited() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Explain(const grpc::Status& status) const;
+
+  const Config config_;
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  std::thread reader_;
+
+  // Of the reader thread.
+  grpc::ByteBuffer incoming_;
+  grpc::Status final_status_;
+  std::shared_ptr<BatchContext> batch_context_;
+  std::optional<Assembler> assembler_;
+
+  // Written by the reader thread before opened_ is set.
+  StreamInfo info_;
+
+  mutable absl::Mutex mutex_;
+  bool opened_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // the call is over; status_ says how
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::optional<LoaderProgress> progress_ ABSL_GUARDED_BY(mutex_);  // the newest, not yet told
+  std::string progress_seen_ ABSL_GUARDED_BY(mutex_);               // without the estimate
+  std::deque<std::unique_ptr<BatchData>> ready_ ABSL_GUARDED_BY(mutex_);
+  // Batches that began to arrive and are not released, and their bytes.
+  uint64_t held_batches_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Destroyed batches whose predecessors are not, and the first batch not yet released.
+  std::set<uint64_t> gone_ ABSL_GUARDED_BY(mutex_);
+  uint64_t first_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);  // to be written
+  // Payload of held batches, the oldest first.
+  std::deque<uint64_t> held_payloads_ ABSL_GUARDED_BY(mutex_);
+  bool may_write_ ABSL_GUARDED_BY(mutex_) = false;  // between start and finish
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_H_
