@@ -24,7 +24,8 @@ bool ProgressLine::Due() const { return absl::Now() >= next_; }
 void ProgressLine::Show(absl::string_view text) {
   next_ = absl::Now() + interval_;
   // \033[K erases what a longer text left behind.
-  const std::string line = terminal_ ? absl::StrCat("\r", text, "\033[K") : absl::StrCat(text, "\n");
+  const std::string line =
+      terminal_ ? absl::StrCat("\r", text, "\033[K") : absl::StrCat(text, "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   open_ = terminal_;

@@ -112,18 +112,16 @@ Photo DrawPhoto(const PhotoRequest& request) {
   const Color corner = RandomColor(random, 40, 200);
   const Color across = RandomColor(random, -60, 60);
   const Color down = RandomColor(random, -60, 60);
-  const std::array<Clouds, 3> clouds = {
-      Clouds(random, request.width, request.height, 48, 45.0f),
-      Clouds(random, request.width, request.height, 12, 22.0f),
-      Clouds(random, request.width, request.height, 3, 14.0f)};
+  const std::array<Clouds, 3> clouds = {Clouds(random, request.width, request.height, 48, 45.0f),
+                                        Clouds(random, request.width, request.height, 12, 22.0f),
+                                        Clouds(random, request.width, request.height, 3, 14.0f)};
   const std::vector<Ellipse> objects = PlaceObjects(request, random);
   Grain grain(random.Next32());
 
   Photo photo{request.width, request.height, {}, {}};
   photo.rgb.resize(static_cast<size_t>(request.width) * request.height * 3);
   for (const Ellipse& o : objects) {
-    photo.boxes.push_back(
-        {o.x - o.radius_x, o.y - o.radius_y, o.x + o.radius_x, o.y + o.radius_y});
+    photo.boxes.push_back({o.x - o.radius_x, o.y - o.radius_y, o.x + o.radius_x, o.y + o.radius_y});
   }
   std::vector<float> light(request.width);
   uint8_t* out = photo.rgb.data();
