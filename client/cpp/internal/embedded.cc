@@ -66,6 +66,20 @@ std::string OwnFolder() {
   return self.substr(0, self.rfind('/'));
 }
 
+// A pipe whose ends are not among the descriptors that the child's own are put onto.
+bool MakePipe(int ends[2]) {
+  int low[2];
+  if (pipe2(low, O_CLOEXEC) != 0) return false;
+  ends[0] = fcntl(low[0], F_DUPFD_CLOEXEC, kReadyFd + 1);
+  ends[1] = fcntl(low[1], F_DUPFD_CLOEXEC, kReadyFd + 1);
+  close(low[0]);
+  close(low[1]);
+  if (ends[0] >= 0 && ends[1] >= 0) return true;
+  if (ends[0] >= 0) close(ends[0]);
+  if (ends[1] >= 0) close(ends[1]);
+  return false;
+}
+
 absl::Status SystemError(absl::string_view what) {
   return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceStartFailed,
                          absl::StrCat("cannot start a service: ", what, ": ", strerror(errno)));
@@ -168,11 +182,12 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
                                      int* ready_fd) {
   int ready[2];
   int errors[2];
-  if (pipe2(ready, O_CLOEXEC) != 0) return SystemError("pipe");
-  if (pipe2(errors, O_CLOEXEC) != 0) {
+  if (!MakePipe(ready)) return SystemError("pipe");
+  if (!MakePipe(errors)) {
+    const absl::Status error = SystemError("pipe");
     close(ready[0]);
     close(ready[1]);
-    return SystemError("pipe");
+    return error;
   }
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   stderr_fd_ = errors[0];

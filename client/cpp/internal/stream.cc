@@ -90,6 +90,7 @@ void Stream::Close() {
     unclaimed.swap(ready_);
   }
   unclaimed.clear();
+  absl::MutexLock lock(&join_mutex_);
   if (reader_.joinable()) reader_.join();
 }
 

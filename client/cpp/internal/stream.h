@@ -87,6 +87,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  absl::Mutex join_mutex_;
   std::thread reader_;
 
   // Of the reader thread.

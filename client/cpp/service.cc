@@ -1,0 +1,160 @@
+#include "bulkhead/service.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "bulkhead/v1/loader.grpc.pb.h"
+#include "client/cpp/internal/embedded.h"
+#include "client/cpp/internal/error.h"
+#include "client/cpp/internal/layout.h"
+#include "client/cpp/internal/spec.h"
+#include "client/cpp/internal/stream.h"
+
+namespace bulkhead {
+namespace {
+
+using client_internal::FromRpcStatus;
+using client_internal::MakeChannel;
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  (void)google::protobuf::util::MessageToJsonString(message, &json, options);
+  return json;
+}
+
+absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target,
+                                                absl::Duration deadline) {
+  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+  v1::GetStatusResponse response;
+  const grpc::Status status = stub->GetStatus(&context, v1::GetStatusRequest(), &response);
+  if (!status.ok()) return FromRpcStatus(status, target);
+  return response;
+}
+
+WorkerInfo ToWorkerInfo(const v1::WorkerStatus& status) {
+  WorkerInfo info;
+  info.pid = status.pid();
+  info.role = status.role();
+  info.state = absl::AsciiStrToLower(
+      absl::StripPrefix(v1::WorkerState_Name(status.state()), "WORKER_STATE_"));
+  info.threads = status.threads();
+  info.memory_bytes = status.usage().memory_bytes();
+  info.peak_memory_bytes = status.usage().peak_memory_bytes();
+  info.quota_bytes = status.quota_bytes();
+  info.cpu_seconds = status.usage().cpu_seconds();
+  info.samples = status.samples();
+  return info;
+}
+
+SpecDescription ToSpecDescription(const v1::Description& description,
+                                  client_internal::BatchLayout layout) {
+  SpecDescription result;
+  result.tensors = std::move(layout.tensors);
+  result.batch_size = layout.batch_size;
+  result.batch_bytes = layout.batch_bytes;
+  if (description.has_samples_per_epoch()) {
+    result.samples_per_epoch = description.samples_per_epoch();
+  }
+  if (description.has_batches_per_epoch()) {
+    result.batches_per_epoch = description.batches_per_epoch();
+  }
+  result.order_fingerprint = description.order_fingerprint();
+  result.bytes_fingerprint = description.bytes_fingerprint();
+  result.memory = client_internal::ToStreamMemory(description.memory());
+  result.json = ToJson(description);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline) {
+  auto response = AskStatus(target, deadline);
+  if (!response.ok()) return response.status();
+  return ToJson(*response);
+}
+
+absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target,
+                                               absl::Duration deadline) {
+  auto response = AskStatus(target, deadline);
+  if (!response.ok()) return response.status();
+  ServiceStatus status;
+  status.version = response->version();
+  status.boot_id = response->boot_id();
+  status.pid = response->pid();
+  status.supervisor_memory_bytes = response->supervisor().memory_bytes();
+  status.supervisor_peak_memory_bytes = response->supervisor().peak_memory_bytes();
+  for (const v1::WorkerStatus& worker : response->workers()) {
+    status.workers.push_back(ToWorkerInfo(worker));
+    status.workers_memory_bytes += worker.usage().memory_bytes();
+    status.worker_peak_memory_bytes =
+        std::max<uint64_t>(status.worker_peak_memory_bytes, worker.usage().peak_memory_bytes());
+  }
+  for (const v1::WorkerExit& exit : response->recent_exits()) {
+    status.worker_peak_memory_bytes =
+        std::max<uint64_t>(status.worker_peak_memory_bytes, exit.usage().peak_memory_bytes());
+  }
+  for (const v1::StreamStatus& stream : response->streams()) {
+    status.arena_bytes += stream.arena().bytes();
+  }
+  status.cpu_seconds = response->cpu_seconds();
+  status.samples_produced = response->samples_produced();
+  status.samples_substituted = response->samples_substituted();
+  status.leases_redone = response->leases_redone();
+  status.worker_exits = static_cast<uint64_t>(response->recent_exits_size());
+  return status;
+}
+
+absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
+  auto spec = client_internal::ToSpecInput(options.spec);
+  if (!spec.ok()) return spec.status();
+  std::string target = options.target;
+  std::shared_ptr<client_internal::EmbeddedService> service;
+  if (target.empty()) {
+    auto acquired =
+        client_internal::EmbeddedService::Acquire(options.embedded, options.deadline);
+    if (!acquired.ok()) return acquired.status();
+    service = *std::move(acquired);
+    target = service->target();
+  }
+  v1::DescribeRequest request;
+  *request.mutable_spec() = *std::move(spec);
+  request.set_schema_only(options.schema_only);
+  request.set_world_size(options.world_size);
+
+  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options.deadline));
+  const auto reader = stub->Describe(&context, request);
+  v1::DescribeResponse response;
+  v1::Description description;
+  bool described = false;
+  while (reader->Read(&response)) {
+    if (response.has_progress() && options.on_progress) {
+      options.on_progress(client_internal::ToLoaderProgress(response.progress()));
+    } else if (response.has_description()) {
+      description = response.description();
+      described = true;
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return FromRpcStatus(status, target);
+  if (!described) return client_internal::ProtocolError("it described nothing");
+  auto layout = client_internal::MakeLayout(description.schema());
+  if (!layout.ok()) return layout.status();
+  return ToSpecDescription(description, *std::move(layout));
+}
+
+}  // namespace bulkhead

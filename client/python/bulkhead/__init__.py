@@ -1,0 +1,54 @@
+"""Client of Bulkhead, a data-loading service for training jobs.
+
+    import bulkhead
+
+    with bulkhead.Loader("train.yaml") as loader:
+        for batch in loader:
+            train(batch["image"], batch["label"])
+"""
+
+from ._batch import Batch, TensorSpec
+from ._loader import Loader
+from ._stream import Progress, Substitution
+from .errors import (
+    BudgetExceeded,
+    BulkheadError,
+    CursorMismatch,
+    DataError,
+    DeadlineExceeded,
+    EpochsExhausted,
+    InvalidArgument,
+    LoaderClosed,
+    ProtocolError,
+    ServiceNotFound,
+    ServiceStartFailed,
+    ServiceUnavailable,
+    SpecError,
+    Superseded,
+    WorkerError,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "BudgetExceeded",
+    "BulkheadError",
+    "CursorMismatch",
+    "DataError",
+    "DeadlineExceeded",
+    "EpochsExhausted",
+    "InvalidArgument",
+    "Loader",
+    "LoaderClosed",
+    "Progress",
+    "ProtocolError",
+    "ServiceNotFound",
+    "ServiceStartFailed",
+    "ServiceUnavailable",
+    "SpecError",
+    "Substitution",
+    "Superseded",
+    "TensorSpec",
+    "WorkerError",
+]

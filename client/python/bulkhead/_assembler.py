@@ -1,0 +1,100 @@
+"""Puts batches together from their parts and believes nothing."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional
+
+import numpy as np
+
+from ._batch import Batch, Layout
+from ._buffers import BufferPool
+from ._wire import Part
+from .errors import ProtocolError
+
+
+class Assembler:
+    """A part outside its batch, a gap, an overlap or a batch out of sequence is a ProtocolError.
+
+    No byte of a batch is left as an earlier batch's memory had it. Owned by one thread.
+    """
+
+    def __init__(self, layout: Layout, base_cursor: Mapping[str, Any], kept_blocks: int):
+        self._layout = layout
+        self._base_cursor = base_cursor
+        self._pool = BufferPool(layout.batch_bytes, kept_blocks)
+        self._next_sequence = 0
+        self._header: Any = None
+        self._block: Optional[np.ndarray] = None
+        self._memory: Any = None
+        self._received = 0
+        self._filled: List[int] = []  # for each tensor, where its contiguously filled part ends
+        self._ends: List[int] = []
+
+    @property
+    def in_batch(self) -> bool:
+        return self._header is not None
+
+    def add(self, part: Part) -> Optional[Batch]:
+        """Copies the part's data; returns the batch that it completed, if it did."""
+        if part.header is not None:
+            self._begin(part.header)
+        elif self._header is None:
+            raise ProtocolError("the service began a batch without its header")
+        begin, end = part.offset, part.offset + len(part.data)
+        if end > self._layout.batch_bytes:
+            raise ProtocolError("the service sent a part that lies outside its batch")
+        self._received += len(part.data)
+        if self._received > self._header.payload_bytes:
+            raise ProtocolError("the service sent more of a batch than its header announced")
+        self._note_filled(begin, end)
+        self._memory[begin:end] = part.data
+        if self._received < self._header.payload_bytes:
+            return None
+        return self._finish()
+
+    def _begin(self, header) -> None:
+        if self._header is not None:
+            raise ProtocolError("the service began a batch before it completed the one before")
+        layout = self._layout
+        if header.sequence != self._next_sequence:
+            raise ProtocolError(
+                f"batch {self._next_sequence} was due, the service sent batch {header.sequence}"
+            )
+        if not 1 <= header.sample_count <= layout.batch_size:
+            raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
+        if header.valid_count > header.sample_count or header.payload_bytes > layout.batch_bytes:
+            raise ProtocolError("the service sent a batch header that contradicts itself")
+        self._header = header
+        self._block = self._pool.take()
+        self._memory = memoryview(self._block)
+        self._received = 0
+        self._filled = list(layout.offsets)
+        self._ends = [
+            offset + header.sample_count * size
+            for offset, size in zip(layout.offsets, layout.sample_bytes)
+        ]
+
+    def _note_filled(self, begin: int, end: int) -> None:
+        for index, (offset, tensor_end) in enumerate(zip(self._layout.offsets, self._ends)):
+            start, stop = max(begin, offset), min(end, tensor_end)
+            if start >= stop:
+                continue
+            if start != self._filled[index]:
+                name = self._layout.tensors[index].name
+                raise ProtocolError(f"the service left a gap or overlap in '{name}'")
+            self._filled[index] = stop
+
+    def _finish(self) -> Batch:
+        header, block = self._header, self._block
+        assert block is not None
+        arrays = {}
+        for index, tensor in enumerate(self._layout.tensors):
+            start, end = self._layout.offsets[index], self._ends[index]
+            if self._filled[index] != end:
+                raise ProtocolError(f"the service ended a batch without all of '{tensor.name}'")
+            shape = (header.sample_count, *tensor.shape)
+            # np.ndarray rather than view(): it takes zero-sized shapes as well.
+            arrays[tensor.name] = np.ndarray(shape, tensor.dtype, buffer=block, offset=start)
+        self._header = self._block = self._memory = None
+        self._next_sequence += 1
+        return Batch(arrays, header, self._base_cursor)

@@ -1,0 +1,164 @@
+"""Batches, their schema, and the cursor."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
+
+import numpy as np
+
+from . import _proto
+from .errors import InvalidArgument, ProtocolError
+
+try:
+    import ml_dtypes
+
+    _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # bfloat16 then comes as its bits
+    _BFLOAT16 = np.dtype(np.uint16)
+
+
+class TensorSpec(NamedTuple):
+    """One output of a pipeline."""
+
+    name: str
+    dtype: np.dtype  # 'S<n>' for byte strings; uint16 for bfloat16 unless ml_dtypes is installed
+    shape: Tuple[int, ...]  # of one sample
+    dtype_name: str  # as the service calls it: "bfloat16"
+
+
+class Layout(NamedTuple):
+    """A BatchSchema that was checked: every tensor lies inside the batch."""
+
+    tensors: Tuple[TensorSpec, ...]
+    offsets: Tuple[int, ...]  # of each tensor in the batch's memory
+    sample_bytes: Tuple[int, ...]
+    batch_size: int
+    batch_bytes: int
+
+
+def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
+    if name == "bytes" and 0 < element_bytes < 1 << 31:
+        return np.dtype(f"S{element_bytes}")
+    try:
+        dtype = _BFLOAT16 if name == "bfloat16" else np.dtype(name)
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.itemsize != element_bytes:
+        raise ProtocolError(f"the service announced elements of type {name}, {element_bytes} bytes")
+    return dtype
+
+
+def make_layout(schema) -> Layout:
+    tensors: List[TensorSpec] = []
+    if schema.batch_size < 1:
+        raise ProtocolError("the service announced batches without samples")
+    for tensor in schema.tensors:
+        name = _proto.DTYPE_NAMES.get(tensor.dtype, "unspecified")
+        dtype = _numpy_dtype(name, tensor.element_bytes)
+        size = tensor.element_bytes
+        for dimension in tensor.shape:
+            if dimension < 0:
+                raise ProtocolError(f"output '{tensor.name}' has no static shape")
+            size *= dimension
+        end = tensor.batch_offset + schema.batch_size * size
+        if size != tensor.sample_bytes or tensor.batch_offset % 64 or end > schema.batch_bytes:
+            raise ProtocolError(f"output '{tensor.name}' does not fit its batch")
+        tensors.append(TensorSpec(tensor.name, dtype, tuple(tensor.shape), name))
+    if len({tensor.name for tensor in tensors}) != len(tensors):
+        raise ProtocolError("the service announced two outputs of one name")
+    return Layout(
+        tuple(tensors),
+        tuple(tensor.batch_offset for tensor in schema.tensors),
+        tuple(tensor.sample_bytes for tensor in schema.tensors),
+        schema.batch_size,
+        schema.batch_bytes,
+    )
+
+
+_CURSOR_FIELDS = (
+    "version",
+    "order_fingerprint",
+    "bytes_fingerprint",
+    "epoch",
+    "consumed",
+    "samples_per_epoch",
+    "quarantined",
+    "substitutions",
+)
+
+
+def cursor_to_dict(cursor) -> Dict[str, Any]:
+    values = {name: getattr(cursor, name) for name in _CURSOR_FIELDS}
+    values["quarantined"] = list(values["quarantined"])
+    return values
+
+
+def cursor_from_dict(values: Mapping[str, Any]):
+    try:
+        numbers = {
+            name: int(value)
+            for name, value in values.items()
+            if name not in ("order_fingerprint", "bytes_fingerprint", "quarantined")
+        }
+        return _proto.Cursor(**{**values, **numbers})
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"the cursor is not one that a batch gave: {error}") from None
+
+
+class Batch(Mapping[str, np.ndarray]):
+    """A batch: its arrays by name, as views of one 64-byte-aligned block of memory.
+
+    The arrays are writable and stay valid as long as anything refers to them; the memory is reused
+    when nothing does. The first dimension is the sample's; `valid_count` samples are genuine, the
+    rest pad the last batch of an epoch (batch.last: pad).
+    """
+
+    def __init__(self, arrays: Dict[str, np.ndarray], header, base_cursor: Mapping[str, Any]):
+        self._arrays = arrays
+        self._base_cursor = base_cursor
+        self.epoch: int = header.epoch
+        self.sequence: int = header.sequence
+        self.sample_count: int = header.sample_count
+        self.valid_count: int = header.valid_count
+        self.batches_left_in_epoch: int = header.batches_left_in_epoch
+        self._first_position: int = header.first_position
+        self._next = (header.next_epoch, header.next_consumed, header.substitutions)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    @property
+    def positions(self) -> range:
+        """This rank's positions in the epoch's order."""
+        return range(self._first_position, self._first_position + self.valid_count)
+
+    @property
+    def last_in_epoch(self) -> bool:
+        return self.batches_left_in_epoch == 0
+
+    @property
+    def cursor(self) -> Dict[str, Any]:
+        """State after this batch, ready for JSON: `Loader.load_state_dict` goes on from there."""
+        epoch, consumed, substitutions = self._next
+        return {
+            **self._base_cursor,
+            "quarantined": list(self._base_cursor["quarantined"]),
+            "epoch": epoch,
+            "consumed": consumed,
+            "substitutions": substitutions,
+        }
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
+        return f"Batch(epoch={self.epoch}, sequence={self.sequence}, {{{arrays}}})"

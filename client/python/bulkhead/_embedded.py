@@ -1,0 +1,211 @@
+"""A service that this process started for itself; it ends with the last loader that uses it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Dict, Optional, Tuple
+
+from .errors import DeadlineExceeded, ServiceNotFound, ServiceStartFailed
+
+_LAST_WORDS_BYTES = 8192
+_TERM_GRACE_SECONDS = 10.0
+_SOCKET_PATH_BYTES = 107  # what a socket's address holds
+
+_Key = Tuple[str, Optional[int], Optional[int], Optional[str]]
+_lock = threading.Lock()  # held while one is spawned, so that two loaders do not spawn two
+_services: Dict[_Key, "EmbeddedService"] = {}
+
+
+def find_program() -> str:
+    """$BULKHEAD_SERVER, else bulkheadd on the PATH or beside the interpreter."""
+    asked = os.environ.get("BULKHEAD_SERVER", "")
+    if asked:
+        if os.path.isfile(asked) and os.access(asked, os.X_OK):
+            return asked
+        raise ServiceNotFound(
+            f"BULKHEAD_SERVER names '{asked}', which is not a program", metadata={"program": asked}
+        )
+    own = os.path.dirname(os.path.abspath(sys.executable or "python"))
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), own, os.path.join(own, "../bin")])
+    found = shutil.which("bulkheadd", path=path)
+    if found is None:
+        raise ServiceNotFound(
+            "no target was given and the program bulkheadd was found neither through "
+            "$BULKHEAD_SERVER nor on the PATH; install Bulkhead's server (bulkheadd and "
+            "bulkhead-worker), set BULKHEAD_SERVER to bulkheadd, or give the target of a running "
+            "service"
+        )
+    return found
+
+
+def _make_folder() -> str:
+    for parent in (os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"):
+        if parent.startswith("/") and len(os.fsencode(parent)) + 24 <= _SOCKET_PATH_BYTES:
+            try:
+                return tempfile.mkdtemp(prefix="bulkhead-", dir=parent)  # mode 0700
+            except OSError:
+                continue
+    raise ServiceStartFailed("cannot start a service: no folder for its socket can be made in /tmp")
+
+
+class EmbeddedService:
+    """spawn → "ready" → serving → last holder gone → TERM … KILL, reaped, folder removed.
+
+    A forked child leaves its parent's services alone. Thread-safe through the module's lock.
+    """
+
+    def __init__(self, key: _Key, timeout: float):
+        program, workers, threads, cache_dir = key
+        self._key = key
+        self._owner = os.getpid()
+        self._last_words = b""
+        self.holders = 0
+        self.folder = _make_folder()
+        socket = os.path.join(self.folder, "s.sock")
+        self.target = "unix:" + socket
+        ready, ready_child = os.pipe()
+        command = [program, "--embedded", "--watch-pid", str(self._owner)]
+        command += ["--listen", self.target, "--ready-fd", str(ready_child)]
+        for flag, value in (("workers", workers), ("threads", threads), ("cache-dir", cache_dir)):
+            if value is not None:
+                command += ["--" + flag, str(value)]
+        try:
+            # A session of its own: Ctrl-C at the trainer must not end the service before it.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(ready_child,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(ready)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise ServiceStartFailed(f"cannot start {program}: {error.strerror}") from None
+        finally:
+            os.close(ready_child)
+        self._reader = threading.Thread(
+            target=self._keep_last_words, name="bulkhead-stderr", daemon=True
+        )
+        self._reader.start()
+        try:
+            self._await_ready(ready, timeout)
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            os.close(ready)
+
+    def _keep_last_words(self) -> None:
+        stderr = self._process.stderr
+        assert stderr is not None
+        while True:
+            try:
+                data = os.read(stderr.fileno(), 4096)
+            except (OSError, ValueError):
+                return
+            if not data:
+                return
+            self._last_words = (self._last_words + data)[-_LAST_WORDS_BYTES:]
+
+    def _await_ready(self, ready: int, timeout: float) -> None:
+        until = time.monotonic() + timeout
+        said = b""
+        poller = select.poll()  # select.select() fails for descriptors above 1023
+        poller.register(ready, select.POLLIN)
+        while b"ready\n" not in said:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise DeadlineExceeded(f"the embedded service was not ready within {timeout:g} s")
+            if not poller.poll(min(left, 1.0) * 1000):
+                continue
+            data = os.read(ready, 64)
+            if not data:
+                why = self.post_mortem() or "it closed its ready descriptor and runs on"
+                raise ServiceStartFailed(f"the embedded service did not start: {why}")
+            said += data
+
+    def alive(self) -> bool:
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def post_mortem(self) -> str:
+        """How it ended, and its last words; empty while it runs."""
+        if self._owner != os.getpid():
+            return ""
+        try:
+            # The connection breaks a little before the process can be reaped.
+            code = self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            return ""
+        self._reader.join(0.5)
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
+        words = self._last_words.decode("utf-8", "replace").strip()
+        text = f"the embedded service (pid {self._process.pid}) {how}"
+        return f"{text}; its last words: {words}" if words else text
+
+    def stop(self) -> None:
+        """Ends it, reaps it and removes its folder. May be called twice."""
+        if self._owner != os.getpid():
+            return
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_TERM_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._reader.join(1.0)
+        if not self._reader.is_alive() and self._process.stderr is not None:
+            self._process.stderr.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def acquire(
+    workers: Optional[int], threads: Optional[int], cache_dir: Optional[str], timeout: float
+) -> EmbeddedService:
+    """The process's service with these options; every acquire needs one release."""
+    key = (find_program(), workers, threads, cache_dir)
+    with _lock:
+        service = _services.get(key)
+        if service is None or not service.alive():
+            service = _services[key] = EmbeddedService(key, timeout)
+        service.holders += 1
+        return service
+
+
+def release(service: EmbeddedService) -> None:
+    with _lock:
+        service.holders -= 1
+        if service.holders > 0:
+            return
+        if _services.get(service._key) is service:
+            del _services[service._key]
+    service.stop()
+
+
+def _stop_all() -> None:
+    for service in list(_services.values()):
+        service.stop()
+
+
+def _forget_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _services.clear()
+
+
+atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,64 @@
+"""What users give as a spec → the text that travels; the service parses it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import Any, Mapping, NamedTuple, Union
+
+from .errors import DataError, SpecError
+
+Spec = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+MAX_SPEC_BYTES = 1 << 20
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class SpecInput(NamedTuple):
+    text: str
+    name: str
+    base_dir: str
+
+
+def _looks_like_path(spec: str) -> bool:
+    return "\n" not in spec and (spec.endswith(_SUFFIXES) or os.path.isfile(spec))
+
+
+def _cannot_read(path: str, why: str, missing: bool) -> DataError:
+    return DataError(
+        f"cannot read the spec {path}: {why}",
+        "FILE_NOT_FOUND" if missing else "FILE_UNREADABLE",
+        {"file": path},
+        "NOT_FOUND" if missing else "PERMISSION_DENIED",
+    )
+
+
+def _read(path: str) -> SpecInput:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_SPEC_BYTES + 1)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SpecError(
+            f"{path}: not UTF-8 text: {error}", metadata={"file": path}, code="INVALID_ARGUMENT"
+        ) from None
+    except OSError as error:
+        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        raise _cannot_read(path, error.strerror or str(error), missing) from None
+    return SpecInput(text, path, os.path.dirname(os.path.abspath(path)))
+
+
+def load(spec: Spec) -> SpecInput:
+    """A path, the text itself, or a dict; relative paths start from the file's folder, else cwd."""
+    if isinstance(spec, Mapping):
+        result = SpecInput(json.dumps(spec), "spec", os.getcwd())
+    elif isinstance(spec, os.PathLike):
+        result = _read(os.fspath(spec))
+    elif isinstance(spec, str):
+        result = _read(spec) if _looks_like_path(spec) else SpecInput(spec, "spec", os.getcwd())
+    else:
+        raise SpecError(f"a spec is a path, text or a dict, not {type(spec).__name__}")
+    if len(result.text.encode("utf-8")) > MAX_SPEC_BYTES:
+        raise SpecError(f"{result.name}: a spec has at most 1 MiB", metadata={"file": result.name})
+    return result

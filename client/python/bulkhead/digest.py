@@ -1,0 +1,102 @@
+"""python3 -m bulkhead.digest: streams a spec and prints what came, as JSON.
+
+The digest is SHA-256 of all delivered tensor bytes in order; bulkhead-client-digest, its C++ twin,
+prints the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+import sys
+from typing import Any, Dict
+
+from .errors import BulkheadError
+from ._loader import Loader
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bulkhead.digest", allow_abbrev=False)
+    parser.add_argument("--spec", required=True, type=pathlib.Path)
+    parser.add_argument("--target")
+    parser.add_argument("--batches", type=int, default=sys.maxsize, help="stop after this many")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--cache-dir")
+    parser.add_argument("--rank", type=int, default=0)
+    parser.add_argument("--world-size", type=int, default=1)
+    parser.add_argument("--cursor", type=json.loads, help="JSON of a batch's cursor")
+    parser.add_argument("--name")
+    parser.add_argument("--credit-batches", type=int, default=4)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
+    parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
+    parser.add_argument("--error-json", action="store_true", help="errors into the JSON as well")
+    return parser.parse_args()
+
+
+def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> None:
+    with Loader(
+        arguments.spec,
+        arguments.target,
+        name=arguments.name,
+        rank=arguments.rank,
+        world_size=arguments.world_size,
+        workers=arguments.workers,
+        threads=arguments.threads,
+        cache_dir=arguments.cache_dir,
+        cursor=arguments.cursor,
+        timeout=arguments.timeout,
+        credits=arguments.credit_batches,
+    ) as loader:
+        while totals["batches"] < arguments.batches:
+            if totals["batches"] == arguments.pause_after:
+                print("paused", flush=True)
+                sys.stdin.readline()
+            batch = loader.next_batch()
+            if batch is None:
+                return
+            for array in batch.values():
+                digest.update(array.reshape(-1).view("u1") if array.size else b"")
+            totals["batches"] += 1
+            totals["samples"] += batch.sample_count
+            totals["valid"] += batch.valid_count
+            totals["last_samples"] = batch.sample_count
+            totals["epochs_ended"] += batch.last_in_epoch
+            totals["cursor"] = batch.cursor
+
+
+def main() -> int:
+    arguments = _arguments()
+    totals: Dict[str, Any] = {
+        "batches": 0,
+        "samples": 0,
+        "valid": 0,
+        "epochs_ended": 0,
+        "last_samples": 0,
+        "cursor": None,
+    }
+    digest = hashlib.sha256()
+    error = None
+    try:
+        _stream(arguments, totals, digest)
+    except BulkheadError as failure:
+        if not arguments.error_json:
+            print(f"bulkhead.digest: {failure} [{failure.reason}]", file=sys.stderr)
+            return 1
+        error = {
+            "code": failure.code,
+            "reason": failure.reason,
+            "message": failure.message,
+            "metadata": failure.metadata,
+        }
+    totals["digest"] = digest.hexdigest()
+    if error is not None:
+        totals["error"] = error
+    print(json.dumps(totals), flush=True)
+    return 1 if error is not None else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""What can go wrong, as exceptions. All carry a machine-readable reason and metadata."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional
+
+import grpc
+
+from . import _proto
+
+
+class BulkheadError(Exception):
+    """Base of all errors of this package.
+
+    `reason` is an upper-case word such as "CORRUPT_IMAGE"; `metadata` says more, such as the file.
+    """
+
+    default_reason = "INTERNAL"
+    default_code = "INTERNAL"
+
+    def __init__(
+        self,
+        message: str,
+        reason: Optional[str] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+        code: str = "",
+    ):
+        super().__init__(message)
+        self.message = message
+        self.reason = reason or self.default_reason
+        self.metadata = dict(metadata or {})
+        self.code = code or self.default_code  # name of a gRPC status code
+
+    def __reduce__(self):
+        # Errors cross process walls in many trainers.
+        return (type(self), (self.message, self.reason, self.metadata, self.code))
+
+
+class InvalidArgument(BulkheadError, ValueError):
+    """An argument does not make sense."""
+
+    default_reason = "INVALID_ARGUMENT"
+    default_code = "INVALID_ARGUMENT"
+
+
+class SpecError(BulkheadError, ValueError):
+    """The spec is wrong; the message names file, line and column."""
+
+    default_reason = "SPEC_INVALID"
+    default_code = "INVALID_ARGUMENT"
+
+
+class DataError(BulkheadError):
+    """The data is missing or damaged; `file` and `offset` say where, when known."""
+
+    @property
+    def file(self) -> Optional[str]:
+        return self.metadata.get("file")
+
+    @property
+    def offset(self) -> Optional[int]:
+        text = self.metadata.get("offset", "")
+        return int(text) if text.isdigit() else None
+
+
+class CursorMismatch(BulkheadError):
+    """The cursor belongs to another data set, order or pipeline."""
+
+    default_reason = "CURSOR_MISMATCH"
+
+
+class BudgetExceeded(BulkheadError):
+    """The service has no memory left in its budget for this stream."""
+
+    default_reason = "BUDGET_EXCEEDED"
+
+
+class WorkerError(BulkheadError):
+    """The service's workers keep dying."""
+
+    default_reason = "WORKER_CRASH_LOOP"
+
+
+class Superseded(BulkheadError):
+    """A newer consumer of the same name and rank took the stream over."""
+
+    default_reason = "SUPERSEDED"
+
+
+class ProtocolError(BulkheadError):
+    """Client and service do not understand each other."""
+
+    default_reason = "PROTOCOL_VIOLATION"
+
+
+class ServiceUnavailable(BulkheadError, ConnectionError):
+    """The service cannot be reached, or died."""
+
+    default_reason = "SERVICE_UNAVAILABLE"
+    default_code = "UNAVAILABLE"
+
+
+class ServiceNotFound(ServiceUnavailable):
+    """No service program was found to start."""
+
+    default_reason = "SERVICE_NOT_FOUND"
+    default_code = "NOT_FOUND"
+
+
+class ServiceStartFailed(ServiceUnavailable):
+    """The service program was started and did not come up."""
+
+    default_reason = "SERVICE_START_FAILED"
+    default_code = "UNAVAILABLE"
+
+
+class DeadlineExceeded(BulkheadError, TimeoutError):
+    """Nothing arrived in time."""
+
+    default_reason = "DEADLINE_EXCEEDED"
+    default_code = "DEADLINE_EXCEEDED"
+
+
+class EpochsExhausted(BulkheadError):
+    """A loop began after the last epoch that the spec asks for."""
+
+    default_reason = "EPOCHS_EXHAUSTED"
+    default_code = "OUT_OF_RANGE"
+
+
+class LoaderClosed(BulkheadError):
+    """The loader was closed, or belongs to the process that this one was forked from."""
+
+    default_reason = "LOADER_CLOSED"
+    default_code = "CANCELLED"
+
+
+_BY_REASON = {
+    "SPEC_INVALID": SpecError,
+    "CURSOR_MISMATCH": CursorMismatch,
+    "BUDGET_EXCEEDED": BudgetExceeded,
+    "WORKER_CRASH_LOOP": WorkerError,
+    "SUPERSEDED": Superseded,
+    "PROTOCOL_VIOLATION": ProtocolError,
+    "INVALID_ARGUMENT": InvalidArgument,
+}
+_DATA_REASONS = frozenset(
+    """FILE_NOT_FOUND FILE_UNREADABLE FILE_EMPTY FILE_CHANGED PATH_NOT_ALLOWED NO_SAMPLES
+    LIST_INVALID CORRUPT_RECORD TRUNCATED_RECORD RECORD_TOO_LARGE MALFORMED_EXAMPLE MISSING_FEATURE
+    WRONG_DTYPE WRONG_SHAPE OVER_BOUND CORRUPT_IMAGE TRUNCATED_IMAGE IMAGE_TOO_LARGE
+    UNSUPPORTED_IMAGE IMAGE_TOO_SMALL LABEL_OUT_OF_RANGE TOO_MANY_SUBSTITUTIONS
+    PLUGIN_MISSING""".split()
+)
+
+
+def _class_of(reason: str, code: grpc.StatusCode) -> type:
+    if reason in _BY_REASON:
+        return _BY_REASON[reason]
+    if reason in _DATA_REASONS or code is grpc.StatusCode.DATA_LOSS:
+        return DataError
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return ServiceUnavailable
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return DeadlineExceeded
+    return BulkheadError
+
+
+def _error_info(trailers):
+    for key, value in trailers or ():
+        if key != "grpc-status-details-bin":
+            continue
+        try:
+            for detail in _proto.RpcStatus.FromString(value).details:
+                if detail.type_url.endswith("/google.rpc.ErrorInfo"):
+                    return _proto.RpcErrorInfo.FromString(detail.value)
+        except Exception:  # a peer's nonsense must not hide the status itself
+            return None
+    return None
+
+
+def from_rpc(error: grpc.RpcError, target: str) -> BulkheadError:
+    """The exception for a failed call to `target`."""
+    code, text = error.code(), error.details() or ""
+    info = _error_info(error.trailing_metadata())
+    if info is not None:
+        return _class_of(info.reason, code)(text, info.reason, dict(info.metadata), code.name)
+    metadata = {"target": target}
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        return ServiceUnavailable(
+            f"the service at {target} cannot be reached or has ended ({text}); check that "
+            "bulkheadd runs there, then go on from the last cursor",
+            metadata=metadata,
+            code="UNAVAILABLE",
+        )
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return DeadlineExceeded(
+            f"the service at {target} did not answer in time", metadata=metadata, code=code.name
+        )
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return ProtocolError(
+            f"what listens at {target} is not a Bulkhead service ({text})",
+            metadata=metadata,
+            code=code.name,
+        )
+    return BulkheadError(f"the service at {target} failed: {text}", code.name, metadata, code.name)
