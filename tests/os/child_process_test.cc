@@ -1,5 +1,6 @@
 #include "server/os/child_process.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -59,7 +60,8 @@ TEST(ChildProcessTest, SaysThatAProgramDoesNotExist) {
 
 TEST(ChildProcessTest, PassesOneDescriptorAndNoOther) {
   auto pair = PacketSocket::MakePair();
-  SpawnSpec spec = Shell("test -S /dev/fd/" + std::to_string(pair->first.fd()) +
+  const UniqueFd secret(fcntl(pair->first.fd(), F_DUPFD_CLOEXEC, 100));
+  SpawnSpec spec = Shell("test -S /dev/fd/" + std::to_string(secret.get()) +
                          " && echo leaked >&3; echo passed >&3");
   spec.passed_fd = pair->second.fd();
   auto child = ChildProcess::Spawn(spec);
