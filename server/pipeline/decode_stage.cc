@@ -3,11 +3,10 @@
 #include <cstring>
 
 #include "absl/strings/string_view.h"
+#include "server/spec/stage_signature.h"
 
 namespace bulkhead {
 namespace {
-
-constexpr uint64_t kDefaultMaxPixels = 32'000'000;
 
 PixelFormat FormatOf(const v1::DecodeImage& spec) {
   switch (spec.color()) {
