@@ -264,6 +264,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "f.yaml:1:8: the byte 0x00 is not text; save the file as UTF-8"},
         ErrorCase{std::string("a: \xed\xa0\x80\n"),
                   "f.yaml:1:4: the byte 0xed is not text; save the file as UTF-8"},
+        ErrorCase{
+            "source: {image_folder: {path: \"a\\0b\"}}\n",
+            "f.yaml:1:31: source.image_folder.path: holds an escape that makes no UTF-8 text"},
+        ErrorCase{
+            "source: {image_folder: {path: \"a\\Nb\"}}\n",
+            "f.yaml:1:31: source.image_folder.path: holds an escape that makes no UTF-8 text"},
         ErrorCase{std::string("a: \xe2\x82"),
                   "f.yaml:1:4: the byte 0xe2 is not text; save the file as UTF-8"}));
 
