@@ -5,11 +5,14 @@
 
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/spec/utf8.h"
 
 namespace bulkhead {
 namespace {
+
+constexpr absl::string_view kPunctuation = "{}[],:?\"'";
 
 YamlMark MarkOf(const YAML::Mark& mark) {
   // yaml-cpp gives -1 where it does not know.
@@ -136,6 +139,14 @@ std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
                      absl::StrCat("the byte 0x",
                                   absl::Hex(static_cast<unsigned char>(text[bad]), absl::kZeroPad2),
                                   " is not text; save the file as UTF-8")};
+  }
+  size_t punctuation = 0;
+  for (const char c : text) punctuation += absl::StrContains(kPunctuation, c) ? 1 : 0;
+  if (punctuation > kMaxYamlPunctuation) {
+    return YamlFault{{},
+                     absl::StrCat("the spec has ", punctuation, " of the characters ", kPunctuation,
+                                  ", over the limit of ", kMaxYamlPunctuation,
+                                  "; put long lists into a file (image_list: {path: ...})")};
   }
   try {
     std::istringstream stream{std::string(text)};
