@@ -40,6 +40,7 @@ inline constexpr absl::string_view kTruncatedImage = "TRUNCATED_IMAGE";
 inline constexpr absl::string_view kImageTooLarge = "IMAGE_TOO_LARGE";
 inline constexpr absl::string_view kUnsupportedImage = "UNSUPPORTED_IMAGE";
 inline constexpr absl::string_view kImageTooSmall = "IMAGE_TOO_SMALL";
+inline constexpr absl::string_view kIndexDamaged = "INDEX_DAMAGED";
 inline constexpr absl::string_view kLabelOutOfRange = "LABEL_OUT_OF_RANGE";
 inline constexpr absl::string_view kTooManySubstitutions = "TOO_MANY_SUBSTITUTIONS";
 inline constexpr absl::string_view kPluginMissing = "PLUGIN_MISSING";
@@ -47,6 +48,8 @@ inline constexpr absl::string_view kWorkerCrashLoop = "WORKER_CRASH_LOOP";
 inline constexpr absl::string_view kCursorMismatch = "CURSOR_MISMATCH";
 inline constexpr absl::string_view kSuperseded = "SUPERSEDED";
 inline constexpr absl::string_view kBudgetExceeded = "BUDGET_EXCEEDED";
+inline constexpr absl::string_view kWorkerStuck = "WORKER_STUCK";
+inline constexpr absl::string_view kShuttingDown = "SHUTTING_DOWN";
 inline constexpr absl::string_view kProtocolViolation = "PROTOCOL_VIOLATION";
 inline constexpr absl::string_view kInternal = "INTERNAL";
 }  // namespace reason

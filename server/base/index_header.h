@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SPEC_INDEX_HEADER_H_
-#define BULKHEAD_SERVER_SPEC_INDEX_HEADER_H_
+#ifndef BULKHEAD_SERVER_BASE_INDEX_HEADER_H_
+#define BULKHEAD_SERVER_BASE_INDEX_HEADER_H_
 
 #include <array>
 #include <cstddef>
@@ -33,4 +33,4 @@ struct IndexHeader {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SPEC_INDEX_HEADER_H_
+#endif  // BULKHEAD_SERVER_BASE_INDEX_HEADER_H_

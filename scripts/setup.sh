@@ -1,0 +1,102 @@
+#!/bin/bash
+# Installs the Debian packages that Bulkhead is built from, those that are missing only.
+#
+#   scripts/setup.sh           what building and running needs
+#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats)
+#   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, clang-tidy)
+#
+# Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
+set -euo pipefail
+
+# Only these two modules of OpenCV: libopencv-dev would bring Qt, VTK and 600 MB more.
+readonly BUILD_PACKAGES=(
+  g++ make cmake ninja-build ccache pkgconf
+  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
+  libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
+  libisal-dev zlib1g-dev libssl-dev libseccomp-dev
+  libyaml-cpp-dev libcli11-dev libspdlog-dev libgtest-dev libgmock-dev
+)
+readonly TEST_PACKAGES=(
+  binutils libopencv-imgcodecs-dev procps
+  python3 python3-numpy python3-grpcio python3-protobuf python3-pytest python3-yaml python3-opencv
+)
+readonly DEV_PACKAGES=(clang-format clang-tidy shellcheck)
+
+usage() {
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+}
+
+# Prints those of its arguments that are not installed.
+missing_packages() {
+  local package state
+  for package in "$@"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [[ $state == installed ]] || echo "$package"
+  done
+}
+
+# Runs apt-get as root. Its output goes to a log that is shown when it fails.
+apt_get() {
+  local log=$1
+  shift
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-unsafe-io "$@" >"$log" 2>&1; then
+    cat "$log" >&2
+    echo "setup: 'apt-get $*' failed; its output is above" >&2
+    return 1
+  fi
+}
+
+main() {
+  local wanted=("${BUILD_PACKAGES[@]}")
+  while (($#)); do
+    case $1 in
+      --test) wanted+=("${TEST_PACKAGES[@]}") ;;
+      --dev) wanted+=("${TEST_PACKAGES[@]}" "${DEV_PACKAGES[@]}") ;;
+      -h | --help)
+        usage
+        return 0
+        ;;
+      *)
+        echo "setup: unknown argument '$1'; try --help" >&2
+        return 2
+        ;;
+    esac
+    shift
+  done
+
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "setup: this script knows Debian's packages only. On another system install the counterparts of:" >&2
+    printf '  %s\n' "${wanted[*]}" >&2
+    return 1
+  fi
+
+  local missing
+  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  if ((${#missing[@]} == 0)); then
+    echo "setup: all ${#wanted[@]} packages are installed"
+    return 0
+  fi
+
+  as_root=()
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: ${#missing[@]} packages are missing and there is no sudo; run this as root:" >&2
+      echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+
+  local log started=$SECONDS
+  log=$(mktemp)
+  # shellcheck disable=SC2064  # the name is wanted as it is now
+  trap "rm -f '$log'" EXIT
+  echo "setup: ${#missing[@]} of ${#wanted[@]} packages are missing; reading the package lists"
+  apt_get "$log" update
+  echo "setup: installing ${missing[*]}"
+  apt_get "$log" install --no-install-recommends "${missing[@]}"
+  echo "setup: done in $((SECONDS - started)) s"
+}
+
+main "$@"

@@ -1,0 +1,39 @@
+#ifndef BULKHEAD_SERVER_BASE_LITTLE_ENDIAN_H_
+#define BULKHEAD_SERVER_BASE_LITTLE_ENDIAN_H_
+
+#include <bit>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+namespace bulkhead {
+
+// Every format that is read or written here is little-endian, as are the machines it runs on.
+static_assert(std::endian::native == std::endian::little);
+
+// The number whose bytes lie at `from`, at any alignment.
+template <typename T>
+T LoadLittle(const void* from) {
+  static_assert(std::is_arithmetic_v<T>);
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+// Writes the bytes of `value` to `to`, at any alignment.
+template <typename T>
+void StoreLittle(void* to, std::type_identity_t<T> value) {
+  static_assert(std::is_arithmetic_v<T>);
+  std::memcpy(to, &value, sizeof(T));
+}
+
+// Appends the bytes of `value` to `to`.
+template <typename T>
+void AppendLittle(std::string& to, std::type_identity_t<T> value) {
+  static_assert(std::is_arithmetic_v<T>);
+  to.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_LITTLE_ENDIAN_H_

@@ -1,0 +1,134 @@
+#include "server/os/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+namespace bulkhead {
+
+int64_t MonotonicNanos() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create() {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return SystemError(errno, "epoll_create1");
+  UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakeup) return SystemError(errno, "eventfd");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wakeup.get();
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wakeup.get(), &event) != 0) {
+    return SystemError(errno, "epoll_ctl");
+  }
+  return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wakeup)));
+}
+
+EventLoop::EventLoop(UniqueFd epoll, UniqueFd wakeup)
+    : epoll_(std::move(epoll)), wakeup_(std::move(wakeup)) {}
+
+absl::Status EventLoop::Watch(int fd, Callback callback) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    return SystemError(errno, "epoll_ctl");
+  }
+  watched_[fd] = std::make_shared<Callback>(std::move(callback));
+  return absl::OkStatus();
+}
+
+void EventLoop::Unwatch(int fd) {
+  if (watched_.erase(fd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+EventLoop::TimerId EventLoop::After(absl::Duration delay, Callback callback) {
+  const TimerId id = next_timer_++;
+  const int64_t deadline = MonotonicNanos() + absl::ToInt64Nanoseconds(delay);
+  timers_.emplace(std::make_pair(deadline, id), std::move(callback));
+  deadlines_[id] = deadline;
+  return id;
+}
+
+void EventLoop::Cancel(TimerId timer) {
+  const auto found = deadlines_.find(timer);
+  if (found == deadlines_.end()) return;
+  timers_.erase({found->second, timer});
+  deadlines_.erase(found);
+}
+
+void EventLoop::Post(Callback callback) {
+  {
+    absl::MutexLock lock(&mutex_);
+    posted_.push_back(std::move(callback));
+  }
+  eventfd_write(wakeup_.get(), 1);
+}
+
+void EventLoop::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  eventfd_write(wakeup_.get(), 1);
+}
+
+int EventLoop::MillisToNextTimer() const {
+  if (timers_.empty()) return -1;
+  const int64_t nanos = timers_.begin()->first.first - MonotonicNanos();
+  // Rounded up: waking early would only spin.
+  return static_cast<int>(std::clamp<int64_t>((nanos + 999'999) / 1'000'000, 0, 1 << 30));
+}
+
+void EventLoop::RunTimers() {
+  const int64_t now = MonotonicNanos();
+  while (!timers_.empty() && timers_.begin()->first.first <= now) {
+    const auto first = timers_.begin();
+    const Callback callback = std::move(first->second);
+    deadlines_.erase(first->first.second);
+    timers_.erase(first);
+    callback();
+  }
+}
+
+void EventLoop::RunPosted() {
+  std::vector<Callback> posted;
+  {
+    absl::MutexLock lock(&mutex_);
+    posted.swap(posted_);
+  }
+  for (const Callback& callback : posted) callback();
+}
+
+void EventLoop::Run() {
+  epoll_event events[64];
+  while (true) {
+    const int count = epoll_wait(epoll_.get(), events, 64, MillisToNextTimer());
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.fd == wakeup_.get()) {
+        eventfd_t ignored;
+        eventfd_read(wakeup_.get(), &ignored);
+        continue;
+      }
+      // An earlier callback of this round may have unwatched it; the copy keeps a callback that
+      // unwatches itself alive.
+      const auto found = watched_.find(events[i].data.fd);
+      if (found == watched_.end()) continue;
+      const std::shared_ptr<Callback> callback = found->second;
+      (*callback)();
+    }
+    RunTimers();
+    RunPosted();
+    absl::MutexLock lock(&mutex_);
+    if (stopped_ && posted_.empty()) return;
+  }
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,72 @@
+#ifndef BULKHEAD_SERVER_OS_EVENT_LOOP_H_
+#define BULKHEAD_SERVER_OS_EVENT_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/os/fd.h"
+
+namespace bulkhead {
+
+// One thread's world: descriptors, timers and posted functions, served one after another, so that
+// whatever lives on the loop needs no lock. Time is CLOCK_MONOTONIC.
+//
+// Life: Create → (any thread) Post … → Run on the owning thread → Stop. Post and Stop are
+// thread-safe; all else belongs to the thread that calls Run, or to nobody before it does.
+class EventLoop {
+ public:
+  using Callback = std::function<void()>;
+  using TimerId = uint64_t;
+
+  static absl::StatusOr<std::unique_ptr<EventLoop>> Create();
+
+  // Calls `callback` whenever `fd` is readable or its peer hung up, until Unwatch. The descriptor
+  // stays the caller's.
+  absl::Status Watch(int fd, Callback callback);
+  // Before the descriptor is closed. Safe inside callbacks.
+  void Unwatch(int fd);
+
+  // Calls `callback` once, after `delay`.
+  TimerId After(absl::Duration delay, Callback callback);
+  void Cancel(TimerId timer);
+
+  // Runs `callback` on the loop's thread, soon. After Stop it may never run.
+  void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Serves events until Stop; then runs what was posted before it, and returns.
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  EventLoop(UniqueFd epoll, UniqueFd wakeup);
+
+  int MillisToNextTimer() const;
+  void RunTimers();
+  void RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  UniqueFd epoll_;
+  UniqueFd wakeup_;  // eventfd
+  absl::flat_hash_map<int, std::shared_ptr<Callback>> watched_;
+  std::map<std::pair<int64_t, TimerId>, Callback> timers_;  // by deadline in ns
+  absl::flat_hash_map<TimerId, int64_t> deadlines_;
+  TimerId next_timer_ = 1;
+
+  absl::Mutex mutex_;
+  std::vector<Callback> posted_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t MonotonicNanos();
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_EVENT_LOOP_H_

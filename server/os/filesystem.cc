@@ -1,0 +1,132 @@
+#include "server/os/filesystem.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+
+absl::StatusOr<FileInfo> StatFile(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return SystemError(errno, path);
+  FileInfo file;
+  file.size_bytes = static_cast<uint64_t>(info.st_size);
+  file.mtime_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  file.is_directory = S_ISDIR(info.st_mode);
+  file.is_regular = S_ISREG(info.st_mode);
+  return file;
+}
+
+absl::StatusOr<std::string> RealPath(const std::string& path) {
+  char resolved[PATH_MAX];
+  if (realpath(path.c_str(), resolved) == nullptr) return SystemError(errno, path);
+  return std::string(resolved);
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) {
+  if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
+  glob_t matches{};
+  const int result = glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
+  std::vector<std::string> paths;
+  if (result == 0) paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  globfree(&matches);
+  if (result == GLOB_ABORTED) {
+    return absl::PermissionDeniedError(absl::StrCat("cannot read a folder of ", pattern));
+  }
+  if (result == GLOB_NOSPACE) return absl::ResourceExhaustedError("out of memory in glob");
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+bool IsBeneath(absl::string_view path, absl::string_view root) {
+  if (root == "/") return absl::StartsWith(path, "/");
+  return absl::StartsWith(path, root) && (path.size() == root.size() || path[root.size()] == '/');
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      return SystemError(errno, absl::StrCat("making folder ", part));
+    }
+    if (end == std::string::npos) break;
+  }
+  const auto info = StatFile(path);
+  if (!info.ok()) return info.status();
+  if (!info->is_directory)
+    return absl::FailedPreconditionError(absl::StrCat(path, " is no folder"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrivateFolder(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return SystemError(errno, path);
+  if (!S_ISDIR(info.st_mode) || info.st_uid != getuid() || (info.st_mode & 022) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " is not a folder that belongs to this user alone"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
+  UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd) return SystemError(errno, absl::StrCat("creating a file in ", directory));
+  return fd;
+}
+
+absl::Status PublishFile(int fd, const std::string& path) {
+  if (fsync(fd) != 0) return SystemError(errno, absl::StrCat("writing ", path));
+  // linkat does not replace, rename does: so link under a name of our own first.
+  static std::atomic<uint64_t> counter{0};
+  const std::string temporary = absl::StrCat(path, ".", getpid(), ".", ++counter, ".tmp");
+  const std::string source = absl::StrCat("/proc/self/fd/", fd);
+  if (linkat(AT_FDCWD, source.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return SystemError(errno, absl::StrCat("naming ", path));
+  }
+  if (rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    unlink(temporary.c_str());
+    return SystemError(error, absl::StrCat("naming ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
+  std::string prefix(bytes, '\0');
+  size_t got = 0;
+  while (got < bytes) {
+    const ssize_t count = pread(fd, prefix.data() + got, bytes - got, static_cast<off_t>(got));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, "reading a file");
+    if (count == 0) break;
+    got += static_cast<size_t>(count);
+  }
+  prefix.resize(got);
+  return prefix;
+}
+
+absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return SystemError(errno, path);
+  return ReadPrefix(fd.get(), bytes);
+}
+
+absl::StatusOr<uint64_t> FileSize(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, "fstat");
+  return static_cast<uint64_t>(info.st_size);
+}
+
+absl::StatusOr<std::string> ProgramPath() { return RealPath("/proc/self/exe"); }
+
+}  // namespace bulkhead

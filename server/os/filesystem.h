@@ -1,0 +1,61 @@
+#ifndef BULKHEAD_SERVER_OS_FILESYSTEM_H_
+#define BULKHEAD_SERVER_OS_FILESYSTEM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/os/fd.h"
+
+namespace bulkhead {
+
+// What stat tells of a file.
+struct FileInfo {
+  uint64_t size_bytes = 0;
+  int64_t mtime_ns = 0;
+  bool is_directory = false;
+  bool is_regular = false;
+};
+
+// Statuses follow errno: NOT_FOUND, PERMISSION_DENIED, …
+absl::StatusOr<FileInfo> StatFile(const std::string& path);
+
+// Absolute path without `.`, `..` and symbolic links; the file must exist.
+absl::StatusOr<std::string> RealPath(const std::string& path);
+
+// Paths that match a shell pattern (`*`, `?`, `[…]`), sorted by bytes; a path that exists as
+// written matches itself. Empty when nothing matches.
+absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern);
+
+// Whether `path` is `root` or lies beneath it; both absolute and free of `..` and symbolic links.
+bool IsBeneath(absl::string_view path, absl::string_view root);
+
+// Makes a directory, parents included, private to the user (0700) where it is new.
+absl::Status MakeDirectories(const std::string& path);
+
+// PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
+absl::Status CheckPrivateFolder(const std::string& path);
+
+// A new regular file without a name in `directory`, open for reading and writing: it vanishes
+// unless it is published.
+absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
+
+// Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the
+// old file or all of the new.
+absl::Status PublishFile(int fd, const std::string& path);
+
+// Up to `bytes` from the beginning of a file.
+absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
+absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
+
+// Size of an open file.
+absl::StatusOr<uint64_t> FileSize(int fd);
+
+// Absolute path of the running program.
+absl::StatusOr<std::string> ProgramPath();
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_FILESYSTEM_H_

@@ -1,0 +1,97 @@
+#include "server/os/memory_map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes) {
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return SystemError(errno, "memfd_create");
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return SystemError(errno, absl::StrCat("sizing shared memory to ", bytes, " bytes"));
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    return SystemError(errno, "sealing shared memory");
+  }
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes) {
+  UniqueFd fd(memfd_create("bulkhead-message", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return SystemError(errno, "memfd_create");
+  for (size_t written = 0; written < bytes.size();) {
+    const ssize_t count = write(fd.get(), bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, "writing a message to shared memory");
+    written += static_cast<size_t>(count);
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
+    return SystemError(errno, "sealing a message");
+  }
+  return fd;
+}
+
+absl::StatusOr<std::string> ReadSealedMessage(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of a message");
+  if (static_cast<uint64_t>(info.st_size) > kMaxMessageBytes) {
+    return absl::DataLossError(absl::StrCat("a message of ", info.st_size, " bytes is too long"));
+  }
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  for (size_t got = 0; got < bytes.size();) {
+    const ssize_t count =
+        pread(fd, bytes.data() + got, bytes.size() - got, static_cast<off_t>(got));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return absl::DataLossError("a message ended early");
+    got += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+MemoryMap::~MemoryMap() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+MemoryMap::MemoryMap(MemoryMap&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MemoryMap& MemoryMap::operator=(MemoryMap&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of shared memory");
+  if (bytes == 0 || static_cast<uint64_t>(info.st_size) < bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("shared memory holds ", info.st_size, " bytes, ",
+                                                   bytes, " were to be mapped"));
+  }
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return SystemError(errno, absl::StrCat("mapping ", bytes, " bytes"));
+  MemoryMap map;
+  map.data_ = static_cast<std::byte*>(data);
+  map.size_ = bytes;
+  return map;
+}
+
+void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
+#ifdef MADV_POPULATE_WRITE
+  madvise(data_ + offset, bytes, MADV_POPULATE_WRITE);
+#endif
+}
+
+}  // namespace bulkhead

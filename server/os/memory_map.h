@@ -1,0 +1,50 @@
+#ifndef BULKHEAD_SERVER_OS_MEMORY_MAP_H_
+#define BULKHEAD_SERVER_OS_MEMORY_MAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/os/fd.h"
+
+namespace bulkhead {
+
+// Anonymous shared memory of a fixed size: a memfd, close-on-exec, sealed against growing,
+// shrinking and further sealing. `name` shows in /proc/PID/maps. Pages are charged to whoever
+// touches them first.
+absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
+
+// A memfd that holds `bytes` and can only be read: for messages too large for a packet.
+absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes);
+// Reads such a message back. DATA_LOSS when it is longer than 256 MiB or ends early.
+absl::StatusOr<std::string> ReadSealedMessage(int fd);
+
+// A mapping of a descriptor's first `size()` bytes, shared, readable and writable; unmapped on
+// destruction. Movable.
+class MemoryMap {
+ public:
+  MemoryMap() = default;
+  ~MemoryMap();
+  MemoryMap(MemoryMap&& other) noexcept;
+  MemoryMap& operator=(MemoryMap&& other) noexcept;
+
+  // Fails when `fd` is shorter than `bytes`: a later access would end the process by SIGBUS.
+  static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes);
+
+  std::byte* data() const { return data_; }
+  uint64_t size() const { return size_; }
+
+  // Touches the pages of [offset, offset + bytes) for writing, so that no later write faults. Best
+  // effort.
+  void Prefault(uint64_t offset, uint64_t bytes) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_MEMORY_MAP_H_

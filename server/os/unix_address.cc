@@ -1,0 +1,45 @@
+#include "server/os/unix_address.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "server/os/fd.h"
+
+namespace bulkhead {
+
+absl::Status PrepareUnixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the socket path ", path, " has ", path.size(), " bytes, the system allows 1 to ",
+        sizeof(address.sun_path) - 1, "; choose a shorter --listen"));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket"));
+  }
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!probe) return SystemError(errno, "socket");
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("another service listens on unix:", path, "; choose another --listen"));
+  }
+  if (unlink(path.c_str()) != 0) return SystemError(errno, absl::StrCat("removing ", path));
+  return absl::OkStatus();
+}
+
+absl::Status MakePrivate(const std::string& path) {
+  if (chmod(path.c_str(), 0600) != 0) return SystemError(errno, absl::StrCat("chmod ", path));
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,94 @@
+#include "server/service/describe_session.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "server/base/error.h"
+#include "server/sampler/batch_plan.h"
+#include "server/service/rpc_error.h"
+
+namespace bulkhead {
+
+DescribeSession* DescribeSession::Start(const SessionContext& context,
+                                        const v1::DescribeRequest& request) {
+  std::shared_ptr<DescribeSession> session(new DescribeSession(context));
+  session->self_ = session;
+  std::thread([session, request] {
+    absl::StatusOr<v1::Description> description = session->Describe(request);
+    if (description.ok()) {
+      v1::DescribeResponse response;
+      *response.mutable_description() = *std::move(description);
+      session->Enqueue(std::move(response));
+    }
+    session->FinishWith(description.status());
+  }).detach();
+  return session.get();
+}
+
+DescribeSession::~DescribeSession() { context_.sessions->Remove(); }
+
+absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequest& request) {
+  BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
+                            context_.preparer->Understand(request.spec()));
+  if (!request.schema_only()) {
+    BULKHEAD_RETURN_IF_ERROR(context_.preparer->FindData(
+        request.spec().base_dir(), prepared,
+        [this](const v1::Progress& progress) {
+          v1::DescribeResponse response;
+          *response.mutable_progress() = progress;
+          Enqueue(std::move(response));
+        },
+        [this] { return gone_.load(); }));
+  }
+  v1::Description description;
+  *description.mutable_schema() = prepared.signature.schema;
+  *description.mutable_memory() = prepared.memory;
+  description.set_order_fingerprint(prepared.order_fingerprint);
+  description.set_bytes_fingerprint(prepared.bytes_fingerprint);
+  if (prepared.samples_per_epoch > 0) {
+    BatchPlan::Config config;
+    config.samples_per_epoch = prepared.samples_per_epoch;
+    config.batch_size = prepared.spec.batch().size();
+    config.world_size = std::max(request.world_size(), 1u);
+    config.last = prepared.spec.batch().last();
+    description.set_samples_per_epoch(prepared.samples_per_epoch);
+    description.set_batches_per_epoch(BatchPlan(config).batches_per_epoch());
+  }
+  *description.mutable_spec() = std::move(prepared.spec);
+  return description;
+}
+
+void DescribeSession::Enqueue(v1::DescribeResponse response) {
+  absl::MutexLock lock(&mutex_);
+  queue_.push_back(std::move(response));
+  WriteNext();
+}
+
+void DescribeSession::FinishWith(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  final_status_ = status;
+  WriteNext();
+}
+
+void DescribeSession::WriteNext() {
+  if (write_active_ || finish_called_) return;
+  if (!queue_.empty() && !gone_) {
+    writing_ = std::move(queue_.front());
+    queue_.pop_front();
+    write_active_ = true;
+    StartWrite(&writing_);
+  } else if (final_status_.has_value()) {
+    finish_called_ = true;
+    Finish(ToRpcStatus(*final_status_));
+  }
+}
+
+void DescribeSession::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  write_active_ = false;
+  if (!ok) gone_ = true;
+  WriteNext();
+}
+
+}  // namespace bulkhead

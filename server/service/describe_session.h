@@ -1,0 +1,52 @@
+#ifndef BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
+#define BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
+
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/service/session_context.h"
+
+namespace bulkhead {
+
+// One call of Loader.Describe: works on a thread of its own, writes Progress, then the Description.
+// Keeps itself alive until gRPC and that thread are done with it.
+class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeResponse> {
+ public:
+  // The reactor to return to gRPC. The caller has added the session to context.sessions.
+  static DescribeSession* Start(const SessionContext& context, const v1::DescribeRequest& request);
+  ~DescribeSession() override;
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { gone_ = true; }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  explicit DescribeSession(const SessionContext& context) : context_(context) {}
+
+  absl::StatusOr<v1::Description> Describe(const v1::DescribeRequest& request);
+  void Enqueue(v1::DescribeResponse response) ABSL_LOCKS_EXCLUDED(mutex_);
+  void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const SessionContext context_;
+  std::shared_ptr<DescribeSession> self_;  // until OnDone
+  std::atomic<bool> gone_{false};
+
+  absl::Mutex mutex_;
+  std::deque<v1::DescribeResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  v1::DescribeResponse writing_ ABSL_GUARDED_BY(mutex_);
+  bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_

@@ -1,0 +1,69 @@
+#ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
+#define BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/service/loader_service.h"
+#include "server/service/preparation.h"
+#include "server/supervisor/supervisor.h"
+
+namespace bulkhead {
+
+// A whole loader service: supervisor, gRPC server, health and reflection. The test runs the very
+// class that main runs.
+//
+//   BULKHEAD_ASSIGN_OR_RETURN(auto server, LoaderServer::Start(config));
+//   …
+//   server->Shutdown(absl::Seconds(25));
+class LoaderServer {
+ public:
+  struct Config {
+    // "unix:/path" or "127.0.0.1:port"; port 0 chooses one. A Unix socket is made private to the
+    // user.
+    std::string address;
+    std::string worker_program;  // absolute path of bulkhead-worker
+    std::string cache_dir;       // exists
+    DataRoots roots;
+    ServiceLimits limits;
+    Supervisor::Config supervisor;  // worker_program is filled in
+  };
+
+  // Listens before it returns. Errors: ALREADY_EXISTS when the address is taken by a living
+  // service; INVALID_ARGUMENT for an address that is none.
+  static absl::StatusOr<std::unique_ptr<LoaderServer>> Start(Config config);
+  ~LoaderServer();
+
+  // The port chosen, or 0 for a Unix socket.
+  int port() const { return port_; }
+  // Where clients connect: the address, with the port chosen.
+  const std::string& address() const { return address_; }
+
+  // Ends every stream with UNAVAILABLE, waits up to `deadline` for calls to end, then cuts them.
+  // Idempotent.
+  void Shutdown(absl::Duration deadline);
+
+ private:
+  explicit LoaderServer(Config config);
+
+  absl::Status Listen();
+
+  const Config config_;
+  std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<IndexStore> indexes_;
+  std::unique_ptr<Preparer> preparer_;
+  SessionRegistry sessions_;
+  std::unique_ptr<LoaderService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  int port_ = 0;
+  bool shut_down_ = false;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_

@@ -1,0 +1,57 @@
+#include "server/service/loader_service.h"
+
+#include <unistd.h>
+
+#include "absl/time/clock.h"
+#include "server/base/version.h"
+#include "server/service/describe_session.h"
+#include "server/service/stream_session.h"
+
+namespace bulkhead {
+namespace {
+
+grpc::Status TooManySessions() {
+  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                      "this service has too many open calls; close some, or use another service");
+}
+
+// Refuses a call at once.
+template <typename Reactor>
+class Refusal final : public Reactor {
+ public:
+  Refusal() { this->Finish(TooManySessions()); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::DescribeResponse>* LoaderService::Describe(
+    grpc::CallbackServerContext* rpc, const v1::DescribeRequest* request) {
+  if (!context_.sessions->TryAdd()) {
+    return new Refusal<grpc::ServerWriteReactor<v1::DescribeResponse>>();
+  }
+  return DescribeSession::Start(context_, *request);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
+    grpc::CallbackServerContext* rpc) {
+  if (!context_.sessions->TryAdd()) {
+    return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>();
+  }
+  return StreamSession::Start(context_, rpc->peer());
+}
+
+grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
+                                                   const v1::GetStatusRequest* request,
+                                                   v1::GetStatusResponse* response) {
+  *response = context_.supervisor->GetStatus();
+  response->set_version(kVersion);
+  response->set_boot_id(context_.boot_id);
+  response->set_pid(getpid());
+  response->mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
+  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,33 @@
+#ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_
+#define BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_
+
+#include "absl/time/time.h"
+#include "bulkhead/v1/loader.grpc.pb.h"
+#include "server/service/session_context.h"
+
+namespace bulkhead {
+
+// The handlers of service Loader: each call becomes a session. Stream is handled as raw bytes, so
+// that batches are sent from the arena's own memory.
+class LoaderService final
+    : public v1::Loader::WithCallbackMethod_Describe<v1::Loader::WithRawCallbackMethod_Stream<
+          v1::Loader::WithCallbackMethod_GetStatus<v1::Loader::Service>>> {
+ public:
+  explicit LoaderService(SessionContext context) : context_(std::move(context)) {}
+
+  grpc::ServerWriteReactor<v1::DescribeResponse>* Describe(
+      grpc::CallbackServerContext* rpc, const v1::DescribeRequest* request) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Stream(
+      grpc::CallbackServerContext* rpc) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* rpc,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusResponse* response) override;
+
+ private:
+  const SessionContext context_;
+  const absl::Time started_ = absl::Now();
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_

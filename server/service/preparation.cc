@@ -1,0 +1,74 @@
+#include "server/service/preparation.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/spec/fingerprint.h"
+#include "server/spec/memory_plan.h"
+#include "server/spec/normalize.h"
+#include "server/spec/yaml.h"
+
+namespace bulkhead {
+
+Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
+    : limits_(limits), roots_(std::move(roots)), indexes_(indexes) {}
+
+absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input) const {
+  PreparedPipeline prepared;
+  switch (input.input_case()) {
+    case v1::SpecInput::kText: {
+      const std::string& name = input.text().name();
+      BULKHEAD_ASSIGN_OR_RETURN(prepared.spec,
+                                ParseSpec(input.text().text(), name.empty() ? "spec" : name));
+      break;
+    }
+    case v1::SpecInput::kSpec:
+      prepared.spec = input.spec();
+      BULKHEAD_RETURN_IF_ERROR(Normalize(prepared.spec));
+      break;
+    case v1::SpecInput::INPUT_NOT_SET:
+      return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+                       "the request carries no spec");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.signature, InferSignature(prepared.spec));
+  MemoryPlanOptions options;
+  options.workers = limits_.workers;
+  options.threads_per_worker = limits_.threads;
+  options.worker_quota_bytes = limits_.worker_quota_bytes;
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
+  if (prepared.memory.arena_bytes() > limits_.memory_budget_bytes) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, reason::kBudgetExceeded,
+        absl::StrCat("the stream's arena would take ", prepared.memory.slot_count(), " slots × ",
+                     prepared.memory.slot_bytes(), " bytes = ", prepared.memory.arena_bytes(),
+                     " bytes, the service's memory budget is ", limits_.memory_budget_bytes,
+                     " bytes; use a smaller batch.size or give --memory-budget"));
+  }
+  prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
+  if (prepared.spec.source().has_range()) {
+    prepared.samples_per_epoch = prepared.spec.source().range().size();
+    prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
+  }
+  return prepared;
+}
+
+absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
+                                const IndexStore::ProgressFn& progress,
+                                const IndexStore::CancelledFn& cancelled) const {
+  const v1::Source& source = prepared.spec.source();
+  if (source.has_range()) return absl::OkStatus();
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.resolved, ResolveSource(source, base_dir, roots_));
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, prepared.resolved, progress, cancelled));
+  for (const auto& file : prepared.resolved.files()) {
+    prepared.samples_per_epoch += file.record_count();
+  }
+  if (prepared.samples_per_epoch == 0) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
+                     "the source holds no samples");
+  }
+  prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,58 @@
+#ifndef BULKHEAD_SERVER_SERVICE_PREPARATION_H_
+#define BULKHEAD_SERVER_SERVICE_PREPARATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/service/index_store.h"
+#include "server/service/source_resolver.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead {
+
+// What every stream of this service gets.
+struct ServiceLimits {
+  uint32_t workers = 1;  // of each pipeline
+  uint32_t threads = 1;  // of each worker
+  uint64_t worker_quota_bytes = 0;
+  uint64_t memory_budget_bytes = 0;  // arenas must fit into it
+};
+
+// A spec made ready: understood, its files found and indexed.
+struct PreparedPipeline {
+  v1::PipelineSpec spec;  // normalized
+  PipelineSignature signature;
+  internal::v1::ResolvedSource resolved;
+  uint64_t samples_per_epoch = 0;
+  std::string order_fingerprint;
+  std::string bytes_fingerprint;
+  v1::MemoryPlan memory;
+};
+
+// Turns what a client sends into what can be served. Stateless; thread-safe.
+class Preparer {
+ public:
+  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes);
+
+  // The spec and what it alone tells; no file is touched.
+  absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input) const;
+  // Finds and indexes the files of an understood spec. Blocks; see IndexStore::EnsureIndexes.
+  absl::Status FindData(const std::string& base_dir, PreparedPipeline& prepared,
+                        const IndexStore::ProgressFn& progress,
+                        const IndexStore::CancelledFn& cancelled) const;
+
+  const ServiceLimits& limits() const { return limits_; }
+
+ private:
+  const ServiceLimits limits_;
+  const DataRoots roots_;
+  IndexStore* const indexes_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_PREPARATION_H_

@@ -1,0 +1,17 @@
+#ifndef BULKHEAD_SERVER_SERVICE_RPC_ERROR_H_
+#define BULKHEAD_SERVER_SERVICE_RPC_ERROR_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace bulkhead {
+
+// A status as gRPC sends it: same code and message, and its ErrorInfo as google.rpc.Status in the
+// trailer `grpc-status-details-bin`. Long messages are cut at 4 KiB, so that trailers stay below
+// gRPC's limit of 8 KiB.
+grpc::Status ToRpcStatus(const absl::Status& status);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_RPC_ERROR_H_

@@ -1,0 +1,22 @@
+#ifndef BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_
+#define BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_
+
+#include <string>
+
+#include "server/service/preparation.h"
+#include "server/service/session_registry.h"
+#include "server/supervisor/supervisor.h"
+
+namespace bulkhead {
+
+// What a session needs of its service; outlives every session.
+struct SessionContext {
+  const Preparer* preparer = nullptr;
+  Supervisor* supervisor = nullptr;
+  SessionRegistry* sessions = nullptr;
+  std::string boot_id;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_

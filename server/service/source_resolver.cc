@@ -1,0 +1,156 @@
+#include "server/service/source_resolver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+class Resolver {
+ public:
+  Resolver(std::string base_dir, const DataRoots& roots)
+      : base_dir_(std::move(base_dir)), roots_(roots) {}
+
+  absl::Status AddPattern(const std::string& pattern);
+  absl::Status AddPath(const std::string& path, bool want_directory);
+
+  internal::v1::ResolvedSource Take() {
+    resolved_.set_base_dir(base_dir_);
+    for (const std::string& root : roots_.roots) resolved_.add_roots(root);
+    return std::move(resolved_);
+  }
+
+ private:
+  std::string Absolute(const std::string& path) const {
+    return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir_, "/", path);
+  }
+  // The root above a resolved path; absent when none allows it.
+  std::optional<std::string> RootOf(const std::string& path) const;
+
+  const std::string base_dir_;
+  const DataRoots& roots_;
+  internal::v1::ResolvedSource resolved_;
+};
+
+std::optional<std::string> Resolver::RootOf(const std::string& path) const {
+  if (roots_.unrestricted) return "/";
+  for (const std::string& root : roots_.roots) {
+    if (IsBeneath(path, root)) return root;
+  }
+  return std::nullopt;
+}
+
+absl::Status Resolver::AddPattern(const std::string& pattern) {
+  const std::string absolute = Absolute(pattern);
+  const auto paths = ExpandGlob(absolute);
+  if (!paths.ok()) {
+    return MakeError(paths.status().code(), reason::kFileUnreadable,
+                     std::string(paths.status().message()), {{"file", pattern}});
+  }
+  if (paths->empty()) {
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat("no file matches ", pattern, " (looked for ", absolute,
+                                  "); relative paths start from the spec's folder"),
+                     {{"file", pattern}});
+  }
+  for (const std::string& path : *paths) BULKHEAD_RETURN_IF_ERROR(AddPath(path, false));
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
+  const std::string absolute = Absolute(path);
+  const auto real = RealPath(absolute);
+  if (!real.ok()) {
+    const bool missing = absl::IsNotFound(real.status());
+    return MakeError(
+        real.status().code(), missing ? reason::kFileNotFound : reason::kFileUnreadable,
+        missing ? absl::StrCat(absolute, " does not exist") : std::string(real.status().message()),
+        {{"file", path}});
+  }
+  const auto root = RootOf(*real);
+  if (!root.has_value()) {
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+        absl::StrCat(absolute, roots_.roots.empty()
+                                   ? " may not be read: this service has no data roots; start it "
+                                     "with --root FOLDER"
+                                   : " lies outside the data roots of this service"),
+        {{"file", path}});
+  }
+  const auto info = StatFile(*real);
+  if (!info.ok()) {
+    return MakeError(info.status().code(), reason::kFileUnreadable,
+                     std::string(info.status().message()), {{"file", path}});
+  }
+  if (want_directory ? !info->is_directory : !info->is_regular) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+        absl::StrCat(absolute, " is not a ", want_directory ? "folder" : "regular file"),
+        {{"file", path}});
+  }
+  internal::v1::ResolvedFile& file = *resolved_.add_files();
+  const std::string& name_root = IsBeneath(*real, base_dir_) ? base_dir_ : *root;
+  file.set_path(*real);
+  file.set_name(*real == name_root ? "."
+                                   : real->substr(name_root == "/" ? 1 : name_root.size() + 1));
+  file.set_size_bytes(info->size_bytes);
+  file.set_mtime_ns(info->mtime_ns);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
+                                                           const std::string& base_dir,
+                                                           const DataRoots& roots) {
+  std::string base =
+      base_dir.empty() ? (roots.roots.empty() ? "/" : roots.roots.front()) : base_dir;
+  if (!absl::StartsWith(base, "/")) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+                     absl::StrCat("base_dir must be absolute, not ", base));
+  }
+  // A base folder that this machine does not have only matters to relative paths, which will say
+  // so.
+  if (auto real = RealPath(base); real.ok()) base = *std::move(real);
+  Resolver resolver(base, roots);
+  switch (source.source_case()) {
+    case v1::Source::kTfrecord:
+      for (const std::string& pattern : source.tfrecord().files()) {
+        BULKHEAD_RETURN_IF_ERROR(resolver.AddPattern(pattern));
+      }
+      break;
+    case v1::Source::kImageList:
+      if (!source.image_list().path().empty()) {
+        BULKHEAD_RETURN_IF_ERROR(resolver.AddPath(source.image_list().path(), false));
+      }
+      break;
+    case v1::Source::kImageFolder:
+      BULKHEAD_RETURN_IF_ERROR(resolver.AddPath(source.image_folder().path(), true));
+      break;
+    default:
+      break;
+  }
+  internal::v1::ResolvedSource resolved = resolver.Take();
+  if (source.has_tfrecord()) {
+    // Several patterns may name a file twice, and each sorts for itself.
+    auto& files = *resolved.mutable_files();
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.path() < b.path(); });
+    const auto same =
+        std::adjacent_find(files.begin(), files.end(),
+                           [](const auto& a, const auto& b) { return a.path() == b.path(); });
+    if (same != files.end()) {
+      return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                       absl::StrCat("source.tfrecord.files names ", same->name(), " twice"),
+                       {{"file", same->name()}});
+    }
+  }
+  return resolved;
+}
+
+}  // namespace bulkhead

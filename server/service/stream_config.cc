@@ -1,0 +1,177 @@
+#include "server/service/stream_config.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/checksum.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+absl::Status Mismatch(absl::string_view what, absl::string_view mine, absl::string_view theirs,
+                      absl::string_view advice) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                   absl::StrCat("the cursor belongs to other data: its ", what, " is ", theirs,
+                                ", this stream's is ", mine, "; ", advice));
+}
+
+absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared) {
+  const v1::Cursor& cursor = open.cursor();
+  if (cursor.version() != 1) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                     absl::StrCat("the cursor has version ", cursor.version(),
+                                  ", this service reads version 1"));
+  }
+  if (cursor.samples_per_epoch() != prepared.samples_per_epoch) {
+    return Mismatch("number of samples per epoch", absl::StrCat(prepared.samples_per_epoch),
+                    absl::StrCat(cursor.samples_per_epoch()), "the files have changed");
+  }
+  if (cursor.order_fingerprint() != prepared.order_fingerprint) {
+    return Mismatch("order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
+                    "source, order or seed of the spec differ, or the files have changed");
+  }
+  if (cursor.bytes_fingerprint() != prepared.bytes_fingerprint && !open.allow_changed_bytes()) {
+    return Mismatch("bytes fingerprint", prepared.bytes_fingerprint, cursor.bytes_fingerprint(),
+                    "stages, outputs or the error policy differ; allow_changed_bytes goes on "
+                    "all the same");
+  }
+  if (cursor.consumed() > prepared.samples_per_epoch) {
+    return Mismatch("consumed count", absl::StrCat("at most ", prepared.samples_per_epoch),
+                    absl::StrCat(cursor.consumed()), "the cursor is damaged");
+  }
+  return absl::OkStatus();
+}
+
+// Protobuf bytes that are equal for equal messages of one build: maps in the order of their keys.
+std::string SerializeDeterministically(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  out.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&out);
+  out.Trim();
+  return bytes;
+}
+
+uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size) {
+  const v1::ErrorPolicy& errors = prepared.spec.errors();
+  if (errors.policy() != v1::ERROR_ACTION_SUBSTITUTE) return 0;
+  const double positions =
+      std::ceil(static_cast<double>(prepared.samples_per_epoch) / static_cast<double>(world_size));
+  return static_cast<uint64_t>(std::ceil(errors.max_fraction() * positions));
+}
+
+}  // namespace
+
+absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared) {
+  const uint64_t world_size = std::max(open.world_size(), 1u);
+  if (open.rank() >= world_size) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+        absl::StrCat("rank ", open.rank(), " is not below the world size ", world_size));
+  }
+  if (open.name().empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+                     "the stream has no name");
+  }
+  if (open.has_cursor()) BULKHEAD_RETURN_IF_ERROR(CheckCursor(open, prepared));
+  BatchPlan::Config config;
+  config.samples_per_epoch = prepared.samples_per_epoch;
+  config.batch_size = prepared.spec.batch().size();
+  config.world_size = world_size;
+  config.rank = open.rank();
+  config.last = prepared.spec.batch().last();
+  config.first_epoch = open.cursor().epoch();
+  config.consumed = open.cursor().consumed();
+  const BatchPlan plan(config);
+  if (plan.batches_per_epoch() == 0) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
+        absl::StrCat("an epoch of ", prepared.samples_per_epoch,
+                     " samples does not fill one batch of ", config.batch_size, " on each of ",
+                     world_size, " ranks; use a smaller batch.size, or last: partial or pad"));
+  }
+  return plan;
+}
+
+v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
+                      const std::string& boot_id) {
+  v1::Opened opened;
+  *opened.mutable_schema() = prepared.signature.schema;
+  opened.set_samples_per_epoch(prepared.samples_per_epoch);
+  opened.set_batches_per_epoch(plan.batches_per_epoch());
+  opened.set_batches_left_in_epoch(plan.batches_left_in_first_epoch());
+  v1::Cursor& cursor = *opened.mutable_cursor();
+  cursor = open.cursor();
+  cursor.set_version(1);
+  cursor.set_order_fingerprint(prepared.order_fingerprint);
+  cursor.set_bytes_fingerprint(prepared.bytes_fingerprint);
+  cursor.set_samples_per_epoch(prepared.samples_per_epoch);
+  opened.set_boot_id(boot_id);
+  opened.set_transport(v1::TRANSPORT_GRPC);
+  *opened.mutable_memory() = prepared.memory;
+  if (prepared.spec.has_epochs()) opened.set_epochs(prepared.spec.epochs());
+  return opened;
+}
+
+PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
+  internal::v1::PipelineBinding binding;
+  *binding.mutable_source() = prepared.spec.source();
+  *binding.mutable_features() = prepared.spec.features();
+  *binding.mutable_stages() = prepared.spec.stages();
+  *binding.mutable_outputs() = prepared.spec.outputs();
+  *binding.mutable_resolved() = prepared.resolved;
+  PipelineConfig config;
+  config.binding = SerializeDeterministically(binding);
+  Sha256 hash;
+  hash.Update(config.binding);
+  config.key = hash.FinishHex();
+  config.name = config.key.substr(0, 8);
+  config.workers = prepared.memory.workers();
+  config.threads = prepared.memory.threads_per_worker();
+  config.quota_bytes = prepared.memory.worker_quota_bytes();
+  return config;
+}
+
+StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
+                              const BatchPlan& plan) {
+  StreamConfig config;
+  config.name = open.name();
+  config.rank = open.rank();
+  config.world_size = std::max(open.world_size(), 1u);
+  config.binding.set_seed(prepared.spec.seed());
+  *config.binding.mutable_order() = prepared.spec.order();
+  config.binding.set_samples_per_epoch(prepared.samples_per_epoch);
+  config.binding.set_error_action(prepared.spec.errors().policy());
+  *config.binding.mutable_schema() = prepared.signature.schema;
+  config.binding.set_slot_bytes(prepared.memory.slot_bytes());
+  config.binding.set_slot_count(prepared.memory.slot_count());
+  config.first_epoch = open.cursor().epoch();
+  config.substitutions_so_far = open.cursor().substitutions();
+  config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.world_size);
+  const std::optional<uint64_t> epochs =
+      prepared.spec.has_epochs() ? std::optional(prepared.spec.epochs()) : std::nullopt;
+  config.batch_at = [plan, epochs](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+    const BatchRange range = plan.At(sequence);
+    if (epochs.has_value() && range.epoch >= *epochs) return std::nullopt;
+    v1::BatchHeader header;
+    header.set_sequence(sequence);
+    header.set_epoch(range.epoch);
+    header.set_sample_count(range.sample_count);
+    header.set_valid_count(range.valid_count);
+    header.set_first_position(range.first_position);
+    header.set_next_epoch(range.next_epoch);
+    header.set_next_consumed(range.next_consumed);
+    header.set_batches_left_in_epoch(range.batches_left_in_epoch);
+    return header;
+  };
+  return config;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,30 @@
+#ifndef BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_
+#define BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/sampler/batch_plan.h"
+#include "server/service/preparation.h"
+#include "server/supervisor/stream.h"
+#include "server/supervisor/worker_pool.h"
+
+namespace bulkhead {
+
+// Checks an Open against the prepared pipeline: name, rank, world size, cursor. Returns how the
+// stream's batches are cut. Errors: INVALID_ARGUMENT (PROTOCOL_VIOLATION), FAILED_PRECONDITION
+// (CURSOR_MISMATCH, saying what differs; NO_SAMPLES when an epoch has no batch at all).
+absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared);
+
+// The answer to Open.
+v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
+                      const std::string& boot_id);
+
+// What the supervisor is told about the stream's pipeline, and about the stream itself (arena,
+// observer and peer are the caller's to add).
+PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
+StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
+                              const BatchPlan& plan);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_

@@ -1,0 +1,91 @@
+#ifndef BULKHEAD_SERVER_SERVICE_STREAM_SESSION_H_
+#define BULKHEAD_SERVER_SERVICE_STREAM_SESSION_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/service/session_context.h"
+
+namespace bulkhead {
+
+// One call of Loader.Stream: reads Open and Releases, prepares the pipeline on a thread of its own,
+// writes what the supervisor delivers, within the client's credits.
+//
+//   gRPC threads: OnReadDone, OnWriteDone, OnCancel ─┐
+//   preparing thread: Progress, Opened ──────────────┼─▶ outgoing queue ─▶ one write at a time
+//   supervisor's thread: OnBatch, OnEvent, OnEnd ────┘
+//
+// Life: made by Start for a new call; keeps itself alive until gRPC is done with it (OnDone) and
+// the supervisor has let go.
+class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                            public StreamObserver,
+                            public std::enable_shared_from_this<StreamSession> {
+ public:
+  // The reactor to return to gRPC. The caller has added the session to context.sessions.
+  static StreamSession* Start(const SessionContext& context, std::string peer);
+  ~StreamSession() override;
+
+  // grpc::ServerBidiReactor
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  // StreamObserver
+  void OnBatch(ReadyBatch batch) override;
+  void OnEvent(const v1::SampleEvent& event) override;
+  void OnEnd() override;
+  void OnFailed(const absl::Status& status) override;
+
+ private:
+  using Outgoing = std::variant<grpc::ByteBuffer, ReadyBatch>;
+
+  StreamSession(const SessionContext& context, std::string peer);
+
+  void HandleOpen(const v1::Open& open);
+  void HandleRelease(const v1::Release& release);
+  // On the preparing thread.
+  void Prepare(v1::Open open);
+  absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared);
+  void Enqueue(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Enqueue(const v1::StreamResponse& response);
+  // Ends the call with `status` behind what is queued.
+  void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Starts the next write, or the end of the call, if none is under way and credits allow.
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasCredit(const ReadyBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const SessionContext context_;
+  const std::string peer_;
+  std::shared_ptr<StreamSession> self_;  // until OnDone
+  std::atomic<bool> gone_{false};        // the client is
+  grpc::ByteBuffer incoming_;
+  bool opened_ = false;  // of the reading side
+
+  absl::Mutex mutex_;
+  v1::BatchSchema schema_ ABSL_GUARDED_BY(mutex_);
+  v1::Credits credits_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<grpc::ByteBuffer> frames_ ABSL_GUARDED_BY(mutex_);  // of the batch under way
+  grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);
+  bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
+  // Sent and not released: bytes of each batch, the oldest first.
+  std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
+  uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t stream_id_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_STREAM_SESSION_H_

@@ -1,0 +1,143 @@
+#include "server/spec/batch_layout.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/error.h"
+#include "server/spec/checked_math.h"
+#include "server/spec/nearest_name.h"
+#include "server/spec/spec_error.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+// Whether every sample of `feature` fits into a place of fixed size; if not, what to do about it.
+absl::Status CheckBounded(const FeatureSignature& feature, absl::string_view path) {
+  if (feature.kind == Kind::kEncoded && feature.max_bytes == 0) {
+    const bool declared = feature.path.rfind("features.", 0) == 0;
+    return SpecError(
+        path,
+        absl::StrCat("`", feature.name,
+                     "` is still encoded bytes, whose length has no bound; add decode_image",
+                     declared ? absl::StrCat(" or give ", feature.path, ".bytes.max_bytes") : "",
+                     ", or leave it out with outputs: [...]"));
+  }
+  if (std::find(feature.shape.begin(), feature.shape.end(), -1) != feature.shape.end()) {
+    return SpecError(
+        path, absl::StrCat("`", feature.name, "` is an image of any size (from ", feature.path,
+                           "); add resize, center_crop or random_resized_crop, so that every image "
+                           "has one size, or leave it out with outputs: [...]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<const FeatureSignature*>> ChooseOutputs(
+    const std::vector<FeatureSignature>& features,
+    const google::protobuf::RepeatedPtrField<std::string>& outputs) {
+  std::vector<const FeatureSignature*> chosen;
+  if (outputs.empty()) {
+    for (const FeatureSignature& feature : features) {
+      BULKHEAD_RETURN_IF_ERROR(CheckBounded(feature, feature.path));
+      chosen.push_back(&feature);
+    }
+    return chosen;
+  }
+  for (int i = 0; i < outputs.size(); ++i) {
+    const std::string path = absl::StrCat("outputs[", i, "]");
+    const auto found =
+        std::find_if(features.begin(), features.end(),
+                     [&](const FeatureSignature& f) { return f.name == outputs[i]; });
+    if (found == features.end()) {
+      std::vector<std::string> names;
+      for (const FeatureSignature& feature : features) {
+        if (feature.variable && absl::StrCat(feature.name, "_count") == outputs[i]) {
+          return SpecError(path, absl::StrCat("`", outputs[i], "` comes with `", feature.name,
+                                              "` by itself; leave it out of the list"));
+        }
+        names.push_back(feature.name);
+      }
+      return SpecError(path, UnknownName("output", outputs[i], names));
+    }
+    if (std::find(chosen.begin(), chosen.end(), &*found) != chosen.end()) {
+      return SpecError(path, absl::StrCat("`", outputs[i], "` stands there twice"));
+    }
+    BULKHEAD_RETURN_IF_ERROR(CheckBounded(*found, path));
+    chosen.push_back(&*found);
+  }
+  return chosen;
+}
+
+absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
+                       CheckedCount& end) {
+  v1::TensorSchema* tensor = schema.add_tensors();
+  tensor->set_name(feature.name);
+  tensor->set_dtype(feature.dtype);
+  tensor->set_element_bytes(feature.kind == Kind::kEncoded ? feature.max_bytes
+                                                           : ElementBytes(feature.dtype));
+  CheckedCount sample_bytes(tensor->element_bytes());
+  for (const int64_t extent : feature.shape) {
+    tensor->add_shape(extent);
+    sample_bytes = sample_bytes * CheckedCount(static_cast<uint64_t>(extent));
+  }
+  const CheckedCount begin = end.AlignedUp(kTensorAlignment);
+  end = begin + sample_bytes * CheckedCount(schema.batch_size());
+  if (!end.FitsIn(kMaxBatchBytes)) {
+    return SpecError(
+        "batch.size",
+        absl::StrCat("a batch would be too large: `", feature.name, "` takes ",
+                     tensor->element_bytes(), feature.shape.empty() ? "" : " x ",
+                     absl::StrJoin(feature.shape, " x "), " bytes a sample x ", schema.batch_size(),
+                     " samples",
+                     schema.tensors_size() > 1
+                         ? absl::StrCat(", after ", begin.value(), " bytes of other outputs")
+                         : "",
+                     "; the limit is ", kMaxBatchBytes, " bytes"));
+  }
+  tensor->set_sample_bytes(sample_bytes.value());
+  tensor->set_batch_offset(begin.value());
+  return absl::OkStatus();
+}
+
+FeatureSignature CountOf(const FeatureSignature& feature) {
+  FeatureSignature count;
+  count.name = absl::StrCat(feature.name, "_count");
+  count.dtype = v1::DTYPE_INT64;
+  count.path = feature.path;
+  return count;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::BatchSchema> LayOutBatch(
+    const std::vector<FeatureSignature>& features,
+    const google::protobuf::RepeatedPtrField<std::string>& outputs, uint64_t batch_size) {
+  if (batch_size == 0) {
+    return SpecError("batch.size", "is required: how many samples a batch holds, at least 1");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<const FeatureSignature*> chosen,
+                            ChooseOutputs(features, outputs));
+  v1::BatchSchema schema;
+  schema.set_batch_size(batch_size);
+  CheckedCount end(0);
+  std::set<std::string> names;
+  for (const FeatureSignature* feature : chosen) names.insert(feature->name);
+  for (const FeatureSignature* feature : chosen) {
+    BULKHEAD_RETURN_IF_ERROR(AddTensor(*feature, schema, end));
+    if (!feature->variable) continue;
+    const FeatureSignature count = CountOf(*feature);
+    if (names.count(count.name) > 0) {
+      return SpecError(feature->path,
+                       absl::StrCat("`", feature->name, "` is variable and brings the output `",
+                                    count.name, "`, which another feature is called; rename one"));
+    }
+    BULKHEAD_RETURN_IF_ERROR(AddTensor(count, schema, end));
+  }
+  schema.set_batch_bytes(end.AlignedUp(kTensorAlignment).value());
+  return schema;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,130 @@
+#include "server/spec/signature.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/base/error.h"
+#include "server/spec/batch_layout.h"
+#include "server/spec/checked_math.h"
+#include "server/spec/nearest_name.h"
+#include "server/spec/source_signature.h"
+#include "server/spec/spec_error.h"
+#include "server/spec/stage_signature.h"
+
+namespace bulkhead {
+namespace {
+
+// A progressive JPEG without chroma subsampling holds a 16-bit coefficient for each of its three
+// components' pixels until its last scan, beside the decoded image.
+constexpr uint64_t kCoefficientBytesPerPixel = 6;
+
+std::vector<std::string> NamesOf(const std::vector<FeatureSignature>& features) {
+  std::vector<std::string> names;
+  for (const FeatureSignature& feature : features) names.push_back(feature.name);
+  return names;
+}
+
+// Bytes of one value of `feature`; an image of any size counts `max_pixels`.
+CheckedCount ValueBytes(const FeatureSignature& feature, uint64_t max_pixels) {
+  CheckedCount bytes(ElementBytes(feature.dtype));
+  int open_extents = 0;
+  for (const int64_t extent : feature.shape) {
+    if (extent == -1) {
+      ++open_extents;
+      continue;
+    }
+    bytes = bytes * CheckedCount(static_cast<uint64_t>(extent));
+  }
+  return open_extents > 0 ? bytes * CheckedCount(max_pixels) : bytes;
+}
+
+// The largest image's coefficients once, the result of every stage, and the sample's place in the
+// batch. What a record's encoded bytes take is not in it: nothing in a spec bounds them.
+CheckedCount SampleBytes(const v1::PipelineSpec& spec, const PipelineSignature& signature) {
+  CheckedCount total(0);
+  uint64_t largest = 0;
+  std::map<std::string, uint64_t> max_pixels;  // by the feature that holds the image
+  for (int i = 0; i < spec.stages_size(); ++i) {
+    const v1::Stage& stage = spec.stages(i);
+    const std::string name = StageInput(stage);
+    if (stage.has_decode_image()) {
+      const uint64_t configured = stage.decode_image().max_pixels();
+      max_pixels[name] = configured == 0 ? kDefaultMaxPixels : configured;
+      largest = std::max(largest, max_pixels[name]);
+    }
+    for (const FeatureSignature& feature : signature.features_after[i]) {
+      if (feature.name == name) total = total + ValueBytes(feature, max_pixels[name]);
+    }
+  }
+  total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
+  for (const v1::TensorSchema& tensor : signature.schema.tensors()) {
+    total = total + CheckedCount(tensor.sample_bytes());
+  }
+  return total;
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
+  PipelineSignature signature;
+  BULKHEAD_ASSIGN_OR_RETURN(signature.source_features,
+                            SourceFeatures(spec.source(), spec.features()));
+  std::vector<FeatureSignature> features = signature.source_features;
+  for (int i = 0; i < spec.stages_size(); ++i) {
+    const v1::Stage& stage = spec.stages(i);
+    const std::string name = StageName(stage);
+    const std::string path = absl::StrCat("stages[", i, "]", name.empty() ? "" : ".", name);
+    if (name.empty()) return SpecError(path, "is empty: name a stage, such as decode_image: {}");
+    const std::string input = StageInput(stage);
+    const auto found =
+        std::find_if(features.begin(), features.end(),
+                     [&](const FeatureSignature& feature) { return feature.name == input; });
+    if (found == features.end()) {
+      return SpecError(absl::StrCat(path, ".input"),
+                       UnknownName("feature", input, NamesOf(features)));
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(*found, StageOutput(stage, *found, path));
+    signature.features_after.push_back(features);
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(signature.schema,
+                            LayOutBatch(features, spec.outputs(), spec.batch().size()));
+  const CheckedCount sample_bytes = SampleBytes(spec, signature);
+  if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
+    return SpecError("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
+                                            " bytes; lower max_pixels of decode_image"));
+  }
+  signature.sample_bytes = sample_bytes.value();
+  return signature;
+}
+
+uint64_t ElementBytes(v1::DType dtype) {
+  switch (dtype) {
+    case v1::DTYPE_UINT8:
+    case v1::DTYPE_INT8:
+    case v1::DTYPE_BOOL:
+      return 1;
+    case v1::DTYPE_UINT16:
+    case v1::DTYPE_INT16:
+    case v1::DTYPE_FLOAT16:
+    case v1::DTYPE_BFLOAT16:
+      return 2;
+    case v1::DTYPE_INT32:
+    case v1::DTYPE_FLOAT32:
+      return 4;
+    case v1::DTYPE_INT64:
+    case v1::DTYPE_FLOAT64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+std::string DTypeName(v1::DType dtype) {
+  return absl::AsciiStrToLower(absl::StripPrefix(v1::DType_Name(dtype), "DTYPE_"));
+}
+
+}  // namespace bulkhead

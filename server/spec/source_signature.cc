@@ -1,0 +1,182 @@
+#include "server/spec/source_signature.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/spec/spec_error.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+FeatureSignature Encoded(absl::string_view name, absl::string_view path, uint64_t max_bytes = 0) {
+  FeatureSignature feature;
+  feature.name = std::string(name);
+  feature.kind = Kind::kEncoded;
+  feature.dtype = v1::DTYPE_BYTES;
+  feature.max_bytes = max_bytes;
+  feature.path = std::string(path);
+  return feature;
+}
+
+FeatureSignature Scalar(absl::string_view name, absl::string_view path, v1::DType dtype) {
+  FeatureSignature feature;
+  feature.name = std::string(name);
+  feature.dtype = dtype;
+  feature.path = std::string(path);
+  return feature;
+}
+
+FeatureSignature PathFeature(absl::string_view path, uint64_t max_path_bytes) {
+  return Encoded("path", path, max_path_bytes == 0 ? kDefaultMaxPathBytes : max_path_bytes);
+}
+
+// A tensor whose first dimension may be -1, which takes its bound from max_count.
+absl::StatusOr<FeatureSignature> ShapedFeature(
+    absl::string_view name, absl::string_view path, v1::DType dtype,
+    const google::protobuf::RepeatedField<int64_t>& shape, uint64_t max_count) {
+  FeatureSignature feature = Scalar(name, path, dtype);
+  feature.shape.assign(shape.begin(), shape.end());
+  for (size_t i = 0; i < feature.shape.size(); ++i) {
+    int64_t& extent = feature.shape[i];
+    if (i == 0 && extent == -1) {
+      if (max_count == 0) {
+        return SpecError(absl::StrCat(path, ".shape"),
+                         "a first dimension of -1 needs a bound: add max_count, the most rows that "
+                         "a record may have");
+      }
+      if (max_count > static_cast<uint64_t>(INT64_MAX)) {
+        return SpecError(absl::StrCat(path, ".max_count"), "is too large");
+      }
+      extent = static_cast<int64_t>(max_count);
+      feature.variable = true;
+    } else if (extent == -1) {
+      return SpecError(absl::StrCat(path, ".shape"),
+                       absl::StrCat("dimension ", i, " is -1, but only the first may vary"));
+    } else if (extent < 1) {
+      return SpecError(absl::StrCat(path, ".shape"),
+                       absl::StrCat("dimension ", i, " is ", extent, "; each must be at least 1",
+                                    i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
+    }
+  }
+  if (max_count != 0 && !feature.variable) {
+    return SpecError(absl::StrCat(path, ".max_count"),
+                     "bounds a variable first dimension, but the shape has none: write shape: "
+                     "[-1, …] or leave max_count out");
+  }
+  return feature;
+}
+
+absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
+                                                const v1::Feature& feature) {
+  const std::string path = absl::StrCat("features.", name);
+  switch (feature.type_case()) {
+    case v1::Feature::kBytes:
+      return Encoded(name, path, feature.bytes().max_bytes());
+    case v1::Feature::kInt64:
+      return ShapedFeature(name, absl::StrCat(path, ".int64"), v1::DTYPE_INT64,
+                           feature.int64().shape(), feature.int64().max_count());
+    case v1::Feature::kFloat:
+      return ShapedFeature(name, absl::StrCat(path, ".float"), v1::DTYPE_FLOAT32,
+                           feature.float_().shape(), feature.float_().max_count());
+    case v1::Feature::kTensor: {
+      const v1::DType dtype = feature.tensor().dtype();
+      if (ElementBytes(dtype) == 0) {
+        return SpecError(absl::StrCat(path, ".tensor.dtype"),
+                         dtype == v1::DTYPE_BYTES
+                             ? "tensors of strings are not read; name a numeric type or bool"
+                             : "is required: the element type to deliver, such as dtype: float32");
+      }
+      return ShapedFeature(name, absl::StrCat(path, ".tensor"), dtype, feature.tensor().shape(),
+                           feature.tensor().max_count());
+    }
+    case v1::Feature::TYPE_NOT_SET:
+      break;
+  }
+  return SpecError(path,
+                   "has no type: write one of bytes, int64, float, tensor, such as int64: {}");
+}
+
+absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::ImageListSource& list) {
+  const absl::string_view path = "source.image_list";
+  std::vector<FeatureSignature> features;
+  for (const std::string& name : list.images()) features.push_back(Encoded(name, path));
+  if (list.images().empty()) features.push_back(Encoded("image", path));
+  const v1::DType dtype =
+      list.label_dtype() == v1::DTYPE_UNSPECIFIED ? v1::DTYPE_INT64 : list.label_dtype();
+  if (dtype != v1::DTYPE_INT64 && dtype != v1::DTYPE_FLOAT32) {
+    return SpecError(
+        "source.image_list.label_dtype",
+        absl::StrCat("is ", DTypeName(dtype),
+                     ", but labels are read as int64 or float32; a cast stage makes other types"));
+  }
+  if (!list.unlabeled()) {
+    for (const std::string& name : list.labels()) features.push_back(Scalar(name, path, dtype));
+    if (list.labels().empty()) features.push_back(Scalar("label", path, dtype));
+  }
+  features.push_back(PathFeature(path, list.max_path_bytes()));
+  return features;
+}
+
+std::vector<FeatureSignature> FolderFeatures(const v1::ImageFolderSource& folder) {
+  const absl::string_view path = "source.image_folder";
+  std::vector<FeatureSignature> features = {Encoded("image", path)};
+  if (!folder.unlabeled()) features.push_back(Scalar("label", path, v1::DTYPE_INT64));
+  features.push_back(PathFeature(path, folder.max_path_bytes()));
+  return features;
+}
+
+absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
+    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
+  if (source.source_case() != v1::Source::kTfrecord && !features.empty()) {
+    return SpecError("features",
+                     "describes the tf.Examples of tfrecord files; this source names its features "
+                     "itself: leave `features` out");
+  }
+  switch (source.source_case()) {
+    case v1::Source::kTfrecord: {
+      if (features.empty()) {
+        return SpecError("features",
+                         "is required for tfrecord: name what the records hold, such as features: "
+                         "{image: {bytes: {}}, label: {int64: {}}}");
+      }
+      std::vector<FeatureSignature> result;
+      for (const auto& [name, feature] : features) {
+        BULKHEAD_ASSIGN_OR_RETURN(FeatureSignature signature, ExampleFeature(name, feature));
+        result.push_back(std::move(signature));
+      }
+      return result;
+    }
+    case v1::Source::kImageList:
+      return ListFeatures(source.image_list());
+    case v1::Source::kImageFolder:
+      return FolderFeatures(source.image_folder());
+    case v1::Source::kRange:
+      return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
+    case v1::Source::SOURCE_NOT_SET:
+      break;
+  }
+  return SpecError("source", "is required: one of tfrecord, image_list, image_folder, range");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FeatureSignature>> SourceFeatures(
+    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<FeatureSignature> result, Unsorted(source, features));
+  std::sort(result.begin(), result.end(),
+            [](const FeatureSignature& a, const FeatureSignature& b) { return a.name < b.name; });
+  for (size_t i = 1; i < result.size(); ++i) {
+    if (result[i].name == result[i - 1].name) {
+      return SpecError(result[i].path,
+                       absl::StrCat("two features are called `", result[i].name,
+                                    "`; `path` is always given, and every name must differ"));
+    }
+  }
+  return result;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_EXIT_LOG_H_
+#define BULKHEAD_SERVER_SUPERVISOR_EXIT_LOG_H_
+
+#include <cstdint>
+#include <deque>
+
+#include "bulkhead/v1/loader.pb.h"
+
+namespace bulkhead {
+
+// The history of worker exits, and what the dead have used. Lives on the supervisor's thread.
+class ExitLog {
+ public:
+  static constexpr size_t kMaxEntries = 100;
+
+  void Add(v1::WorkerExit exit) {
+    dead_cpu_seconds_ += exit.usage().cpu_seconds();
+    exits_.push_back(std::move(exit));
+    if (exits_.size() > kMaxEntries) exits_.pop_front();
+  }
+
+  const std::deque<v1::WorkerExit>& exits() const { return exits_; }
+  double dead_cpu_seconds() const { return dead_cpu_seconds_; }
+
+ private:
+  std::deque<v1::WorkerExit> exits_;  // the newest last
+  double dead_cpu_seconds_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_EXIT_LOG_H_

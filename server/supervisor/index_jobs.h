@@ -1,0 +1,77 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_INDEX_JOBS_H_
+#define BULKHEAD_SERVER_SUPERVISOR_INDEX_JOBS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/os/event_loop.h"
+#include "server/supervisor/exit_log.h"
+#include "server/supervisor/worker_process.h"
+
+namespace bulkhead {
+
+// One index to build.
+struct IndexJob {
+  internal::v1::BuildIndex request;  // job_id is filled in
+  int fd = -1;                       // where to; the caller's, open until on_done
+  // Called on the supervisor's thread. `records` and `bytes_done` as far as the worker has come.
+  std::function<void(uint64_t records, uint64_t bytes_done)> on_progress;
+  std::function<void(absl::StatusOr<uint64_t> records)> on_done;
+};
+
+// Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
+// whose worker dies is tried again; one that kills kMaxDeaths workers fails. Workers end when
+// nothing is left to do. Lives on the supervisor's thread.
+class IndexJobs {
+ public:
+  static constexpr uint32_t kMaxDeaths = 3;
+
+  IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
+            ExitLog* exits);
+  ~IndexJobs();
+
+  // Queues a job; returns its id.
+  uint64_t Add(IndexJob job);
+  // Forgets a job without calling it back; a worker that is at it is killed. Its descriptor may be
+  // closed afterwards.
+  void Cancel(uint64_t job_id);
+
+  void AppendStatus(v1::GetStatusResponse& response);
+
+ private:
+  struct Entry {
+    uint64_t id = 0;
+    IndexJob job;
+    uint32_t deaths = 0;
+  };
+  struct Worker {
+    uint64_t id = 0;
+    std::unique_ptr<WorkerProcess> process;
+    std::unique_ptr<Entry> entry;  // what it works on
+    uint64_t peak_memory_bytes = 0;
+  };
+
+  void StartWorkers();
+  void GiveJob(Worker& worker);
+  void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
+  void OnExit(uint64_t worker_id, const ProcessExit& exit, const std::string& reason);
+  void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
+
+  const std::shared_ptr<EventLoop> loop_;
+  const std::string worker_program_;
+  const uint32_t max_workers_;
+  ExitLog* const exits_;
+  std::deque<std::unique_ptr<Entry>> queue_;
+  std::map<uint64_t, std::unique_ptr<Worker>> workers_;
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_INDEX_JOBS_H_

@@ -1,0 +1,168 @@
+#include "server/supervisor/stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/arena/worker_error.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint32_t kLeaseSamples = 16;
+
+}  // namespace
+
+Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
+               std::function<void()> wake)
+    : id_(id),
+      config_(std::move(config)),
+      loop_(std::move(loop)),
+      wake_(std::move(wake)),
+      leases_(id, config_.arena->slot_count(), kLeaseSamples),
+      epoch_(config_.first_epoch),
+      epoch_substitutions_(config_.substitutions_so_far) {}
+
+void Stream::BeginBatches() {
+  while (!finished_ && !exhausted_ && leases_.has_free_slot()) {
+    const auto header = config_.batch_at(next_sequence_);
+    if (!header.has_value()) {
+      exhausted_ = true;
+      DeliverFinished();
+      return;
+    }
+    ++next_sequence_;
+    leases_.BeginBatch(*header);
+  }
+}
+
+std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker) {
+  if (finished_) return std::nullopt;
+  return leases_.Assign(worker);
+}
+
+std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
+                                         LeaseTable::WorkerId worker) {
+  const auto samples = leases_.Complete(done.lease_id(), worker,
+                                        {done.substitutions().begin(), done.substitutions().end()});
+  if (samples.has_value()) DeliverFinished();
+  return samples;
+}
+
+bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
+  if (!leases_.Fail(failure.lease_id(), worker, failure)) return false;
+  DeliverFinished();
+  return true;
+}
+
+uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
+  const uint32_t redone = leases_.WorkerGone(worker);
+  BeginBatches();  // a written-off slot may have come back
+  return redone;
+}
+
+void Stream::WriteOff(LeaseTable::WorkerId worker) {
+  if (finished_ || leases_.WriteOff(worker)) return;
+  Fail(MakeError(
+      absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+      "a worker was killed but does not end, so the memory it might still write to cannot "
+      "be reused; its storage may hang"));
+}
+
+void Stream::Fail(const absl::Status& status) {
+  if (finished_) return;
+  finished_ = true;
+  config_.observer->OnFailed(status);
+}
+
+void Stream::DeliverFinished() {
+  while (!finished_) {
+    std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeHead();
+    if (!batch.has_value()) break;
+    auto hold = HoldSlot(batch->slot);
+    if (batch->failure.has_value()) {
+      Fail(Annotate(StatusFromWorkerError(batch->failure->error()), "",
+                    {{"epoch", absl::StrCat(batch->header.epoch())},
+                     {"position", absl::StrCat(batch->failure->position())}}));
+      return;
+    }
+    if (absl::Status counted = CountSubstitutions(*batch); !counted.ok()) {
+      Fail(counted);
+      return;
+    }
+    ++delivered_;
+    config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
+  }
+  if (!finished_ && exhausted_ && leases_.pending() == 0) {
+    finished_ = true;
+    config_.observer->OnEnd();
+  }
+}
+
+absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
+  if (batch.header.epoch() != epoch_) {
+    epoch_ = batch.header.epoch();
+    epoch_substitutions_ = 0;
+  }
+  for (const internal::v1::Substitution& substitution : batch.substitutions) {
+    ++epoch_substitutions_;
+    ++total_substitutions_;
+    v1::SampleEvent event;
+    event.set_kind(v1::SampleEvent::KIND_SUBSTITUTED);
+    event.set_epoch(epoch_);
+    event.set_position(substitution.position());
+    event.set_substitute_position(substitution.substitute_position());
+    event.set_message(substitution.error().message());
+    config_.observer->OnEvent(event);
+    if (epoch_substitutions_ > config_.max_substitutions_per_epoch) {
+      return Annotate(
+          MakeError(absl::StatusCode::kDataLoss, reason::kTooManySubstitutions,
+                    absl::StrCat("epoch ", epoch_, " needed ", epoch_substitutions_,
+                                 " substitutions on this rank, errors.max_fraction allows ",
+                                 config_.max_substitutions_per_epoch,
+                                 "; the last one was for: ", substitution.error().message())),
+          "", {substitution.error().metadata().begin(), substitution.error().metadata().end()});
+    }
+  }
+  // The cursor behind the last batch of an epoch begins a new one, with nothing substituted yet.
+  batch.header.set_substitutions(batch.header.next_epoch() == epoch_ ? epoch_substitutions_ : 0);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
+  auto release = [loop = loop_, weak = weak_from_this(), slot] {
+    loop->Post([weak, slot] {
+      const std::shared_ptr<Stream> stream = weak.lock();
+      if (stream == nullptr) return;
+      ++stream->released_;
+      stream->leases_.FreeSlot(slot);
+      stream->BeginBatches();
+      stream->wake_();
+    });
+  };
+  return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release));
+}
+
+v1::StreamStatus Stream::Status() const {
+  v1::StreamStatus status;
+  status.set_name(config_.name);
+  status.set_rank(config_.rank);
+  status.set_world_size(config_.world_size);
+  status.set_transport(v1::TRANSPORT_GRPC);
+  status.set_batches_sent(delivered_);
+  status.set_batches_released(released_);
+  status.set_epoch(epoch_);
+  status.set_peer(config_.peer);
+  status.mutable_opened()->set_seconds(absl::ToUnixSeconds(opened_));
+  v1::ArenaStatus& arena = *status.mutable_arena();
+  const uint32_t ready = leases_.finished();
+  arena.set_bytes(config_.arena->bytes());
+  arena.set_slots(config_.arena->slot_count());
+  arena.set_slots_free(leases_.free_slots());
+  arena.set_slots_ready(ready);
+  arena.set_slots_filling(static_cast<uint32_t>(leases_.pending()) - ready);
+  arena.set_slots_sending(leases_.out_slots());
+  return status;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,133 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_STREAM_H_
+#define BULKHEAD_SERVER_SUPERVISOR_STREAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/arena/arena.h"
+#include "server/os/event_loop.h"
+#include "server/supervisor/lease_table.h"
+
+namespace bulkhead {
+
+// A delivered batch's claim on its slot: the slot is reused when the last copy of the shared_ptr is
+// gone. May be dropped on any thread, also after the stream or the supervisor ended.
+class SlotHold {
+ public:
+  SlotHold(std::shared_ptr<Arena> arena, uint32_t slot, std::function<void()> release)
+      : arena_(std::move(arena)), slot_(slot), release_(std::move(release)) {}
+  ~SlotHold() { release_(); }
+  SlotHold(const SlotHold&) = delete;
+  SlotHold& operator=(const SlotHold&) = delete;
+
+  const std::byte* data() const { return arena_->slot(slot_); }
+
+ private:
+  const std::shared_ptr<Arena> arena_;
+  const uint32_t slot_;
+  const std::function<void()> release_;
+};
+
+struct ReadyBatch {
+  v1::BatchHeader header;
+  std::shared_ptr<const SlotHold> hold;
+};
+
+// Who receives a stream. Called on the supervisor's thread, in order; must not block.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  virtual void OnBatch(ReadyBatch batch) = 0;
+  virtual void OnEvent(const v1::SampleEvent& event) = 0;
+  // The last batch was delivered. Nothing follows.
+  virtual void OnEnd() = 0;
+  // The stream failed behind the batches delivered so far. Nothing follows.
+  virtual void OnFailed(const absl::Status& status) = 0;
+};
+
+// What a stream delivers, to whom.
+struct StreamConfig {
+  // For the status page.
+  std::string name;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  std::string peer;
+  // How workers see it; the supervisor fills in stream_id.
+  internal::v1::StreamBinding binding;
+  std::shared_ptr<Arena> arena;
+  // Batch `sequence` of the stream, from 0; absent behind the last.
+  std::function<std::optional<v1::BatchHeader>(uint64_t sequence)> batch_at;
+  // Substitutions that an epoch may hold, and those that the cursor brings along in its epoch.
+  uint64_t max_substitutions_per_epoch = 0;
+  uint64_t substitutions_so_far = 0;
+  uint64_t first_epoch = 0;
+  std::shared_ptr<StreamObserver> observer;
+};
+
+// One open stream inside the supervisor: begins batches as slots become free, takes the workers'
+// word on leases, delivers finished batches in order. Lives on the supervisor's thread.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  // `wake` is called when new leases may have become available.
+  Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
+         std::function<void()> wake);
+
+  uint64_t id() const { return id_; }
+  const StreamConfig& config() const { return config_; }
+  bool finished() const { return finished_; }
+  uint64_t batches_delivered() const { return delivered_; }
+  uint64_t batches_released() const { return released_; }
+  uint64_t substitutions() const { return total_substitutions_; }
+  absl::Time opened() const { return opened_; }
+
+  // Fills free slots with the next batches.
+  void BeginBatches();
+  bool has_planned() const { return !finished_ && leases_.has_planned(); }
+  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker);
+  // The worker's word on a lease, as in LeaseTable.
+  std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
+                                   LeaseTable::WorkerId worker);
+  bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
+  uint32_t WorkerGone(LeaseTable::WorkerId worker);
+  // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
+  // none is left.
+  void WriteOff(LeaseTable::WorkerId worker);
+  // Ends the stream with an error, whatever is under way.
+  void Fail(const absl::Status& status);
+  // Nobody listens any more.
+  void Close() { finished_ = true; }
+
+  v1::StreamStatus Status() const;
+
+ private:
+  void DeliverFinished();
+  // Adds a batch's substitutions to the counts and reports them; an error when there are too many.
+  absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
+  std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot);
+
+  const uint64_t id_;
+  const StreamConfig config_;
+  const std::shared_ptr<EventLoop> loop_;
+  const std::function<void()> wake_;
+  const absl::Time opened_ = absl::Now();
+  LeaseTable leases_;
+  uint64_t next_sequence_ = 0;
+  bool exhausted_ = false;  // batch_at has no more
+  bool finished_ = false;
+  uint64_t delivered_ = 0;
+  uint64_t released_ = 0;
+  uint64_t epoch_ = 0;
+  uint64_t epoch_substitutions_ = 0;
+  uint64_t total_substitutions_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_STREAM_H_

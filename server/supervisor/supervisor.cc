@@ -1,0 +1,131 @@
+#include "server/supervisor/supervisor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "server/os/process_usage.h"
+
+namespace bulkhead {
+
+absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
+  auto loop = EventLoop::Create();
+  if (!loop.ok()) return loop.status();
+  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop)));
+}
+
+Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop)
+    : config_(std::move(config)),
+      loop_(std::move(loop)),
+      index_jobs_(std::make_unique<IndexJobs>(loop_, config_.worker_program,
+                                              config_.max_index_workers, &exits_)) {
+  loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
+  thread_ = std::thread([this] { loop_->Run(); });
+}
+
+Supervisor::~Supervisor() { Shutdown(); }
+
+void Supervisor::FailStreams(const absl::Status& status) {
+  RunOnLoop([&] {
+    for (const PoolEntry& entry : pools_) entry.pool->FailStreams(status);
+  });
+}
+
+void Supervisor::Shutdown() {
+  if (shut_down_) return;
+  shut_down_ = true;
+  RunOnLoop([&] {
+    // Destroying a worker's handle kills it; whatever it was doing belongs to nobody now. The
+    // workers die with this thread in any case, so nothing is left to wait for.
+    pools_.clear();
+    index_jobs_.reset();
+  });
+  loop_->Stop();
+  thread_.join();
+}
+
+void Supervisor::RunOnLoop(const std::function<void()>& work) {
+  absl::Notification done;
+  loop_->Post([&] {
+    work();
+    done.Notify();
+  });
+  done.WaitForNotification();
+}
+
+WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
+  for (const PoolEntry& entry : pools_) {
+    if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
+  }
+  auto pool = std::make_unique<WorkerPool>(loop_, config_.worker_program, pipeline,
+                                           config_.timeouts, &exits_);
+  pool->Start();
+  pools_.push_back({std::move(pool), MonotonicNanos()});
+  return *pools_.back().pool;
+}
+
+uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
+  const uint64_t id = next_stream_id_++;
+  loop_->Post([this, id, pipeline = std::move(pipeline), config = std::move(config)]() mutable {
+    WorkerPool& pool = PoolFor(pipeline);
+    pool.AddStream(
+        std::make_shared<Stream>(id, std::move(config), loop_, [&pool] { pool.Dispatch(); }));
+  });
+  return id;
+}
+
+void Supervisor::CloseStream(uint64_t stream_id) {
+  loop_->Post([this, stream_id] {
+    for (PoolEntry& entry : pools_) {
+      if (entry.pool->RemoveStream(stream_id)) entry.idle_since_ns = MonotonicNanos();
+    }
+  });
+}
+
+void Supervisor::DropIdlePools() {
+  const int64_t now = MonotonicNanos();
+  const auto is_done = [&](const PoolEntry& entry) {
+    const bool old = absl::Nanoseconds(now - entry.idle_since_ns) >= config_.idle_pool;
+    return entry.pool->idle() && (old || entry.pool->broken());
+  };
+  for (const PoolEntry& entry : pools_) {
+    if (!is_done(entry)) continue;
+    past_samples_ += entry.pool->samples_produced();
+    past_redone_ += entry.pool->leases_redone();
+  }
+  pools_.erase(std::remove_if(pools_.begin(), pools_.end(), is_done), pools_.end());
+  loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
+}
+
+uint64_t Supervisor::AddIndexJob(IndexJob job) {
+  uint64_t id = 0;
+  RunOnLoop([&] { id = index_jobs_->Add(std::move(job)); });
+  return id;
+}
+
+void Supervisor::CancelIndexJob(uint64_t job_id) {
+  RunOnLoop([&] { index_jobs_->Cancel(job_id); });
+}
+
+v1::GetStatusResponse Supervisor::GetStatus() {
+  v1::GetStatusResponse response;
+  RunOnLoop([&] {
+    if (const auto usage = ReadProcessUsage(getpid()); usage.ok()) {
+      peak_memory_bytes_ = std::max(peak_memory_bytes_, usage->memory_bytes);
+      response.mutable_supervisor()->set_memory_bytes(usage->memory_bytes);
+      response.mutable_supervisor()->set_cpu_seconds(usage->cpu_seconds);
+    }
+    response.mutable_supervisor()->set_peak_memory_bytes(peak_memory_bytes_);
+    response.set_cpu_seconds(response.supervisor().cpu_seconds() + exits_.dead_cpu_seconds());
+    response.set_samples_produced(past_samples_);
+    response.set_leases_redone(past_redone_);
+    for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
+    index_jobs_->AppendStatus(response);
+    for (const v1::WorkerExit& exit : exits_.exits()) *response.add_recent_exits() = exit;
+  });
+  return response;
+}
+
+}  // namespace bulkhead

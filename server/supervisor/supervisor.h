@@ -1,0 +1,94 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_SUPERVISOR_H_
+#define BULKHEAD_SERVER_SUPERVISOR_SUPERVISOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/os/event_loop.h"
+#include "server/supervisor/exit_log.h"
+#include "server/supervisor/index_jobs.h"
+#include "server/supervisor/stream.h"
+#include "server/supervisor/worker_pool.h"
+
+namespace bulkhead {
+
+// Owns every worker process and every open stream. One thread (the loop's) holds all state and
+// spawns all workers, so that they die with it; the public functions may be called from any thread
+// and only post to it.
+//
+//   service threads ──OpenStream, AddIndexJob──▶ [loop thread: pools, streams, index jobs]
+//   ──observer──▶ service
+//
+// Life: Start → … → Shutdown, or destruction, which kills every worker.
+class Supervisor {
+ public:
+  struct Config {
+    std::string worker_program;  // absolute path of bulkhead-worker
+    uint32_t max_index_workers = 1;
+    // A pool without streams gives up its workers after this long.
+    absl::Duration idle_pool = absl::Seconds(30);
+    PoolTimeouts timeouts;
+  };
+
+  static absl::StatusOr<std::unique_ptr<Supervisor>> Start(Config config);
+  ~Supervisor();
+
+  // Opens a stream on a pipeline, whose workers are started when nobody uses it yet. Returns the
+  // stream's id; all else comes through the observer.
+  uint64_t OpenStream(PipelineConfig pipeline, StreamConfig stream);
+  // Nobody listens to the stream any more. The observer may still be called until this was carried
+  // out.
+  void CloseStream(uint64_t stream_id);
+
+  // As IndexJobs::Add; the id is for CancelIndexJob, which blocks until the job's callbacks can no
+  // longer come.
+  uint64_t AddIndexJob(IndexJob job);
+  void CancelIndexJob(uint64_t job_id);
+
+  // Workers, streams, exits, CPU time. Blocks for the loop.
+  v1::GetStatusResponse GetStatus();
+
+  // Ends every stream with `status`; their observers have been told when it returns.
+  void FailStreams(const absl::Status& status);
+
+  // Kills every worker, drops every stream and index job. Blocks until the loop's thread has ended.
+  // Idempotent.
+  void Shutdown();
+
+ private:
+  Supervisor(Config config, std::shared_ptr<EventLoop> loop);
+
+  struct PoolEntry {
+    std::unique_ptr<WorkerPool> pool;
+    int64_t idle_since_ns = 0;
+  };
+
+  // The pool that serves `pipeline`; started when there is none that is not broken.
+  WorkerPool& PoolFor(const PipelineConfig& pipeline);
+  void DropIdlePools();
+  // Runs `work` on the loop's thread and waits for it.
+  void RunOnLoop(const std::function<void()>& work);
+
+  const Config config_;
+  const std::shared_ptr<EventLoop> loop_;
+  std::thread thread_;
+  std::atomic<uint64_t> next_stream_id_{1};
+  bool shut_down_ = false;
+
+  // Of the loop's thread.
+  ExitLog exits_;
+  std::unique_ptr<IndexJobs> index_jobs_;
+  std::vector<PoolEntry> pools_;
+  uint64_t peak_memory_bytes_ = 0;
+  uint64_t past_samples_ = 0;  // of pools that are gone
+  uint64_t past_redone_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_SUPERVISOR_H_

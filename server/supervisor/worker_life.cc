@@ -1,0 +1,44 @@
+#include "server/supervisor/worker_life.h"
+
+namespace bulkhead {
+
+std::optional<WorkerPhase> NextPhase(WorkerPhase phase, WorkerEvent event) {
+  if (phase == WorkerPhase::kGone) return std::nullopt;
+  switch (event) {
+    case WorkerEvent::kHello:
+      if (phase == WorkerPhase::kStarting) return WorkerPhase::kBinding;
+      break;
+    case WorkerEvent::kBound:
+      if (phase == WorkerPhase::kBinding) return WorkerPhase::kReady;
+      break;
+    case WorkerEvent::kStop:
+      return phase == WorkerPhase::kKilled ? WorkerPhase::kKilled : WorkerPhase::kStopping;
+    case WorkerEvent::kKill:
+      return WorkerPhase::kKilled;
+    case WorkerEvent::kExited:
+      return WorkerPhase::kGone;
+  }
+  // What a worker says while it is being ended no longer matters.
+  if (phase == WorkerPhase::kStopping || phase == WorkerPhase::kKilled) return phase;
+  return std::nullopt;
+}
+
+absl::string_view WorkerPhaseName(WorkerPhase phase) {
+  switch (phase) {
+    case WorkerPhase::kStarting:
+      return "starting";
+    case WorkerPhase::kBinding:
+      return "binding";
+    case WorkerPhase::kReady:
+      return "ready";
+    case WorkerPhase::kStopping:
+      return "stopping";
+    case WorkerPhase::kKilled:
+      return "killed";
+    case WorkerPhase::kGone:
+      return "gone";
+  }
+  return "unknown";
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,28 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_LIFE_H_
+#define BULKHEAD_SERVER_SUPERVISOR_WORKER_LIFE_H_
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The life of one worker process.
+//
+//   starting ──hello──▶ binding ──bound──▶ ready ──stop──▶ stopping ──┐
+//      │                   │                 │                        ├─exited──▶ gone
+//      └──────kill─────────┴───────kill──────┴──kill──▶ killed ───────┘
+//
+// An exit is possible in every state; nothing follows it.
+enum class WorkerPhase { kStarting, kBinding, kReady, kStopping, kKilled, kGone };
+enum class WorkerEvent { kHello, kBound, kStop, kKill, kExited };
+
+// The state behind (phase, event); absent when the event may not come in that phase (a worker that
+// breaks the protocol).
+std::optional<WorkerPhase> NextPhase(WorkerPhase phase, WorkerEvent event);
+
+absl::string_view WorkerPhaseName(WorkerPhase phase);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_LIFE_H_

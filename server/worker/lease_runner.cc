@@ -1,0 +1,158 @@
+#include "server/worker/lease_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/arena/exit_codes.h"
+#include "server/arena/worker_error.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+internal::v1::FromWorker FailedLease(const internal::v1::Lease& lease, uint64_t position,
+                                     const absl::Status& status) {
+  internal::v1::FromWorker message;
+  internal::v1::LeaseFailed& failed = *message.mutable_lease_failed();
+  failed.set_lease_id(lease.lease_id());
+  failed.set_stream_id(lease.stream_id());
+  failed.set_position(position);
+  *failed.mutable_error() = ToWorkerError(status);
+  return message;
+}
+
+// Whether every tensor of a full batch lies inside a slot.
+bool SchemaFits(const internal::v1::StreamBinding& binding) {
+  const v1::BatchSchema& schema = binding.schema();
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    if (tensor.batch_offset() > binding.slot_bytes() ||
+        tensor.sample_bytes() > (binding.slot_bytes() - tensor.batch_offset()) /
+                                    std::max<uint64_t>(1, schema.batch_size())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report)
+    : pipeline_(std::move(pipeline)), report_(std::move(report)) {
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+LeaseRunner::~LeaseRunner() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd) {
+  if (!SchemaFits(binding)) return absl::InvalidArgumentError("the schema exceeds the slot");
+  BULKHEAD_ASSIGN_OR_RETURN(
+      auto order, MakeOrder(binding.order(), binding.seed(), binding.samples_per_epoch()));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      auto arena, Arena::Attach(std::move(arena_fd), binding.slot_bytes(), binding.slot_count()));
+  auto state = std::make_shared<StreamState>();
+  state->view.binding = binding;
+  state->view.order = std::move(order);
+  state->arena = std::move(arena);
+  state->on_destruct = [report = report_, id = binding.stream_id()] {
+    internal::v1::FromWorker message;
+    message.mutable_stream_removed()->set_stream_id(id);
+    report(message);
+  };
+  absl::MutexLock lock(&mutex_);
+  streams_[binding.stream_id()] = std::move(state);
+  return absl::OkStatus();
+}
+
+void LeaseRunner::RemoveStream(uint64_t stream_id) {
+  // Destroyed after the lock is released: destruction reports.
+  std::shared_ptr<StreamState> removed;
+  std::deque<Item> dropped;
+  absl::MutexLock lock(&mutex_);
+  const auto found = streams_.find(stream_id);
+  if (found == streams_.end()) return;
+  removed = std::move(found->second);
+  streams_.erase(found);
+  for (Item& item : std::exchange(queue_, {})) {
+    (item.stream == removed ? dropped : queue_).push_back(std::move(item));
+  }
+}
+
+void LeaseRunner::Add(const internal::v1::Lease& lease) {
+  bool queued = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = streams_.find(lease.stream_id());
+    if (found != streams_.end()) {
+      const internal::v1::StreamBinding& binding = found->second->view.binding;
+      if (lease.slot() < binding.slot_count() &&
+          uint64_t{lease.first_sample()} + lease.count() <= binding.schema().batch_size()) {
+        queue_.push_back({lease, found->second});
+        queued = true;
+      }
+    }
+  }
+  if (!queued) {
+    report_(FailedLease(lease, lease.first_position() + lease.first_sample(),
+                        MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                                  "a lease named an unknown stream or lay outside its arena")));
+  }
+}
+
+void LeaseRunner::Run() {
+  const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
+  while (true) {
+    Item item;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !queue_.empty();
+      };
+      mutex_.Await(absl::Condition(&has_work));
+      if (stopping_) return;
+      item = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    try {
+      Produce(item, *context);
+    } catch (const std::bad_alloc&) {
+      // The quota refused an allocation that some library turned into an exception: no verdict on
+      // the sample.
+      _exit(kExitOutOfMemory);
+    }
+  }
+}
+
+void LeaseRunner::Produce(const Item& item, PipelineContext& context) {
+  std::vector<SubstitutedSample> substituted;
+  uint64_t failed_position = 0;
+  const absl::Status status =
+      ProduceLease(*pipeline_, item.stream->view, item.lease, context,
+                   item.stream->arena->slot(item.lease.slot()), substituted, failed_position);
+  if (!status.ok()) {
+    report_(FailedLease(item.lease, failed_position, status));
+    return;
+  }
+  internal::v1::FromWorker message;
+  internal::v1::LeaseDone& done = *message.mutable_lease_done();
+  done.set_lease_id(item.lease.lease_id());
+  done.set_stream_id(item.lease.stream_id());
+  for (const SubstitutedSample& sample : substituted) {
+    internal::v1::Substitution& substitution = *done.add_substitutions();
+    substitution.set_position(sample.position);
+    substitution.set_substitute_position(sample.substitute_position);
+    *substitution.mutable_error() = ToWorkerError(sample.error);
+  }
+  report_(message);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,70 @@
+#ifndef BULKHEAD_SERVER_WORKER_LEASE_RUNNER_H_
+#define BULKHEAD_SERVER_WORKER_LEASE_RUNNER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/arena/arena.h"
+#include "server/pipeline/pipeline.h"
+
+namespace bulkhead {
+
+// The decode threads of a worker: take leases in the order they came, produce their samples in
+// place, report them.
+//
+// Life: construct (starts the threads) → AddStream, Add, RemoveStream … → destruct, which finishes
+// the leases at work and drops those that wait. Thread-safe. `report` is called from the decode
+// threads and must be thread-safe.
+class LeaseRunner {
+ public:
+  using Report = std::function<void(const internal::v1::FromWorker&)>;
+
+  LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report);
+  ~LeaseRunner();
+
+  // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
+  // makes no sense.
+  absl::Status AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd);
+  // Drops the stream's waiting leases; its arena is unmapped, and StreamRemoved reported, when the
+  // last lease at work is done.
+  void RemoveStream(uint64_t stream_id);
+  // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
+  void Add(const internal::v1::Lease& lease);
+
+ private:
+  // One stream as the threads see it; its destruction unmaps the arena and reports that.
+  struct StreamState {
+    StreamView view;
+    std::shared_ptr<Arena> arena;
+    std::function<void()> on_destruct;
+    ~StreamState() { on_destruct(); }
+  };
+  struct Item {
+    internal::v1::Lease lease;
+    std::shared_ptr<StreamState> stream;
+  };
+
+  void Run();
+  void Produce(const Item& item, PipelineContext& context);
+
+  const std::unique_ptr<Pipeline> pipeline_;
+  const Report report_;
+  absl::Mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_WORKER_LEASE_RUNNER_H_

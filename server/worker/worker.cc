@@ -1,0 +1,165 @@
+#include "server/worker/worker.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/arena/exit_codes.h"
+#include "server/arena/worker_error.h"
+#include "server/base/version.h"
+#include "server/os/memory_map.h"
+#include "server/os/process_usage.h"
+#include "server/source/index_builder.h"
+#include "server/worker/lease_runner.h"
+
+namespace bulkhead {
+namespace {
+
+// One worker's session with its supervisor. The receiving thread owns it; Report is called from
+// decode threads too.
+class Session {
+ public:
+  explicit Session(PacketSocket socket) : socket_(std::move(socket)) {}
+
+  int Run();
+
+ private:
+  // Sends a message; a supervisor that is gone ends the process, whatever its threads are doing.
+  void Report(const internal::v1::FromWorker& message);
+  void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
+  // Carries out one order. False when it makes no sense.
+  bool Handle(const internal::v1::ToWorker& message, Packet& packet);
+  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd);
+  void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
+
+  const PacketSocket socket_;
+  std::unique_ptr<LeaseRunner> runner_;
+  bool limited_ = false;  // to the quota, by an index job
+};
+
+void Session::Report(const internal::v1::FromWorker& message) {
+  if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
+}
+
+void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id) {
+  internal::v1::FromWorker message;
+  message.mutable_failed()->set_job_id(job_id);
+  message.mutable_failed()->set_stream_id(stream_id);
+  *message.mutable_failed()->mutable_error() = ToWorkerError(status);
+  Report(message);
+}
+
+int Session::Run() {
+  internal::v1::FromWorker hello;
+  hello.mutable_hello()->set_version(kVersion);
+  Report(hello);
+  while (true) {
+    absl::StatusOr<Packet> packet = socket_.Receive();
+    if (!packet.ok()) return kExitProtocol;
+    internal::v1::ToWorker message;
+    if (!message.ParseFromString(packet->bytes)) return kExitProtocol;
+    if (message.has_shutdown()) return 0;
+    if (!Handle(message, *packet)) return kExitProtocol;
+  }
+}
+
+bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
+  switch (message.message_case()) {
+    case internal::v1::ToWorker::kBind:
+      if (packet.fds.size() != 1 || runner_ != nullptr) return false;
+      if (absl::Status status = Bind(message.bind(), packet.fds[0].get()); !status.ok()) {
+        ReportFailure(status, 0, 0);
+      }
+      return true;
+    case internal::v1::ToWorker::kAddStream: {
+      if (packet.fds.size() != 1 || runner_ == nullptr) return false;
+      const internal::v1::StreamBinding& binding = message.add_stream().stream();
+      if (absl::Status status = runner_->AddStream(binding, std::move(packet.fds[0]));
+          !status.ok()) {
+        ReportFailure(status, 0, binding.stream_id());
+      }
+      return true;
+    }
+    case internal::v1::ToWorker::kRemoveStream:
+      if (runner_ == nullptr) return false;
+      runner_->RemoveStream(message.remove_stream().stream_id());
+      return true;
+    case internal::v1::ToWorker::kLease:
+      if (runner_ == nullptr) return false;
+      runner_->Add(message.lease());
+      return true;
+    case internal::v1::ToWorker::kBuildIndex:
+      if (packet.fds.size() != 1) return false;
+      BuildOneIndex(message.build_index(), packet.fds[0].get());
+      return true;
+    default:
+      return false;
+  }
+}
+
+// After warm-up the kernel is told what may still be allocated: RLIMIT_DATA counts virtual private
+// pages, so the room is what the quota leaves above what is resident now.
+absl::Status LimitToQuota(uint64_t quota_bytes) {
+  if (quota_bytes == 0) return absl::OkStatus();
+  const auto usage = ReadProcessUsageFast(getpid());
+  if (!usage.ok()) return usage.status();
+  const uint64_t room =
+      quota_bytes > usage->anonymous_bytes ? quota_bytes - usage->anonymous_bytes : 0;
+  return LimitDataMemory(usage->data_bytes + room);
+}
+
+absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd) {
+  const auto bytes = ReadSealedMessage(binding_fd);
+  if (!bytes.ok()) return bytes.status();
+  internal::v1::PipelineBinding binding;
+  if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding);
+  if (!pipeline.ok()) return pipeline.status();
+  runner_ = std::make_unique<LeaseRunner>(
+      *std::move(pipeline), bind.threads(),
+      [this](const internal::v1::FromWorker& message) { Report(message); });
+  if (absl::Status limited = LimitToQuota(bind.quota_bytes()); !limited.ok()) return limited;
+  internal::v1::FromWorker message;
+  message.mutable_bound();
+  Report(message);
+  return absl::OkStatus();
+}
+
+void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
+  if (!limited_) {
+    if (absl::Status limited = LimitToQuota(request.quota_bytes()); !limited.ok()) {
+      ReportFailure(limited, request.job_id(), 0);
+      return;
+    }
+    limited_ = true;
+  }
+  const auto records = BuildIndex(request, fd, [&](uint64_t records_found, uint64_t bytes_done) {
+    internal::v1::FromWorker message;
+    message.mutable_index_progress()->set_job_id(request.job_id());
+    message.mutable_index_progress()->set_records(records_found);
+    message.mutable_index_progress()->set_bytes_done(bytes_done);
+    Report(message);
+  });
+  if (!records.ok()) {
+    ReportFailure(records.status(), request.job_id(), 0);
+    return;
+  }
+  internal::v1::FromWorker message;
+  message.mutable_index_done()->set_job_id(request.job_id());
+  message.mutable_index_done()->set_records(*records);
+  Report(message);
+}
+
+}  // namespace
+
+int RunWorker(PacketSocket socket) {
+  // An allocation that the quota refuses ends the worker at once; no library may swallow it.
+  std::set_new_handler([] { _exit(kExitOutOfMemory); });
+  return Session(std::move(socket)).Run();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,154 @@
+"""Which folder may include what. docs/architecture.md draws the same picture.
+
+A *room* is a folder of the tree: `server/spec`, `client/cpp`, `tools`. Two kinds of rule are checked: which rooms a
+room may include, and which rooms may see a third-party or system header at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+# Rooms that a room may include, besides itself. Everything below a room in the picture is listed: a room may reach
+# down past its neighbour, never up or across.
+ROOMS = {
+    "server/base": set(),
+    "server/os": {"server/base"},
+    "server/spec": {"server/base"},
+    "server/sampler": {"server/base"},
+    "server/image": {"server/base"},
+    "server/source": {"server/base", "server/spec"},
+    "server/pipeline": {"server/base", "server/spec", "server/sampler", "server/source", "server/image"},
+    "server/arena": {"server/base", "server/os"},
+    "server/metrics": {"server/base"},
+    "server/supervisor": {"server/base", "server/os", "server/arena", "server/metrics"},
+    "server/worker": {
+        "server/base",
+        "server/os",
+        "server/arena",
+        "server/spec",
+        "server/sampler",
+        "server/source",
+        "server/image",
+        "server/pipeline",
+    },
+    "server/service": {
+        "server/base",
+        "server/os",
+        "server/arena",
+        "server/spec",
+        "server/sampler",
+        "server/metrics",
+        "server/supervisor",
+    },
+    "server/app": {
+        "server/base",
+        "server/os",
+        "server/arena",
+        "server/spec",
+        "server/sampler",
+        "server/metrics",
+        "server/supervisor",
+        "server/service",
+        "server/worker",
+    },
+    # A trainer's library stands alone: nothing of the service is linked into a trainer.
+    "client/cpp": set(),
+    "tools": {"server/base", "server/os", "server/spec", "server/source", "server/image", "client/cpp"},
+}
+
+# Of some rooms only these headers may be included, by these rooms.
+ONLY_HEADERS = {
+    ("server/source", "server/spec"): {"server/spec/signature.h", "server/spec/index_header.h"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Guarded:
+    """Headers that only some rooms may include."""
+
+    pattern: str
+    rooms: frozenset[str]
+    why: str
+
+
+def _guarded(pattern: str, rooms: set[str], why: str) -> Guarded:
+    return Guarded(pattern, frozenset(rooms), why)
+
+
+GUARDED = [
+    _guarded(r"opencv2/.*", {"server/image"}, "OpenCV shows in server/image only"),
+    _guarded(
+        r"(jpeglib|jerror|jmorecfg|jpegint|turbojpeg|spng)\.h|webp/.*",
+        {"server/image"},
+        "codec libraries show in server/image only",
+    ),
+    _guarded(r"isa-l(/.*|\.h)|isa-l_crypto.*", {"server/base"}, "ISA-L shows in server/base only"),
+    _guarded(r"openssl/.*", {"server/base"}, "OpenSSL shows in server/base only"),
+    _guarded(r"zlib\.h", {"server/source"}, "zlib shows in server/source only"),
+    _guarded(r"yaml-cpp/.*", {"server/spec"}, "yaml-cpp shows in server/spec only"),
+    _guarded(r"CLI/.*", {"server/app", "tools"}, "CLI11 is for mains and tools"),
+    _guarded(
+        r"grpcpp/.*|grpc/.*|.*\.grpc\.pb\.h",
+        {"server/service", "server/app", "client/cpp"},
+        "gRPC shows in the service, its main and the client only",
+    ),
+    # Files are read with these; a source maps them.
+    _guarded(
+        r"fcntl\.h|unistd\.h|sys/(stat|mman|types|uio)\.h",
+        {"server/os", "server/app", "server/source", "client/cpp", "tools"},
+        "system calls belong in server/os",
+    ),
+    # The client stands alone and spawns a service of its own; the tools measure processes.
+    _guarded(
+        r"(?!sys/(stat|mman|types|uio)\.h$)(sys/.*|linux/.*|netinet/.*|poll\.h|sched\.h|spawn\.h|seccomp\.h)",
+        {"server/os", "server/app", "client/cpp", "tools"},
+        "system calls belong in server/os",
+    ),
+]
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+_ROOTS = ("server", "client", "tools")
+_ENDINGS = {".h", ".cc", ".c", ".hpp", ".cpp"}
+
+
+def room_of(path: str) -> str | None:
+    """The room of a repository-relative path; None for anything that is in no room (generated code, libraries)."""
+    parts = path.split("/")
+    if parts[0] == "tools":
+        return "tools"
+    if parts[0] in ("server", "client") and len(parts) > 2:
+        return "/".join(parts[:2])
+    return None
+
+
+def _check_include(path: str, room: str, header: str) -> str | None:
+    target = room_of(header)
+    if target is not None and target != room:
+        if target not in ROOMS[room]:
+            return f"{room} may not include {target} ({header})"
+        only = ONLY_HEADERS.get((room, target))
+        if only is not None and header not in only:
+            return f"{room} may include only {', '.join(sorted(only))} of {target}, not {header}"
+    for rule in GUARDED:
+        if re.fullmatch(rule.pattern, header) and room not in rule.rooms:
+            return f"{room} includes {header}: {rule.why}"
+    return None
+
+
+def violations(root: pathlib.Path) -> list[str]:
+    """Every broken rule below `root`, as `file:line: what is wrong`."""
+    found = []
+    for path in sorted(p for top in _ROOTS for p in (root / top).rglob("*") if p.suffix in _ENDINGS):
+        relative = path.relative_to(root).as_posix()
+        room = room_of(relative)
+        if room not in ROOMS:
+            found.append(f"{relative}:1: {room or path.parent.name} is no room of the picture; add it to rules.py")
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            match = _INCLUDE.match(line)
+            message = match and _check_include(relative, room, match.group(2))
+            if message:
+                found.append(f"{relative}:{number}: {message}")
+    return found

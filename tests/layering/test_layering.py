@@ -1,0 +1,66 @@
+"""Includes point one way only; the checker itself is seen to catch what it is for."""
+
+import os
+import pathlib
+
+import pytest
+import rules
+
+ROOT = pathlib.Path(os.environ.get("BULKHEAD_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+
+
+def test_tree_keeps_the_rules():
+    assert rules.violations(ROOT) == []
+
+
+def test_checker_reads_the_tree():
+    # A checker that looks in the wrong place finds no violations either.
+    assert (ROOT / "server/base/error.h").is_file()
+    assert len(list((ROOT / "server").rglob("*.cc"))) >= 3
+
+
+def plant(root: pathlib.Path, path: str, *lines: str) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "include", "part_of_message"),
+    [
+        ("server/base/a.cc", '"server/os/spawn.h"', "server/base may not include server/os"),
+        ("server/service/a.cc", '"server/image/decode.h"', "server/service may not include server/image"),
+        ("server/service/a.cc", '"server/pipeline/pipeline.h"', "server/service may not include server/pipeline"),
+        ("server/supervisor/a.cc", '"server/source/source.h"', "server/supervisor may not include server/source"),
+        ("server/supervisor/a.cc", '"server/service/service.h"', "may not include server/service"),
+        ("server/source/a.cc", '"server/spec/parse.h"', "of server/spec, not server/spec/parse.h"),
+        ("client/cpp/bulkhead/a.cc", '"server/base/error.h"', "client/cpp may not include server/base"),
+        ("server/pipeline/a.cc", "<opencv2/core.hpp>", "OpenCV shows in server/image only"),
+        ("tools/synth/a.cc", "<jpeglib.h>", "codec libraries"),
+        ("server/pipeline/a.cc", "<spng.h>", "codec libraries"),
+        ("server/source/a.cc", "<webp/decode.h>", "codec libraries"),
+        ("server/source/a.cc", "<isa-l/crc.h>", "ISA-L"),
+        ("server/spec/a.cc", "<openssl/evp.h>", "OpenSSL"),
+        ("server/supervisor/a.cc", "<sys/prctl.h>", "server/os"),
+        ("server/source/a.cc", "<sys/epoll.h>", "server/os"),
+        ("server/worker/a.cc", "<sys/mman.h>", "server/os"),
+        ("server/worker/a.cc", "# include <unistd.h>", "server/os"),
+        ("server/cellar/a.cc", '"server/base/error.h"', "no room"),
+    ],
+)
+def test_checker_catches(tmp_path, path, include, part_of_message):
+    line = include if include.startswith("#") else f"#include {include}"
+    plant(tmp_path, path, "// a comment", line)
+    found = rules.violations(tmp_path)
+    assert len(found) == 1
+    assert part_of_message in found[0]
+    assert found[0].startswith(f"{path}:{1 if 'no room' in part_of_message else 2}: ")
+
+
+def test_checker_lets_good_includes_pass(tmp_path):
+    plant(tmp_path, "server/source/a.cc", '#include "server/spec/signature.h"', "#include <sys/mman.h>")
+    plant(tmp_path, "server/image/a.cc", "#include <opencv2/core.hpp>", '#include "server/base/error.h"')
+    plant(tmp_path, "server/os/a.cc", "#include <sys/prctl.h>", "#include <linux/landlock.h>")
+    plant(tmp_path, "server/service/a.cc", '#include "server/supervisor/x.h"', '#include "bulkhead/v1/types.pb.h"')
+    plant(tmp_path, "tools/a.cc", '#include "client/cpp/bulkhead/loader.h"', "#include <vector>")
+    assert rules.violations(tmp_path) == []

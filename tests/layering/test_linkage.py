@@ -1,0 +1,40 @@
+"""What the built programs load: the supervisor parses no image and links no image library."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+IMAGE_LIBRARIES = re.compile(r"lib(opencv_\w+|jpeg|turbojpeg|png\d*|spng|webp\w*|tiff)\b")
+
+
+def loaded_libraries(program: pathlib.Path) -> list[str]:
+    """Names of the shared libraries that `program` loads, indirect ones included."""
+    result = subprocess.run(["ldd", program], check=True, capture_output=True, text=True)
+    return [line.split()[0] for line in result.stdout.splitlines() if line.strip()]
+
+
+def image_libraries(program: pathlib.Path) -> list[str]:
+    return [name for name in loaded_libraries(program) if IMAGE_LIBRARIES.match(name)]
+
+
+def built(name: str) -> pathlib.Path:
+    folder = os.environ.get("BULKHEAD_BIN_DIR")
+    if folder is None:
+        pytest.skip("BULKHEAD_BIN_DIR is not set; ctest sets it")
+    return pathlib.Path(folder) / name
+
+
+def test_supervisor_links_no_image_library():
+    libraries = loaded_libraries(built("bulkheadd"))
+    assert any(name.startswith("libgrpc") for name in libraries), "this is not the supervisor's list"
+    assert image_libraries(built("bulkheadd")) == []
+
+
+def test_worker_links_jpeg_but_not_the_rare_formats():
+    # Proves that the test above could fail; and imgcodecs, which loads over a hundred libraries, stays a plugin.
+    names = image_libraries(built("bulkhead-worker"))
+    assert any(name.startswith("libjpeg") for name in names)
+    assert not any(name.startswith("libopencv_imgcodecs") for name in names)

@@ -1,0 +1,153 @@
+#include "tools/bench/bench_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "tools/bench/bench_report.h"
+#include "tools/bench/decode_limit.h"
+#include "tools/common/machine.h"
+#include "tools/common/progress_line.h"
+#include "tools/common/stream_run.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr char kRunExamples[] =
+    "samples_per_second and bytes_per_second are measured from the arrival of the first batch to\n"
+    "the arrival of the last, so start-up is not in them; first_batch_seconds is start-up, from "
+    "the\n"
+    "start of this process. Memory values are the highest seen, arenas apart.\n"
+    "\n"
+    "Examples:\n"
+    "  bulkhead bench run --spec photos/tfrecord.yaml --json\n"
+    "  bulkhead bench run --spec train.yaml --batches 200 --workers 2 --threads 1\n"
+    "  bulkhead bench run --spec train.yaml --target unix:/run/bulkhead/bulkhead.sock\n";
+
+constexpr char kLimitExamples[] =
+    "Examples:\n"
+    "  bulkhead bench decode-limit photos/folder\n"
+    "  bulkhead bench decode-limit photos/folder --threads 2 --repeat 3 --json\n";
+
+int Fail(const char* command, const absl::Status& status) {
+  std::fprintf(stderr, "bulkhead bench %s: %s\n", command, std::string(status.message()).c_str());
+  return 1;
+}
+
+struct RunArguments {
+  std::string spec;
+  std::string target;
+  std::string transport = "grpc";
+  std::string cache_dir;
+  uint64_t batches = 0;
+  uint32_t workers = 0;
+  uint32_t threads = 0;
+  bool json = false;
+  bool no_digest = false;
+};
+
+int RunBench(const RunArguments& arguments) {
+  StreamRunOptions options;
+  options.loader.spec = SpecFile(arguments.spec);
+  options.loader.target = arguments.target;
+  options.loader.embedded.workers = arguments.workers;
+  options.loader.embedded.threads = arguments.threads;
+  options.loader.embedded.cache_dir = arguments.cache_dir;
+  options.batches = arguments.batches;
+  options.digest = !arguments.no_digest;
+  const absl::StatusOr<StreamRunReport> report = RunStream(options, [](const StreamRunTick&) {});
+  if (!report.ok()) return Fail("run", report.status());
+  const std::string text =
+      arguments.json ? RunReportJson(*report, arguments.spec).Text() : RunReportText(*report);
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
+
+void AddRun(CLI::App& bench, int& exit_code) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = bench.add_subcommand("run", "Take batches as fast as they come and measure");
+  command->footer(kRunExamples);
+  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
+  command->add_option("--target", arguments->target,
+                      "A running service: host:port or unix:/path; default: one of its own");
+  command->add_option("--batches", arguments->batches,
+                      "Stop after this many; default: at the stream's end, or after one epoch of "
+                      "a stream without end");
+  auto* workers =
+      command->add_option("--workers", arguments->workers, "Worker processes of an own service");
+  auto* threads =
+      command->add_option("--threads", arguments->threads, "Threads of each worker, likewise");
+  auto* cache = command->add_option("--cache-dir", arguments->cache_dir,
+                                    "Folder for record indexes, likewise");
+  // A running service has its own workers and its own cache.
+  for (CLI::Option* option : {workers, threads, cache}) {
+    option->excludes(command->get_option("--target"));
+  }
+  command->add_option("--transport", arguments->transport, "How batches travel")
+      ->check(CLI::IsMember({"grpc"}))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->add_flag("--no-digest", arguments->no_digest,
+                    "Leave out the SHA-256 of the delivered tensors, which costs CPU time");
+  command->callback([arguments, &exit_code] { exit_code = RunBench(*arguments); });
+}
+
+struct LimitArguments {
+  std::string folder;
+  int threads = 1;
+  int repeat = 1;
+  bool json = false;
+};
+
+int RunDecodeLimit(const LimitArguments& arguments) {
+  const absl::StatusOr<std::vector<std::string>> files = ReadJpegFiles(arguments.folder);
+  if (!files.ok()) return Fail("decode-limit", files.status());
+  const absl::StatusOr<DecodeLimit> limit =
+      MeasureDecodeLimit(*files, arguments.threads, arguments.repeat);
+  if (!limit.ok()) return Fail("decode-limit", limit.status());
+  if (arguments.json) {
+    const JsonObject json = DecodeLimitJson(*limit, *files, arguments.threads, arguments.folder);
+    std::printf("%s\n", json.Text().c_str());
+  } else {
+    std::printf("%.1f images/s: %s images, %.1f MP, %.2f s, %d thread%s, full decode to RGB\n",
+                limit->images_per_second(), absl::StrFormat("%d", limit->images).c_str(),
+                limit->megapixels, limit->seconds, arguments.threads,
+                arguments.threads == 1 ? "" : "s");
+  }
+  return 0;
+}
+
+void AddDecodeLimit(CLI::App& bench, int& exit_code) {
+  auto arguments = std::make_shared<LimitArguments>();
+  CLI::App* command = bench.add_subcommand(
+      "decode-limit",
+      "What libjpeg-turbo alone makes of a folder: nothing but full decodes to RGB");
+  command->footer(kLimitExamples);
+  command->add_option("folder", arguments->folder, "Folder with JPEG files, at any depth")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--threads", arguments->threads, "Threads that decode")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--repeat", arguments->repeat, "Times that each file is decoded")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments, &exit_code] { exit_code = RunDecodeLimit(*arguments); });
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, int& exit_code) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure");
+  bench->require_subcommand(1);
+  bench->footer(
+      "Examples:\n"
+      "  bulkhead bench run --spec photos/tfrecord.yaml --workers 1 --threads 1 --json\n"
+      "  bulkhead bench decode-limit photos/folder --json\n");
+  AddRun(*bench, exit_code);
+  AddDecodeLimit(*bench, exit_code);
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,83 @@
+#include "tools/bench/bench_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/common/machine.h"
+#include "tools/common/progress_line.h"
+
+namespace bulkhead::tools {
+namespace {
+
+double Highest(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+
+}  // namespace
+
+JsonObject RunReportJson(const StreamRunReport& report, const std::string& data) {
+  JsonObject json;
+  json.Add("samples_per_second", report.samples_per_second)
+      .Add("bytes_per_second", report.bytes_per_second)
+      .Add("batch_gap_seconds", JsonObject()
+                                    .Add("p50", Quantile(report.gap_seconds, 0.5))
+                                    .Add("p99", Quantile(report.gap_seconds, 0.99))
+                                    .Add("max", Highest(report.gap_seconds)))
+      .Add("first_batch_seconds", report.first_batch_seconds)
+      .Add("elapsed_seconds", report.elapsed_seconds)
+      .Add("client_cpu_seconds", report.client_cpu_seconds)
+      .Add("service_cpu_seconds", report.service_cpu_seconds)
+      .Add("memory_bytes", JsonObject()
+                               .Add("supervisor", report.supervisor_memory_bytes)
+                               .Add("workers", report.workers_memory_bytes)
+                               .Add("largest_worker", report.worker_memory_bytes)
+                               .Add("arena", report.arena_bytes)
+                               .Add("client", report.client_memory_bytes))
+      .Add("batches", report.batches)
+      .Add("samples", report.samples)
+      .Add("bytes", report.bytes)
+      .Add("workers", uint64_t{report.workers})
+      .Add("threads_per_worker", uint64_t{report.threads_per_worker})
+      .Add("worker_exits", report.worker_exits)
+      .Add("substituted", report.substituted);
+  if (!report.digest.empty()) json.Add("digest", report.digest);
+  return json.Add("machine", DescribeMachine()).Add("data", data).Add("command", CommandLine());
+}
+
+std::string RunReportText(const StreamRunReport& report) {
+  std::string text = absl::StrFormat(
+      "%.1f samples/s, %s/s: %d batches, %d samples, first batch after %.2f s\n"
+      "gap between batches: median %.1f ms, p99 %.1f ms, longest %.1f ms\n"
+      "memory: supervisor %s, workers %s (%d x %d threads), arena %s, trainer %s\n"
+      "CPU: service %.2f s, trainer %.2f s",
+      report.samples_per_second, HumanBytes(report.bytes_per_second), report.batches,
+      report.samples, report.first_batch_seconds, Quantile(report.gap_seconds, 0.5) * 1e3,
+      Quantile(report.gap_seconds, 0.99) * 1e3, Highest(report.gap_seconds) * 1e3,
+      HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
+      report.workers, report.threads_per_worker, HumanBytes(report.arena_bytes),
+      HumanBytes(report.client_memory_bytes), report.service_cpu_seconds,
+      report.client_cpu_seconds);
+  if (report.substituted > 0) absl::StrAppend(&text, "\nsubstituted: ", report.substituted);
+  if (report.worker_exits > 0) absl::StrAppend(&text, "\nworkers lost: ", report.worker_exits);
+  if (!report.digest.empty()) absl::StrAppend(&text, "\ndigest: ", report.digest);
+  return text;
+}
+
+JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<std::string>& files,
+                           int threads, const std::string& folder) {
+  uint64_t bytes = 0;
+  for (const std::string& file : files) bytes += file.size();
+  return JsonObject()
+      .Add("images_per_second", limit.images_per_second())
+      .Add("images", limit.images)
+      .Add("megapixels", limit.megapixels)
+      .Add("mean_file_bytes", static_cast<double>(bytes) / static_cast<double>(files.size()))
+      .Add("seconds", limit.seconds)
+      .Add("threads", threads)
+      .Add("machine", DescribeMachine())
+      .Add("data", folder)
+      .Add("command", CommandLine());
+}
+
+}  // namespace bulkhead::tools

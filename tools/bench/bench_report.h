@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_TOOLS_BENCH_BENCH_REPORT_H_
+#define BULKHEAD_TOOLS_BENCH_BENCH_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/bench/decode_limit.h"
+#include "tools/common/json.h"
+#include "tools/common/stream_run.h"
+
+namespace bulkhead::tools {
+
+// The result of `bench run`. Names are stable: scripts read them. `data` says what was streamed.
+JsonObject RunReportJson(const StreamRunReport& report, const std::string& data);
+
+// The same for people, on a few lines, without a newline at the end.
+std::string RunReportText(const StreamRunReport& report);
+
+// The result of `bench decode-limit` over `files`, read from `folder`.
+JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<std::string>& files,
+                           int threads, const std::string& folder);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_BENCH_BENCH_REPORT_H_

@@ -1,0 +1,63 @@
+#include "tools/common/json.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+namespace bulkhead::tools {
+namespace {
+
+std::string Quoted(absl::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+void JsonObject::AddRaw(absl::string_view key, std::string text) {
+  absl::StrAppend(&members_, members_.empty() ? "" : ",\n", "  ", Quoted(key), ": ", text);
+}
+
+JsonObject& JsonObject::Add(absl::string_view key, absl::string_view value) {
+  AddRaw(key, Quoted(value));
+  return *this;
+}
+
+JsonObject& JsonObject::Add(absl::string_view key, double value) {
+  AddRaw(key, std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null");
+  return *this;
+}
+
+JsonObject& JsonObject::Add(absl::string_view key, uint64_t value) {
+  AddRaw(key, absl::StrCat(value));
+  return *this;
+}
+
+JsonObject& JsonObject::Add(absl::string_view key, int value) {
+  AddRaw(key, absl::StrCat(value));
+  return *this;
+}
+
+JsonObject& JsonObject::Add(absl::string_view key, const JsonObject& value) {
+  AddRaw(key, absl::StrReplaceAll(value.Text(), {{"\n", "\n  "}}));
+  return *this;
+}
+
+std::string JsonObject::Text() const {
+  return members_.empty() ? "{}" : absl::StrCat("{\n", members_, "\n}");
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,36 @@
+#ifndef BULKHEAD_TOOLS_COMMON_JSON_H_
+#define BULKHEAD_TOOLS_COMMON_JSON_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead::tools {
+
+// A JSON object under construction; members stay in the order in which they were added.
+//
+//   JsonObject().Add("images", 400).Add("rate", 1013.5).Text()
+class JsonObject {
+ public:
+  JsonObject& Add(absl::string_view key, absl::string_view value);
+  JsonObject& Add(absl::string_view key, const char* value) {
+    return Add(key, absl::string_view(value));
+  }
+  // Rounded to six significant digits; not a number becomes null.
+  JsonObject& Add(absl::string_view key, double value);
+  JsonObject& Add(absl::string_view key, uint64_t value);
+  JsonObject& Add(absl::string_view key, int value);
+  JsonObject& Add(absl::string_view key, const JsonObject& value);
+
+  // The object on lines of its own, nested ones indented; no newline at the end.
+  std::string Text() const;
+
+ private:
+  void AddRaw(absl::string_view key, std::string text);
+  std::string members_;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_JSON_H_

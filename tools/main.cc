@@ -1,0 +1,28 @@
+// The `bulkhead` command. Every subcommand has a file of its own.
+#include <CLI/CLI.hpp>
+
+#include "tools/bench/bench_command.h"
+#include "tools/stream/stream_command.h"
+#include "tools/synth/synth_command.h"
+#include "tools/validate.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Bulkhead: data loading for training jobs, in processes of its own");
+  app.set_version_flag("--version", "bulkhead " BULKHEAD_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  bulkhead synth photos                   draw 1,000 photos\n"
+      "  bulkhead stream photos/tfrecord.yaml    and stream them\n"
+      "  bulkhead validate train.yaml            check a spec\n"
+      "  bulkhead bench run --spec train.yaml --json\n"
+      "\n"
+      "`bulkhead SUBCOMMAND --help` says more.\n");
+  int exit_code = 0;
+  bulkhead::tools::AddStreamCommand(app, exit_code);
+  bulkhead::AddValidateCommand(app, exit_code);
+  bulkhead::tools::AddSynthCommand(app, exit_code);
+  bulkhead::tools::AddBenchCommand(app, exit_code);
+  CLI11_PARSE(app, argc, argv);
+  return exit_code;
+}

@@ -1,0 +1,185 @@
+#include "tools/stream/guess_spec.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "tools/common/json.h"
+
+namespace bulkhead::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names under which data sets keep their images and labels, the commonest first.
+constexpr const char* kImageNames[] = {"image",       "image/encoded", "img_raw", "image_raw",
+                                       "image_bytes", "jpeg",          "jpg",     "img",
+                                       "encoded",     "data"};
+constexpr const char* kLabelNames[] = {
+    "label", "image/class/label", "labels", "class", "class_id", "target", "y"};
+
+absl::Status Unclear(absl::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, message);
+}
+
+// A JSON string is a YAML string, whatever a path holds.
+std::string Quoted(absl::string_view text) {
+  const std::string object = JsonObject().Add("", text).Text();  // {\n  "": "…"\n}
+  const size_t begin = object.find(": ") + 2;
+  return object.substr(begin, object.size() - begin - 2);
+}
+
+std::string Absolute(const std::string& path) { return fs::absolute(path).lexically_normal(); }
+
+std::string WithStages(absl::string_view source, bool labeled, const GuessOptions& options) {
+  return absl::StrCat(
+      source, "stages:\n  - decode_image: {}\n  - random_resized_crop: {size: ", options.size,
+      "}\n  - random_horizontal_flip: {}\noutputs: [image", labeled ? ", label" : "",
+      "]\nbatch: {size: ", options.batch, "}\norder: {global: {}}\nseed: 1\nepochs: 1\n");
+}
+
+std::string FolderSpec(const std::string& path, const GuessOptions& options) {
+  std::error_code error;
+  bool classes = false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    classes = classes || entry.is_directory();
+  }
+  return WithStages(absl::StrCat("source:\n  image_folder: {path: ", Quoted(Absolute(path)),
+                                 classes ? "" : ", unlabeled: true", "}\n"),
+                    classes, options);
+}
+
+// What the first line that says anything tells about a list's columns.
+std::string ListSpec(const std::string& path, const GuessOptions& options) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line) &&
+         (absl::StripAsciiWhitespace(line).empty() || line.front() == '#')) {
+  }
+  line = std::string(absl::StripAsciiWhitespace(line));
+  const char delimiter = line.find('\t') != std::string::npos  ? '\t'
+                         : line.find(',') != std::string::npos ? ','
+                                                               : ' ';
+  const std::vector<std::string> columns = absl::StrSplit(line, delimiter, absl::SkipEmpty());
+  double number = 0;
+  int64_t integer = 0;
+  const bool header = columns.size() > 1 && !absl::SimpleAtod(columns.back(), &number);
+  const bool fractions =
+      columns.size() > 1 && !header && !absl::SimpleAtoi(columns.back(), &integer);
+  std::string labels;
+  for (size_t i = 1; i < columns.size(); ++i) {
+    absl::StrAppend(&labels, i == 1 ? "label" : absl::StrCat(", label_", i));
+  }
+  std::string more =
+      columns.size() < 2 ? ", unlabeled: true" : absl::StrCat(", labels: [", labels, "]");
+  if (header) more += ", header: true";
+  if (fractions) more += ", label_dtype: float32";
+  return WithStages(
+      absl::StrCat("source:\n  image_list: {path: ", Quoted(Absolute(path)), more, "}\n"),
+      columns.size() > 1, options);
+}
+
+template <size_t N>
+std::string FirstPresent(const std::map<std::string, std::string>& found, const std::string& chosen,
+                         const char* const (&names)[N], absl::string_view kind) {
+  if (!chosen.empty()) return chosen;
+  for (const char* name : names) {
+    const auto it = found.find(name);
+    if (it != found.end() && absl::StrContains(it->second, kind)) return name;
+  }
+  return "";
+}
+
+std::string ChosenName(const GuessOptions& options, const std::string& ours) {
+  const auto it = options.features.find(ours);
+  return it == options.features.end() ? "" : it->second;
+}
+
+absl::StatusOr<std::string> TfRecordSpec(const std::vector<std::string>& patterns,
+                                         const std::string& first, const GuessOptions& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const auto found, PeekExample(first));
+  const std::string image = FirstPresent(found, ChosenName(options, "image"), kImageNames, "bytes");
+  const std::string label =
+      FirstPresent(found, ChosenName(options, "label"), kLabelNames, "int64 x 1");
+  if (image.empty() || found.count(image) == 0 || (!label.empty() && found.count(label) == 0)) {
+    std::string list;
+    for (const auto& [name, what] : found) absl::StrAppend(&list, "\n  ", name, ": ", what);
+    return Unclear(absl::StrCat(first, ": cannot tell which feature is the image",
+                                image.empty() ? "" : absl::StrCat(" (there is no '", image, "')"),
+                                "; say it with --feature image=NAME [--feature label=NAME]. Its "
+                                "first record holds:",
+                                list.empty() ? " nothing" : list));
+  }
+  const std::string files = absl::StrJoin(
+      patterns, ", ",
+      [](std::string* out, const std::string& p) { absl::StrAppend(out, Quoted(Absolute(p))); });
+  std::string source =
+      absl::StrCat("source:\n  tfrecord: {files: [", files,
+                   "]}\nfeatures:\n  image: {key: ", Quoted(image), ", bytes: {}}\n");
+  if (!label.empty()) {
+    absl::StrAppend(&source, "  label: {key: ", Quoted(label), ", int64: {}}\n");
+  }
+  return WithStages(source, !label.empty(), options);
+}
+
+std::vector<std::string> Matches(const std::string& pattern) {
+  glob_t result{};
+  std::vector<std::string> paths;
+  if (glob(pattern.c_str(), 0, nullptr, &result) == 0) {
+    paths.assign(result.gl_pathv, result.gl_pathv + result.gl_pathc);
+  }
+  globfree(&result);
+  return paths;
+}
+
+// Text has no zero byte; the length of a TFRecord's first record does.
+bool LooksLikeText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(512, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(file.gcount()));
+  const bool gzip = begin.rfind("\x1f\x8b", 0) == 0;
+  return !gzip && begin.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
+                                      const GuessOptions& options) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : data) {
+    const std::vector<std::string> matches =
+        fs::exists(pattern) ? std::vector<std::string>{pattern} : Matches(pattern);
+    if (matches.empty()) {
+      return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                       absl::StrCat(pattern,
+                                    ": there is no such file or folder, and no file "
+                                    "matches it as a glob"));
+    }
+    files.insert(files.end(), matches.begin(), matches.end());
+  }
+  if (files.empty()) return Unclear("no data was named");
+  if (fs::is_directory(files.front())) {
+    if (files.size() > 1) return Unclear("name one folder, or TFRecord files, not both");
+    return FolderSpec(files.front(), options);
+  }
+  if (LooksLikeText(files.front())) {
+    if (files.size() > 1) {
+      return Unclear(absl::StrCat(files.front(),
+                                  ": is text, so an image list, of which one can be "
+                                  "streamed at a time"));
+    }
+    return ListSpec(files.front(), options);
+  }
+  return TfRecordSpec(data, files.front(), options);
+}
+
+}  // namespace bulkhead::tools

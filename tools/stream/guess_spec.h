@@ -1,0 +1,34 @@
+#ifndef BULKHEAD_TOOLS_STREAM_GUESS_SPEC_H_
+#define BULKHEAD_TOOLS_STREAM_GUESS_SPEC_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead::tools {
+
+// How to make a spec of a person's data.
+struct GuessOptions {
+  uint32_t batch = 64;
+  uint32_t size = 224;  // side of the crop, in pixels
+  // Names in the records, by our names ("image", "label"), where the guess would be wrong.
+  std::map<std::string, std::string> features;
+};
+
+// The text of a spec that streams `data` - a folder of images, an image list, TFRecord files or
+// globs of them - as random crops, with labels where the data has them. Reads the first line of a
+// list and the first record of a TFRecord file: it is the caller's own data, in the caller's own
+// process. Errors: NOT_FOUND when nothing is there; INVALID_ARGUMENT when the data's form cannot be
+// told, with what was found and what to do.
+absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
+                                      const GuessOptions& options);
+
+// What a record holds, by the feature's name: "bytes", "int64", "float", each with its count, as in
+// "int64 x 1".
+absl::StatusOr<std::map<std::string, std::string>> PeekExample(const std::string& path);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_STREAM_GUESS_SPEC_H_

@@ -1,0 +1,48 @@
+#ifndef BULKHEAD_TOOLS_SYNTH_DATASET_H_
+#define BULKHEAD_TOOLS_SYNTH_DATASET_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace bulkhead::tools {
+
+enum class SynthSchema { kPhotos, kFace, kRange };
+
+struct SizeRange {
+  int min_width = 400;
+  int min_height = 300;
+  int max_width = 600;
+  int max_height = 500;
+};
+
+struct SynthOptions {
+  std::string out;  // folder
+  SynthSchema schema = SynthSchema::kPhotos;
+  uint64_t count = 1000;  // photos
+  SizeRange size;
+  int classes = 10;
+  uint64_t seed = 1;
+  int threads = 1;
+  bool force = false;  // write into a folder that holds something already
+};
+
+// Called after every photo that was written.
+using SynthProgressFn = std::function<void(uint64_t done, uint64_t total)>;
+
+// Writes a labelled set below `options.out`:
+//   photos  folder/class-NN/NNNNNN.jpg, list.txt, records-NNN.tfrecord (image, label, boxes), and a
+//           spec for each way of reading it: folder.yaml, list.yaml, tfrecord.yaml
+//   face    pos-NNN.tfrecord and neg-NNN.tfrecord (img_raw, label, bbox), face.yaml
+//   range   part-0.tfrecord … part-4.tfrecord of 2,000 int64 `var` each, 0 … 9999 in order,
+//           range.yaml
+// The same options give the same bytes on every machine and with any number of threads.
+// Errors: FAILED_PRECONDITION when the folder is not empty; PERMISSION_DENIED and the like when it
+// cannot be written.
+absl::Status WriteDataset(const SynthOptions& options, const SynthProgressFn& progress);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_SYNTH_DATASET_H_

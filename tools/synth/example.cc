@@ -1,0 +1,43 @@
+#include "tools/synth/example.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+namespace bulkhead::tools {
+
+constexpr int kTensorFlowFloat = 1;  // tensorflow.DataType DT_FLOAT
+
+ExampleBuilder& ExampleBuilder::Bytes(const std::string& name, absl::string_view value) {
+  (*example_.mutable_features()->mutable_feature())[name].mutable_bytes_list()->add_value(
+      std::string(value));
+  return *this;
+}
+
+ExampleBuilder& ExampleBuilder::Int64(const std::string& name, int64_t value) {
+  (*example_.mutable_features()->mutable_feature())[name].mutable_int64_list()->add_value(value);
+  return *this;
+}
+
+std::string ExampleBuilder::Serialize() const {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);  // maps have no order of their own
+    example_.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
+std::string SerializeBoxes(const std::vector<std::array<float, 4>>& boxes, bool flat_when_empty) {
+  ::bulkhead::tensorflow::Tensor tensor;
+  tensor.set_dtype(kTensorFlowFloat);
+  tensor.mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(boxes.size()));
+  if (!boxes.empty() || !flat_when_empty) tensor.mutable_tensor_shape()->add_dim()->set_size(4);
+  if (!boxes.empty()) {
+    tensor.set_tensor_content(boxes.data(), boxes.size() * sizeof(boxes[0]));
+  }
+  return tensor.SerializeAsString();
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_TOOLS_SYNTH_EXAMPLE_H_
+#define BULKHEAD_TOOLS_SYNTH_EXAMPLE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tensorflow/example.pb.h"
+
+namespace bulkhead::tools {
+
+// A tf.Example under construction. Equal features give equal bytes (they are written sorted by
+// name).
+class ExampleBuilder {
+ public:
+  ExampleBuilder& Bytes(const std::string& name, absl::string_view value);
+  ExampleBuilder& Int64(const std::string& name, int64_t value);
+  std::string Serialize() const;
+
+ private:
+  ::bulkhead::tensorflow::Example example_;
+};
+
+// Boxes as tf.io.serialize_tensor writes a float32 tensor [n, 4]. Without boxes the shape is
+// [0, 4], or [0] when `flat_when_empty` - both are met in real records.
+std::string SerializeBoxes(const std::vector<std::array<float, 4>>& boxes, bool flat_when_empty);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_SYNTH_EXAMPLE_H_

@@ -1,0 +1,87 @@
+#include "tools/synth/synth_command.h"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "tools/common/machine.h"
+#include "tools/common/progress_line.h"
+#include "tools/synth/dataset.h"
+#include "tools/synth/size_range.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  bulkhead synth photos                        1,000 photos as folder, list and TFRecords\n"
+    "  bulkhead synth big --count 20000 --size 1024x768 --classes 100\n"
+    "  bulkhead synth faces --schema face           img_raw, label, bbox; with and without faces\n"
+    "  bulkhead synth numbers --schema range        0 … 9999 in five TFRecords\n";
+
+int RunSynth(const SynthOptions& options) {
+  const absl::Time begin = absl::Now();
+  uint64_t written = 0;
+  absl::Status status;
+  {
+    ProgressLine line;
+    status = WriteDataset(options, [&](uint64_t done, uint64_t total) {
+      written = done;
+      if (!line.Due() && done != total) return;
+      const double share = static_cast<double>(done) / static_cast<double>(total);
+      const std::string text =
+          absl::StrFormat("%s %3.0f%%  %d of %d", ProgressBar(share), share * 100, done, total);
+      done == total ? line.Finish(text) : line.Show(text);
+    });
+  }
+  if (!status.ok()) {
+    std::fprintf(stderr, "bulkhead synth: %s\n", std::string(status.message()).c_str());
+    return 1;
+  }
+  std::printf("%s: wrote %s samples in %.1f s\n", options.out.c_str(),
+              absl::StrCat(written).c_str(), absl::ToDoubleSeconds(absl::Now() - begin));
+  return 0;
+}
+
+}  // namespace
+
+void AddSynthCommand(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<SynthOptions>();
+  auto size = std::make_shared<std::string>("400x300..600x500");
+  options->threads = UsableCpus();
+  CLI::App* command =
+      app.add_subcommand("synth", "Write a photo-like data set with labels and boxes");
+  command->footer(kExamples);
+  command->add_option("out", options->out, "Folder to write to; made if missing")->required();
+  const std::map<std::string, SynthSchema> schemas = {{"photos", SynthSchema::kPhotos},
+                                                      {"face", SynthSchema::kFace},
+                                                      {"range", SynthSchema::kRange}};
+  command
+      ->add_option("--schema", options->schema,
+                   "photos (default): image, label, boxes; face: img_raw, label, bbox; range: var")
+      ->transform(CLI::CheckedTransformer(schemas, CLI::ignore_case).description(""));
+  command->add_option("--count", options->count, "Photos to draw")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}))
+      ->capture_default_str();
+  command->add_option("--size", *size, "WIDTHxHEIGHT, or a range WxH..WxH")->capture_default_str();
+  command->add_option("--classes", options->classes, "Classes of the photos")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "The same seed draws the same set")
+      ->capture_default_str();
+  command->add_flag("--force", options->force, "Write into a folder that is not empty");
+  command->callback([options, size, &exit_code] {
+    if (!ParseSizeRange(*size, options->size)) {
+      throw CLI::ValidationError(
+          "--size", absl::StrCat("'", *size, "' is not WIDTHxHEIGHT or WxH..WxH with sides of ",
+                                 kMinSide, " to ", kMaxSide, " pixels"));
+    }
+    exit_code = RunSynth(*options);
+  });
+}
+
+}  // namespace bulkhead::tools
