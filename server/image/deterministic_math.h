@@ -1,0 +1,19 @@
+#ifndef BULKHEAD_SERVER_IMAGE_DETERMINISTIC_MATH_H_
+#define BULKHEAD_SERVER_IMAGE_DETERMINISTIC_MATH_H_
+
+#include <cstdint>
+
+namespace bulkhead {
+
+// Natural logarithm of a positive, normal number, and the exponential of |x| ≤ 700, within 2 units
+// in the last place. Plain additions, multiplications and divisions in a fixed order: the same bits
+// on every machine, which libm's, chosen by CPU, are not.
+double DeterministicLog(double x);
+double DeterministicExp(double x);
+
+// `x` ≥ 0, below 2^52, rounded to the nearest integer, halves to the even one (Python's round).
+int64_t RoundHalfEven(double x);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_DETERMINISTIC_MATH_H_

@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_IMAGE_FLIP_H_
+#define BULKHEAD_SERVER_IMAGE_FLIP_H_
+
+#include "server/image/image.h"
+#include "server/image/simd.h"
+
+namespace bulkhead {
+
+// Mirrors `in` left to right into `out`, of the same size and channels; they must not overlap.
+void FlipHorizontally(const ImageView& in, const MutableImageView& out, Simd simd = DefaultSimd());
+
+// The same in place; `row` is scratch for one row.
+void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row,
+                             Simd simd = DefaultSimd());
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_FLIP_H_

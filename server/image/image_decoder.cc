@@ -1,0 +1,66 @@
+#include "server/image/image_decoder.h"
+
+#include "server/base/error.h"
+#include "server/image/imgcodecs_plugin.h"
+#include "server/image/png_decoder.h"
+#include "server/image/webp_decoder.h"
+
+namespace bulkhead {
+namespace {
+
+absl::Status UnknownFormat(absl::string_view file) {
+  if (file.empty()) {
+    return SampleError(reason::kTruncatedImage, "the image is empty (0 bytes); copy it again");
+  }
+  return SampleError(reason::kUnsupportedImage,
+                     "the first bytes are those of no image format that is decoded; JPEG, PNG, "
+                     "WebP, BMP, TIFF and PNM are");
+}
+
+absl::StatusOr<ImageSize> OpenFormat(ImageFormat format, absl::string_view file,
+                                     uint64_t max_pixels, JpegDecoder& jpeg) {
+  switch (format) {
+    case ImageFormat::kJpeg:
+      return jpeg.Open(file, max_pixels);
+    case ImageFormat::kPng:
+      return ReadPngSize(file, max_pixels);
+    case ImageFormat::kWebp:
+      return ReadWebpSize(file, max_pixels);
+    case ImageFormat::kUnknown:
+      return UnknownFormat(file);
+    default:
+      return ReadRareSize(format, file, max_pixels);
+  }
+}
+
+absl::StatusOr<ImageView> DecodeRare(absl::string_view file, PixelFormat format, Image& buffer) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ImgcodecsPlugin* plugin, ImgcodecsPlugin::Load());
+  return plugin->Decode(file, format, buffer);
+}
+
+}  // namespace
+
+absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t max_pixels) {
+  file_ = file;
+  max_pixels_ = max_pixels;
+  format_ = SniffFormat(file);
+  BULKHEAD_ASSIGN_OR_RETURN(size_, OpenFormat(format_, file, max_pixels, jpeg_));
+  return size_;
+}
+
+absl::StatusOr<ImageView> ImageDecoder::Decode(PixelFormat format, const Rect& rect,
+                                               Image& buffer) {
+  if (format_ == ImageFormat::kJpeg) return jpeg_.Decode(format, rect, buffer);
+  absl::StatusOr<ImageView> image =
+      format_ == ImageFormat::kPng    ? DecodePng(file_, max_pixels_, format, buffer)
+      : format_ == ImageFormat::kWebp ? DecodeWebp(file_, max_pixels_, format, buffer)
+                                      : DecodeRare(file_, format, buffer);
+  if (!image.ok()) return image;
+  if (image->size() != size_) {
+    return SampleError(reason::kCorruptImage,
+                       "the decoded image is not of the size that its header says");
+  }
+  return image->Crop(rect);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,200 @@
+#include "server/image/jpeg_decoder.h"
+
+#include <algorithm>
+
+#include "server/base/error.h"
+#include "server/image/jpeg_error.h"
+#include "server/image/jpeg_scan.h"
+
+namespace bulkhead {
+namespace {
+
+// Columns decoded beside a region: smooth upsampling looks at the neighbouring chroma sample, and
+// libjpeg takes the edge of a cropped row for the edge of the image.
+constexpr int kColumnMargin = 1;
+// libjpeg chooses a component's upsampling by its width in the cropped row; above this width the
+// choice is that of the whole image.
+constexpr int kMinRegionColumns = 32;
+// Rows asked for at a time; more than libjpeg ever returns at once.
+constexpr int kRowsPerCall = 8;
+
+// The file is in memory as a whole: there is nothing to refill, and running dry is an error.
+void InitSource(j_decompress_ptr) {}
+void TermSource(j_decompress_ptr) {}
+
+boolean FillInputBuffer(j_decompress_ptr codec) {
+  JpegErrorManager::FailTruncated(reinterpret_cast<j_common_ptr>(codec));
+}
+
+void SkipInputData(j_decompress_ptr codec, long count) {
+  if (count <= 0) return;
+  if (static_cast<unsigned long>(count) > codec->src->bytes_in_buffer) {
+    JpegErrorManager::FailTruncated(reinterpret_cast<j_common_ptr>(codec));
+  }
+  codec->src->next_input_byte += count;
+  codec->src->bytes_in_buffer -= count;
+}
+
+J_COLOR_SPACE ColorSpaceFor(PixelFormat format) {
+  switch (format) {
+    case PixelFormat::kRgb:
+      return JCS_EXT_RGB;
+    case PixelFormat::kBgr:
+      return JCS_EXT_BGR;
+    case PixelFormat::kGray:
+      return JCS_GRAYSCALE;
+    case PixelFormat::kRgba:
+      return JCS_EXT_RGBA;
+  }
+  return JCS_EXT_RGB;
+}
+
+// Inverted CMYK, as Adobe writes it, to `format`, with the integer arithmetic of OpenCV's reader.
+void ConvertCmykRow(const uint8_t* cmyk, int width, PixelFormat format, uint8_t* out) {
+  const int channels = ChannelCount(format);
+  for (int x = 0; x < width; ++x, cmyk += 4, out += channels) {
+    const int black = cmyk[3];
+    const int red = black - ((255 - cmyk[0]) * black >> 8);
+    const int green = black - ((255 - cmyk[1]) * black >> 8);
+    const int blue = black - ((255 - cmyk[2]) * black >> 8);
+    if (format == PixelFormat::kGray) {
+      // Weights 0.299, 0.587, 0.114 in units of 2^-14, rounded.
+      out[0] = static_cast<uint8_t>((red * 4899 + green * 9617 + blue * 1868 + 8192) >> 14);
+      continue;
+    }
+    out[0] = static_cast<uint8_t>(format == PixelFormat::kBgr ? blue : red);
+    out[1] = static_cast<uint8_t>(green);
+    out[2] = static_cast<uint8_t>(format == PixelFormat::kBgr ? red : blue);
+    if (format == PixelFormat::kRgba) out[3] = 255;
+  }
+}
+
+}  // namespace
+
+struct JpegDecoder::Codec {
+  jpeg_decompress_struct info;
+  jpeg_source_mgr source;
+  JpegErrorManager errors;
+  ScratchBuffer spare_row;
+
+  Codec() {
+    info.err = errors.Install(/*fail_on_warnings=*/true);
+    // Only refused memory can end this.
+    if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
+    source.init_source = &InitSource;
+    source.fill_input_buffer = &FillInputBuffer;
+    source.skip_input_data = &SkipInputData;
+    source.resync_to_restart = &jpeg_resync_to_restart;
+    source.term_source = &TermSource;
+    info.src = &source;
+  }
+  ~Codec() { jpeg_destroy_decompress(&info); }
+
+  // Whether decoding a part of a row, and skipping rows above it, is bit-exact: known of these
+  // samplings of a baseline file, by test.
+  bool CanDecodeRegion() const;
+  // Sets up output rows that cover `rect` and makes them as narrow as allowed. Returns the column
+  // where they begin. Calls libjpeg: for JpegErrorManager::Run only, as the next.
+  int StartRows(const Rect& rect, bool region);
+  void ReadRows(const MutableImageView& rows, int first_row);
+  void SkipRows(int count, bool region);
+};
+
+bool JpegDecoder::Codec::CanDecodeRegion() const {
+  if (jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info)) || info.arith_code) return false;
+  if (info.num_components == 1) return true;
+  if (info.num_components != 3) return false;
+  for (int i = 1; i < 3; ++i) {
+    if (info.comp_info[i].h_samp_factor != 1 || info.comp_info[i].v_samp_factor != 1) return false;
+  }
+  const int horizontal = info.comp_info[0].h_samp_factor;
+  const int vertical = info.comp_info[0].v_samp_factor;
+  return (horizontal == 1 && vertical == 1) || (horizontal == 2 && vertical <= 2);
+}
+
+int JpegDecoder::Codec::StartRows(const Rect& rect, bool region) {
+  jpeg_start_decompress(&info);
+  if (!region) return 0;
+  const int width = static_cast<int>(info.output_width);
+  const int margin = info.max_h_samp_factor > 1 ? kColumnMargin : 0;
+  int left = std::max(rect.left - margin, 0);
+  int right = std::min(rect.right() + margin, width);
+  if (right - left < kMinRegionColumns) {
+    left = std::max(std::min(left, width - kMinRegionColumns), 0);
+    right = std::min(std::max(right, left + kMinRegionColumns), width);
+  }
+  if (left == 0 && right == width) return 0;
+  JDIMENSION first = static_cast<JDIMENSION>(left);
+  JDIMENSION count = static_cast<JDIMENSION>(right - left);
+  jpeg_crop_scanline(&info, &first, &count);
+  return static_cast<int>(first);
+}
+
+void JpegDecoder::Codec::SkipRows(int count, bool region) {
+  if (count == 0) return;
+  if (region) {
+    jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(count));
+    return;
+  }
+  JSAMPROW row = spare_row.Resize(static_cast<size_t>(info.output_width) * info.output_components);
+  while (static_cast<int>(info.output_scanline) < count) jpeg_read_scanlines(&info, &row, 1);
+}
+
+void JpegDecoder::Codec::ReadRows(const MutableImageView& rows, int first_row) {
+  JSAMPROW pointers[kRowsPerCall];
+  int done = static_cast<int>(info.output_scanline) - first_row;
+  while (done < rows.height) {
+    const int count = std::min(kRowsPerCall, rows.height - done);
+    for (int i = 0; i < count; ++i) pointers[i] = rows.row(done + i);
+    done += static_cast<int>(jpeg_read_scanlines(&info, pointers, count));
+  }
+}
+
+JpegDecoder::JpegDecoder() : codec_(std::make_unique<Codec>()) {}
+JpegDecoder::~JpegDecoder() = default;
+
+absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels) {
+  jpeg_abort_decompress(&codec_->info);
+  BULKHEAD_ASSIGN_OR_RETURN(const JpegStructure structure, ScanJpeg(file, max_pixels));
+  codec_->source.next_input_byte = reinterpret_cast<const JOCTET*>(file.data());
+  codec_->source.bytes_in_buffer = file.size();
+  Codec* codec = codec_.get();
+  if (!codec->errors.Run([codec] { jpeg_read_header(&codec->info, TRUE); })) {
+    return codec->errors.ToStatus();
+  }
+  return structure.size;
+}
+
+absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
+  Codec* codec = codec_.get();
+  jpeg_decompress_struct& info = codec->info;
+  const bool cmyk = info.num_components == 4;
+  info.out_color_space = cmyk ? JCS_CMYK : ColorSpaceFor(format);
+  info.dct_method = JDCT_ISLOW;
+  info.do_fancy_upsampling = TRUE;
+  const bool region = codec->CanDecodeRegion();
+
+  int first_column = 0;
+  if (!codec->errors.Run([&] { first_column = codec->StartRows(rect, region); })) {
+    return codec->errors.ToStatus();
+  }
+  const ImageSize rows_size{rect.height, static_cast<int>(info.output_width)};
+  const MutableImageView rows = buffer.Reshape(rows_size, info.output_components);
+  const bool read = codec->errors.Run([&] {
+    codec->SkipRows(rect.top, region);
+    codec->ReadRows(rows, rect.top);
+  });
+  if (!read) return codec->errors.ToStatus();
+  jpeg_abort_decompress(&info);
+
+  const MutableImageView pixels = rows.Crop({0, rect.left - first_column, rect.height, rect.width});
+  if (!cmyk) return ImageView(pixels);
+  // Narrower or as wide a pixel each: converted in place, left to right.
+  const int channels = ChannelCount(format);
+  for (int y = 0; y < pixels.height; ++y) {
+    ConvertCmykRow(pixels.row(y), pixels.width, format, pixels.row(y));
+  }
+  return ImageView{pixels.data, pixels.height, pixels.width, channels, pixels.stride};
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,48 @@
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_DECODER_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/image/image.h"
+#include "server/image/pixel_format.h"
+
+namespace bulkhead {
+
+// Decodes JPEG files with libjpeg-turbo: accurate integer DCT, smooth ("fancy") chroma upsampling,
+// the pixels that OpenCV's imread gives. One decoder decodes file after file and keeps libjpeg's
+// permanent state between them. EXIF orientation is not applied. Not thread-safe.
+//
+//   JpegDecoder decoder;
+//   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
+//   BULKHEAD_ASSIGN_OR_RETURN(const ImageView crop, decoder.Decode(PixelFormat::kRgb, rect,
+//   image));
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  // Checks the marker structure of the whole `file` and reads its header. `file` must stay valid
+  // until Decode has returned. Sample errors: those of ScanJpeg, and UNSUPPORTED_IMAGE or
+  // CORRUPT_IMAGE for a header that libjpeg does not take.
+  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels);
+
+  // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
+  // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
+  // needed for `rect` is transformed, where that is known to be exact; its entropy-coded data is
+  // read from the top in any case. Sample errors: CORRUPT_IMAGE for any decoder warning up to that
+  // row, UNSUPPORTED_IMAGE. Throws std::bad_alloc when memory is refused.
+  absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
+
+ private:
+  struct Codec;
+  std::unique_ptr<Codec> codec_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_DECODER_H_

@@ -1,0 +1,83 @@
+#include "server/image/png_decoder.h"
+
+#include <spng.h>
+
+#include <memory>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/image/image_error.h"
+#include "server/image/luma.h"
+
+namespace bulkhead {
+namespace {
+
+// Bound of one chunk, and of all kept chunks together, in bytes: text and profiles may be
+// compressed bombs.
+constexpr size_t kMaxChunkBytes = size_t{8} << 20;
+
+struct FreeContext {
+  void operator()(spng_ctx* context) const { spng_ctx_free(context); }
+};
+using Context = std::unique_ptr<spng_ctx, FreeContext>;
+
+absl::Status ToStatus(int code) {
+  switch (code) {
+    case 0:
+      return absl::OkStatus();
+    case SPNG_EMEM:
+    case SPNG_EZLIB_INIT:
+      throw std::bad_alloc();
+    case SPNG_EOF:
+    case SPNG_EIO:
+      return SampleError(reason::kTruncatedImage,
+                         "this PNG ends before its last chunk; copy the file again");
+    default:
+      return SampleError(
+          reason::kCorruptImage,
+          absl::StrCat("this PNG is damaged (", spng_strerror(code), "); replace the file"));
+  }
+}
+
+absl::StatusOr<Context> OpenPng(absl::string_view file, uint64_t max_pixels, spng_ihdr& header) {
+  Context context(spng_ctx_new(0));
+  if (context == nullptr) throw std::bad_alloc();
+  spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
+  spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes);
+  BULKHEAD_RETURN_IF_ERROR(ToStatus(spng_set_png_buffer(context.get(), file.data(), file.size())));
+  BULKHEAD_RETURN_IF_ERROR(ToStatus(spng_get_ihdr(context.get(), &header)));
+  BULKHEAD_RETURN_IF_ERROR(CheckImageSize("PNG", header.width, header.height, max_pixels));
+  return context;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageSize> ReadPngSize(absl::string_view file, uint64_t max_pixels) {
+  spng_ihdr header{};
+  BULKHEAD_ASSIGN_OR_RETURN(const Context context, OpenPng(file, max_pixels, header));
+  return ImageSize{static_cast<int>(header.height), static_cast<int>(header.width)};
+}
+
+absl::StatusOr<ImageView> DecodePng(absl::string_view file, uint64_t max_pixels, PixelFormat format,
+                                    Image& buffer) {
+  spng_ihdr header{};
+  BULKHEAD_ASSIGN_OR_RETURN(const Context context, OpenPng(file, max_pixels, header));
+  const ImageSize size{static_cast<int>(header.height), static_cast<int>(header.width)};
+  const bool alpha = format == PixelFormat::kRgba;
+  const int channels = alpha ? 4 : 3;
+  const MutableImageView image = buffer.Reshape(size, channels);
+  BULKHEAD_RETURN_IF_ERROR(ToStatus(
+      spng_decode_image(context.get(), image.data, image.stride * image.height,
+                        alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8, alpha ? SPNG_DECODE_TRNS : 0)));
+  BULKHEAD_RETURN_IF_ERROR(ToStatus(spng_decode_chunks(context.get())));
+  if (format == PixelFormat::kBgr) SwapRedAndBlue(image);
+  if (format != PixelFormat::kGray) return ImageView(image);
+  // In place: a gray pixel never lies behind the colour pixel it comes from.
+  const MutableImageView gray = ContiguousImage(image.data, size, 1);
+  // A gray image comes as three equal channels, whose weighted sum is their value.
+  RgbToGray(image, kLibpngLuma, gray);
+  return ImageView(gray);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_H_
+#define BULKHEAD_SERVER_IMAGE_RESIZE_H_
+
+#include "absl/status/status.h"
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+enum class ResizeMethod { kNearest, kLinear, kArea, kCubic };
+
+// Resizes `in` into `out` (any strides, the same 1, 3 or 4 channels, not overlapping), with the
+// pixels of OpenCV's cv::resize: half-pixel centres, no antialiasing but for kArea. On the calling
+// thread. INTERNAL when OpenCV refuses; throws std::bad_alloc when memory is refused.
+absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const MutableImageView& out);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_H_

@@ -1,0 +1,236 @@
+#include "server/image/image_decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spng.h>
+#include <webp/encode.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/image/imgcodecs_plugin.h"
+#include "tests/image/test_images.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kMaxPixels = 1'000'000;
+
+std::string Reason(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  return info.has_value() ? info->reason : "";
+}
+
+// The whole image's pixels, or "!" and the reason of the sample error.
+std::string Decode(absl::string_view file, PixelFormat format, uint64_t max_pixels = kMaxPixels) {
+  ImageDecoder decoder;
+  Image image;
+  const auto size = decoder.Open(file, max_pixels);
+  if (!size.ok()) return "!" + Reason(size.status());
+  const auto pixels = decoder.Decode(format, WholeImage(*size), image);
+  if (!pixels.ok()) return "!" + Reason(pixels.status());
+  return PixelsOf(*pixels);
+}
+
+std::string MakeWebp(const ImageView& image, bool lossless) {
+  uint8_t* memory = nullptr;
+  const size_t size = lossless ? WebPEncodeLosslessRGB(image.data, image.width, image.height,
+                                                       static_cast<int>(image.stride), &memory)
+                               : WebPEncodeRGB(image.data, image.width, image.height,
+                                               static_cast<int>(image.stride), 80, &memory);
+  std::string file(reinterpret_cast<char*>(memory), size);
+  WebPFree(memory);
+  return file;
+}
+
+// What OpenCV's imread gives in `format` (BGR or gray).
+std::string OpenCvPixels(const std::string& file, PixelFormat format) {
+  const auto plugin = ImgcodecsPlugin::Load();
+  if (!plugin.ok()) return std::string(plugin.status().message());
+  Image image;
+  return PixelsOf((*plugin)->Decode(file, format, image).value());
+}
+
+// An uncompressed 24-bit BMP.
+std::string MakeBmp(const ImageView& rgb) {
+  const auto little = [](uint32_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), 4);
+  };
+  const size_t row_bytes = (rgb.row_bytes() + 3) / 4 * 4;
+  std::string file = "BM" + little(54 + row_bytes * rgb.height) + little(0) + little(54) +
+                     little(40) + little(rgb.width) + little(rgb.height) +
+                     std::string("\x01\x00\x18\x00", 4) + std::string(24, '\0');
+  for (int y = rgb.height - 1; y >= 0; --y) {
+    for (int x = 0; x < rgb.width; ++x) {
+      for (int c = 2; c >= 0; --c) file += static_cast<char>(rgb.row(y)[3 * x + c]);
+    }
+    file.append(row_bytes - rgb.row_bytes(), '\0');
+  }
+  return file;
+}
+
+std::string MakePnm(const ImageView& rgb) {
+  return absl::StrCat("P6\n# by hand\n", rgb.width, " ", rgb.height, "\n255\n") + PixelsOf(rgb);
+}
+
+std::string SwapChannels(std::string rgb) {
+  for (size_t i = 0; i + 2 < rgb.size(); i += 3) std::swap(rgb[i], rgb[i + 2]);
+  return rgb;
+}
+
+TEST(ImageDecoderTest, PngGivesBackWhatWasWritten) {
+  const Image rgb = MakePicture(33, 47, 3);
+  const std::string file = EncodePng(rgb.view()).value();
+  EXPECT_EQ(Decode(file, PixelFormat::kRgb), PixelsOf(rgb.view()));
+  EXPECT_EQ(Decode(file, PixelFormat::kBgr), SwapChannels(PixelsOf(rgb.view())));
+  const Image rgba = MakePicture(33, 47, 4);
+  EXPECT_EQ(Decode(EncodePng(rgba.view()).value(), PixelFormat::kRgba), PixelsOf(rgba.view()));
+  const Image gray = MakePicture(33, 47, 1);
+  EXPECT_EQ(Decode(EncodePng(gray.view()).value(), PixelFormat::kGray), PixelsOf(gray.view()));
+}
+
+TEST(ImageDecoderTest, PngBgrAndGrayAreThoseOfOpenCv) {
+  for (const int channels : {1, 3, 4}) {
+    const std::string file = EncodePng(MakePicture(60, 81, channels).view()).value();
+    EXPECT_TRUE(Decode(file, PixelFormat::kBgr) == OpenCvPixels(file, PixelFormat::kBgr));
+    EXPECT_TRUE(Decode(file, PixelFormat::kGray) == OpenCvPixels(file, PixelFormat::kGray));
+  }
+}
+
+// A PNG with 16 bits a sample and `channels` channels.
+std::string MakeDeepPng(int height, int width, int channels) {
+  const Image bytes = MakePicture(height, width, channels * 2);
+  spng_ctx* context = spng_ctx_new(SPNG_CTX_ENCODER);
+  spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
+  spng_ihdr header{};
+  header.width = width;
+  header.height = height;
+  header.bit_depth = 16;
+  header.color_type = channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR;
+  spng_set_ihdr(context, &header);
+  EXPECT_EQ(spng_encode_image(context, bytes.view().data, bytes.view().row_bytes() * height,
+                              SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE),
+            0);
+  size_t size = 0;
+  int error = 0;
+  void* memory = spng_get_png_buffer(context, &size, &error);
+  std::string file(static_cast<char*>(memory), size);
+  std::free(memory);
+  spng_ctx_free(context);
+  return file;
+}
+
+TEST(ImageDecoderTest, DeepPngLosesItsLowerBitsAsInOpenCv) {
+  for (const int channels : {1, 3}) {
+    const std::string file = MakeDeepPng(30, 40, channels);
+    EXPECT_TRUE(Decode(file, PixelFormat::kBgr) == OpenCvPixels(file, PixelFormat::kBgr));
+  }
+}
+
+TEST(ImageDecoderTest, WebpBgrAndGrayAreThoseOfOpenCv) {
+  const Image picture = MakePicture(60, 81, 3);
+  for (const bool lossless : {false, true}) {
+    const std::string file = MakeWebp(picture.view(), lossless);
+    EXPECT_TRUE(Decode(file, PixelFormat::kBgr) == OpenCvPixels(file, PixelFormat::kBgr));
+    EXPECT_TRUE(Decode(file, PixelFormat::kGray) == OpenCvPixels(file, PixelFormat::kGray));
+  }
+  EXPECT_EQ(Decode(MakeWebp(picture.view(), true), PixelFormat::kRgb), PixelsOf(picture.view()));
+}
+
+TEST(ImageDecoderTest, RareFormatsGoThroughThePlugin) {
+  const Image picture = MakePicture(21, 35, 3);
+  for (const std::string& file : {MakeBmp(picture.view()), MakePnm(picture.view())}) {
+    EXPECT_EQ(Decode(file, PixelFormat::kRgb), PixelsOf(picture.view()));
+    EXPECT_EQ(Decode(file, PixelFormat::kBgr), SwapChannels(PixelsOf(picture.view())));
+    const std::string rgba = Decode(file, PixelFormat::kRgba);
+    ASSERT_EQ(rgba.size(), 21u * 35 * 4);
+    EXPECT_EQ(rgba.substr(0, 3), PixelsOf(picture.view()).substr(0, 3));
+    EXPECT_EQ(rgba[3], '\xff');
+  }
+}
+
+TEST(ImageDecoderTest, RegionOfAnyFormatIsThatPartOfTheImage) {
+  const Image picture = MakePicture(40, 50, 3);
+  const Rect rect{7, 11, 20, 13};
+  for (const std::string& file : {EncodePng(picture.view()).value(), MakeWebp(picture.view(), true),
+                                  MakeBmp(picture.view())}) {
+    ImageDecoder decoder;
+    Image image;
+    ASSERT_EQ(decoder.Open(file, kMaxPixels).value(), (ImageSize{40, 50}));
+    EXPECT_EQ(PixelsOf(decoder.Decode(PixelFormat::kRgb, rect, image).value()),
+              PixelsOf(picture.view().Crop(rect)));
+  }
+}
+
+TEST(ImageDecoderTest, EveryCutIsASampleError) {
+  const Image picture = MakePicture(14, 17, 3);
+  for (const std::string& file : {EncodePng(picture.view()).value(), MakeWebp(picture.view(), true),
+                                  MakeWebp(picture.view(), false), MakeJpeg(14, 17)}) {
+    // A PNG's very last field, the checksum of a chunk without contents, is not missed.
+    const size_t needed_bytes = file[0] == '\x89' ? file.size() - 4 : file.size();
+    for (size_t size = 0; size < needed_bytes; ++size) {
+      const std::string result = Decode(file.substr(0, size), PixelFormat::kRgb);
+      ASSERT_EQ(result.substr(0, 1), "!") << size << " of " << file.size();
+    }
+  }
+}
+
+TEST(ImageDecoderTest, FlippedBitsNeverDoMoreThanASampleError) {
+  const Image picture = MakePicture(24, 31, 3);
+  SampleRandom random(3, 0, 0, 0);
+  for (const std::string& file :
+       {EncodePng(picture.view()).value(), MakeWebp(picture.view(), true),
+        MakeWebp(picture.view(), false), MakeBmp(picture.view()), MakePnm(picture.view())}) {
+    for (int i = 0; i < 300; ++i) {
+      std::string damaged = file;
+      damaged[random.NextBelow(damaged.size())] ^= static_cast<char>(1 << random.NextBelow(8));
+      ImageDecoder decoder;
+      Image image;
+      const auto size = decoder.Open(damaged, kMaxPixels);
+      if (!size.ok()) {
+        ASSERT_TRUE(IsSampleError(size.status())) << size.status();
+        continue;
+      }
+      const auto pixels = decoder.Decode(PixelFormat::kRgb, WholeImage(*size), image);
+      if (!pixels.ok()) {
+        ASSERT_TRUE(IsSampleError(pixels.status())) << pixels.status();
+      } else {
+        ASSERT_EQ(pixels->size(), *size);
+      }
+    }
+  }
+}
+
+TEST(ImageDecoderTest, PixelCapHoldsForEveryFormat) {
+  const Image picture = MakePicture(20, 30, 3);
+  for (const std::string& file :
+       {EncodePng(picture.view()).value(), MakeWebp(picture.view(), true), MakeJpeg(20, 30),
+        MakeBmp(picture.view()), MakePnm(picture.view())}) {
+    EXPECT_EQ(Decode(file, PixelFormat::kRgb, 599), "!IMAGE_TOO_LARGE");
+    EXPECT_NE(Decode(file, PixelFormat::kRgb, 600)[0], '!');
+  }
+}
+
+TEST(ImageDecoderTest, TiffHeadersOfBothByteOrdersAreReadForTheCap) {
+  const std::string little(
+      "II*\0\x08\0\0\0\x02\0\0\x01\x04\0\x01\0\0\0\x60\xEA\0\0"
+      "\x01\x01\x03\0\x01\0\0\0\x60\xEA\0\0",
+      34);
+  const std::string big(
+      "MM\0*\0\0\0\x08\0\x02\x01\0\0\x04\0\0\0\x01\0\0\xEA\x60"
+      "\x01\x01\0\x03\0\0\0\x01\xEA\x60\0\0",
+      34);
+  EXPECT_EQ(Decode(little, PixelFormat::kRgb), "!IMAGE_TOO_LARGE");
+  EXPECT_EQ(Decode(big, PixelFormat::kRgb), "!IMAGE_TOO_LARGE");
+  EXPECT_EQ(Decode(big.substr(0, 30), PixelFormat::kRgb), "!TRUNCATED_IMAGE");
+}
+
+TEST(ImageDecoderTest, UnknownEmptyAndGifFilesAreNamedAsSuch) {
+  EXPECT_EQ(Decode("", PixelFormat::kRgb), "!TRUNCATED_IMAGE");
+  EXPECT_EQ(Decode("hello, this is text", PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
+  EXPECT_EQ(Decode("GIF89a and more", PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
+}
+
+}  // namespace
+}  // namespace bulkhead
