@@ -16,9 +16,8 @@ namespace bulkhead {
 template <typename Message>
 Message FromText(absl::string_view text) {
   Message message;
-  google::protobuf::TextFormat::Parser parser;
-  parser.AllowSingularOverwrites(true);  // a second `batch {…}` adds to the first
-  EXPECT_TRUE(parser.ParseFromString(std::string(text), &message)) << text;
+  // Merging lets a second `batch {…}` add to the first.
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(std::string(text), &message)) << text;
   return message;
 }
 

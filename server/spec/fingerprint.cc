@@ -1,0 +1,84 @@
+#include "server/spec/fingerprint.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/checksum.h"
+#include "server/spec/canonical.h"
+
+namespace bulkhead {
+namespace {
+
+std::string HexDigest(absl::string_view text) {
+  Sha256 sha;
+  sha.Update(text);
+  return sha.FinishHex();
+}
+
+// The parts of a source that decide its records' number and order. File names come from the
+// resolved source; names and types of columns decide bytes, their number decides how a list is cut.
+std::string SourceOrderText(const v1::Source& source) {
+  switch (source.source_case()) {
+    case v1::Source::kTfrecord:
+      return "tfrecord";
+    case v1::Source::kImageList: {
+      const v1::ImageListSource& list = source.image_list();
+      return absl::StrCat("image_list images=", list.images_size(),
+                          " labels=", list.unlabeled() ? 0 : list.labels_size(),
+                          CanonicalText(list, {"path", "images", "labels", "label_dtype",
+                                               "max_path_bytes", "unlabeled"}));
+    }
+    case v1::Source::kImageFolder:
+      // Which endings count shows in the checksum of the paths.
+      return absl::StrCat("image_folder", CanonicalText(source.image_folder(),
+                                                        {"path", "extensions", "max_path_bytes"}));
+    case v1::Source::kRange:
+      return absl::StrCat("range", CanonicalText(source.range()));
+    case v1::Source::SOURCE_NOT_SET:
+      break;
+  }
+  return "none";
+}
+
+// The parts of a source that decide what a record's features are called and hold.
+std::string SourceBytesText(const v1::Source& source) {
+  switch (source.source_case()) {
+    case v1::Source::kImageList:
+      return absl::StrCat("image_list", CanonicalText(source.image_list(),
+                                                      {"path", "entries", "delimiter", "header"}));
+    case v1::Source::kImageFolder:
+      return absl::StrCat("image_folder",
+                          CanonicalText(source.image_folder(), {"path", "extensions"}));
+    case v1::Source::kTfrecord:
+      return "tfrecord";
+    case v1::Source::kRange:
+      return "range";
+    case v1::Source::SOURCE_NOT_SET:
+      break;
+  }
+  return "none";
+}
+
+}  // namespace
+
+std::string OrderFingerprint(const v1::PipelineSpec& spec,
+                             const internal::v1::ResolvedSource& resolved) {
+  std::string text = "bulkhead order 1\n";
+  absl::StrAppend(&text, "source=", SourceOrderText(spec.source()), "\n");
+  for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
+                    " records=", file.record_count(),
+                    " checksum=", absl::BytesToHexString(file.checksum()), "\n");
+  }
+  absl::StrAppend(&text, "order=", CanonicalText(spec.order()), "\nseed=", spec.seed(), "\n");
+  return HexDigest(text);
+}
+
+std::string BytesFingerprint(const v1::PipelineSpec& spec) {
+  std::string text = "bulkhead bytes 1\n";
+  absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
+  absl::StrAppend(
+      &text, "spec=", CanonicalText(spec, {"source", "batch", "order", "seed", "epochs"}), "\n");
+  return HexDigest(text);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,28 @@
+#ifndef BULKHEAD_SERVER_SPEC_FINGERPRINT_H_
+#define BULKHEAD_SERVER_SPEC_FINGERPRINT_H_
+
+#include <string>
+
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/pipeline.pb.h"
+
+namespace bulkhead {
+
+// Both fingerprints are SHA-256, as 64 lower-case hex digits, over the canonical text of a part of
+// a normalized spec (server/spec/canonical.h). Cursors hold them: what goes in never changes
+// without a new version in the text's first line. Batch size, epochs, ranks, workers and transport
+// are in neither.
+
+// Fingerprint of what decides which record stands at which position: the source (its files by
+// name relative to their root, size, number of records and checksum; never by absolute path, time
+// or glob), how a list is cut into columns, order, reshuffle and seed.
+std::string OrderFingerprint(const v1::PipelineSpec& spec,
+                             const internal::v1::ResolvedSource& resolved);
+
+// Fingerprint of what becomes of a record: features, how the source names them, stages, outputs and
+// error policy.
+std::string BytesFingerprint(const v1::PipelineSpec& spec);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_FINGERPRINT_H_

@@ -1,0 +1,93 @@
+// The reference pages say what the code does: their examples are read, their lists are complete.
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "server/spec/yaml.h"
+#include "server/spec/yaml_scalar.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ReadFile(const std::string& name) {
+  const char* root = std::getenv("BULKHEAD_SOURCE_DIR");
+  std::ifstream file(absl::StrCat(root == nullptr ? "." : root, "/", name));
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << name << " cannot be read; run this through ctest";
+  return text.str();
+}
+
+// A fragment of a spec, with what it needs around it.
+std::string Completed(const std::string& fragment) {
+  if (absl::StrContains(fragment, "batch:")) return fragment;
+  std::string text = absl::StrCat(fragment, "batch: {size: 2}\n");
+  if (absl::StartsWith(fragment, "- ")) {
+    return absl::StrCat("source: {image_folder: {path: p}}\nbatch: {size: 2}\n",
+                        "stages:\n- decode_image\n- resize: {size: 8}\n", fragment);
+  }
+  if (absl::StartsWith(fragment, "features:")) {
+    return absl::StrCat(text, "source: {tfrecord: {files: a}}\noutputs: [label, boxes]\n");
+  }
+  if (absl::StrContains(fragment, "tfrecord:")) return text + "features: {label: int64}\n";
+  return text + "outputs: path\n";
+}
+
+TEST(SpecPageTest, ItsExamplesAreValid) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(ReadFile("docs/spec.md"), absl::ByString("```"));
+  int examples = 0;
+  for (const std::string& part : parts) {
+    if (!absl::StartsWith(part, "yaml\n")) continue;
+    ++examples;
+    const auto spec = ParseSpec(Completed(part.substr(5)), "docs/spec.md");
+    EXPECT_TRUE(spec.ok()) << spec.status() << "\n" << Completed(part.substr(5));
+  }
+  EXPECT_EQ(examples, 5);
+}
+
+void ExpectDescribed(const google::protobuf::Descriptor& type, const std::string& page) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *type.field(i);
+    EXPECT_THAT(page, HasSubstr(field.name())) << field.full_name();
+    if (field.enum_type() != nullptr) {
+      for (int v = 1; v < field.enum_type()->value_count(); ++v) {
+        const std::string tail = EnumTail(*field.enum_type()->value(v));
+        EXPECT_TRUE(absl::StrContains(absl::AsciiStrToLower(page), absl::StrCat("`", tail)))
+            << field.full_name() << ": " << tail;
+      }
+    }
+    if (field.is_map()) {
+      ExpectDescribed(*field.message_type()->map_value()->message_type(), page);
+    } else if (field.message_type() != nullptr) {
+      ExpectDescribed(*field.message_type(), page);
+    }
+  }
+}
+
+TEST(SpecPageTest, DescribesEveryFieldAndValue) {
+  ExpectDescribed(*v1::PipelineSpec::descriptor(), ReadFile("docs/spec.md"));
+}
+
+TEST(ErrorsPageTest, ListsEveryReason) {
+  const std::string header = ReadFile("server/base/error.h");
+  const std::string page = ReadFile("docs/errors.md");
+  const std::regex reason("string_view k[A-Za-z]+ = \"([A-Z_]+)\"");
+  int reasons = 0;
+  for (std::sregex_iterator it(header.begin(), header.end(), reason), end; it != end; ++it) {
+    ++reasons;
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("| `", (*it)[1].str(), "` |")));
+  }
+  EXPECT_GE(reasons, 30);
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,114 @@
+#include "tools/validate.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ValidateTest : public ::testing::Test {
+ protected:
+  ValidateTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "validate-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~ValidateTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << text;
+    return path;
+  }
+  int Run(const std::vector<std::string>& files, bool json = false) {
+    return ValidateFiles(files, json, out_, err_);
+  }
+
+  static constexpr char kGood[] =
+      "source: {image_folder: {path: p}}\nbatch: {size: 4}\n"
+      "stages: [decode_image, random_resized_crop: {size: 8}]\n";
+
+  std::filesystem::path folder_;
+  std::ostringstream out_;
+  std::ostringstream err_;
+};
+
+TEST_F(ValidateTest, PrintsWhatABatchHolds) {
+  const std::string file = Write("good.yaml", kGood);
+  EXPECT_EQ(Run({file}), 0);
+  EXPECT_EQ(err_.str(), "");
+  EXPECT_EQ(out_.str(), file +
+                            ": valid\n"
+                            "  output  dtype       shape      bytes a batch\n"
+                            "  image   uint8       [4,8,8,3]            768\n"
+                            "  label   int64       [4]                   32\n"
+                            "  path    bytes<=256  [4]                 1024\n"
+                            "  batch: 1856 bytes (1.8 KiB)\n"
+                            "  arena: 5 slots, 20480 bytes (20.0 KiB)\n"
+                            "  one sample in a worker: at most 288000648 bytes (274.7 MiB)\n"
+                            "  random stages: stages[1].random_resized_crop\n");
+}
+
+TEST_F(ValidateTest, ProblemsGoToErrWithTheirPlace) {
+  const std::string good = Write("good.yaml", kGood);
+  const std::string bad = Write("bad.yaml", "sorce: 1\nbatch: {size: x}\n");
+  EXPECT_EQ(Run({bad, good}), 1);
+  EXPECT_EQ(err_.str(), bad + ":1:1: sorce: unknown field `sorce`; did you mean `source`?\n" + bad +
+                            ":2:15: batch.size: must be a whole number, but is `x`\n");
+  EXPECT_THAT(out_.str(), HasSubstr("good.yaml: valid"));
+}
+
+TEST_F(ValidateTest, FilesThatCannotBeReadAreErrors) {
+  EXPECT_EQ(Run({(folder_ / "missing.yaml").string()}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("missing.yaml: cannot be opened"));
+  EXPECT_EQ(Run({folder_.string()}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("cannot be read; is it a file?"));
+}
+
+TEST_F(ValidateTest, JsonIsForPrograms) {
+  EXPECT_EQ(Run({Write("good.yaml", kGood), Write("bad.yaml", "sorce: 1\n")}, true), 1);
+  google::protobuf::ListValue list;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(out_.str(), &list).ok()) << out_.str();
+  ASSERT_EQ(list.values_size(), 2);
+  const auto& good = list.values(0).struct_value().fields();
+  EXPECT_TRUE(good.at("valid").bool_value());
+  EXPECT_EQ(good.at("batch_bytes").number_value(), 1856);
+  EXPECT_EQ(good.at("outputs").list_value().values_size(), 3);
+  EXPECT_EQ(good.at("random_stages").list_value().values(0).string_value(),
+            "stages[1].random_resized_crop");
+  const auto& bad = list.values(1).struct_value().fields();
+  EXPECT_FALSE(bad.at("valid").bool_value());
+  EXPECT_EQ(bad.at("reason").string_value(), "SPEC_INVALID");
+  EXPECT_THAT(bad.at("problems").list_value().values(0).string_value(), HasSubstr(":1:1: sorce"));
+}
+
+TEST_F(ValidateTest, WarnsOfAShuffleOverCompressedFiles) {
+  EXPECT_EQ(Run({Write("a.yaml",
+                       "source: {tfrecord: {files: a, compression: gzip}}\nbatch: {size: 1}\n"
+                       "features: {x: int64}\norder: global\n")}),
+            0);
+  EXPECT_THAT(err_.str(), HasSubstr("warning: order: global over compressed files"));
+}
+
+TEST_F(ValidateTest, TheCommandSetsTheExitCode) {
+  CLI::App app;
+  int exit_code = -1;
+  AddValidateCommand(app, exit_code);
+  testing::internal::CaptureStderr();
+  app.parse("validate " + Write("bad.yaml", "sorce: 1\n"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(":1:1: sorce"));
+  EXPECT_EQ(exit_code, 1);
+  EXPECT_THAT(app.get_subcommand("validate")->help(), HasSubstr("Examples:"));
+}
+
+}  // namespace
+}  // namespace bulkhead

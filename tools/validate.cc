@@ -1,0 +1,232 @@
+#include "tools/validate.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "server/spec/fingerprint.h"
+#include "server/spec/memory_plan.h"
+#include "server/spec/signature.h"
+#include "server/spec/stage_signature.h"
+#include "server/spec/yaml.h"
+#include "server/spec/yaml_tree.h"
+
+namespace bulkhead {
+namespace {
+
+// A valid spec, and what follows from it.
+struct Report {
+  v1::PipelineSpec spec;
+  PipelineSignature signature;
+  v1::MemoryPlan memory;
+  std::vector<std::string> random_stages;
+};
+
+// The text of a file, or of standard input; at most one byte more than a spec may have.
+absl::StatusOr<std::string> ReadText(const std::string& name) {
+  std::ifstream file;
+  if (name != "-") {
+    file.open(name, std::ios::binary);
+    if (!file) {
+      return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                       absl::StrCat(name,
+                                    ": cannot be opened; is the path right, and may you read "
+                                    "it?"),
+                       {{"file", name}});
+    }
+  }
+  std::istream& stream = name == "-" ? std::cin : file;
+  std::string text(kMaxYamlBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (stream.bad() || (text.empty() && !stream.eof())) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(name, ": cannot be read; is it a file?"), {{"file", name}});
+  }
+  return text;
+}
+
+absl::StatusOr<Report> Examine(const std::string& name) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(name));
+  Report report;
+  BULKHEAD_ASSIGN_OR_RETURN(report.spec, ParseSpec(text, name == "-" ? "stdin" : name));
+  BULKHEAD_ASSIGN_OR_RETURN(report.signature, InferSignature(report.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(report.memory, PlanMemory(report.signature, MemoryPlanOptions{}));
+  for (int i = 0; i < report.spec.stages_size(); ++i) {
+    if (!IsRandomStage(report.spec.stages(i))) continue;
+    report.random_stages.push_back(
+        absl::StrCat("stages[", i, "].", StageName(report.spec.stages(i))));
+  }
+  return report;
+}
+
+// "38535168 bytes (36.8 MiB)".
+std::string Bytes(uint64_t bytes) {
+  const std::array<const char*, 5> units = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%d bytes (%.1f %s)", bytes, value, units[unit]);
+}
+
+std::string BatchShape(const v1::TensorSchema& tensor, uint64_t batch_size) {
+  return absl::StrCat("[", batch_size, tensor.shape().empty() ? "" : ",",
+                      absl::StrJoin(tensor.shape(), ","), "]");
+}
+
+std::string TypeName(const v1::TensorSchema& tensor) {
+  return tensor.dtype() == v1::DTYPE_BYTES ? absl::StrCat("bytes<=", tensor.element_bytes())
+                                           : DTypeName(tensor.dtype());
+}
+
+void PrintTable(const std::string& name, const Report& report, std::ostream& out) {
+  const v1::BatchSchema& schema = report.signature.schema;
+  std::vector<std::array<std::string, 4>> rows = {{"output", "dtype", "shape", "bytes a batch"}};
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    rows.push_back({tensor.name(), TypeName(tensor), BatchShape(tensor, schema.batch_size()),
+                    absl::StrCat(tensor.sample_bytes() * schema.batch_size())});
+  }
+  std::array<size_t, 4> widths{};
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  out << name << ": valid\n";
+  for (const auto& row : rows) {
+    out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
+                           widths[2], row[2], widths[3], row[3]);
+  }
+  out << "  batch: " << Bytes(schema.batch_bytes()) << "\n  arena: " << report.memory.slot_count()
+      << " slots, " << Bytes(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
+      << Bytes(report.signature.sample_bytes) << "\n  random stages: "
+      << (report.random_stages.empty() ? "none" : absl::StrJoin(report.random_stages, ", "))
+      << "\n";
+}
+
+// What a person should know about a spec that is valid all the same.
+std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
+  std::vector<std::string> warnings;
+  const v1::Compression compression = spec.source().tfrecord().compression();
+  if (spec.order().has_global() &&
+      (compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB)) {
+    warnings.push_back(
+        "order: global over compressed files inflates megabytes for each sample; write them "
+        "uncompressed, or use order: sequential");
+  }
+  return warnings;
+}
+
+using google::protobuf::ListValue;
+using google::protobuf::Struct;
+
+void AddStrings(const std::vector<std::string>& texts, ListValue& list) {
+  for (const std::string& text : texts) list.add_values()->set_string_value(text);
+}
+
+void AddReport(const Report& report, Struct& object) {
+  auto& fields = *object.mutable_fields();
+  const v1::BatchSchema& schema = report.signature.schema;
+  ListValue& outputs = *fields["outputs"].mutable_list_value();
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    auto& output = *outputs.add_values()->mutable_struct_value()->mutable_fields();
+    output["name"].set_string_value(tensor.name());
+    output["dtype"].set_string_value(DTypeName(tensor.dtype()));
+    ListValue& shape = *output["shape"].mutable_list_value();
+    for (const int64_t extent : tensor.shape()) {
+      shape.add_values()->set_number_value(static_cast<double>(extent));
+    }
+    output["element_bytes"].set_number_value(static_cast<double>(tensor.element_bytes()));
+    output["sample_bytes"].set_number_value(static_cast<double>(tensor.sample_bytes()));
+    output["batch_offset"].set_number_value(static_cast<double>(tensor.batch_offset()));
+  }
+  const auto number = [&](const char* key, uint64_t value) {
+    fields[key].set_number_value(static_cast<double>(value));
+  };
+  number("batch_size", schema.batch_size());
+  number("batch_bytes", schema.batch_bytes());
+  number("slot_count", report.memory.slot_count());
+  number("slot_bytes", report.memory.slot_bytes());
+  number("arena_bytes", report.memory.arena_bytes());
+  number("sample_bytes", report.signature.sample_bytes);
+  fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
+  fields["spec"].set_string_value(SpecToYaml(report.spec));
+  AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
+  AddStrings(Warnings(report.spec), *fields["warnings"].mutable_list_value());
+}
+
+void AddProblems(const absl::Status& status, Struct& object) {
+  auto& fields = *object.mutable_fields();
+  const ErrorInfo info = GetErrorInfo(status).value_or(ErrorInfo{});
+  fields["reason"].set_string_value(info.reason);
+  AddStrings(absl::StrSplit(status.message(), '\n'), *fields["problems"].mutable_list_value());
+}
+
+}  // namespace
+
+int ValidateFiles(const std::vector<std::string>& files, bool json, std::ostream& out,
+                  std::ostream& err) {
+  int exit_code = 0;
+  ListValue objects;
+  for (const std::string& name : files) {
+    const absl::StatusOr<Report> report = Examine(name);
+    Struct& object = *objects.add_values()->mutable_struct_value();
+    (*object.mutable_fields())["file"].set_string_value(name);
+    (*object.mutable_fields())["valid"].set_bool_value(report.ok());
+    if (!report.ok()) {
+      exit_code = 1;
+      err << std::string(report.status().message()) << "\n";
+      AddProblems(report.status(), object);
+      continue;
+    }
+    AddReport(*report, object);
+    if (!json) PrintTable(name, *report, out);
+    for (const std::string& warning : Warnings(report->spec)) {
+      err << name << ": warning: " << warning << "\n";
+    }
+  }
+  if (json) {
+    google::protobuf::util::JsonPrintOptions options;
+    options.add_whitespace = true;
+    std::string text;
+    const auto status = google::protobuf::util::MessageToJsonString(objects, &text, options);
+    out << (status.ok() ? text : "[]\n");
+  }
+  return exit_code;
+}
+
+void AddValidateCommand(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "validate", "Check specs and say what their batches will be; no data is read");
+  const auto files = std::make_shared<std::vector<std::string>>();
+  const auto json = std::make_shared<bool>(false);
+  command->add_option("FILE", *files, "Spec files, YAML or JSON; - reads standard input")
+      ->required();
+  command->add_flag("--json", *json, "Print a JSON array with one object a file");
+  command->footer(
+      "Exit code: 0 when every spec is valid, 1 when one is not; its problems are printed as\n"
+      "file:line:column: what is wrong.\n\n"
+      "Examples:\n"
+      "  bulkhead validate pipeline.yaml\n"
+      "  bulkhead validate --json specs/*.yaml\n"
+      "  generate-spec | bulkhead validate -");
+  command->callback([files, json, &exit_code] {
+    exit_code = ValidateFiles(*files, *json, std::cout, std::cerr);
+  });
+}
+
+}  // namespace bulkhead
