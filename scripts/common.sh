@@ -4,6 +4,7 @@
 # The root of the repository, from wherever a script is called.
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build/release
+# shellcheck disable=SC2034  # the scripts that source this use it
 BIN=$BUILD/bin
 
 # build TARGET… - builds these targets of the release preset; `all` builds everything. Shows one line that is
