@@ -63,38 +63,71 @@ bool ToNumber(const char* text, T* value) {
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
-  static const option kOptions[] = {
-      {"spec", required_argument, nullptr, 's'},       {"target", required_argument, nullptr, 't'},
-      {"batches", required_argument, nullptr, 'b'},    {"workers", required_argument, nullptr, 'w'},
-      {"threads", required_argument, nullptr, 'T'},    {"cache-dir", required_argument, nullptr, 'C'},
-      {"rank", required_argument, nullptr, 'r'},       {"world-size", required_argument, nullptr, 'W'},
-      {"cursor", required_argument, nullptr, 'c'},     {"name", required_argument, nullptr, 'n'},
-      {"credit-batches", required_argument, nullptr, 'B'},
-      {"timeout", required_argument, nullptr, 'o'},    {"pause-after", required_argument, nullptr, 'p'},
-      {"error-json", no_argument, nullptr, 'e'},       {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"spec", required_argument, nullptr, 's'},
+                                    {"target", required_argument, nullptr, 't'},
+                                    {"batches", required_argument, nullptr, 'b'},
+                                    {"workers", required_argument, nullptr, 'w'},
+                                    {"threads", required_argument, nullptr, 'T'},
+                                    {"cache-dir", required_argument, nullptr, 'C'},
+                                    {"rank", required_argument, nullptr, 'r'},
+                                    {"world-size", required_argument, nullptr, 'W'},
+                                    {"cursor", required_argument, nullptr, 'c'},
+                                    {"name", required_argument, nullptr, 'n'},
+                                    {"credit-batches", required_argument, nullptr, 'B'},
+                                    {"timeout", required_argument, nullptr, 'o'},
+                                    {"pause-after", required_argument, nullptr, 'p'},
+                                    {"error-json", no_argument, nullptr, 'e'},
+                                    {nullptr, 0, nullptr, 0}};
   bulkhead::LoaderOptions& loader = arguments->loader;
   bool ok = true;
   for (int key; (key = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     double seconds = 0;
     switch (key) {
-      case 's': loader.spec = bulkhead::SpecFile(optarg); break;
-      case 't': loader.target = optarg; break;
-      case 'b': ok = ok && ToNumber(optarg, &arguments->batches); break;
-      case 'w': ok = ok && ToNumber(optarg, &loader.embedded.workers); break;
-      case 'T': ok = ok && ToNumber(optarg, &loader.embedded.threads); break;
-      case 'C': loader.embedded.cache_dir = optarg; break;
-      case 'r': ok = ok && ToNumber(optarg, &loader.rank); break;
-      case 'W': ok = ok && ToNumber(optarg, &loader.world_size); break;
-      case 'c': loader.cursor = optarg; break;
-      case 'n': loader.name = optarg; break;
-      case 'B': ok = ok && ToNumber(optarg, &loader.credit_batches); break;
+      case 's':
+        loader.spec = bulkhead::SpecFile(optarg);
+        break;
+      case 't':
+        loader.target = optarg;
+        break;
+      case 'b':
+        ok = ok && ToNumber(optarg, &arguments->batches);
+        break;
+      case 'w':
+        ok = ok && ToNumber(optarg, &loader.embedded.workers);
+        break;
+      case 'T':
+        ok = ok && ToNumber(optarg, &loader.embedded.threads);
+        break;
+      case 'C':
+        loader.embedded.cache_dir = optarg;
+        break;
+      case 'r':
+        ok = ok && ToNumber(optarg, &loader.rank);
+        break;
+      case 'W':
+        ok = ok && ToNumber(optarg, &loader.world_size);
+        break;
+      case 'c':
+        loader.cursor = optarg;
+        break;
+      case 'n':
+        loader.name = optarg;
+        break;
+      case 'B':
+        ok = ok && ToNumber(optarg, &loader.credit_batches);
+        break;
       case 'o':
         ok = ok && absl::SimpleAtod(optarg, &seconds);
         arguments->timeout = loader.open_deadline = absl::Seconds(seconds);
         break;
-      case 'p': ok = ok && ToNumber(optarg, &arguments->pause_after); break;
-      case 'e': arguments->error_json = true; break;
-      default: return false;
+      case 'p':
+        ok = ok && ToNumber(optarg, &arguments->pause_after);
+        break;
+      case 'e':
+        arguments->error_json = true;
+        break;
+      default:
+        return false;
     }
   }
   return ok && optind == argc && !loader.spec.path.empty();
@@ -149,8 +182,8 @@ int Report(const Arguments& arguments, const absl::Status& status, const Totals&
     return 1;
   }
   if (!status.ok()) {
-    absl::StrAppend(&json, ", \"error\": {\"code\": ",
-                    Quoted(absl::StatusCodeToString(status.code())),
+    absl::StrAppend(&json,
+                    ", \"error\": {\"code\": ", Quoted(absl::StatusCodeToString(status.code())),
                     ", \"reason\": ", Quoted(bulkhead::ErrorReason(status)),
                     ", \"message\": ", Quoted(std::string(status.message())), ", \"metadata\": {");
     const char* separator = "";

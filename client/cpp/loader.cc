@@ -36,8 +36,8 @@ absl::Status Check(const LoaderOptions& options) {
   if (options.spec.path.empty() && options.spec.text.empty()) return wrong("no spec was given");
   if (options.world_size == 0) return wrong("world_size must be at least 1");
   if (options.rank >= options.world_size) {
-    return wrong(absl::StrCat("rank ", options.rank, " is not below world_size ",
-                              options.world_size));
+    return wrong(
+        absl::StrCat("rank ", options.rank, " is not below world_size ", options.world_size));
   }
   if (options.credit_batches == 0) return wrong("credit_batches must be at least 1");
   return absl::OkStatus();

@@ -86,8 +86,7 @@ absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Durat
   return ToJson(*response);
 }
 
-absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target,
-                                               absl::Duration deadline) {
+absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline) {
   auto response = AskStatus(target, deadline);
   if (!response.ok()) return response.status();
   ServiceStatus status;
@@ -123,8 +122,7 @@ absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
   std::string target = options.target;
   std::shared_ptr<client_internal::EmbeddedService> service;
   if (target.empty()) {
-    auto acquired =
-        client_internal::EmbeddedService::Acquire(options.embedded, options.deadline);
+    auto acquired = client_internal::EmbeddedService::Acquire(options.embedded, options.deadline);
     if (!acquired.ok()) return acquired.status();
     service = *std::move(acquired);
     target = service->target();

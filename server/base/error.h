@@ -48,6 +48,7 @@ inline constexpr absl::string_view kWorkerCrashLoop = "WORKER_CRASH_LOOP";
 inline constexpr absl::string_view kCursorMismatch = "CURSOR_MISMATCH";
 inline constexpr absl::string_view kSuperseded = "SUPERSEDED";
 inline constexpr absl::string_view kBudgetExceeded = "BUDGET_EXCEEDED";
+inline constexpr absl::string_view kWorkerStuck = "WORKER_STUCK";
 inline constexpr absl::string_view kShuttingDown = "SHUTTING_DOWN";
 inline constexpr absl::string_view kProtocolViolation = "PROTOCOL_VIOLATION";
 inline constexpr absl::string_view kInternal = "INTERNAL";

@@ -68,6 +68,16 @@ absl::Status MakeDirectories(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckPrivateFolder(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return SystemError(errno, path);
+  if (!S_ISDIR(info.st_mode) || info.st_uid != getuid() || (info.st_mode & 022) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " is not a folder that belongs to this user alone"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
   UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) return SystemError(errno, absl::StrCat("creating a file in ", directory));

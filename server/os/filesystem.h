@@ -35,6 +35,9 @@ bool IsBeneath(absl::string_view path, absl::string_view root);
 // Makes a directory, parents included, private to the user (0700) where it is new.
 absl::Status MakeDirectories(const std::string& path);
 
+// PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
+absl::Status CheckPrivateFolder(const std::string& path);
+
 // A new regular file without a name in `directory`, open for reading and writing: it vanishes
 // unless it is published.
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);

@@ -32,9 +32,11 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
                        "the request carries no spec");
   }
   BULKHEAD_ASSIGN_OR_RETURN(prepared.signature, InferSignature(prepared.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.memory,
-                            PlanMemory(prepared.signature, limits_.workers, limits_.threads,
-                                       limits_.worker_quota_bytes, limits_.slots));
+  MemoryPlanOptions options;
+  options.workers = limits_.workers;
+  options.threads_per_worker = limits_.threads;
+  options.worker_quota_bytes = limits_.worker_quota_bytes;
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
   if (prepared.memory.arena_bytes() > limits_.memory_budget_bytes) {
     return MakeError(
         absl::StatusCode::kResourceExhausted, reason::kBudgetExceeded,

@@ -20,7 +20,6 @@ struct ServiceLimits {
   uint32_t threads = 1;  // of each worker
   uint64_t worker_quota_bytes = 0;
   uint64_t memory_budget_bytes = 0;  // arenas must fit into it
-  uint32_t slots = 4;
 };
 
 // A spec made ready: understood, its files found and indexed.

@@ -29,6 +29,11 @@ std::string Resolve(const std::string& path) {
   return resolved == nullptr ? std::string() : std::string(resolved.get());
 }
 
+absl::Status NotRegular(absl::string_view name) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
+                   absl::StrCat(name, ": is not a regular file"), {{"file", std::string(name)}});
+}
+
 }  // namespace
 
 absl::Status FileError(int error, absl::string_view name, absl::string_view action) {
@@ -49,6 +54,25 @@ absl::Status FileError(int error, absl::string_view name, absl::string_view acti
                    std::move(metadata));
 }
 
+absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_view name) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return FileError(errno, name, "opened");
+  if (!S_ISREG(info.st_mode)) return NotRegular(name);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+std::string JoinPath(absl::string_view folder, absl::string_view path) {
+  if (path.empty()) return std::string(folder);
+  if (path[0] == '/' || folder.empty()) return std::string(path);
+  return absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", path);
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
 absl::StatusOr<DataFile> DataFile::Open(const std::string& path, absl::string_view name) {
   // O_NONBLOCK: opening a FIFO that lies among the data must not hang; regular files ignore it.
   int fd = -1;
@@ -59,10 +83,7 @@ absl::StatusOr<DataFile> DataFile::Open(const std::string& path, absl::string_vi
   DataFile file(fd, name, 0, 0);
   struct stat info;
   if (fstat(fd, &info) != 0) return FileError(errno, name, "opened");
-  if (!S_ISREG(info.st_mode)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
-                     absl::StrCat(name, ": is not a regular file"), {{"file", std::string(name)}});
-  }
+  if (!S_ISREG(info.st_mode)) return NotRegular(name);
   file.size_bytes_ = static_cast<uint64_t>(info.st_size);
   file.mtime_ns_ = MtimeNs(info);
   return file;
@@ -108,11 +129,11 @@ absl::Status DataFile::CheckUnchanged(uint64_t expected_size_bytes,
                                       int64_t expected_mtime_ns) const {
   if (expected_size_bytes == 0 && expected_mtime_ns == 0) return absl::OkStatus();
   if (size_bytes_ == expected_size_bytes && mtime_ns_ == expected_mtime_ns) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
-                   absl::StrCat(name_, ": changed since it was indexed (", expected_size_bytes,
-                                " bytes then, ", size_bytes_,
-                                " now); open the stream again to index it anew"),
-                   {{"file", name_}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
+      absl::StrCat(name_, ": changed since it was indexed (", expected_size_bytes, " bytes then, ",
+                   size_bytes_, " now); open the stream again to index it anew"),
+      {{"file", name_}});
 }
 
 Roots::Roots(const google::protobuf::RepeatedPtrField<std::string>& roots)
@@ -135,8 +156,9 @@ absl::Status Roots::Check(const std::string& path, absl::string_view name) const
     }
   }
   return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-                   absl::StrCat(name, ": lies outside the folders that this service may read (its "
-                                      "data roots); add its folder there or move it"),
+                   absl::StrCat(name,
+                                ": lies outside the folders that this service may read (its "
+                                "data roots); add its folder there or move it"),
                    {{"file", std::string(name)}});
 }
 

@@ -52,6 +52,15 @@ class DataFile {
 // ("opened", "read") with the file called `name`.
 absl::Status FileError(int error, absl::string_view name, absl::string_view action);
 
+// Size of the regular file at `path`. Errors: those of DataFile::Open.
+absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_view name);
+
+// `path` itself when it is absolute, else `folder`/`path`; `folder` when `path` is empty.
+std::string JoinPath(absl::string_view folder, absl::string_view path);
+
+// The folder that the file `path` lies in.
+std::string FolderOf(const std::string& path);
+
 // The folders under which data must lie. Immutable, thread-safe.
 class Roots {
  public:

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/spec/nearest_name.h"
+#include "server/spec/utf8.h"
 
 namespace bulkhead {
 namespace {
@@ -193,7 +194,11 @@ std::string SetScalar(absl::string_view text, const FieldDescriptor& field, Mess
       break;
     }
     case FieldDescriptor::CPPTYPE_STRING:
-      if (text.find('\0') != absl::string_view::npos) return "holds a zero byte";
+      // Escapes can make what the file itself does not hold: "\\0", and yaml-cpp turns "\\N" and
+      // "\\_" into lone bytes.
+      if (FirstByteThatIsNoText(text) != absl::string_view::npos) {
+        return "holds an escape that makes no UTF-8 text";
+      }
       BULKHEAD_STORE(String, std::string(text));
       break;
     case FieldDescriptor::CPPTYPE_MESSAGE:

@@ -5,10 +5,14 @@
 
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/spec/utf8.h"
 
 namespace bulkhead {
 namespace {
+
+constexpr absl::string_view kPunctuation = "{}[],:?\"'";
 
 YamlMark MarkOf(const YAML::Mark& mark) {
   // yaml-cpp gives -1 where it does not know.
@@ -19,45 +23,6 @@ YamlMark MarkOf(const YAML::Mark& mark) {
 struct OverLimit {
   YamlFault fault;
 };
-
-// The offset of the first byte that is not valid UTF-8, or that no text holds (zero); npos if all
-// is well. Lengths and ranges: The Unicode Standard, table 3-7.
-size_t FirstBadByte(absl::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  for (size_t i = 0; i < text.size();) {
-    const unsigned lead = byte(i);
-    size_t more = 0;
-    unsigned low = 0x80;
-    unsigned high = 0xbf;
-    if (lead == 0) return i;
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    if (lead >= 0xc2 && lead <= 0xdf) {
-      more = 1;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-      more = 2;
-      if (lead == 0xe0) low = 0xa0;
-      if (lead == 0xed) high = 0x9f;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-      more = 3;
-      if (lead == 0xf0) low = 0x90;
-      if (lead == 0xf4) high = 0x8f;
-    } else {
-      return i;
-    }
-    for (size_t k = 1; k <= more; ++k) {
-      if (byte(i + k) < low || byte(i + k) > high) return i;
-      low = 0x80;
-      high = 0xbf;
-    }
-    i += more + 1;
-  }
-  return absl::string_view::npos;
-}
 
 YamlMark MarkAt(absl::string_view text, size_t offset) {
   YamlMark mark;
@@ -168,12 +133,20 @@ std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
                      absl::StrCat("the spec has ", text.size(), " bytes, over the limit of ",
                                   kMaxYamlBytes, "; put long lists into a file")};
   }
-  const size_t bad = FirstBadByte(text);
+  const size_t bad = FirstByteThatIsNoText(text);
   if (bad != absl::string_view::npos) {
     return YamlFault{MarkAt(text, bad),
                      absl::StrCat("the byte 0x",
                                   absl::Hex(static_cast<unsigned char>(text[bad]), absl::kZeroPad2),
                                   " is not text; save the file as UTF-8")};
+  }
+  size_t punctuation = 0;
+  for (const char c : text) punctuation += absl::StrContains(kPunctuation, c) ? 1 : 0;
+  if (punctuation > kMaxYamlPunctuation) {
+    return YamlFault{{},
+                     absl::StrCat("the spec has ", punctuation, " of the characters ", kPunctuation,
+                                  ", over the limit of ", kMaxYamlPunctuation,
+                                  "; put long lists into a file (image_list: {path: ...})")};
   }
   try {
     std::istringstream stream{std::string(text)};

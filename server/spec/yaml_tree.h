@@ -37,7 +37,10 @@ struct YamlFault {
 
 // Limits of a text from a stranger.
 inline constexpr size_t kMaxYamlBytes = 1 << 20;
-inline constexpr size_t kMaxYamlNodes = 100'000;
+inline constexpr size_t kMaxYamlNodes = 50'000;
+// Of the characters {}[],:?"' together: what yaml-cpp holds at once grows with them, by up to 250
+// bytes each, before any of its events can be refused.
+inline constexpr size_t kMaxYamlPunctuation = 100'000;
 inline constexpr size_t kMaxYamlDepth = 64;
 
 // One parsed YAML (or JSON) document, with the place of every value. The only user of yaml-cpp.

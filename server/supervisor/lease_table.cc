@@ -96,7 +96,36 @@ uint32_t LeaseTable::WorkerGone(WorkerId worker) {
       ++count;
     }
   }
+  for (auto lost = written_off_.begin(); lost != written_off_.end();) {
+    if (lost->first == worker) {
+      free_slots_.push_back(lost->second);
+      lost = written_off_.erase(lost);
+    } else {
+      ++lost;
+    }
+  }
   return count;
+}
+
+bool LeaseTable::WriteOff(WorkerId worker) {
+  for (Batch& batch : batches_) {
+    const bool held = std::any_of(batch.leases.begin(), batch.leases.end(), [&](const auto& entry) {
+      return entry.state == LeaseState::kAssigned && entry.worker == worker;
+    });
+    if (!held) continue;
+    if (free_slots_.empty()) return false;
+    written_off_.emplace_back(worker, batch.slot);
+    batch.slot = free_slots_.front();
+    free_slots_.pop_front();
+    for (LeaseEntry& entry : batch.leases) {
+      entry.state = LeaseState::kPlanned;
+      entry.lease.set_slot(batch.slot);
+      // Others may be at work on this batch in the old slot: their word must not count for the new
+      // one.
+      entry.lease.set_lease_id(next_lease_id_++);
+    }
+  }
+  return true;
 }
 
 uint32_t LeaseTable::HeldBy(WorkerId worker) const {

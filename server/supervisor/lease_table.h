@@ -21,16 +21,19 @@ namespace bulkhead {
 //              ◀─TakeHead
 //
 // Batches are begun, assigned and taken in ascending order, so the oldest unfinished batch always
-// has its slot and is worked on first: the stream cannot wedge. A slot leased to a worker goes to
-// nobody else before WorkerGone, which may only be called when that worker was reaped. Pure: no
-// clock, no I/O, no thread of its own; used by one thread.
+// has its slot and is worked on first: the stream cannot wedge. One slot is never filled in the
+// normal way: it is kept for a batch whose slot is written off, because a worker that holds leases
+// in it was killed and cannot be reaped. A slot leased to a worker goes to nobody else before
+// WorkerGone, which may only be called when that worker was reaped. Pure: no clock, no I/O, no
+// thread of its own; used by one thread.
 class LeaseTable {
  public:
   using WorkerId = uint64_t;
 
+  // `slot_count` ≥ 2, the reserved slot included.
   LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples);
 
-  bool has_free_slot() const { return !free_slots_.empty(); }
+  bool has_free_slot() const { return free_slots_.size() > 1; }
   // Puts the next batch into a free slot and plans its leases. Needs has_free_slot().
   void BeginBatch(const v1::BatchHeader& header);
 
@@ -46,6 +49,10 @@ class LeaseTable {
 
   // The worker was reaped: its leases are planned again. Returns how many.
   uint32_t WorkerGone(WorkerId worker);
+  // The worker was killed and cannot be reaped: it may still write, so the slots in which it holds
+  // leases are lost until WorkerGone. Their batches begin anew in other slots, the oldest first.
+  // False when too few slots are left for that.
+  bool WriteOff(WorkerId worker);
   // Leases that `worker` holds.
   uint32_t HeldBy(WorkerId worker) const;
 
@@ -92,6 +99,7 @@ class LeaseTable {
   const uint32_t lease_samples_;
   std::deque<Batch> batches_;  // ascending
   std::deque<uint32_t> free_slots_;
+  std::vector<std::pair<WorkerId, uint32_t>> written_off_;  // slots that wait for that worker's end
   uint32_t out_slots_ = 0;
   uint64_t next_lease_id_ = 1;
 };

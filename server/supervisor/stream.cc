@@ -55,7 +55,19 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
   return true;
 }
 
-uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) { return leases_.WorkerGone(worker); }
+uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
+  const uint32_t redone = leases_.WorkerGone(worker);
+  BeginBatches();  // a written-off slot may have come back
+  return redone;
+}
+
+void Stream::WriteOff(LeaseTable::WorkerId worker) {
+  if (finished_ || leases_.WriteOff(worker)) return;
+  Fail(MakeError(
+      absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+      "a worker was killed but does not end, so the memory it might still write to cannot "
+      "be reused; its storage may hang"));
+}
 
 void Stream::Fail(const absl::Status& status) {
   if (finished_) return;

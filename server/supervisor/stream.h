@@ -96,6 +96,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
                                    LeaseTable::WorkerId worker);
   bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
+  // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
+  // none is left.
+  void WriteOff(LeaseTable::WorkerId worker);
   // Ends the stream with an error, whatever is under way.
   void Fail(const absl::Status& status);
   // Nobody listens any more.

@@ -47,7 +47,7 @@ void WorkerPool::Start() {
     slots_.back()->index = index;
     StartWorker(*slots_.back());
   }
-  hang_timer_ = loop_->After(timeouts_.hang / 4, [this] { CheckForHangs(); });
+  CheckForHangs();
 }
 
 void WorkerPool::StartWorker(Slot& slot) {
@@ -60,6 +60,8 @@ void WorkerPool::StartWorker(Slot& slot) {
   slot.samples = 0;
   slot.peak_memory_bytes = 0;
   slot.last_progress_ns = MonotonicNanos();
+  slot.killed_ns = 0;
+  slot.written_off = false;
   WorkerProcess::Callbacks callbacks;
   callbacks.on_message = [this, &slot](const internal::v1::FromWorker& message) {
     OnMessage(slot, message);
@@ -272,17 +274,29 @@ void WorkerPool::FailStreams(const absl::Status& status) {
 }
 
 void WorkerPool::CheckForHangs() {
-  const int64_t now = MonotonicNanos();
+  const int64_t now_ns = MonotonicNanos();
   for (const auto& slot : slots_) {
-    if (slot->process == nullptr) continue;
-    const absl::Duration quiet = absl::Nanoseconds(now - slot->last_progress_ns);
-    if (!slot->bound && quiet > timeouts_.start) {
-      slot->process->Kill(absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start)));
-    } else if (slot->leases > 0 && quiet > timeouts_.hang) {
-      slot->process->Kill(absl::StrCat("no progress for ", absl::FormatDuration(timeouts_.hang)));
-    }
+    if (slot->process != nullptr) CheckForHang(*slot, now_ns);
   }
-  hang_timer_ = loop_->After(timeouts_.hang / 4, [this] { CheckForHangs(); });
+  hang_timer_ =
+      loop_->After(std::min(timeouts_.hang, timeouts_.reap) / 4, [this] { CheckForHangs(); });
+}
+
+void WorkerPool::CheckForHang(Slot& slot, int64_t now_ns) {
+  if (slot.killed_ns != 0) {
+    if (slot.written_off || absl::Nanoseconds(now_ns - slot.killed_ns) < timeouts_.reap) return;
+    slot.written_off = true;
+    for (const auto& stream : streams_) stream->WriteOff(slot.worker_id);
+    Dispatch();
+    return;
+  }
+  const absl::Duration quiet = absl::Nanoseconds(now_ns - slot.last_progress_ns);
+  const bool late = !slot.bound && quiet > timeouts_.start;
+  const bool hangs = slot.leases > 0 && quiet > timeouts_.hang;
+  if (!late && !hangs) return;
+  slot.killed_ns = now_ns;
+  slot.process->Kill(late ? absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start))
+                          : absl::StrCat("no progress for ", absl::FormatDuration(timeouts_.hang)));
 }
 
 void WorkerPool::AppendStatus(v1::GetStatusResponse& response) {

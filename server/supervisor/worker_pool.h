@@ -31,6 +31,7 @@ struct PipelineConfig {
 // How long the pool waits for what. Tests shorten them.
 struct PoolTimeouts {
   absl::Duration hang = absl::Seconds(30);   // a worker with leases that finishes none is killed
+  absl::Duration reap = absl::Seconds(10);   // a killed worker that does not end is written off
   absl::Duration start = absl::Seconds(60);  // from spawn to bound
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
@@ -82,6 +83,8 @@ class WorkerPool {
     int64_t last_progress_ns = 0;
     uint64_t peak_memory_bytes = 0;
     bool bound = false;
+    int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not
+    bool written_off = false;
   };
 
   void StartWorker(Slot& slot);
@@ -101,6 +104,7 @@ class WorkerPool {
   absl::Duration Backoff() const;
   void FailAll(const absl::Status& status);
   void CheckForHangs();
+  void CheckForHang(Slot& slot, int64_t now_ns);
 
   const std::shared_ptr<EventLoop> loop_;
   const std::string worker_program_;

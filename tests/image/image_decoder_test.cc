@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spng.h>
 #include <webp/encode.h>
 
 #include <cstdlib>
@@ -94,6 +95,36 @@ TEST(ImageDecoderTest, PngBgrAndGrayAreThoseOfOpenCv) {
     const std::string file = EncodePng(MakePicture(60, 81, channels).view()).value();
     EXPECT_TRUE(Decode(file, PixelFormat::kBgr) == OpenCvPixels(file, PixelFormat::kBgr));
     EXPECT_TRUE(Decode(file, PixelFormat::kGray) == OpenCvPixels(file, PixelFormat::kGray));
+  }
+}
+
+// A PNG with 16 bits a sample and `channels` channels.
+std::string MakeDeepPng(int height, int width, int channels) {
+  const Image bytes = MakePicture(height, width, channels * 2);
+  spng_ctx* context = spng_ctx_new(SPNG_CTX_ENCODER);
+  spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
+  spng_ihdr header{};
+  header.width = width;
+  header.height = height;
+  header.bit_depth = 16;
+  header.color_type = channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR;
+  spng_set_ihdr(context, &header);
+  EXPECT_EQ(spng_encode_image(context, bytes.view().data, bytes.view().row_bytes() * height,
+                              SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE),
+            0);
+  size_t size = 0;
+  int error = 0;
+  void* memory = spng_get_png_buffer(context, &size, &error);
+  std::string file(static_cast<char*>(memory), size);
+  std::free(memory);
+  spng_ctx_free(context);
+  return file;
+}
+
+TEST(ImageDecoderTest, DeepPngLosesItsLowerBitsAsInOpenCv) {
+  for (const int channels : {1, 3}) {
+    const std::string file = MakeDeepPng(30, 40, channels);
+    EXPECT_TRUE(Decode(file, PixelFormat::kBgr) == OpenCvPixels(file, PixelFormat::kBgr));
   }
 }
 

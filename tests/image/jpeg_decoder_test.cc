@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+// jpeglib.h needs size_t and FILE to be declared before it.
+#include <jpeglib.h>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
@@ -113,6 +117,49 @@ TEST(JpegDecoderTest, BgrAndGrayAreThoseOfOpenCv) {
       ASSERT_EQ(ours.verdict, "");
       EXPECT_TRUE(ours.pixels == PixelsOf(*expected));
     }
+  }
+}
+
+// A JPEG of four components, as print shops send them.
+std::string MakeCmykJpeg(int height, int width, J_COLOR_SPACE stored) {
+  const Image picture = MakePicture(height, width, 4);
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &memory, &size);
+  info.image_width = width;
+  info.image_height = height;
+  info.input_components = 4;
+  info.in_color_space = JCS_CMYK;
+  jpeg_set_defaults(&info);
+  jpeg_set_colorspace(&info, stored);
+  jpeg_start_compress(&info, TRUE);
+  for (int y = 0; y < height; ++y) {
+    JSAMPROW row = const_cast<JSAMPROW>(picture.view().row(y));
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string file(reinterpret_cast<char*>(memory), size);
+  jpeg_destroy_compress(&info);
+  std::free(memory);
+  return file;
+}
+
+TEST(JpegDecoderTest, CmykAndYcckAreConvertedAsOpenCvDoes) {
+  const auto plugin = ImgcodecsPlugin::Load();
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  JpegDecoder decoder;
+  for (const J_COLOR_SPACE stored : {JCS_CMYK, JCS_YCCK}) {
+    const std::string file = MakeCmykJpeg(37, 51, stored);
+    for (const PixelFormat format : {PixelFormat::kBgr, PixelFormat::kGray}) {
+      Image image;
+      const std::string expected = PixelsOf((*plugin)->Decode(file, format, image).value());
+      EXPECT_TRUE(Decode(decoder, file, format).pixels == expected);
+    }
+    ExpectRegionsMatch(file, {37, 51}, 20, 1);
   }
 }
 

@@ -264,6 +264,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "f.yaml:1:8: the byte 0x00 is not text; save the file as UTF-8"},
         ErrorCase{std::string("a: \xed\xa0\x80\n"),
                   "f.yaml:1:4: the byte 0xed is not text; save the file as UTF-8"},
+        ErrorCase{
+            "source: {image_folder: {path: \"a\\0b\"}}\n",
+            "f.yaml:1:31: source.image_folder.path: holds an escape that makes no UTF-8 text"},
+        ErrorCase{
+            "source: {image_folder: {path: \"a\\Nb\"}}\n",
+            "f.yaml:1:31: source.image_folder.path: holds an escape that makes no UTF-8 text"},
         ErrorCase{std::string("a: \xe2\x82"),
                   "f.yaml:1:4: the byte 0xe2 is not text; save the file as UTF-8"}));
 
@@ -309,7 +315,7 @@ TEST(ParseSpecTest, TextOverOneMebibyteIsRefused) {
 }
 
 TEST(ParseSpecTest, DeepNestingIsRefused) {
-  for (const size_t depth : {size_t{100}, kMaxYamlBytes / 2}) {
+  for (const size_t depth : {size_t{100}, kMaxYamlPunctuation}) {
     EXPECT_THAT(MessageOf(std::string(depth, '[')),
                 testing::AnyOf(HasSubstr("nested deeper"), HasSubstr("not valid YAML")));
   }
@@ -320,7 +326,13 @@ TEST(ParseSpecTest, DeepNestingIsRefused) {
 TEST(ParseSpecTest, TooManyValuesAreRefused) {
   std::string text = "outputs: [";
   for (size_t i = 0; i < kMaxYamlNodes; ++i) text += "a,";
-  EXPECT_THAT(MessageOf(text + "]"), HasSubstr("more than 100000 values; put long lists"));
+  EXPECT_THAT(MessageOf(text + "]"), HasSubstr("more than 50000 values; put long lists"));
+}
+
+// yaml-cpp would hold 240 MiB of tokens for this text before its first event.
+TEST(ParseSpecTest, TooMuchPunctuationIsRefused) {
+  EXPECT_THAT(MessageOf(std::string(kMaxYamlPunctuation + 1, '{')),
+              HasSubstr("100001 of the characters {}[],:?\"', over the limit of 100000"));
 }
 
 TEST(ParseSpecTest, AliasBombsAreRefused) {
@@ -330,7 +342,7 @@ TEST(ParseSpecTest, AliasBombsAreRefused) {
   for (int i = 0; i < 999; ++i) numbers += ",1";
   absl::StrAppend(&text, "  f0: {int64: {shape: &s [", numbers, "]}}\n");
   for (int i = 1; i < 200; ++i) absl::StrAppend(&text, "  f", i, ": {int64: {shape: *s}}\n");
-  EXPECT_THAT(MessageOf(text), HasSubstr("aliases make more than 100000 values"));
+  EXPECT_THAT(MessageOf(text), HasSubstr("aliases make more than 50000 values"));
 }
 
 TEST(ParseSpecTest, NestedAliasBombsEndQuickly) {

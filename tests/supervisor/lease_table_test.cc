@@ -14,7 +14,7 @@ v1::BatchHeader Header(uint64_t sequence, uint64_t samples = 40) {
 }
 
 TEST(LeaseTableTest, CutsABatchIntoLeases) {
-  LeaseTable table(7, 1, 16);
+  LeaseTable table(7, 2, 16);
   table.BeginBatch(Header(0));
   const auto first = table.Assign(1);
   const auto second = table.Assign(1);
@@ -32,7 +32,7 @@ TEST(LeaseTableTest, CutsABatchIntoLeases) {
 }
 
 TEST(LeaseTableTest, DeliversInOrderThoughFinishedOutOfOrder) {
-  LeaseTable table(1, 2, 64);
+  LeaseTable table(1, 3, 64);
   table.BeginBatch(Header(0));
   table.BeginBatch(Header(1));
   const auto first = table.Assign(1);
@@ -47,7 +47,7 @@ TEST(LeaseTableTest, DeliversInOrderThoughFinishedOutOfOrder) {
 }
 
 TEST(LeaseTableTest, ReassignsWhenWorkerDies) {
-  LeaseTable table(1, 1, 16);
+  LeaseTable table(1, 2, 16);
   table.BeginBatch(Header(0, 32));
   const auto done = table.Assign(1);
   const auto lost = table.Assign(1);
@@ -61,7 +61,7 @@ TEST(LeaseTableTest, ReassignsWhenWorkerDies) {
 }
 
 TEST(LeaseTableTest, IgnoresTheWordOfAWorkerThatDoesNotHoldTheLease) {
-  LeaseTable table(1, 1, 64);
+  LeaseTable table(1, 2, 64);
   table.BeginBatch(Header(0));
   const auto lease = table.Assign(1);
   EXPECT_FALSE(table.Complete(lease->lease_id(), 2, {}));
@@ -71,7 +71,7 @@ TEST(LeaseTableTest, IgnoresTheWordOfAWorkerThatDoesNotHoldTheLease) {
 }
 
 TEST(LeaseTableTest, ReusesASlotOnlyAfterItIsFreed) {
-  LeaseTable table(1, 1, 64);
+  LeaseTable table(1, 2, 64);
   table.BeginBatch(Header(0));
   EXPECT_FALSE(table.has_free_slot());
   table.Complete(table.Assign(1)->lease_id(), 1, {});
@@ -84,7 +84,7 @@ TEST(LeaseTableTest, ReusesASlotOnlyAfterItIsFreed) {
 }
 
 TEST(LeaseTableTest, ReportsTheFirstFailureOfABatchOnceAllItsLeasesAreDecided) {
-  LeaseTable table(1, 1, 16);
+  LeaseTable table(1, 2, 16);
   table.BeginBatch(Header(0, 48));
   const auto a = table.Assign(1);
   const auto b = table.Assign(1);
@@ -103,7 +103,7 @@ TEST(LeaseTableTest, ReportsTheFirstFailureOfABatchOnceAllItsLeasesAreDecided) {
 }
 
 TEST(LeaseTableTest, CollectsSubstitutionsByPosition) {
-  LeaseTable table(1, 1, 16);
+  LeaseTable table(1, 2, 16);
   table.BeginBatch(Header(0, 32));
   const auto a = table.Assign(1);
   const auto b = table.Assign(2);
@@ -117,6 +117,47 @@ TEST(LeaseTableTest, CollectsSubstitutionsByPosition) {
   ASSERT_EQ(batch->substitutions.size(), 2);
   EXPECT_EQ(batch->substitutions[0].position(), 3);
   EXPECT_EQ(batch->substitutions[1].position(), 20);
+}
+
+TEST(LeaseTableTest, KeepsOneSlotInReserve) {
+  LeaseTable table(1, 3, 64);
+  table.BeginBatch(Header(0));
+  EXPECT_TRUE(table.has_free_slot());
+  table.BeginBatch(Header(1));
+  EXPECT_FALSE(table.has_free_slot());
+  EXPECT_EQ(table.free_slots(), 1);
+}
+
+TEST(LeaseTableTest, MovesABatchAwayFromAWorkerThatCannotBeReaped) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0, 32));
+  const auto stuck = table.Assign(1);
+  const auto late = table.Assign(2);
+  ASSERT_TRUE(table.WriteOff(1));
+  EXPECT_FALSE(table.Complete(late->lease_id(), 2, {}));  // it wrote into the lost slot
+  const auto first = table.Assign(2);
+  const auto second = table.Assign(2);
+  EXPECT_EQ(first->first_sample(), 0);
+  EXPECT_NE(first->slot(), stuck->slot());
+  EXPECT_EQ(second->slot(), first->slot());
+  table.Complete(first->lease_id(), 2, {});
+  table.Complete(second->lease_id(), 2, {});
+  const auto batch = table.TakeHead();
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_EQ(batch->slot, first->slot());
+  // The lost slot comes back only when the worker is gone.
+  EXPECT_EQ(table.free_slots(), 0);
+  table.WorkerGone(1);
+  EXPECT_EQ(table.free_slots(), 1);
+}
+
+TEST(LeaseTableTest, SaysWhenNoSlotIsLeftToMoveTo) {
+  LeaseTable table(1, 3, 64);
+  table.BeginBatch(Header(0));
+  table.BeginBatch(Header(1));
+  table.Assign(1);
+  table.Assign(1);
+  EXPECT_FALSE(table.WriteOff(1));
 }
 
 }  // namespace

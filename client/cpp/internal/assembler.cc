@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) 
 }
 
 absl::Status Assembler::Begin(const PartView& part) {
-  if (batch_ != nullptr) return ProtocolError("a batch began before the one before it was complete");
+  if (batch_ != nullptr)
+    return ProtocolError("a batch began before the one before it was complete");
   const BatchLayout& layout = context_->layout;
   auto batch = std::make_unique<BatchData>();
   v1::BatchHeader& header = batch->header;
@@ -53,8 +54,8 @@ absl::Status Assembler::Begin(const PartView& part) {
   if (header.sample_count() == 0 || header.sample_count() > layout.batch_size ||
       header.valid_count() > header.sample_count()) {
     return ProtocolError(absl::StrCat("batch ", header.sequence(), " has ", header.valid_count(),
-                                      " valid of ", header.sample_count(), " samples, batches hold ",
-                                      layout.batch_size));
+                                      " valid of ", header.sample_count(),
+                                      " samples, batches hold ", layout.batch_size));
   }
   if (header.payload_bytes() > layout.batch_bytes) {
     return ProtocolError(absl::StrCat("batch ", header.sequence(), " announces ",
@@ -70,7 +71,10 @@ absl::Status Assembler::Begin(const PartView& part) {
   }
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const TensorInfo& info = layout.tensors[i];
-    Tensor tensor{info.name, info.dtype, info.element_bytes, {},
+    Tensor tensor{info.name,
+                  info.dtype,
+                  info.element_bytes,
+                  {},
                   batch->memory.get() + layout.offsets[i],
                   info.sample_bytes * header.sample_count()};
     tensor.shape.push_back(static_cast<int64_t>(header.sample_count()));
@@ -103,8 +107,9 @@ absl::Status Assembler::NoteFilled(uint64_t begin, uint64_t end) {
 absl::Status Assembler::CheckComplete() const {
   for (size_t i = 0; i < filled_until_.size(); ++i) {
     if (filled_until_[i] != context_->layout.offsets[i] + batch_->tensors[i].bytes) {
-      return ProtocolError(absl::StrCat("batch ", batch_->header.sequence(), " ended without all of '",
-                                        context_->layout.tensors[i].name, "'"));
+      return ProtocolError(absl::StrCat("batch ", batch_->header.sequence(),
+                                        " ended without all of '", context_->layout.tensors[i].name,
+                                        "'"));
     }
   }
   return absl::OkStatus();

@@ -193,9 +193,9 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   stderr_fd_ = errors[0];
   *ready_fd = ready[0];
 
-  std::vector<std::string> arguments = {program,     "--embedded", "--watch-pid",
-                                        absl::StrCat(getpid()),    "--listen",
-                                        target_,     "--ready-fd", absl::StrCat(kReadyFd)};
+  std::vector<std::string> arguments = {
+      program,    "--embedded", "--watch-pid", absl::StrCat(getpid()),
+      "--listen", target_,      "--ready-fd",  absl::StrCat(kReadyFd)};
   if (options.workers != 0) {
     arguments.insert(arguments.end(), {"--workers", absl::StrCat(options.workers)});
   }
@@ -226,8 +226,8 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &standard);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                            POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   const int error =
       posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

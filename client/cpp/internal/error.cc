@@ -51,10 +51,9 @@ absl::Status MakeClientError(absl::StatusCode code, absl::string_view reason,
 }
 
 absl::Status ProtocolError(absl::string_view message) {
-  return MakeClientError(
-      absl::StatusCode::kInternal, client_reason::kProtocolViolation,
-      absl::StrCat("the service broke the protocol: ", message,
-                   "; client and service may be of different versions"));
+  return MakeClientError(absl::StatusCode::kInternal, client_reason::kProtocolViolation,
+                         absl::StrCat("the service broke the protocol: ", message,
+                                      "; client and service may be of different versions"));
 }
 
 absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target) {
@@ -82,9 +81,9 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target)
                        "); check that bulkheadd runs there, then go on from the last cursor"),
           metadata);
     case absl::StatusCode::kDeadlineExceeded:
-      return MakeClientError(
-          code, client_reason::kDeadlineExceeded,
-          absl::StrCat("the service at ", target, " did not answer in time"), metadata);
+      return MakeClientError(code, client_reason::kDeadlineExceeded,
+                             absl::StrCat("the service at ", target, " did not answer in time"),
+                             metadata);
     case absl::StatusCode::kUnimplemented:
       return MakeClientError(
           code, client_reason::kProtocolViolation,

@@ -13,19 +13,32 @@ namespace {
 
 std::optional<ElementType> TypeOf(v1::DType dtype) {
   switch (dtype) {
-    case v1::DTYPE_UINT8: return ElementType::kUint8;
-    case v1::DTYPE_INT8: return ElementType::kInt8;
-    case v1::DTYPE_UINT16: return ElementType::kUint16;
-    case v1::DTYPE_INT16: return ElementType::kInt16;
-    case v1::DTYPE_INT32: return ElementType::kInt32;
-    case v1::DTYPE_INT64: return ElementType::kInt64;
-    case v1::DTYPE_FLOAT16: return ElementType::kFloat16;
-    case v1::DTYPE_BFLOAT16: return ElementType::kBfloat16;
-    case v1::DTYPE_FLOAT32: return ElementType::kFloat32;
-    case v1::DTYPE_FLOAT64: return ElementType::kFloat64;
-    case v1::DTYPE_BOOL: return ElementType::kBool;
-    case v1::DTYPE_BYTES: return ElementType::kBytes;
-    default: return std::nullopt;
+    case v1::DTYPE_UINT8:
+      return ElementType::kUint8;
+    case v1::DTYPE_INT8:
+      return ElementType::kInt8;
+    case v1::DTYPE_UINT16:
+      return ElementType::kUint16;
+    case v1::DTYPE_INT16:
+      return ElementType::kInt16;
+    case v1::DTYPE_INT32:
+      return ElementType::kInt32;
+    case v1::DTYPE_INT64:
+      return ElementType::kInt64;
+    case v1::DTYPE_FLOAT16:
+      return ElementType::kFloat16;
+    case v1::DTYPE_BFLOAT16:
+      return ElementType::kBfloat16;
+    case v1::DTYPE_FLOAT32:
+      return ElementType::kFloat32;
+    case v1::DTYPE_FLOAT64:
+      return ElementType::kFloat64;
+    case v1::DTYPE_BOOL:
+      return ElementType::kBool;
+    case v1::DTYPE_BYTES:
+      return ElementType::kBytes;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -34,16 +47,21 @@ uint64_t WidthOf(ElementType type) {
   switch (type) {
     case ElementType::kUint8:
     case ElementType::kInt8:
-    case ElementType::kBool: return 1;
+    case ElementType::kBool:
+      return 1;
     case ElementType::kUint16:
     case ElementType::kInt16:
     case ElementType::kFloat16:
-    case ElementType::kBfloat16: return 2;
+    case ElementType::kBfloat16:
+      return 2;
     case ElementType::kInt32:
-    case ElementType::kFloat32: return 4;
+    case ElementType::kFloat32:
+      return 4;
     case ElementType::kInt64:
-    case ElementType::kFloat64: return 8;
-    case ElementType::kBytes: return 0;
+    case ElementType::kFloat64:
+      return 8;
+    case ElementType::kBytes:
+      return 0;
   }
   return 0;
 }
@@ -81,7 +99,8 @@ void AppendJsonString(const std::string& text, std::string* out) {
       *out += '\\';
       *out += c;
     } else if (byte < 0x20) {
-      absl::StrAppend(out, "\\u00", std::string(1, kHex[byte >> 4]), std::string(1, kHex[byte & 15]));
+      absl::StrAppend(out, "\\u00", std::string(1, kHex[byte >> 4]),
+                      std::string(1, kHex[byte & 15]));
     } else {
       *out += c;
     }
@@ -135,10 +154,10 @@ absl::StatusOr<v1::Cursor> CursorFromJson(const std::string& json) {
   v1::Cursor cursor;
   const auto status = google::protobuf::util::JsonStringToMessage(json, &cursor);
   if (!status.ok()) {
-    return MakeClientError(absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
-                           absl::StrCat("the cursor is not one that a batch gave: ",
-                                        std::string(status.message().data(),
-                                                    status.message().size())));
+    return MakeClientError(
+        absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+        absl::StrCat("the cursor is not one that a batch gave: ",
+                     std::string(status.message().data(), status.message().size())));
   }
   return cursor;
 }

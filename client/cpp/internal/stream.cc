@@ -203,8 +203,8 @@ absl::Status Stream::OnPart(const PartView& part) {
     held_bytes_ += assembler_->payload_bytes();
     ++held_batches_;
     if (held_batches_ > 1 && held_bytes_ > config_.open.credits().bytes()) {
-      return ProtocolError(absl::StrCat("more than the ", config_.open.credits().bytes(),
-                                        " bytes of credit came"));
+      return ProtocolError(
+          absl::StrCat("more than the ", config_.open.credits().bytes(), " bytes of credit came"));
     }
   }
   if (*batch != nullptr) Deliver(*std::move(batch));
@@ -243,8 +243,7 @@ absl::Status Stream::OnOther(const std::string& serialized) {
     case v1::StreamResponse::kOpened:
       return OnOpened(response.opened());
     case v1::StreamResponse::kEvent:
-      if (config_.on_substitution &&
-          response.event().kind() == v1::SampleEvent::KIND_SUBSTITUTED) {
+      if (config_.on_substitution && response.event().kind() == v1::SampleEvent::KIND_SUBSTITUTED) {
         const v1::SampleEvent& event = response.event();
         config_.on_substitution(SubstitutionEvent{event.epoch(), event.position(),
                                                   event.substitute_position(), event.message()});
@@ -368,11 +367,10 @@ absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration deadline) {
     return std::optional<Batch>(Batch(std::move(batch)));
   }
   if (!in_time) {
-    return MakeClientError(
-        absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
-        absl::StrCat("no batch came from the service at ", config_.target, " within ",
-                     absl::FormatDuration(deadline), Awaited()),
-        {{"target", config_.target}});
+    return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
+                           absl::StrCat("no batch came from the service at ", config_.target,
+                                        " within ", absl::FormatDuration(deadline), Awaited()),
+                           {{"target", config_.target}});
   }
   if (!status_.ok()) return status_;
   return std::optional<Batch>();

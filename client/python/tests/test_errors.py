@@ -1,0 +1,114 @@
+import pickle
+import socket
+import time
+
+import pytest
+
+import bulkhead
+
+
+def drain(loader):
+    while loader.next_batch() is not None:
+        pass
+
+
+def test_a_spec_error_is_typed(fake):
+    with pytest.raises(bulkhead.SpecError) as caught:
+        fake.open(mode="spec_error")
+    assert caught.value.reason == "SPEC_INVALID"
+    assert caught.value.metadata == {"line": "3"}
+    assert caught.value.code == "INVALID_ARGUMENT"
+    assert "x.yaml:3:5" in str(caught.value)
+
+
+def test_a_data_error_comes_after_the_good_batches_and_stays(fake):
+    loader = fake.open(mode="data_error")
+    assert loader.next_batch().sequence == 0
+    for _ in range(2):
+        with pytest.raises(bulkhead.DataError) as caught:
+            loader.next_batch()
+        assert (caught.value.file, caught.value.offset) == ("a.tfrecord", 77)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    "schema early twice no_header bytes offset outside overlap gap excess short cut sequence count "
+    "payload credit".split(),
+)
+def test_what_the_protocol_forbids_is_an_error_not_a_crash(fake, kind):
+    with pytest.raises(bulkhead.ProtocolError) as caught:
+        loader = fake.open(mode="bad:" + kind, samples=200, batch=8)
+        # The reader must meet the fault by itself where credits are the point.
+        if kind == "credit":
+            with loader._stream._changed:
+                loader._stream._changed.wait_for(lambda: loader._stream._ended, 10)
+        drain(loader)
+    assert caught.value.reason == "PROTOCOL_VIOLATION"
+
+
+def test_a_stream_that_ends_unopened_is_an_error(fake):
+    with pytest.raises(bulkhead.ProtocolError):
+        fake.open(mode="plain_ok")
+
+
+def test_silence_while_opening_meets_the_deadline(fake):
+    with pytest.raises(bulkhead.DeadlineExceeded, match="0.3 s while opening"):
+        fake.open(mode="silent", loader={"timeout": 0.3})
+
+
+def test_silence_instead_of_a_batch_meets_the_deadline_and_may_be_waited_for_again(fake):
+    loader = fake.open(mode="stall")
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match="no batch came .* within 0.2 s"):
+            loader.next_batch(timeout=0.2)
+
+
+def test_nobody_at_the_target(tmp_path):
+    with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+        bulkhead.Loader({}, f"unix:{tmp_path}/nobody.sock", timeout=10)
+    assert caught.value.metadata["target"].endswith("nobody.sock")
+    with pytest.raises(ConnectionError):
+        bulkhead.Loader({}, "127.0.0.1:1", timeout=10)
+
+
+def test_a_target_that_never_answers_meets_the_deadline():
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        with pytest.raises(bulkhead.DeadlineExceeded):
+            bulkhead.Loader({}, f"127.0.0.1:{mute.getsockname()[1]}", timeout=0.5)
+
+
+def test_a_service_that_ends_is_unavailable_within_the_deadline(fake):
+    loader = fake.open(samples=10**6, batch=8)
+    loader.next_batch()
+    fake.server.stop(None).wait()
+    started = time.monotonic()
+    with pytest.raises(bulkhead.ServiceUnavailable):
+        drain(loader)
+    assert time.monotonic() - started < 10
+
+
+def test_bad_arguments_are_refused_before_anything_starts(fake_program):
+    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}):
+        with pytest.raises(bulkhead.InvalidArgument):
+            bulkhead.Loader({}, **options)
+
+
+def test_a_missing_spec_file_is_named(tmp_path):
+    with pytest.raises(bulkhead.DataError) as caught:
+        bulkhead.Loader(str(tmp_path / "no.yaml"), "unix:/nowhere")
+    assert caught.value.reason == "FILE_NOT_FOUND"
+    assert caught.value.file == str(tmp_path / "no.yaml")
+
+
+def test_errors_survive_pickling():
+    error = bulkhead.DataError("m", "CORRUPT_RECORD", {"file": "f"}, "DATA_LOSS")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.reason, again.file, again.code, str(again)) == (
+        bulkhead.DataError,
+        "CORRUPT_RECORD",
+        "f",
+        "DATA_LOSS",
+        "m",
+    )

@@ -1,0 +1,193 @@
+import gc
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import bulkhead
+
+
+def indices(batches):
+    return [int(value) for batch in batches for value in batch["index"]]
+
+
+def test_a_loop_gives_one_epoch_in_order(fake):
+    batches = list(fake.open(samples=20, batch=8, epochs=2))
+    assert indices(batches) == list(range(20))
+    assert [len(batch["index"]) for batch in batches] == [8, 8, 4]
+    assert [batch.last_in_epoch for batch in batches] == [False, False, True]
+    assert batches[1].positions == range(8, 16)
+    assert batches[2].valid_count == 4
+
+
+def test_the_next_loop_gives_the_next_epoch_and_then_the_epochs_are_exhausted(fake):
+    loader = fake.open(samples=20, batch=8, epochs=2)
+    list(loader)
+    assert indices(loader) == list(range(1000, 1020))
+    with pytest.raises(bulkhead.EpochsExhausted):
+        list(loader)
+    with pytest.raises(bulkhead.EpochsExhausted):
+        list(loader)
+
+
+def test_a_loop_left_by_break_is_continued(fake):
+    loader = fake.open(samples=20, batch=8, epochs=2)
+    for first in loader:
+        break
+    assert indices([first]) == list(range(8))
+    assert indices(loader) == list(range(8, 20))
+
+
+def test_stream_crosses_epochs(fake):
+    loader = fake.open(samples=4, batch=4, epochs=3)
+    assert indices(loader.stream()) == [0, 1, 2, 3, 1000, 1001, 1002, 1003, 2000, 2001, 2002, 2003]
+
+
+def test_len_counts_what_the_next_loop_gives(fake):
+    loader = fake.open(samples=20, batch=8, epochs=2)
+    assert len(loader) == 3
+    loader.next_batch()
+    assert len(loader) == 2
+    list(loader)
+    assert len(loader) == 3
+    list(loader)
+    assert len(loader) == 0
+
+
+def test_arrays_are_aligned_writable_views_with_the_right_types(fake):
+    loader = fake.open(samples=16, batch=8)
+    batch = loader.next_batch()
+    assert list(batch) == ["index", "pix"]
+    assert batch["index"].dtype == np.int64 and batch["index"].shape == (8,)
+    assert batch["pix"].dtype == np.uint8 and batch["pix"].shape == (8, 3)
+    for array in batch.values():
+        assert array.ctypes.data % 64 == 0
+        array[:] = 0
+    assert [spec.name for spec in loader.schema] == ["index", "pix"]
+
+
+def test_a_batch_keeps_its_bytes_while_anything_refers_to_it(fake):
+    loader = fake.open(samples=4000, batch=8)
+    kept = loader.next_batch()["pix"][2:4]  # a view of a view
+    for _ in range(40):
+        loader.next_batch()
+    assert kept.tolist() == [[2, 2, 2], [3, 3, 3]]
+
+
+def test_memory_is_recycled_once_nothing_refers_to_it(fake):
+    loader = fake.open(samples=4000, batch=8)
+    addresses = set()
+    for batch in loader:
+        addresses.add(batch["index"].ctypes.data)
+        del batch
+    gc.collect()
+    assert len(addresses) <= 10
+
+
+def test_credits_bound_what_is_sent_ahead(fake):
+    loader = fake.open(samples=400, batch=8, loader={"credits": 3})
+    list(loader)
+    assert fake.most_outstanding == 3
+    assert fake.opens[0].credits.batches == 3
+
+
+def test_the_cursor_resumes_exactly(fake):
+    loader = fake.open(samples=20, batch=8, epochs=2)
+    loader.next_batch()
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert state["consumed"] == 8 and state["quarantined"] == ['a"b']
+    other = fake.open(samples=20, batch=8, epochs=2, loader={"cursor": state})
+    assert len(other) == 2
+    assert indices(other) == list(range(8, 20))
+    loader.load_state_dict(state)
+    assert indices(loader) == list(range(8, 20))
+    assert fake.opens[2].incarnation > fake.opens[0].incarnation
+
+
+def test_set_epoch_goes_to_its_start(fake):
+    loader = fake.open(samples=20, batch=8, epochs=9)
+    loader.next_batch()
+    loader.set_epoch(5)
+    assert indices(loader) == list(range(5000, 5020))
+
+
+def test_a_cursor_that_is_none_is_refused(fake):
+    with pytest.raises(bulkhead.InvalidArgument):
+        fake.open(loader={"cursor": {"epoch": "x"}})
+    with pytest.raises(bulkhead.InvalidArgument):
+        fake.open(loader={"cursor": {"no_such": 1}})
+
+
+def test_progress_is_told_and_keeps_the_deadline_away(fake):
+    told = []
+    loader = fake.open(
+        progress=8, progress_seconds=0.1, loader={"progress": told.append, "timeout": 0.5}
+    )
+    assert told[-1].files_total == 9 and told[-1].activity.startswith("indexing")
+    assert loader.next_batch() is not None
+
+
+def test_substitutions_are_listed_and_logged(fake, caplog):
+    loader = fake.open(mode="substitute")
+    batch = loader.next_batch()
+    assert loader.substitutions == [(0, 3, 4, "bad@7")]
+    assert batch.cursor["substitutions"] == 1
+    assert "bad@7" in caplog.text
+
+
+def test_close_ends_a_waiting_call(fake):
+    loader = fake.open(mode="stall", loader={"timeout": 30})
+    raised = []
+
+    def wait():
+        try:
+            loader.next_batch()
+        except bulkhead.LoaderClosed as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    loader.close()
+    thread.join(10)
+    assert raised and not thread.is_alive()
+    with pytest.raises(bulkhead.LoaderClosed):
+        iter(loader)
+
+
+def test_a_forked_child_gets_a_clear_error(fake):
+    loader = fake.open(samples=20)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            loader.next_batch()
+        except bulkhead.BulkheadError as error:
+            os.write(writer, error.reason.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"FORKED"
+    os.close(reader)
+    assert len(list(loader)) == 3
+
+
+def test_specs_come_as_path_text_or_dict(tmp_path, fake, monkeypatch):
+    target = fake.open().target
+    path = tmp_path / "s.yaml"
+    path.write_text('{"samples": 3}')
+    monkeypatch.chdir("/")
+    for spec, base_dir in ((path, tmp_path), (str(path), tmp_path), ({"samples": 3}, "/")):
+        with bulkhead.Loader(spec, target) as loader:
+            assert loader.samples_per_epoch == 3
+        sent = fake.opens[-1].spec
+        assert sent.base_dir == str(base_dir)
+        assert sent.text.name == (str(path) if base_dir == tmp_path else "spec")
+
+
+def test_default_names_differ(fake):
+    fake.open()
+    fake.open()
+    assert fake.opens[0].name != fake.opens[1].name

@@ -1,0 +1,83 @@
+#include "server/app/config.h"
+
+#include <CLI/CLI.hpp>
+#include <cctype>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/version.h"
+
+namespace bulkhead {
+
+DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {
+  DaemonOptions options;
+  CLI::App app{
+      "bulkheadd - the Bulkhead loader service.\n"
+      "Reads and preprocesses data in worker processes and streams batches to trainers."};
+  app.set_version_flag("--version", std::string("bulkheadd ") + kVersion);
+  app.add_option("--listen", options.listen,
+                 "Address: unix:/path, or 127.0.0.1:PORT with --insecure-tcp (port 0 chooses one). "
+                 "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
+  app.add_option(
+      "--root", options.roots,
+      "Folder whose files clients may name; repeatable. Without one nothing may be read");
+  app.add_option("--cache-dir", options.cache_dir,
+                 "Folder for record indexes. Default: $XDG_CACHE_HOME/bulkhead");
+  app.add_option("--workers", options.workers,
+                 "Worker processes of each pipeline. Default: one per available CPU")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options.threads, "Decode threads of each worker")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--worker-quota", options.worker_quota,
+                 "Memory limit of one worker, such as 512MiB")
+      ->capture_default_str();
+  app.add_option("--memory-budget", options.memory_budget,
+                 "Memory that arenas may take, such as 8GiB. Default: 80% of the memory limit");
+  app.add_flag("--insecure-tcp", options.insecure_tcp,
+               "Allow a TCP address of this machine's loopback without encryption or "
+               "authentication: any local user may connect");
+  app.add_option("--worker-program", options.worker_program,
+                 "Path of bulkhead-worker. Default: beside this program");
+  app.add_flag("--embedded", options.embedded,
+               "Serve one trainer on this machine: read what the user may read");
+  app.add_option("--watch-pid", options.watch_pid, "End when this process, our parent, has ended");
+  app.add_option("--ready-fd", options.ready_fd,
+                 "Write 'ready ADDRESS' to this descriptor once the service listens");
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
+      ->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  bulkheadd --root /data\n"
+      "  bulkheadd --root /data --listen 127.0.0.1:7077 --insecure-tcp --workers 4\n");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    exit_code = app.exit(error) == 0 ? 0 : 2;
+  }
+  return options;
+}
+
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
+  size_t digits = 0;
+  while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits]))) ++digits;
+  uint64_t count = 0;
+  const absl::string_view unit = text.substr(digits);
+  int shift = -1;
+  if (unit == "B") shift = 0;
+  if (unit == "KiB") shift = 10;
+  if (unit == "MiB") shift = 20;
+  if (unit == "GiB") shift = 30;
+  if (unit == "TiB") shift = 40;
+  if (!absl::SimpleAtoi(text.substr(0, digits), &count) || shift < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", text, "' is no size: write a whole number with its unit, such as 512MiB or 8GiB"));
+  }
+  if (count > (std::numeric_limits<uint64_t>::max() >> shift)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is too large"));
+  }
+  return count << shift;
+}
+
+}  // namespace bulkhead

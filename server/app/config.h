@@ -1,0 +1,40 @@
+#ifndef BULKHEAD_SERVER_APP_CONFIG_H_
+#define BULKHEAD_SERVER_APP_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead {
+
+// What the command line of bulkheadd says.
+struct DaemonOptions {
+  std::string listen;              // empty: the default socket of this user
+  std::vector<std::string> roots;  // folders that may be read
+  std::string cache_dir;           // empty: the user's cache folder
+  std::string worker_program;      // empty: bulkhead-worker beside bulkheadd
+  int workers = 0;                 // 0: as many as there are CPUs
+  int threads = 1;
+  std::string worker_quota = "512MiB";
+  std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
+  bool insecure_tcp = false;
+  bool embedded = false;
+  int watch_pid = 0;  // the trainer's process; ends with it
+  int ready_fd = -1;  // gets "ready ADDRESS\n"
+  std::string log_level = "info";
+};
+
+// Parses the command line. On --help, --version and mistakes it prints and sets `exit_code`; then
+// nothing may be started.
+DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
+
+// "512MiB" → 536870912. Units: B, KiB, MiB, GiB, TiB. A bare number is refused: too many people
+// mean megabytes by it.
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_APP_CONFIG_H_

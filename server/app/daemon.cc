@@ -1,0 +1,193 @@
+#include "server/app/daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/os/child_process.h"
+#include "server/os/filesystem.h"
+#include "server/os/process_usage.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kDrain = absl::Seconds(25);
+constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// $XDG_RUNTIME_DIR/bulkhead, or a folder of this user in /tmp; private to the user.
+absl::StatusOr<std::string> RuntimeDir() {
+  const std::string runtime = Environment("XDG_RUNTIME_DIR");
+  const std::string folder =
+      runtime.empty() ? absl::StrCat("/tmp/bulkhead-", getuid()) : runtime + "/bulkhead";
+  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(folder));
+  BULKHEAD_RETURN_IF_ERROR(CheckPrivateFolder(folder));
+  return folder;
+}
+
+absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
+  std::string folder = options.cache_dir;
+  if (folder.empty()) {
+    const std::string cache = Environment("XDG_CACHE_HOME");
+    const std::string home = Environment("HOME");
+    if (!cache.empty()) {
+      folder = cache + "/bulkhead";
+    } else if (!home.empty()) {
+      folder = home + "/.cache/bulkhead";
+    } else {
+      BULKHEAD_ASSIGN_OR_RETURN(folder, RuntimeDir());
+    }
+  }
+  if (absl::Status made = MakeDirectories(folder); !made.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cache folder cannot be used: ", std::string(made.message()),
+                     "; give another --cache-dir"));
+  }
+  return RealPath(folder);
+}
+
+absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
+  if (absl::StartsWith(address, "unix:")) return absl::OkStatus();
+  const std::string host = address.substr(0, address.rfind(':'));
+  const bool loopback = host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
+  if (!loopback) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", address,
+        ": only unix:/path and addresses of the loopback are served; other hosts need TLS, which "
+        "this version does not have"));
+  }
+  if (!insecure_tcp) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", address,
+                     ": any local user could connect there; say --insecure-tcp if that is meant, "
+                     "or listen on unix:/path"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
+  DataRoots roots;
+  roots.unrestricted = options.embedded && options.roots.empty();
+  for (const std::string& root : options.roots) {
+    const auto path = RealPath(root);
+    if (!path.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--root ", root, ": ", std::string(path.status().message())));
+    }
+    roots.roots.push_back(*path);
+  }
+  return roots;
+}
+
+absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
+  ServiceLimits limits;
+  limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
+  limits.threads = static_cast<uint32_t>(options.threads);
+  BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
+  const uint64_t memory = MemoryLimitBytes();
+  limits.memory_budget_bytes = options.embedded ? memory / 2 : memory / 10 * 8;
+  if (!options.memory_budget.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(limits.memory_budget_bytes, ParseBytes(options.memory_budget));
+  }
+  if (limits.memory_budget_bytes <= kSupervisorBytes ||
+      limits.memory_budget_bytes > memory / 10 * 9) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory-budget of ", limits.memory_budget_bytes,
+                     " bytes: it must lie between ", kSupervisorBytes,
+                     " bytes (the supervisor) and 90% of the memory limit of ", memory, " bytes"));
+  }
+  return limits;
+}
+
+// Signals that end the service, as a descriptor. Blocked in every thread started from now on.
+UniqueFd WatchSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
+}
+
+void AnnounceReady(int ready_fd, const std::string& address) {
+  if (ready_fd < 0) return;
+  const std::string line = absl::StrCat("ready ", address, "\n");
+  if (write(ready_fd, line.data(), line.size()) < 0) {
+    spdlog::warn("nobody waits for this service to be ready");
+  }
+  close(ready_fd);
+}
+
+// Blocks until a signal or the end of the watched process; says which.
+std::string WaitForEnd(int signal_fd, int process_fd) {
+  pollfd events[2] = {{signal_fd, POLLIN, 0}, {process_fd, POLLIN, 0}};
+  while (poll(events, process_fd < 0 ? 1 : 2, -1) < 0 && errno == EINTR) {
+  }
+  return events[0].revents != 0 ? "a signal" : "the end of its trainer";
+}
+
+}  // namespace
+
+absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
+  LoaderServer::Config config;
+  config.address = options.listen;
+  if (config.address.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string runtime, RuntimeDir());
+    config.address = absl::StrCat("unix:", runtime, "/loader.sock");
+  }
+  BULKHEAD_RETURN_IF_ERROR(CheckAddress(config.address, options.insecure_tcp));
+  config.worker_program = options.worker_program;
+  if (config.worker_program.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());
+    config.worker_program = absl::StrCat(self.substr(0, self.rfind('/')), "/bulkhead-worker");
+  }
+  if (access(config.worker_program.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("no worker program at ", config.worker_program,
+                                            "; install it there or give --worker-program"));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
+  return config;
+}
+
+absl::Status RunDaemon(const DaemonOptions& options) {
+  // Before any thread exists, so that all inherit the mask.
+  const UniqueFd signals = WatchSignals();
+  if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
+  UniqueFd trainer;
+  if (options.watch_pid > 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(trainer, WatchProcess(options.watch_pid, /*must_be_parent=*/true));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(LoaderServer::Config config, MakeServerConfig(options));
+  const ServiceLimits limits = config.limits;
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
+                            LoaderServer::Start(std::move(config)));
+  spdlog::info("listening on {}; {} workers × {} threads for each pipeline", server->address(),
+               limits.workers, limits.threads);
+  if (options.roots.empty() && !options.embedded) {
+    spdlog::warn("no --root was given: clients may read no files");
+  }
+  AnnounceReady(options.ready_fd, server->address());
+  const std::string cause = WaitForEnd(signals.get(), trainer.get());
+  spdlog::info("stopping because of {}", cause);
+  server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,39 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_DECODE_STAGE_H_
+#define BULKHEAD_SERVER_PIPELINE_DECODE_STAGE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/pixel_format.h"
+#include "server/pipeline/geometry_stages.h"
+#include "server/pipeline/sample_stage.h"
+
+namespace bulkhead {
+
+// `decode_image`, together with the crop that stands directly behind it, if one does: the crop
+// decides which rows are needed, and thereby which damage counts (SEMANTICS: a JPEG's verdict). A
+// crop that fails needs all rows, so that damage comes before a crop's complaint.
+class DecodeStage : public SampleStage {
+ public:
+  // `crop` may be null. With `fuse` only the crop's rectangle is decoded; without it, all columns
+  // of the rows from the top to the rectangle's last one: slower, for tests, the same bytes and
+  // verdicts.
+  DecodeStage(StagePlace place, const v1::DecodeImage& spec, std::unique_ptr<CropStage> crop,
+              bool fuse);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return crop_ == nullptr ? Effect::kViews : crop_->effect(); }
+
+ private:
+  absl::Status RunUnfused(Value& value, ImageSize size, const Rect& rect,
+                          const StageContext& context) const;
+
+  PixelFormat format_;
+  uint64_t max_pixels_;
+  std::unique_ptr<CropStage> crop_;
+  bool fuse_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_DECODE_STAGE_H_

@@ -1,0 +1,126 @@
+#include "server/pipeline/number_stages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "server/image/cast.h"
+#include "server/image/one_hot.h"
+
+namespace bulkhead {
+namespace {
+
+float NumberOr(const google::protobuf::RepeatedField<float>& numbers, int c, float otherwise) {
+  if (numbers.empty()) return otherwise;
+  return numbers[numbers.size() == 1 ? 0 : c];
+}
+
+Normalizer MakeNormalizer(const v1::Normalize& spec) {
+  const int channels =
+      std::max({1, spec.mean_size(), spec.std_size(), spec.divide_size(), spec.subtract_size()});
+  const bool divides = spec.divide_size() > 0 || spec.subtract_size() > 0;
+  std::vector<Normalizer::Channel> constants;
+  for (int c = 0; c < channels; ++c) {
+    constants.push_back(divides ? Normalizer::Channel{NumberOr(spec.divide(), c, 1.0f),
+                                                      NumberOr(spec.subtract(), c, 0.0f)}
+                                : Normalizer::Channel{NumberOr(spec.mean(), c, 0.0f),
+                                                      NumberOr(spec.std(), c, 1.0f)});
+  }
+  return Normalizer(divides ? Normalizer::Formula::kDivideSubtract : Normalizer::Formula::kMeanStd,
+                    std::move(constants));
+}
+
+// Elements of `element_bytes` each from [height, width, channels] to [channels, height, width], or
+// back.
+void Transpose(const std::byte* in, size_t plane, size_t channels, size_t element_bytes,
+               bool to_channels_first, std::byte* out) {
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = 0; i < plane; ++i) {
+      const size_t last = (i * channels + c) * element_bytes;
+      const size_t first = (c * plane + i) * element_bytes;
+      std::memcpy(out + (to_channels_first ? first : last), in + (to_channels_first ? last : first),
+                  element_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+NormalizeStage::NormalizeStage(StagePlace place, const v1::Normalize& spec, bool to_channels_first)
+    : SampleStage(std::move(place)),
+      normalizer_(MakeNormalizer(spec)),
+      to_channels_first_(to_channels_first) {}
+
+absl::Status NormalizeStage::Run(Value& value, const StageContext& context) const {
+  const size_t count = value.element_count();
+  const size_t size_bytes = count * sizeof(float);
+  std::byte* result = context.Result(size_bytes);
+  auto* floats = reinterpret_cast<float*>(result);
+  if (value.form == Value::Form::kPixels) {
+    normalizer_.ApplyToImage(value.pixels, to_channels_first_, floats);
+    value.channels_first = to_channels_first_;
+  } else {
+    CastElements(ElementTypeOf(value.dtype), value.data, ElementType::kFloat32, floats, count);
+    const size_t inner = value.channels_first && value.channels > 0 ? count / value.channels : 1;
+    normalizer_.ApplyInPlace(floats, count, inner);
+  }
+  value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
+  return absl::OkStatus();
+}
+
+CastStage::CastStage(StagePlace place, const v1::Cast& spec)
+    : SampleStage(std::move(place)), dtype_(spec.dtype()) {}
+
+absl::Status CastStage::Run(Value& value, const StageContext& context) const {
+  if (value.dtype == dtype_) return absl::OkStatus();
+  const size_t count = value.element_count();
+  const ElementType to = ElementTypeOf(dtype_);
+  const size_t size_bytes = count * ElementSize(to);
+  std::byte* result = context.Result(size_bytes);
+  if (value.form == Value::Form::kPixels) {
+    const size_t row_elements = value.pixels.row_bytes();
+    for (int y = 0; y < value.pixels.height; ++y) {
+      CastElements(ElementType::kUint8, value.pixels.row(y), to,
+                   result + y * row_elements * ElementSize(to), row_elements);
+    }
+  } else {
+    CastElements(ElementTypeOf(value.dtype), value.data, to, result, count);
+  }
+  value.SetElements(dtype_, result, size_bytes);
+  return absl::OkStatus();
+}
+
+LayoutStage::LayoutStage(StagePlace place, const v1::Layout& spec)
+    : SampleStage(std::move(place)), channels_first_(spec.to() == v1::IMAGE_LAYOUT_NCHW) {}
+
+absl::Status LayoutStage::Run(Value& value, const StageContext& context) const {
+  if (value.channels_first == channels_first_) return absl::OkStatus();
+  const size_t element_bytes = ElementSize(ElementTypeOf(value.dtype));
+  const size_t size_bytes = value.element_count() * element_bytes;
+  std::byte* result = context.Result(size_bytes);
+  if (value.form == Value::Form::kPixels) {
+    CopyChannelsFirst(value.pixels, reinterpret_cast<uint8_t*>(result));
+  } else {
+    const size_t plane = static_cast<size_t>(value.image_size.height) * value.image_size.width;
+    Transpose(value.data, plane, value.channels, element_bytes, channels_first_, result);
+  }
+  value.channels_first = channels_first_;
+  value.SetElements(value.dtype, result, size_bytes);
+  return absl::OkStatus();
+}
+
+OneHotStage::OneHotStage(StagePlace place, const v1::OneHot& spec)
+    : SampleStage(std::move(place)), classes_(spec.classes()) {}
+
+absl::Status OneHotStage::Run(Value& value, const StageContext& context) const {
+  int64_t label = 0;
+  CastElements(ElementTypeOf(value.dtype), value.data, ElementType::kInt64, &label, 1);
+  const size_t size_bytes = size_t{classes_} * sizeof(float);
+  std::byte* result = context.Result(size_bytes);
+  BULKHEAD_RETURN_IF_ERROR(
+      place().Name(OneHotEncode(label, classes_, reinterpret_cast<float*>(result))));
+  value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

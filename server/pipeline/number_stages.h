@@ -1,0 +1,60 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_NUMBER_STAGES_H_
+#define BULKHEAD_SERVER_PIPELINE_NUMBER_STAGES_H_
+
+#include <cstdint>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/normalize.h"
+#include "server/pipeline/sample_stage.h"
+
+namespace bulkhead {
+
+// `normalize`, and a `layout` to NCHW that follows it directly when `to_channels_first`: then one
+// pass does both.
+class NormalizeStage : public SampleStage {
+ public:
+  NormalizeStage(StagePlace place, const v1::Normalize& spec, bool to_channels_first);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  Normalizer normalizer_;
+  bool to_channels_first_;
+};
+
+// `cast`. A value that has the type already stays where it is.
+class CastStage : public SampleStage {
+ public:
+  CastStage(StagePlace place, const v1::Cast& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  v1::DType dtype_;
+};
+
+// `layout`. An image that is laid out so already stays where it is.
+class LayoutStage : public SampleStage {
+ public:
+  LayoutStage(StagePlace place, const v1::Layout& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  bool channels_first_;
+};
+
+// `one_hot`.
+class OneHotStage : public SampleStage {
+ public:
+  OneHotStage(StagePlace place, const v1::OneHot& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  uint32_t classes_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_NUMBER_STAGES_H_

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/pipeline/pipeline.h"
+
+namespace bulkhead {
+namespace {
+
+// How far behind a bad record its substitute may stand (SEMANTICS: policies).
+constexpr uint64_t kSubstituteReach = 16;
+
+// Produces one position, or its substitute.
+class LeaseSample {
+ public:
+  LeaseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+              PipelineContext& context)
+      : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {}
+
+  absl::Status Produce(uint64_t position, absl::Span<std::byte* const> destinations,
+                       std::vector<SubstitutedSample>& substituted) const {
+    absl::Status error = ProduceRecordOf(position, position, destinations);
+    const bool substitute = stream_.binding.error_action() == v1::ERROR_ACTION_SUBSTITUTE;
+    if (error.ok() || !substitute || !IsSampleError(error)) return error;
+    const uint64_t positions = stream_.binding.samples_per_epoch();
+    const uint64_t reach = std::min(kSubstituteReach, positions - 1);
+    for (uint64_t k = 1; k <= reach; ++k) {
+      const uint64_t other = (position + k) % positions;
+      const absl::Status status = ProduceRecordOf(other, position, destinations);
+      if (status.ok()) {
+        substituted.push_back({position, other, std::move(error)});
+        return status;
+      }
+      if (!IsSampleError(status)) return status;
+    }
+    return Annotate(error, absl::StrCat("the ", reach,
+                                        " records that follow in the order are bad as well, so "
+                                        "that nothing can take the place of this one"));
+  }
+
+ private:
+  // The record at `record_position` with the randomness of `position`.
+  absl::Status ProduceRecordOf(uint64_t record_position, uint64_t position,
+                               absl::Span<std::byte* const> destinations) const {
+    const SampleKey key{stream_.binding.seed(), epoch_, position};
+    return pipeline_.Produce(stream_.order->RecordAt(epoch_, record_position), key, context_,
+                             destinations);
+  }
+
+  const Pipeline& pipeline_;
+  const StreamView& stream_;
+  uint64_t epoch_;
+  PipelineContext& context_;
+};
+
+}  // namespace
+
+absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
+                          const internal::v1::Lease& lease, PipelineContext& context,
+                          std::byte* slot, std::vector<SubstitutedSample>& substituted,
+                          uint64_t& failed_position) {
+  const v1::BatchSchema& schema = stream.binding.schema();
+  const uint64_t positions = stream.binding.samples_per_epoch();
+  const LeaseSample sample(pipeline, stream, lease.epoch(), context);
+  std::vector<std::byte*> destinations(schema.tensors_size());
+  for (uint64_t i = lease.first_sample(); i < uint64_t{lease.first_sample()} + lease.count(); ++i) {
+    for (int t = 0; t < schema.tensors_size(); ++t) {
+      const v1::TensorSchema& tensor = schema.tensors(t);
+      destinations[t] = slot + tensor.batch_offset() + i * tensor.sample_bytes();
+    }
+    const uint64_t position = (lease.first_position() + i) % positions;
+    const absl::Status status = sample.Produce(position, destinations, substituted);
+    if (!status.ok()) {
+      failed_position = position;
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,87 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_SAMPLE_STAGE_H_
+#define BULKHEAD_SERVER_PIPELINE_SAMPLE_STAGE_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/random.h"
+#include "server/image/image.h"
+#include "server/image/image_decoder.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/value.h"
+
+namespace bulkhead {
+
+// What one stage keeps between samples, for one thread.
+struct StageScratch {
+  Image image;          // a decoded image
+  ScratchBuffer bytes;  // the stage's result, where it does not go into the batch
+  ScratchBuffer row;
+};
+
+// What a stage works with on one sample.
+struct StageContext {
+  ImageDecoder& decoder;
+  StageScratch& scratch;
+  const SampleKey& key;
+  // Where the result belongs when this stage is the last to write its output, with all of the
+  // output's sample_bytes; null when the result goes into scratch.
+  std::byte* target;
+
+  // Memory for a result of `size_bytes`.
+  std::byte* Result(size_t size_bytes) const {
+    return target != nullptr ? target
+                             : reinterpret_cast<std::byte*>(scratch.bytes.Resize(size_bytes));
+  }
+};
+
+// Where a stage stands in the written spec: names it in messages and keys its random numbers, so
+// that fusing stages renumbers nothing.
+struct StagePlace {
+  int index = 0;
+  std::string name;  // "decode_image"
+
+  std::string Label() const { return absl::StrCat("stages[", index, "] ", name); }
+  // `status` with the stage in its message and metadata.
+  absl::Status Name(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return Annotate(status, Label(), {{"stage", Label()}});
+  }
+  SampleRandom Random(const SampleKey& key) const {
+    return SampleRandom(key.seed, key.epoch, key.position,
+                        StableHash(absl::StrCat("stages/", index)));
+  }
+};
+
+// One running stage: replaces a feature's value by another. Immutable; thread-safe, each thread
+// brings its own context.
+class SampleStage {
+ public:
+  explicit SampleStage(StagePlace place) : place_(std::move(place)) {}
+  virtual ~SampleStage() = default;
+  SampleStage(const SampleStage&) = delete;
+  SampleStage& operator=(const SampleStage&) = delete;
+
+  // Errors carry the stage's name: sample errors, and INTERNAL.
+  virtual absl::Status Run(Value& value, const StageContext& context) const = 0;
+
+  enum class Effect {
+    kWrites,   // the result, if it is not the value as it was, lies in StageContext::Result
+    kViews,    // the result is a view of what came in, or of scratch
+    kInPlace,  // the value stays where it is, with as many bytes
+  };
+  virtual Effect effect() const = 0;
+
+ protected:
+  const StagePlace& place() const { return place_; }
+
+ private:
+  StagePlace place_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_SAMPLE_STAGE_H_

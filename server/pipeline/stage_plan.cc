@@ -1,0 +1,174 @@
+#include "server/pipeline/stage_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/base/error.h"
+#include "server/pipeline/decode_stage.h"
+#include "server/pipeline/geometry_stages.h"
+#include "server/pipeline/number_stages.h"
+#include "server/spec/stage_signature.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kNotFound = static_cast<size_t>(-1);
+
+size_t FindFeature(const std::vector<FeatureSignature>& features, absl::string_view name) {
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (features[i].name == name) return i;
+  }
+  return kNotFound;
+}
+
+absl::Status Disagree(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                   absl::StrCat("the signature of this pipeline does not match its stages: ", what,
+                                "; please report this"));
+}
+
+// The crop that a stage begins with; null when it begins with none.
+std::unique_ptr<CropStage> MakeCrop(const v1::Stage& stage, StagePlace place) {
+  if (stage.has_center_crop()) {
+    return std::make_unique<CenterCropStage>(std::move(place), stage.center_crop());
+  }
+  if (stage.has_random_resized_crop()) {
+    return std::make_unique<RandomResizedCropStage>(std::move(place), stage.random_resized_crop());
+  }
+  return nullptr;
+}
+
+// A stage that stands by itself; null for a stage that is not known.
+std::unique_ptr<SampleStage> MakeStage(const v1::Stage& stage, StagePlace place) {
+  switch (stage.stage_case()) {
+    case v1::Stage::kResize:
+      return std::make_unique<ResizeStage>(std::move(place), stage.resize());
+    case v1::Stage::kCenterCrop:
+    case v1::Stage::kRandomResizedCrop:
+      return MakeCrop(stage, std::move(place));
+    case v1::Stage::kRandomHorizontalFlip:
+      return std::make_unique<RandomFlipStage>(std::move(place), stage.random_horizontal_flip());
+    case v1::Stage::kNormalize:
+      return std::make_unique<NormalizeStage>(std::move(place), stage.normalize(), false);
+    case v1::Stage::kCast:
+      return std::make_unique<CastStage>(std::move(place), stage.cast());
+    case v1::Stage::kLayout:
+      return std::make_unique<LayoutStage>(std::move(place), stage.layout());
+    case v1::Stage::kOneHot:
+      return std::make_unique<OneHotStage>(std::move(place), stage.one_hot());
+    case v1::Stage::kDecodeImage:
+    case v1::Stage::STAGE_NOT_SET:
+      break;
+  }
+  return nullptr;
+}
+
+bool IsPixels(const FeatureSignature& feature) {
+  return feature.kind == FeatureSignature::Kind::kImage && feature.dtype == v1::DTYPE_UINT8 &&
+         !feature.channels_first;
+}
+
+// Makes the stages of a spec one by one, looking one stage ahead.
+class Planner {
+ public:
+  Planner(const v1::PipelineSpec& spec, const PipelineSignature& signature, bool fuse)
+      : spec_(spec), signature_(signature), fuse_(fuse) {}
+
+  absl::StatusOr<StagePlan> Run() {
+    plan_.feature_count = signature_.source_features.size();
+    for (int i = 0; i < spec_.stages_size();) {
+      BULKHEAD_ASSIGN_OR_RETURN(const int consumed, PlanStage(i));
+      i += consumed;
+    }
+    BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      if (!plan_.outputs[i].is_count) ChooseTarget(plan_.outputs[i].feature, static_cast<int>(i));
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  const std::vector<FeatureSignature>& FeaturesBefore(int i) const {
+    return i == 0 ? signature_.source_features : signature_.features_after[i - 1];
+  }
+  StagePlace Place(int i) const { return {i, StageName(spec_.stages(i))}; }
+
+  // The stage behind stage i when it works on the same feature; null otherwise.
+  const v1::Stage* NextOnSameFeature(int i) const {
+    if (i + 1 >= spec_.stages_size()) return nullptr;
+    const v1::Stage& next = spec_.stages(i + 1);
+    return StageInput(next) == StageInput(spec_.stages(i)) ? &next : nullptr;
+  }
+
+  // Returns how many written stages the planned one stands for.
+  absl::StatusOr<int> PlanStage(int i) {
+    const v1::Stage& stage = spec_.stages(i);
+    const size_t feature = FindFeature(FeaturesBefore(i), StageInput(stage));
+    if (feature == kNotFound) return Disagree(absl::StrCat(Place(i).Label(), " has no input"));
+    const v1::Stage* next = NextOnSameFeature(i);
+    std::unique_ptr<SampleStage> made;
+    int consumed = 1;
+    if (stage.has_decode_image()) {
+      // Joined even when nothing is fused: the crop decides which damage counts.
+      std::unique_ptr<CropStage> crop = next == nullptr ? nullptr : MakeCrop(*next, Place(i + 1));
+      if (crop != nullptr) consumed = 2;
+      made = std::make_unique<DecodeStage>(Place(i), stage.decode_image(), std::move(crop), fuse_);
+    } else if (fuse_ && stage.has_normalize() && next != nullptr && next->has_layout() &&
+               next->layout().to() == v1::IMAGE_LAYOUT_NCHW &&
+               IsPixels(FeaturesBefore(i)[feature])) {
+      made = std::make_unique<NormalizeStage>(Place(i), stage.normalize(), true);
+      consumed = 2;
+    } else {
+      made = MakeStage(stage, Place(i));
+    }
+    if (made == nullptr) return Disagree(absl::StrCat("stages[", i, "] is unknown"));
+    plan_.stages.push_back({std::move(made), feature, -1});
+    return consumed;
+  }
+
+  absl::Status PlanOutputs() {
+    const int last = spec_.stages_size();
+    const std::vector<FeatureSignature>& features = FeaturesBefore(last);
+    for (const v1::TensorSchema& tensor : signature_.schema.tensors()) {
+      PlannedOutput output{tensor, FindFeature(features, tensor.name()), false};
+      if (output.feature == kNotFound) {
+        absl::string_view name = tensor.name();
+        output.is_count = absl::ConsumeSuffix(&name, "_count");
+        output.feature = FindFeature(features, name);
+        if (!output.is_count || output.feature == kNotFound) {
+          return Disagree(absl::StrCat("output `", tensor.name(), "` has no feature"));
+        }
+      }
+      plan_.outputs.push_back(std::move(output));
+    }
+    return absl::OkStatus();
+  }
+
+  // Lets the last stage that writes `feature` write into the batch, if nothing behind it moves the
+  // value again.
+  void ChooseTarget(size_t feature, int output) {
+    for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
+      if (stage->feature != feature) continue;
+      const SampleStage::Effect effect = stage->stage->effect();
+      if (effect == SampleStage::Effect::kInPlace) continue;
+      if (effect == SampleStage::Effect::kWrites) stage->target_output = output;
+      return;
+    }
+  }
+
+  const v1::PipelineSpec& spec_;
+  const PipelineSignature& signature_;
+  bool fuse_;
+  StagePlan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<StagePlan> PlanStages(const v1::PipelineSpec& spec,
+                                     const PipelineSignature& signature, bool fuse) {
+  return Planner(spec, signature, fuse).Run();
+}
+
+}  // namespace bulkhead

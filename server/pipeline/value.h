@@ -1,0 +1,53 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_VALUE_H_
+#define BULKHEAD_SERVER_PIPELINE_VALUE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bulkhead/v1/types.pb.h"
+#include "server/image/cast.h"
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+// One feature of one sample on its way through the stages: a view of memory that belongs to the
+// source's ReadContext, to a stage's scratch or to the batch. A plain value.
+struct Value {
+  enum class Form {
+    kEncoded,   // a byte string
+    kPixels,    // a uint8 image with its channels last, any stride; the memory is ours to change
+    kElements,  // contiguous elements of `dtype`, not necessarily aligned
+  };
+  Form form = Form::kEncoded;
+  v1::DType dtype = v1::DTYPE_BYTES;
+
+  MutableImageView pixels;  // kPixels
+
+  const std::byte* data = nullptr;  // kEncoded, kElements
+  size_t size_bytes = 0;
+
+  // Images of either form.
+  bool is_image = false;
+  ImageSize image_size;
+  int channels = 0;
+  bool channels_first = false;
+
+  // Extent of the first dimension of a variable feature; 1 for all others.
+  int64_t count = 1;
+
+  // Elements that this value has.
+  size_t element_count() const;
+
+  // Makes this a uint8 image with its channels last.
+  void SetPixels(const MutableImageView& image);
+  // Replaces the elements, which have `new_dtype` now; image extents and count stay. An image of
+  // uint8 with its channels last becomes kPixels.
+  void SetElements(v1::DType new_dtype, std::byte* elements, size_t elements_bytes);
+};
+
+// The element type in memory of a numeric or boolean dtype.
+ElementType ElementTypeOf(v1::DType dtype);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_VALUE_H_

@@ -1,0 +1,174 @@
+#include "server/source/image_source.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/source/byte_buffer.h"
+#include "server/source/file.h"
+#include "server/source/image_rows.h"
+#include "server/source/list_parser.h"
+
+namespace bulkhead {
+namespace {
+
+// A larger file is no image; it is refused before memory is asked for.
+constexpr uint64_t kMaxImageBytes = uint64_t{1} << 30;
+
+// Where a feature's value comes from.
+struct Column {
+  enum class Kind { kImage, kLabel, kPath };
+  Kind kind = Kind::kPath;
+  size_t number = 0;       // among the images or labels
+  size_t label_bytes = 0;  // of one label
+};
+
+class Context final : public ReadContext {
+ public:
+  ImageRow row;
+  std::vector<ByteBuffer> buffers;  // one an image column
+  std::string path;
+};
+
+class ImageSource final : public Source {
+ public:
+  struct Parts {
+    ImageRows rows;
+    std::string name;    // of the list; empty for folders
+    std::string folder;  // where relative paths start
+    std::vector<Column> columns;
+    Roots roots;
+    std::vector<FeatureSignature> features;
+  };
+
+  explicit ImageSource(Parts parts) : parts_(std::move(parts)) {}
+
+  uint64_t record_count() const override { return parts_.rows.record_count(); }
+  const std::vector<FeatureSignature>& features() const override { return parts_.features; }
+  std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
+
+  absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
+    auto& mine = static_cast<Context&>(context);
+    BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, mine.row));
+    SetOrigin(mine.row, record);
+    mine.buffers.resize(mine.row.images.size());
+    record.values.resize(parts_.columns.size());
+    for (size_t i = 0; i < parts_.columns.size(); ++i) {
+      const Column& column = parts_.columns[i];
+      absl::string_view bytes;
+      if (column.kind == Column::Kind::kImage) {
+        const absl::Status status = ReadImage(column.number, mine, bytes);
+        if (!status.ok()) {
+          return Annotate(status, record.origin,
+                          {{"offset", "0"}, {"record", absl::StrCat(index)}});
+        }
+      } else if (column.kind == Column::Kind::kLabel) {
+        bytes = mine.row.labels.substr(column.number * column.label_bytes, column.label_bytes);
+      } else {
+        bytes = mine.row.images[0].path;
+      }
+      record.values[i] = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), 1};
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void SetOrigin(const ImageRow& row, Record& record) const {
+    record.origin.clear();
+    if (parts_.name.empty()) {
+      absl::StrAppend(&record.origin, row.images[0].path);
+    } else {
+      absl::StrAppend(&record.origin, parts_.name, ":", row.line, " (", row.images[0].path, ")");
+    }
+  }
+
+  absl::Status ReadImage(size_t number, Context& context, absl::string_view& bytes) const {
+    const ImageRow::Image& image = context.row.images[number];
+    if (image.size_bytes > kMaxImageBytes) {
+      return SampleError(reason::kRecordTooLarge,
+                         absl::StrCat(image.path, ": has ", image.size_bytes,
+                                      " bytes, more than the limit of ", kMaxImageBytes),
+                         {{"file", std::string(image.path)}});
+    }
+    context.path = JoinPath(parts_.folder, image.path);
+    BULKHEAD_RETURN_IF_ERROR(parts_.roots.Check(context.path, image.path));
+    BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(context.path, image.path));
+    const size_t size = static_cast<size_t>(image.size_bytes);
+    char* buffer = context.buffers[number].Reserve(size);
+    size_t got = 0;
+    if (file.size_bytes() == size) {
+      BULKHEAD_ASSIGN_OR_RETURN(got, file.ReadAt(0, buffer, size));
+    }
+    if (file.size_bytes() != size || got != size) {
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
+          absl::StrCat(image.path, ": had ", size, " bytes when it was indexed, has ",
+                       file.size_bytes(), " now; open the stream again to index it anew"),
+          {{"file", std::string(image.path)}});
+    }
+    bytes = absl::string_view(buffer, size);
+    return absl::OkStatus();
+  }
+
+  const Parts parts_;
+};
+
+// Which column gives each feature. Folders have one image and at most one label.
+std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes,
+                            const std::vector<FeatureSignature>& features) {
+  std::vector<Column> columns;
+  for (const FeatureSignature& feature : features) {
+    Column column;
+    column.label_bytes = label_bytes;
+    const auto find = [&](const auto& names, absl::string_view fallback, Column::Kind kind) {
+      for (int i = 0; i < names.size(); ++i) {
+        if (names[i] != feature.name) continue;
+        column.kind = kind;
+        column.number = static_cast<size_t>(i);
+      }
+      if (names.empty() && feature.name == fallback) column.kind = kind;
+    };
+    find(list.images(), "image", Column::Kind::kImage);
+    find(list.labels(), "label", Column::Kind::kLabel);
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
+    const v1::Source& source, const internal::v1::ResolvedSource& resolved,
+    std::vector<FeatureSignature> signatures) {
+  if (resolved.files_size() != 1) {
+    return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                     "an image source is resolved to exactly one file");
+  }
+  const internal::v1::ResolvedFile& file = resolved.files(0);
+  const bool is_list = source.source_case() == v1::Source::kImageList;
+  const v1::ImageListSource& list = source.image_list();  // of a folder: the defaults
+  const size_t label_bytes = list.label_dtype() == v1::DTYPE_FLOAT32 ? 4 : 8;
+  const size_t label_count = is_list                             ? LabelColumns(list)
+                             : source.image_folder().unlabeled() ? 0
+                                                                 : 1;
+  BULKHEAD_ASSIGN_OR_RETURN(ImageRows rows,
+                            ImageRows::Open(file, static_cast<uint32_t>(source.source_case()),
+                                            static_cast<uint32_t>(PathColumns(list)),
+                                            static_cast<uint32_t>(label_count * label_bytes)));
+  std::string name;
+  if (is_list) {
+    name = file.path().empty()   ? "source.image_list.entries"
+           : file.name().empty() ? file.path()
+                                 : file.name();
+  }
+  std::string folder = !is_list              ? file.path()
+                       : file.path().empty() ? resolved.base_dir()
+                                             : FolderOf(file.path());
+  std::vector<Column> columns = Columns(list, label_bytes, signatures);
+  return std::make_unique<ImageSource>(
+      ImageSource::Parts{std::move(rows), std::move(name), std::move(folder), std::move(columns),
+                         Roots(resolved.roots()), std::move(signatures)});
+}
+
+}  // namespace bulkhead

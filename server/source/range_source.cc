@@ -1,0 +1,51 @@
+#include "server/source/range_source.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+class Context final : public ReadContext {
+ public:
+  int64_t index = 0;
+};
+
+class Range final : public Source {
+ public:
+  Range(uint64_t size, std::vector<FeatureSignature> features)
+      : size_(size), features_(std::move(features)) {}
+
+  uint64_t record_count() const override { return size_; }
+  const std::vector<FeatureSignature>& features() const override { return features_; }
+  std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
+
+  absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
+    int64_t& value = static_cast<Context&>(context).index;
+    value = static_cast<int64_t>(index);
+    record.values.assign(1, {reinterpret_cast<const std::byte*>(&value), sizeof(value), 1});
+    record.origin.assign("range@");
+    absl::StrAppend(&record.origin, index);
+    return absl::OkStatus();
+  }
+
+ private:
+  const uint64_t size_;
+  const std::vector<FeatureSignature> features_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> OpenRangeSource(const v1::RangeSource& range,
+                                                        std::vector<FeatureSignature> signatures) {
+  if (range.size() == 0 || range.size() > static_cast<uint64_t>(INT64_MAX)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                     "source.range.size: must be at least 1, and fit an int64",
+                     {{"path", "source.range.size"}});
+  }
+  return std::make_unique<Range>(range.size(), std::move(signatures));
+}
+
+}  // namespace bulkhead

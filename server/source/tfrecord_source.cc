@@ -1,0 +1,208 @@
+#include "server/source/tfrecord_source.h"
+
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/source/example_reader.h"
+#include "server/source/file.h"
+#include "server/source/inflate_stream.h"
+#include "server/source/tfrecord_format.h"
+#include "server/source/tfrecord_index.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kMaxOpenFiles = 64;
+
+struct OpenFile {
+  size_t number = 0;  // in the order of the source
+  DataFile file;
+};
+
+class Context final : public ReadContext {
+ public:
+  ByteBuffer frame;
+  ExampleScratch scratch;
+  std::list<OpenFile> open;  // the last used one first
+  // Decompression that stands somewhere in file `inflating`; made when the first compressed record
+  // is read.
+  std::unique_ptr<InflateStream> inflate;
+  std::optional<size_t> inflating;
+};
+
+class TfRecordSource final : public Source {
+ public:
+  struct File {
+    std::string path;
+    std::string name;
+    TfRecordIndex index;
+    uint64_t first_record = 0;
+  };
+
+  TfRecordSource(std::vector<File> files, uint64_t record_count, ExampleReader reader, Roots roots,
+                 std::vector<FeatureSignature> features)
+      : files_(std::move(files)),
+        record_count_(record_count),
+        reader_(std::move(reader)),
+        roots_(std::move(roots)),
+        features_(std::move(features)) {}
+
+  uint64_t record_count() const override { return record_count_; }
+  const std::vector<FeatureSignature>& features() const override { return features_; }
+  std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
+
+  absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
+    const auto behind =
+        std::upper_bound(files_.begin(), files_.end(), index,
+                         [](uint64_t i, const File& file) { return i < file.first_record; });
+    const size_t number = static_cast<size_t>(behind - files_.begin()) - 1;
+    const File& file = files_[number];
+    const uint64_t begin = file.index.offset(index - file.first_record);
+    const uint64_t end = file.index.offset(index - file.first_record + 1);
+    record.origin.assign(file.name);
+    absl::StrAppend(&record.origin, "@", begin);
+    auto& mine = static_cast<Context&>(context);
+    absl::string_view data;
+    absl::Status status = ReadFrame(number, begin, end, mine, data);
+    if (status.ok()) status = reader_.Read(data, mine.scratch, record.values);
+    if (status.ok()) return status;
+    return Annotate(
+        status, record.origin,
+        {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", absl::StrCat(index)}});
+  }
+
+ private:
+  // Reads and verifies the frame at [begin, end) of a file's stream.
+  absl::Status ReadFrame(size_t number, uint64_t begin, uint64_t end, Context& context,
+                         absl::string_view& data) const {
+    if (end < begin || end - begin < kFrameBytes) {
+      return IndexDamaged(files_[number].name, "has impossible offsets");
+    }
+    const uint64_t length = end - begin - kFrameBytes;
+    if (length > kMaxRecordBytes) {
+      return SampleError(reason::kRecordTooLarge,
+                         absl::StrCat("the record has ", length, " bytes, more than the limit of ",
+                                      kMaxRecordBytes));
+    }
+    const size_t size = static_cast<size_t>(end - begin);
+    char* frame = context.frame.Reserve(size);
+    BULKHEAD_ASSIGN_OR_RETURN(const DataFile* file, Open(number, context));
+    const bool plain = files_[number].index.compression() == v1::COMPRESSION_NONE;
+    absl::StatusOr<size_t> got = plain ? file->ReadAt(begin, frame, size)
+                                       : Inflate(number, *file, begin, frame, size, context);
+    if (!got.ok()) return got.status();
+    if (*got < size) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
+                       "the file became shorter since it was indexed; restore it, or open the "
+                       "stream again to index it anew");
+    }
+    if (!FrameHeaderIsValid(frame)) {
+      return SampleError(reason::kCorruptRecord,
+                         "the record's length does not match its checksum; restore the file, or "
+                         "set errors.policy: substitute to pass over damaged records");
+    }
+    if (LoadLittle<uint64_t>(frame) != length) {
+      return SampleError(reason::kCorruptRecord,
+                         absl::StrCat("the record says ", LoadLittle<uint64_t>(frame), " bytes, ",
+                                      length, " when it was indexed"));
+    }
+    data = absl::string_view(frame + kFrameHeaderBytes, static_cast<size_t>(length));
+    if (LoadLittle<uint32_t>(frame + size - kFrameFooterBytes) != MaskCrc32c(Crc32c(data))) {
+      return SampleError(reason::kCorruptRecord,
+                         "the record's data does not match its checksum; restore the file, or "
+                         "set errors.policy: substitute to pass over damaged records");
+    }
+    return absl::OkStatus();
+  }
+
+  // Moves the context's decompression to `begin`, by going on or from a restart point, and reads.
+  absl::StatusOr<size_t> Inflate(size_t number, const DataFile& file, uint64_t begin, char* to,
+                                 size_t size, Context& context) const {
+    const TfRecordIndex& index = files_[number].index;
+    if (context.inflate == nullptr) context.inflate = std::make_unique<InflateStream>();
+    InflateStream& stream = *context.inflate;
+    RestartPoint point;
+    const bool has_point = index.FindRestart(begin, point);
+    const uint64_t nearest = has_point ? point.output_offset : 0;
+    const bool goes_on =
+        context.inflating == number && stream.position() <= begin && stream.position() >= nearest;
+    // Whatever fails below leaves the stream nowhere.
+    context.inflating.reset();
+    if (!goes_on && has_point) {
+      BULKHEAD_RETURN_IF_ERROR(stream.StartAt(file, index.compression(), point));
+    } else if (!goes_on) {
+      stream.Start(file, index.compression());
+    }
+    const uint64_t gap = begin - stream.position();
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t skipped, stream.Skip(gap));
+    if (skipped < gap) return size_t{0};
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream.Read(to, size));
+    context.inflating = number;
+    return got;
+  }
+
+  // The file, opened now or before; it stays open until 64 others were used.
+  absl::StatusOr<const DataFile*> Open(size_t number, Context& context) const {
+    auto& open = context.open;
+    const auto found = std::find_if(open.begin(), open.end(),
+                                    [&](const OpenFile& file) { return file.number == number; });
+    if (found != open.end()) {
+      open.splice(open.begin(), open, found);
+      return &open.front().file;
+    }
+    const File& file = files_[number];
+    BULKHEAD_RETURN_IF_ERROR(roots_.Check(file.path, file.name));
+    BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, DataFile::Open(file.path, file.name));
+    const IndexHeader& header = file.index.header();
+    BULKHEAD_RETURN_IF_ERROR(opened.CheckUnchanged(header.file_size_bytes, header.file_mtime_ns));
+    if (open.size() >= kMaxOpenFiles) {
+      if (context.inflating == open.back().number) context.inflating.reset();
+      open.pop_back();
+    }
+    open.push_front(OpenFile{number, std::move(opened)});
+    return &open.front().file;
+  }
+
+  const std::vector<File> files_;
+  const uint64_t record_count_;
+  const ExampleReader reader_;
+  const Roots roots_;
+  const std::vector<FeatureSignature> features_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> OpenTfRecordSource(
+    const google::protobuf::Map<std::string, v1::Feature>& features,
+    const internal::v1::ResolvedSource& resolved, std::vector<FeatureSignature> signatures) {
+  BULKHEAD_ASSIGN_OR_RETURN(ExampleReader reader, ExampleReader::Create(signatures, features));
+  std::vector<TfRecordSource::File> files;
+  uint64_t record_count = 0;
+  for (const internal::v1::ResolvedFile& resolved_file : resolved.files()) {
+    BULKHEAD_ASSIGN_OR_RETURN(TfRecordIndex index, TfRecordIndex::Open(resolved_file));
+    const std::string& name =
+        resolved_file.name().empty() ? resolved_file.path() : resolved_file.name();
+    const IndexHeader& header = index.header();
+    const bool same = (resolved_file.size_bytes() == 0 && resolved_file.mtime_ns() == 0) ||
+                      (header.file_size_bytes == resolved_file.size_bytes() &&
+                       header.file_mtime_ns == resolved_file.mtime_ns());
+    if (!same) return IndexDamaged(name, "was made for another state of the file");
+    const uint64_t count = index.record_count();
+    files.push_back({resolved_file.path(), name, std::move(index), record_count});
+    record_count += count;
+  }
+  if (record_count == 0) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
+                     "source.tfrecord: its files hold no records");
+  }
+  return std::make_unique<TfRecordSource>(std::move(files), record_count, std::move(reader),
+                                          Roots(resolved.roots()), std::move(signatures));
+}
+
+}  // namespace bulkhead

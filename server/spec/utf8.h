@@ -1,0 +1,16 @@
+#ifndef BULKHEAD_SERVER_SPEC_UTF8_H_
+#define BULKHEAD_SERVER_SPEC_UTF8_H_
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The offset of the first byte that is not valid UTF-8, or that no text holds (zero); npos if all
+// is well. Lengths and ranges: The Unicode Standard, table 3-7.
+size_t FirstByteThatIsNoText(absl::string_view text);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_UTF8_H_

@@ -1,0 +1,124 @@
+#include "client/cpp/internal/embedded.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "bulkhead/loader.h"
+
+namespace bulkhead {
+namespace {
+
+using client_internal::EmbeddedService;
+
+LoaderOptions Options(const std::string& mode = "ok") {
+  LoaderOptions options;
+  options.spec = SpecText(mode);
+  options.embedded.program = FAKE_BULKHEADD;
+  options.open_deadline = absl::Seconds(30);
+  return options;
+}
+
+bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+std::string FolderOf(const std::string& target) {
+  return target.substr(5, target.rfind('/') - 5);  // behind "unix:"
+}
+
+TEST(EmbeddedTest, IsSharedAndEndsWithItsLastLoader) {
+  auto first = Loader::Open(Options());
+  auto second = Loader::Open(Options());
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_EQ((*first)->target(), (*second)->target());
+  const std::string folder = FolderOf((*first)->target());
+  struct stat info {};
+  ASSERT_EQ(stat(folder.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  first->reset();
+  EXPECT_TRUE((*second)->Next(absl::Seconds(20)).ok());
+  second->reset();
+  EXPECT_FALSE(Exists(folder));
+}
+
+TEST(EmbeddedTest, IsReapedWhenItStops) {
+  auto service = EmbeddedService::Acquire(Options().embedded, absl::Seconds(30));
+  ASSERT_TRUE(service.ok()) << service.status();
+  const pid_t pid = (*service)->pid();
+  EXPECT_EQ(kill(pid, 0), 0);
+  service->reset();
+  EXPECT_NE(kill(pid, 0), 0);
+}
+
+TEST(EmbeddedTest, OtherOptionsMeanAnotherService) {
+  LoaderOptions other = Options();
+  other.embedded.workers = 3;
+  const auto first = Loader::Open(Options());
+  const auto second = Loader::Open(other);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE((*first)->target(), (*second)->target());
+}
+
+TEST(EmbeddedTest, ADeadServiceIsExplainedAndReplaced) {
+  auto loader = Loader::Open(Options("die"));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  absl::Status status;
+  while (status.ok()) status = (*loader)->Next(absl::Seconds(20)).status();
+  EXPECT_EQ(ErrorReason(status), "SERVICE_UNAVAILABLE");
+  EXPECT_NE(status.message().find("killed by signal 9"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("the disk is on fire"), absl::string_view::npos) << status;
+  const auto next = Loader::Open(Options());
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_NE((*next)->target(), (*loader)->target());
+}
+
+TEST(EmbeddedTest, SaysWhyItDidNotStart) {
+  LoaderOptions options = Options();
+  options.embedded.cache_dir = "refuse";
+  const auto refused = Loader::Open(options);
+  EXPECT_EQ(ErrorReason(refused.status()), "SERVICE_START_FAILED");
+  EXPECT_NE(refused.status().message().find("cache folder 'refuse'"), absl::string_view::npos);
+  options.embedded.cache_dir = "never-ready";
+  options.open_deadline = absl::Milliseconds(300);
+  EXPECT_EQ(ErrorReason(Loader::Open(options).status()), "DEADLINE_EXCEEDED");
+}
+
+TEST(EmbeddedTest, WithoutAProgramTheErrorSaysWhatToInstall) {
+  LoaderOptions options = Options();
+  options.embedded.program.clear();
+  const std::string path = getenv("PATH");
+  unsetenv("BULKHEAD_SERVER");
+  setenv("PATH", "/nonexistent", 1);
+  const auto missing = client_internal::FindServiceProgram(options.embedded);
+  setenv("BULKHEAD_SERVER", "/nonexistent/bulkheadd", 1);
+  const auto wrong = Loader::Open(options);
+  unsetenv("BULKHEAD_SERVER");
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(ErrorReason(wrong.status()), "SERVICE_NOT_FOUND");
+  // Beside this program stands the fake under another name, in ../bin possibly a real service.
+  if (!missing.ok()) {
+    EXPECT_EQ(ErrorReason(missing.status()), "SERVICE_NOT_FOUND");
+    EXPECT_NE(missing.status().message().find("install Bulkhead's server"),
+              absl::string_view::npos);
+  }
+}
+
+TEST(EmbeddedTest, ALongRuntimeFolderIsPassedOver) {
+  const char* before = getenv("XDG_RUNTIME_DIR");
+  const std::string saved = before == nullptr ? "" : before;
+  setenv("XDG_RUNTIME_DIR", ("/" + std::string(100, 'x')).c_str(), 1);
+  const auto loader = Loader::Open(Options());
+  if (saved.empty()) {
+    unsetenv("XDG_RUNTIME_DIR");
+  } else {
+    setenv("XDG_RUNTIME_DIR", saved.c_str(), 1);
+  }
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ((*loader)->target().rfind("unix:/tmp/bulkhead-", 0), 0u);
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,221 @@
+#include "tests/client/fake_service.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "bulkhead/internal/v1/rpc_status.pb.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kSamples = 20;
+constexpr uint64_t kBatch = 8;
+constexpr uint64_t kPartBytes = 40;  // small, so that batches need several parts
+
+grpc::Status Error(grpc::StatusCode code, const std::string& message, const std::string& reason,
+                   const std::string& key, const std::string& value) {
+  internal::v1::RpcErrorInfo info;
+  info.set_reason(reason);
+  (*info.mutable_metadata())[key] = value;
+  internal::v1::RpcStatus status;
+  status.set_code(code);
+  auto* detail = status.add_details();
+  detail->set_type_url("type.googleapis.com/google.rpc.ErrorInfo");
+  detail->set_value(info.SerializeAsString());
+  return grpc::Status(code, message, status.SerializeAsString());
+}
+
+void WaitForEnd(grpc::ServerContext* context) {
+  while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+}  // namespace
+
+struct FakeService::Session {
+  grpc::ServerContext* context;
+  grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>* stream;
+  v1::Open open;
+  std::string mode;
+  uint64_t sequence = 0;
+  uint64_t released = 0;
+};
+
+v1::BatchSchema FakeSchema() {
+  v1::BatchSchema schema;
+  auto* index = schema.add_tensors();
+  index->set_name("index");
+  index->set_dtype(v1::DTYPE_INT64);
+  index->set_element_bytes(8);
+  index->set_sample_bytes(8);
+  auto* pix = schema.add_tensors();
+  pix->set_name("pix");
+  pix->set_dtype(v1::DTYPE_UINT8);
+  pix->add_shape(3);
+  pix->set_element_bytes(1);
+  pix->set_sample_bytes(3);
+  pix->set_batch_offset(64);
+  schema.set_batch_size(kBatch);
+  schema.set_batch_bytes(128);
+  return schema;
+}
+
+grpc::Status FakeService::Stream(
+    grpc::ServerContext* context,
+    grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>* stream) {
+  v1::StreamRequest request;
+  if (!stream->Read(&request)) return grpc::Status::OK;
+  Session session{context, stream, request.open(), request.open().spec().text().text()};
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    opens_.push_back(session.open);
+  }
+  if (session.mode == "spec_error") {
+    return Error(grpc::StatusCode::INVALID_ARGUMENT, "x.yaml:3:5: wrong", "SPEC_INVALID", "line",
+                 "3");
+  }
+  if (session.mode == "silent") {
+    WaitForEnd(context);
+    return grpc::Status::OK;
+  }
+  if (session.mode == "progress") {
+    for (int i = 0; i < 8; ++i) {
+      v1::StreamResponse response;
+      response.mutable_progress()->set_files_done(static_cast<uint64_t>(i));
+      response.mutable_progress()->set_files_total(8);
+      stream->Write(response);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+  return Deliver(session);
+}
+
+grpc::Status FakeService::Deliver(Session& session) {
+  v1::StreamResponse response;
+  auto* opened = response.mutable_opened();
+  *opened->mutable_schema() = FakeSchema();
+  opened->set_samples_per_epoch(kSamples);
+  opened->set_batches_per_epoch(3);
+  opened->set_batches_left_in_epoch(3);
+  opened->set_epochs(2);
+  opened->set_boot_id("fake");
+  auto* cursor = opened->mutable_cursor();
+  *cursor = session.open.cursor();
+  cursor->set_version(1);
+  cursor->set_order_fingerprint("aa");
+  cursor->set_samples_per_epoch(kSamples);
+  cursor->add_quarantined("a\"b");
+  session.stream->Write(response);
+  if (session.mode == "stall") {
+    WaitForEnd(session.context);
+    return grpc::Status::OK;
+  }
+  const uint64_t epochs = session.mode == "endless" ? 1u << 30 : 2;
+  uint64_t consumed = session.open.cursor().consumed();
+  for (uint64_t epoch = session.open.cursor().epoch(); epoch < epochs; ++epoch, consumed = 0) {
+    for (; consumed < kSamples; consumed += kBatch) {
+      if (session.sequence == 1 && session.mode == "data_error") {
+        return Error(grpc::StatusCode::DATA_LOSS, "a.tfrecord@77: bad CRC", "CORRUPT_RECORD",
+                     "offset", "77");
+      }
+      if (session.sequence == 1 && session.mode == "die") {
+        (void)!write(2, "the disk is on fire\n", 20);
+        kill(getpid(), SIGKILL);
+      }
+      if (!SendBatch(session, epoch, consumed, std::min(kBatch, kSamples - consumed))) {
+        return grpc::Status::CANCELLED;
+      }
+    }
+  }
+  return grpc::Status::OK;
+}
+
+bool FakeService::SendBatch(Session& session, uint64_t epoch, uint64_t first, uint64_t count) {
+  while (session.sequence - session.released >= session.open.credits().batches() &&
+         session.mode != "credit") {
+    v1::StreamRequest request;
+    if (!session.stream->Read(&request)) return false;
+    session.released = request.release().through_sequence() + 1;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    most_outstanding_ = std::max(most_outstanding_, session.sequence - session.released + 1);
+  }
+  std::string memory(128, '\0');
+  for (uint64_t i = 0; i < count; ++i) {
+    const int64_t index = static_cast<int64_t>(first + i + 1000 * epoch);
+    std::memcpy(&memory[8 * i], &index, 8);
+    std::memset(&memory[64 + 3 * i], static_cast<int>(index & 0xff), 3);
+  }
+  const bool last = first + count == kSamples;
+  bool header_due = true;
+  for (const auto& [begin, size] : {std::pair<uint64_t, uint64_t>{0, 8 * count}, {64, 3 * count}}) {
+    for (uint64_t done = 0; done < size; done += kPartBytes) {
+      v1::StreamResponse response;
+      auto* part = response.mutable_part();
+      if (header_due) {
+        auto* header = part->mutable_header();
+        header->set_sequence(session.sequence);
+        header->set_epoch(epoch);
+        header->set_sample_count(count);
+        header->set_valid_count(count);
+        header->set_first_position(first);
+        header->set_next_epoch(last ? epoch + 1 : epoch);
+        header->set_next_consumed(last ? 0 : first + count);
+        header->set_batches_left_in_epoch((kSamples - first - count + kBatch - 1) / kBatch);
+        header->set_payload_bytes(11 * count);
+        header_due = false;
+      }
+      part->set_offset(begin + done);
+      part->set_data(memory.substr(begin + done, std::min(kPartBytes, size - done)));
+      if (!session.stream->Write(response)) return false;
+    }
+  }
+  ++session.sequence;
+  return true;
+}
+
+grpc::Status FakeService::GetStatus(grpc::ServerContext* context,
+                                    const v1::GetStatusRequest* request,
+                                    v1::GetStatusResponse* response) {
+  response->set_pid(42);
+  response->mutable_supervisor()->set_memory_bytes(7);
+  for (const uint64_t memory : {100, 50}) {
+    auto* worker = response->add_workers();
+    worker->set_state(v1::WORKER_STATE_BUSY);
+    worker->mutable_usage()->set_memory_bytes(memory);
+    worker->mutable_usage()->set_peak_memory_bytes(2 * memory);
+  }
+  response->add_recent_exits()->mutable_usage()->set_peak_memory_bytes(300);
+  response->add_streams()->mutable_arena()->set_bytes(11);
+  response->add_streams()->mutable_arena()->set_bytes(22);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::Describe(grpc::ServerContext* context, const v1::DescribeRequest* request,
+                                   grpc::ServerWriter<v1::DescribeResponse>* writer) {
+  v1::DescribeResponse response;
+  response.mutable_progress()->set_files_total(5);
+  writer->Write(response);
+  *response.mutable_description()->mutable_schema() = FakeSchema();
+  if (!request->schema_only()) response.mutable_description()->set_samples_per_epoch(kSamples);
+  writer->Write(response);
+  return grpc::Status::OK;
+}
+
+std::vector<v1::Open> FakeService::opens() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return opens_;
+}
+
+uint64_t FakeService::most_outstanding() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return most_outstanding_;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,264 @@
+#include "bulkhead/loader.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "bulkhead/service.h"
+#include "tests/client/fake_service.h"
+
+namespace bulkhead {
+namespace {
+
+class LoaderTest : public testing::Test {
+ protected:
+  LoaderTest() {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    target_ = "127.0.0.1:" + std::to_string(port);
+  }
+  ~LoaderTest() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  LoaderOptions Options(const std::string& mode = "ok") const {
+    LoaderOptions options;
+    options.spec = SpecText(mode);
+    options.target = target_;
+    options.open_deadline = absl::Seconds(20);
+    return options;
+  }
+
+  FakeService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string target_;
+};
+
+std::optional<Batch> MustNext(Loader& loader) {
+  auto batch = loader.Next(absl::Seconds(20));
+  EXPECT_TRUE(batch.ok()) << batch.status();
+  return batch.ok() ? *std::move(batch) : std::nullopt;
+}
+
+std::vector<int64_t> Indices(const Batch& batch) {
+  const Tensor* index = batch.Find("index");
+  std::vector<int64_t> values(index->bytes / 8);
+  std::memcpy(values.data(), index->data, index->bytes);
+  return values;
+}
+
+TEST_F(LoaderTest, DeliversEverySampleOfEveryEpochInOrder) {
+  auto loader = Loader::Open(Options());
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ((*loader)->info().batches_per_epoch, 3u);
+  EXPECT_EQ((*loader)->info().tensors[1].name, "pix");
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    for (const int64_t first : {0, 8, 16}) {
+      auto batch = MustNext(**loader);
+      ASSERT_TRUE(batch.has_value());
+      EXPECT_EQ(batch->epoch(), static_cast<uint64_t>(epoch));
+      EXPECT_EQ(batch->first_position(), static_cast<uint64_t>(first));
+      EXPECT_EQ(batch->last_in_epoch(), first == 16);
+      std::vector<int64_t> expected;
+      for (int64_t i = first; i < std::min<int64_t>(first + 8, 20); ++i) {
+        expected.push_back(i + 1000 * epoch);
+      }
+      EXPECT_EQ(Indices(*batch), expected);
+      EXPECT_EQ(batch->tensors()[1].shape[0], static_cast<int64_t>(expected.size()));
+    }
+  }
+  EXPECT_FALSE(MustNext(**loader).has_value());
+  EXPECT_FALSE(MustNext(**loader).has_value());
+}
+
+TEST_F(LoaderTest, BatchesOutliveTheirLoader) {
+  auto loader = Loader::Open(Options());
+  ASSERT_TRUE(loader.ok());
+  auto batch = MustNext(**loader);
+  loader->reset();
+  EXPECT_EQ(Indices(*batch)[7], 7);
+}
+
+TEST_F(LoaderTest, HoldsNoMoreThanItsCredits) {
+  LoaderOptions options = Options("endless");
+  options.credit_batches = 2;
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok());
+  {
+    auto first = MustNext(**loader);
+    auto second = MustNext(**loader);
+    const auto third = (*loader)->Next(absl::Milliseconds(100));
+    EXPECT_EQ(ErrorReason(third.status()), "DEADLINE_EXCEEDED");
+    EXPECT_NE(third.status().message().find("not destroyed"), absl::string_view::npos);
+    second.reset();  // out of order: the first still holds the credit of both
+    EXPECT_EQ(ErrorReason((*loader)->Next(absl::Milliseconds(100)).status()), "DEADLINE_EXCEEDED");
+  }
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(MustNext(**loader).has_value());
+  EXPECT_EQ(service_.most_outstanding(), 2u);
+}
+
+TEST_F(LoaderTest, RefusesAServiceThatIgnoresCredits) {
+  LoaderOptions options = Options("credit");
+  options.credit_batches = 1;
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok());
+  auto batch = MustNext(**loader);
+  const auto next = (*loader)->Next(absl::Seconds(20));
+  EXPECT_EQ(ErrorReason(next.status()), "PROTOCOL_VIOLATION") << next.status();
+}
+
+TEST_F(LoaderTest, GoesOnFromACursor) {
+  auto loader = Loader::Open(Options());
+  ASSERT_TRUE(loader.ok());
+  LoaderOptions options = Options();
+  options.cursor = MustNext(**loader)->cursor();
+  EXPECT_NE(options.cursor.find("\"consumed\":8"), std::string::npos) << options.cursor;
+  auto again = Loader::Open(options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Indices(*MustNext(**again))[0], 8);
+}
+
+TEST_F(LoaderTest, GivesTheServicesErrorsWithReasonAndMetadata) {
+  const auto refused = Loader::Open(Options("spec_error"));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorReason(refused.status()), "SPEC_INVALID");
+  EXPECT_EQ(ErrorMetadata(refused.status()).at("line"), "3");
+
+  auto loader = Loader::Open(Options("data_error"));
+  ASSERT_TRUE(loader.ok());
+  EXPECT_EQ(MustNext(**loader)->sequence(), 0u);
+  for (int i = 0; i < 2; ++i) {
+    const auto failed = (*loader)->Next(absl::Seconds(20));
+    EXPECT_EQ(ErrorReason(failed.status()), "CORRUPT_RECORD");
+    EXPECT_EQ(ErrorMetadata(failed.status()).at("offset"), "77");
+  }
+}
+
+TEST_F(LoaderTest, EveryWaitHasADeadline) {
+  LoaderOptions options = Options("silent");
+  options.open_deadline = absl::Milliseconds(200);
+  const auto silent = Loader::Open(options);
+  EXPECT_EQ(ErrorReason(silent.status()), "DEADLINE_EXCEEDED");
+  EXPECT_NE(silent.status().message().find("200ms while opening"), absl::string_view::npos);
+
+  auto stalled = Loader::Open(Options("stall"));
+  ASSERT_TRUE(stalled.ok());
+  for (int i = 0; i < 2; ++i) {
+    const auto next = (*stalled)->Next(absl::Milliseconds(100));
+    EXPECT_EQ(next.status().code(), absl::StatusCode::kDeadlineExceeded);
+  }
+}
+
+TEST_F(LoaderTest, ProgressKeepsTheDeadlineAway) {
+  LoaderOptions options = Options("progress");
+  options.open_deadline = absl::Milliseconds(500);
+  uint64_t done = 0;
+  options.on_progress = [&](const LoaderProgress& progress) { done = progress.files_done; };
+  const auto loader = Loader::Open(options);
+  EXPECT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ(done, 7u);
+}
+
+TEST_F(LoaderTest, CloseEndsANextThatWaits) {
+  auto loader = Loader::Open(Options("stall"));
+  ASSERT_TRUE(loader.ok());
+  absl::Status status;
+  std::thread waiting([&] { status = (*loader)->Next(absl::Seconds(60)).status(); });
+  (*loader)->Close();
+  waiting.join();
+  EXPECT_EQ(ErrorReason(status), "LOADER_CLOSED");
+  (*loader)->Close();
+}
+
+TEST_F(LoaderTest, ALostServiceIsUnavailable) {
+  auto loader = Loader::Open(Options("stall"));
+  ASSERT_TRUE(loader.ok());
+  server_->Shutdown(std::chrono::system_clock::now());
+  const auto next = (*loader)->Next(absl::Seconds(20));
+  EXPECT_EQ(next.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ErrorReason(next.status()), "SERVICE_UNAVAILABLE");
+  const auto nobody = Loader::Open(Options());
+  EXPECT_EQ(ErrorReason(nobody.status()), "SERVICE_UNAVAILABLE") << nobody.status();
+}
+
+TEST_F(LoaderTest, ATargetThatNeverAnswersMeetsTheDeadline) {
+  const int mute = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(mute, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(mute, 8), 0);
+  ASSERT_EQ(getsockname(mute, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  LoaderOptions options = Options();
+  options.target = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  options.open_deadline = absl::Milliseconds(300);
+  EXPECT_EQ(ErrorReason(Loader::Open(options).status()), "DEADLINE_EXCEEDED");
+  close(mute);
+}
+
+TEST_F(LoaderTest, RefusesArgumentsThatMakeNoSense) {
+  const auto refused = [&](auto spoil) {
+    LoaderOptions options = Options();
+    spoil(options);
+    return ErrorReason(Loader::Open(options).status());
+  };
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.rank = 1; }), "INVALID_ARGUMENT");
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.world_size = 0; }), "INVALID_ARGUMENT");
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.credit_batches = 0; }), "INVALID_ARGUMENT");
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.spec = {}; }), "INVALID_ARGUMENT");
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.cursor = "{"; }), "INVALID_ARGUMENT");
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.spec = SpecFile("/no/such.yaml"); }),
+            "FILE_NOT_FOUND");
+  EXPECT_EQ(refused([](LoaderOptions& o) { o.spec = SpecFile("/tmp"); }), "FILE_UNREADABLE");
+}
+
+TEST_F(LoaderTest, SendsTheSpecWithItsNameAndFolder) {
+  const std::string path = testing::TempDir() + "client_loader_spec.yaml";
+  std::ofstream(path) << "ok";
+  LoaderOptions options = Options();
+  options.spec = SpecFile(path);
+  ASSERT_TRUE(Loader::Open(options).ok());
+  ASSERT_TRUE(Loader::Open(Options()).ok());
+  const auto opens = service_.opens();
+  EXPECT_EQ(opens[0].spec().text().name(), path);
+  EXPECT_EQ(opens[0].spec().base_dir() + "/client_loader_spec.yaml", path);
+  EXPECT_NE(opens[0].name(), opens[1].name());
+  EXPECT_GT(opens[1].incarnation(), opens[0].incarnation());
+  unlink(path.c_str());
+}
+
+TEST_F(LoaderTest, StatusAddsUpAndDescribeDescribes) {
+  const auto status = GetServiceStatus(target_, absl::Seconds(20));
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->supervisor_memory_bytes, 7u);
+  EXPECT_EQ(status->workers_memory_bytes, 150u);
+  EXPECT_EQ(status->worker_peak_memory_bytes, 300u);
+  EXPECT_EQ(status->arena_bytes, 33u);
+  EXPECT_EQ(status->workers[0].state, "busy");
+  EXPECT_NE(GetStatusJson(target_, absl::Seconds(20))->find("\"memory_bytes\""), std::string::npos);
+
+  DescribeOptions options;
+  options.spec = SpecText("ok");
+  options.target = target_;
+  auto description = Describe(options);
+  ASSERT_TRUE(description.ok()) << description.status();
+  EXPECT_EQ(description->samples_per_epoch, 20u);
+  options.schema_only = true;
+  description = Describe(options);
+  EXPECT_FALSE(description->samples_per_epoch.has_value());
+  EXPECT_EQ(description->tensors[1].shape, std::vector<int64_t>{3});
+}
+
+}  // namespace
+}  // namespace bulkhead

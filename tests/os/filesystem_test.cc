@@ -1,0 +1,85 @@
+#include "server/os/filesystem.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace bulkhead {
+namespace {
+
+class FilesystemTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = RealPath(pattern).value();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name) << text;
+    return folder_ + "/" + name;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FilesystemTest, ExpandsGlobsInByteOrder) {
+  Write("b.txt", "");
+  Write("a.txt", "");
+  Write("B.txt", "");
+  Write("c.dat", "");
+  EXPECT_EQ(*ExpandGlob(folder_ + "/*.txt"),
+            (std::vector<std::string>{folder_ + "/B.txt", folder_ + "/a.txt", folder_ + "/b.txt"}));
+  EXPECT_TRUE(ExpandGlob(folder_ + "/*.none")->empty());
+}
+
+TEST_F(FilesystemTest, APathThatExistsMatchesItselfThoughItLooksLikeAPattern) {
+  const std::string path = Write("[1].txt", "");
+  Write("1.txt", "");
+  EXPECT_EQ(*ExpandGlob(path), std::vector<std::string>{path});
+}
+
+TEST_F(FilesystemTest, PublishesAFileAtomicallyOverAnOldOne) {
+  const std::string path = Write("index", "old");
+  const auto fd = CreateUnnamedFile(folder_);
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  ASSERT_EQ(write(fd->get(), "new!", 4), 4);
+  EXPECT_EQ(*ReadPrefix(path, 10), "old");
+  ASSERT_TRUE(PublishFile(fd->get(), path).ok());
+  EXPECT_EQ(*ReadPrefix(path, 10), "new!");
+  EXPECT_EQ(*ReadPrefix(path, 2), "ne");
+  EXPECT_EQ(*FileSize(fd->get()), 4);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(FilesystemTest, AnUnpublishedFileLeavesNothing) {
+  CreateUnnamedFile(folder_).value();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(FilesystemTest, MakesPrivateFolders) {
+  ASSERT_TRUE(MakeDirectories(folder_ + "/a/b/c").ok());
+  ASSERT_TRUE(MakeDirectories(folder_ + "/a/b/c").ok());
+  EXPECT_TRUE(CheckPrivateFolder(folder_ + "/a/b/c").ok());
+  ASSERT_EQ(chmod((folder_ + "/a").c_str(), 0777), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(CheckPrivateFolder(folder_ + "/a")));
+  Write("file", "");
+  EXPECT_FALSE(MakeDirectories(folder_ + "/file").ok());
+}
+
+TEST(IsBeneathTest, ComparesWholeNames) {
+  EXPECT_TRUE(IsBeneath("/data/a", "/data"));
+  EXPECT_TRUE(IsBeneath("/data", "/data"));
+  EXPECT_TRUE(IsBeneath("/anything", "/"));
+  EXPECT_FALSE(IsBeneath("/database", "/data"));
+  EXPECT_FALSE(IsBeneath("/", "/data"));
+}
+
+}  // namespace
+}  // namespace bulkhead

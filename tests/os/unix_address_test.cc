@@ -1,0 +1,73 @@
+#include "server/os/unix_address.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "server/os/fd.h"
+
+namespace bulkhead {
+namespace {
+
+// A socket that listens on `path`, or did until it was closed.
+UniqueFd ListenOn(const std::string& path) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(listen(fd.get(), 5), 0);
+  return fd;
+}
+
+std::string TestPath(const std::string& name) {
+  const std::string path = testing::TempDir() + "/bulkhead-" + std::to_string(getpid()) + name;
+  unlink(path.c_str());
+  return path;
+}
+
+TEST(PrepareUnixAddressTest, RemovesWhatADeadServiceLeft) {
+  const std::string path = TestPath("dead");
+  ListenOn(path).reset();
+  EXPECT_TRUE(PrepareUnixAddress(path).ok());
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(PrepareUnixAddressTest, LeavesALivingServiceAlone) {
+  const std::string path = TestPath("alive");
+  const UniqueFd fd = ListenOn(path);
+  EXPECT_TRUE(absl::IsAlreadyExists(PrepareUnixAddress(path)));
+  EXPECT_EQ(access(path.c_str(), F_OK), 0);
+  unlink(path.c_str());
+}
+
+TEST(PrepareUnixAddressTest, LeavesOtherFilesAlone) {
+  const std::string path = TestPath("file");
+  std::ofstream(path) << "precious";
+  EXPECT_TRUE(absl::IsAlreadyExists(PrepareUnixAddress(path)));
+  EXPECT_EQ(access(path.c_str(), F_OK), 0);
+  unlink(path.c_str());
+}
+
+TEST(PrepareUnixAddressTest, RefusesAPathThatTheSystemWouldCut) {
+  EXPECT_TRUE(absl::IsInvalidArgument(PrepareUnixAddress("/tmp/" + std::string(103, 'x'))));
+  EXPECT_TRUE(PrepareUnixAddress("/tmp/" + std::string(102, 'x')).ok());
+}
+
+TEST(MakePrivateTest, LeavesOnlyTheOwner) {
+  const std::string path = TestPath("private");
+  std::ofstream(path) << "";
+  ASSERT_TRUE(MakePrivate(path).ok());
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600);
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,127 @@
+#include "server/service/stream_config.h"
+
+#include <gtest/gtest.h>
+
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+PreparedPipeline Prepared() {
+  PreparedPipeline prepared;
+  prepared.spec.mutable_source()->mutable_range()->set_size(100);
+  prepared.spec.mutable_batch()->set_size(30);
+  prepared.spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
+  prepared.samples_per_epoch = 100;
+  prepared.order_fingerprint = "order";
+  prepared.bytes_fingerprint = "bytes";
+  return prepared;
+}
+
+v1::Open OpenRequest() {
+  v1::Open open;
+  open.set_name("test");
+  return open;
+}
+
+v1::Open OpenAt(uint64_t epoch, uint64_t consumed) {
+  v1::Open open = OpenRequest();
+  v1::Cursor& cursor = *open.mutable_cursor();
+  cursor.set_version(1);
+  cursor.set_order_fingerprint("order");
+  cursor.set_bytes_fingerprint("bytes");
+  cursor.set_samples_per_epoch(100);
+  cursor.set_epoch(epoch);
+  cursor.set_consumed(consumed);
+  return open;
+}
+
+std::string ReasonOf(const v1::Open& open, const PreparedPipeline& prepared = Prepared()) {
+  const auto plan = PlanBatches(open, prepared);
+  return plan.ok() ? "OK" : GetErrorInfo(plan.status())->reason;
+}
+
+TEST(PlanBatchesTest, BeginsWhereTheCursorStands) {
+  const auto plan = PlanBatches(OpenAt(3, 60), Prepared());
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->At(0).epoch, 3);
+  EXPECT_EQ(plan->At(0).first_position, 60);
+  EXPECT_EQ(plan->batches_left_in_first_epoch(), 2);
+}
+
+TEST(PlanBatchesTest, RefusesACursorOfOtherData) {
+  EXPECT_EQ(ReasonOf(OpenAt(0, 0)), "OK");
+  v1::Open open = OpenAt(0, 0);
+  open.mutable_cursor()->set_order_fingerprint("another");
+  EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
+  open = OpenAt(0, 0);
+  open.mutable_cursor()->set_samples_per_epoch(99);
+  EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
+  open = OpenAt(0, 0);
+  open.mutable_cursor()->set_version(2);
+  EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(OpenAt(0, 101)), "CURSOR_MISMATCH");
+}
+
+TEST(PlanBatchesTest, ChangedBytesMayBeAllowed) {
+  v1::Open open = OpenAt(0, 0);
+  open.mutable_cursor()->set_bytes_fingerprint("another");
+  EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
+  open.set_allow_changed_bytes(true);
+  EXPECT_EQ(ReasonOf(open), "OK");
+}
+
+TEST(PlanBatchesTest, RefusesRequestsThatMakeNoSense) {
+  v1::Open open = OpenRequest();
+  open.set_rank(1);
+  EXPECT_EQ(ReasonOf(open), "PROTOCOL_VIOLATION");
+  open.set_world_size(2);
+  EXPECT_EQ(ReasonOf(open), "OK");
+  open.clear_name();
+  EXPECT_EQ(ReasonOf(open), "PROTOCOL_VIOLATION");
+}
+
+TEST(PlanBatchesTest, RefusesAnEpochWithoutABatch) {
+  PreparedPipeline prepared = Prepared();
+  prepared.spec.mutable_batch()->set_size(101);
+  EXPECT_EQ(ReasonOf(OpenRequest(), prepared), "OK");
+  prepared.spec.mutable_batch()->set_last(v1::LAST_BATCH_DROP);
+  EXPECT_EQ(ReasonOf(OpenRequest(), prepared), "NO_SAMPLES");
+}
+
+TEST(MakeStreamConfigTest, EndsBehindTheLastEpoch) {
+  PreparedPipeline prepared = Prepared();
+  prepared.spec.set_epochs(2);
+  const v1::Open open = OpenAt(1, 60);
+  const auto config = MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value());
+  EXPECT_EQ(config.batch_at(1)->sample_count(), 10);
+  EXPECT_EQ(config.batch_at(1)->next_epoch(), 2);
+  EXPECT_FALSE(config.batch_at(2).has_value());
+}
+
+TEST(MakeStreamConfigTest, SubstitutionsAreBoundedPerRankAndEpoch) {
+  PreparedPipeline prepared = Prepared();
+  v1::Open open = OpenRequest();
+  open.set_world_size(3);
+  EXPECT_EQ(MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value())
+                .max_substitutions_per_epoch,
+            0);
+  prepared.spec.mutable_errors()->set_policy(v1::ERROR_ACTION_SUBSTITUTE);
+  prepared.spec.mutable_errors()->set_max_fraction(0.05);
+  EXPECT_EQ(MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value())
+                .max_substitutions_per_epoch,
+            2);  // ceil(0.05 × ceil(100 / 3))
+}
+
+TEST(MakePipelineConfigTest, OnlyWhatDecidesTheSamplesIsInTheKey) {
+  PreparedPipeline prepared = Prepared();
+  const std::string key = MakePipelineConfig(prepared).key;
+  prepared.spec.set_seed(9);
+  prepared.spec.mutable_batch()->set_size(7);
+  EXPECT_EQ(MakePipelineConfig(prepared).key, key);
+  prepared.spec.add_stages()->mutable_one_hot()->set_classes(3);
+  EXPECT_NE(MakePipelineConfig(prepared).key, key);
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,169 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/source/source_testing.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A folder with images a.jpg, b.jpg, "c d.jpg", sub/e.jpg whose bytes are their names.
+class ImageListTest : public ::testing::Test {
+ protected:
+  ImageListTest() {
+    for (const char* name : {"a.jpg", "b.jpg", "c d.jpg", "sub/e.jpg"}) folder_.Write(name, name);
+    list_ = test_.source.mutable_image_list();
+  }
+
+  absl::StatusOr<uint64_t> Index(absl::string_view text) {
+    return test_.Index(folder_.Write("train.txt", text));
+  }
+
+  // "image label path" of every record, features in their sorted order.
+  std::vector<std::string> Rows() {
+    std::vector<std::string> rows;
+    const auto source = test_.Open();
+    EXPECT_TRUE(source.ok()) << source.status();
+    if (!source.ok()) return rows;
+    const auto context = (*source)->NewContext();
+    Record record;
+    for (uint64_t i = 0; i < (*source)->record_count(); ++i) {
+      const absl::Status status = (*source)->Read(i, *context, record);
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return rows;
+      std::string row;
+      for (size_t f = 0; f < record.values.size(); ++f) {
+        const v1::DType dtype = (*source)->features()[f].dtype;
+        const FeatureValue& value = record.values[f];
+        absl::StrAppend(&row, f == 0 ? "" : "|",
+                        dtype == v1::DTYPE_INT64     ? absl::StrCat(Numbers<int64_t>(value)[0])
+                        : dtype == v1::DTYPE_FLOAT32 ? absl::StrCat(Numbers<float>(value)[0])
+                                                     : Text(value));
+      }
+      rows.push_back(row);
+      origin_ = record.origin;
+    }
+    return rows;
+  }
+
+  // The message and reason LIST_INVALID of a list that must be refused.
+  std::string Refusal(absl::string_view text) {
+    const auto records = Index(text);
+    EXPECT_EQ(ReasonOf(records.status()), reason::kListInvalid) << records.status();
+    return std::string(records.status().message());
+  }
+
+  TempFolder folder_;
+  TestSource test_;
+  v1::ImageListSource* list_;
+  std::string origin_;
+};
+
+TEST_F(ImageListTest, ReadsSpacesTabsCommasCommentsAndCrlf) {
+  ASSERT_TRUE(Index("# comment\n\na.jpg 1\nsub/e.jpg   -7\n").ok());
+  EXPECT_THAT(Rows(), ElementsAre("a.jpg|1|a.jpg", "sub/e.jpg|-7|sub/e.jpg"));
+  EXPECT_EQ(origin_, "train.txt:4 (sub/e.jpg)");
+  test_.resolved.clear_files();
+  ASSERT_TRUE(Index("\xef\xbb\xbf"
+                    "c d.jpg\t3\r\na.jpg\t4")
+                  .ok());
+  EXPECT_THAT(Rows(), ElementsAre("c d.jpg|3|c d.jpg", "a.jpg|4|a.jpg"));
+  test_.resolved.clear_files();
+  ASSERT_TRUE(Index("c d.jpg, 5\n").ok());
+  EXPECT_THAT(Rows(), ElementsAre("c d.jpg|5|c d.jpg"));
+}
+
+TEST_F(ImageListTest, TakesSeveralPathAndLabelColumnsAndAHeader) {
+  list_->set_header(true);
+  for (const char* name : {"right", "left"}) list_->add_images(name);
+  for (const char* name : {"z", "a"}) list_->add_labels(name);
+  list_->set_label_dtype(v1::DTYPE_FLOAT32);
+  ASSERT_TRUE(Index("right,left,z,a\na.jpg,b.jpg,0.5,-2\n").ok());
+  EXPECT_THAT(Rows(), ElementsAre("-2|b.jpg|a.jpg|a.jpg|0.5"));  // a, left, path, right, z
+}
+
+TEST_F(ImageListTest, UnlabeledListTakesTheWholeLineAsPath) {
+  list_->set_unlabeled(true);
+  ASSERT_TRUE(Index("c d.jpg\na.jpg\n").ok());
+  EXPECT_THAT(Rows(), ElementsAre("c d.jpg|c d.jpg", "a.jpg|a.jpg"));
+}
+
+TEST_F(ImageListTest, TakesInlineEntries) {
+  test_.resolved.set_base_dir(folder_.path());
+  list_->add_entries("a.jpg 1");
+  list_->add_entries(folder_ / "b.jpg" + " 2");
+  const auto records = test_.Index("");
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_THAT(Rows(), ElementsAre("a.jpg|1|a.jpg", absl::StrCat("b.jpg|2|", folder_ / "b.jpg")));
+}
+
+TEST_F(ImageListTest, RefusalsNameTheLine) {
+  EXPECT_THAT(Refusal("a.jpg 1\n\n# x\nb.jpg\n"), HasSubstr("train.txt:4: has 1 column"));
+  EXPECT_THAT(Refusal("a.jpg 1 2\n"), HasSubstr("train.txt:1: has 3 columns"));
+  EXPECT_THAT(Refusal("a.jpg 1\nb.jpg cat\n"), HasSubstr("train.txt:2: label `cat`"));
+  EXPECT_THAT(Refusal("a.jpg 1.5\n"), HasSubstr("label_dtype: float32"));
+  EXPECT_THAT(Refusal("a.jpg 9223372036854775808\n"), HasSubstr("train.txt:1"));
+  EXPECT_THAT(Refusal("\"a.jpg\",1\n"), HasSubstr("quote"));
+  EXPECT_THAT(Refusal(",1\n"), HasSubstr("train.txt:1: has an empty path"));
+  EXPECT_THAT(Refusal(absl::string_view("a.jpg 1\nb\0.jpg 2\n", 18)), HasSubstr("train.txt:2"));
+  EXPECT_THAT(Refusal(absl::StrCat("a.jpg 1\n", std::string(257, 'x'), " 1\n")),
+              HasSubstr("train.txt:2: its path has 257 bytes"));
+  EXPECT_THAT(Refusal("a.jpg 1\n" + std::string(400'000, 'x')), HasSubstr("train.txt:2"));
+}
+
+TEST_F(ImageListTest, MissingImageNamesListLineAndPath) {
+  const auto records = Index("a.jpg 1\nnone.jpg 2\n");
+  EXPECT_EQ(ReasonOf(records.status()), reason::kFileNotFound);
+  EXPECT_THAT(std::string(records.status().message()), HasSubstr("train.txt:2: none.jpg"));
+  EXPECT_EQ(MetadataOf(records.status(), "file"), "none.jpg");
+  EXPECT_EQ(MetadataOf(records.status(), "line"), "2");
+}
+
+TEST_F(ImageListTest, ListWithoutSamplesIsRefused) {
+  EXPECT_EQ(ReasonOf(Index("").status()), reason::kNoSamples);
+  EXPECT_EQ(ReasonOf(Index("# nothing\n\n").status()), reason::kNoSamples);
+  EXPECT_EQ(ReasonOf(test_.Index(folder_ / "none.txt").status()), reason::kFileNotFound);
+}
+
+TEST_F(ImageListTest, ImageThatChangedItsSizeEndsTheStream) {
+  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  Record record;
+  folder_.Write("b.jpg", "longer than before");
+  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+  const absl::Status changed = (*source)->Read(1, *context, record);
+  EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
+  EXPECT_FALSE(IsSampleError(changed));
+  std::filesystem::remove(folder_ / "a.jpg");
+  EXPECT_EQ(ReasonOf((*source)->Read(0, *context, record)), reason::kFileNotFound);
+}
+
+TEST_F(ImageListTest, ImagesOutsideTheRootsAreRefused) {
+  const TempFolder outside;
+  outside.Write("x.jpg", "x");
+  test_.resolved.add_roots(folder_.path());
+  const auto refused = Index(absl::StrCat("a.jpg 1\n", outside / "x.jpg", " 2\n"));
+  EXPECT_EQ(ReasonOf(refused.status()), reason::kPathNotAllowed);
+  EXPECT_EQ(MetadataOf(refused.status(), "line"), "2");
+}
+
+TEST_F(ImageListTest, IdentityFollowsTextAndSizes) {
+  const auto checksum = [&](absl::string_view text) {
+    test_.resolved.clear_files();
+    EXPECT_TRUE(Index(text).ok());
+    return IndexHeader::Parse(ReadFile(test_.resolved.files(0).index_path()))->checksum;
+  };
+  const auto first = checksum("a.jpg 1\n");
+  EXPECT_EQ(checksum("a.jpg 1\n"), first);
+  EXPECT_NE(checksum("a.jpg 2\n"), first);
+  folder_.Write("a.jpg", "another size");
+  EXPECT_NE(checksum("a.jpg 1\n"), first);
+}
+
+}  // namespace
+}  // namespace bulkhead

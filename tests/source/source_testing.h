@@ -1,0 +1,124 @@
+#ifndef BULKHEAD_TESTS_SOURCE_SOURCE_TESTING_H_
+#define BULKHEAD_TESTS_SOURCE_SOURCE_TESTING_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/source/index_builder.h"
+#include "server/source/source.h"
+#include "server/source/tfrecord_writer.h"
+#include "tensorflow/example.pb.h"
+
+namespace bulkhead {
+
+// A folder that is removed with everything in it.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "source_test.XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+  // Writes a file, with the folders that lead to it; returns its path.
+  std::string Write(const std::string& name, absl::string_view bytes) const {
+    const std::string path = *this / name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+inline std::string ReasonOf(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  return info.has_value() ? info->reason : "";
+}
+
+inline std::string MetadataOf(const absl::Status& status, const std::string& key) {
+  const auto info = GetErrorInfo(status);
+  if (!info.has_value() || info->metadata.count(key) == 0) return "";
+  return info->metadata.at(key);
+}
+
+// A source under test: what the service would resolve and index, done in place.
+struct TestSource {
+  v1::Source source;
+  google::protobuf::Map<std::string, v1::Feature> features;
+  internal::v1::ResolvedSource resolved;
+
+  // Adds a file called by its last part and builds its index beside it. Returns the number of
+  // records, or the error.
+  absl::StatusOr<uint64_t> Index(const std::string& path,
+                                 const IndexProgressFn& progress = nullptr) {
+    internal::v1::BuildIndex request;
+    *request.mutable_source() = source;
+    request.set_base_dir(resolved.base_dir());
+    *request.mutable_roots() = resolved.roots();
+    request.mutable_file()->set_path(path);
+    request.mutable_file()->set_name(std::filesystem::path(path).filename().string());
+    static int number = 0;
+    const std::string base = path.empty() ? resolved.base_dir() + "/inline" : path;
+    request.mutable_file()->set_index_path(base + "." + std::to_string(number++) + ".index");
+    const int fd = open(request.file().index_path().c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    auto records = BuildIndex(request, fd, progress);
+    close(fd);
+    if (records.ok()) *resolved.add_files() = request.file();
+    return records;
+  }
+
+  absl::StatusOr<std::unique_ptr<Source>> Open() const {
+    return OpenSource(source, features, resolved);
+  }
+};
+
+// A TFRecord source with one bytes feature `x`.
+inline TestSource MakeTfRecordSource() {
+  TestSource test;
+  test.source.mutable_tfrecord();
+  test.features["x"].mutable_bytes();
+  return test;
+}
+
+// A tf.Example whose bytes feature `x` is `value`.
+inline std::string ExampleOf(const std::string& value) {
+  tensorflow::Example example;
+  (*example.mutable_features()->mutable_feature())["x"].mutable_bytes_list()->add_value(value);
+  return example.SerializeAsString();
+}
+
+inline std::string Text(const FeatureValue& value) {
+  return std::string(reinterpret_cast<const char*>(value.data), value.size_bytes);
+}
+
+template <typename T>
+std::vector<T> Numbers(const FeatureValue& value) {
+  std::vector<T> numbers(value.size_bytes / sizeof(T));
+  if (!numbers.empty()) std::memcpy(numbers.data(), value.data, numbers.size() * sizeof(T));
+  return numbers;
+}
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_TESTS_SOURCE_SOURCE_TESTING_H_
