@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh           what building and running needs
 #   scripts/setup.sh --test    and what the tests need (Python, the rare image formats)
-#   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, clang-tidy)
+#   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
 set -euo pipefail
@@ -20,7 +20,7 @@ readonly TEST_PACKAGES=(
   binutils libopencv-imgcodecs-dev procps
   python3 python3-numpy python3-grpcio python3-protobuf python3-pytest python3-yaml python3-opencv
 )
-readonly DEV_PACKAGES=(clang-format clang-tidy shellcheck)
+readonly DEV_PACKAGES=(clang-format shellcheck git)
 
 usage() {
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"

@@ -44,7 +44,7 @@ def plant(root: pathlib.Path, path: str, *lines: str) -> None:
         ("server/supervisor/a.cc", "<sys/prctl.h>", "server/os"),
         ("server/source/a.cc", "<sys/epoll.h>", "server/os"),
         ("server/worker/a.cc", "<sys/mman.h>", "server/os"),
-        ("server/worker/a.cc", "# include <unistd.h>", "server/os"),
+        ("server/sampler/a.cc", "# include <unistd.h>", "server/os"),
         ("server/cellar/a.cc", '"server/base/error.h"', "no room"),
     ],
 )
