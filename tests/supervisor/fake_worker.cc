@@ -1,0 +1,125 @@
+// A worker without a pipeline, for tests of the supervisor: speaks the real protocol over the real
+// socket, and misbehaves as the binding (here a plain word) tells it to. Sample i of a batch is one
+// byte: its position, modulo 256.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/arena/arena.h"
+#include "server/arena/exit_codes.h"
+#include "server/os/packet_socket.h"
+
+namespace bulkhead {
+namespace {
+
+class FakeWorker {
+ public:
+  explicit FakeWorker(PacketSocket socket) : socket_(std::move(socket)) {}
+
+  int Run() {
+    internal::v1::FromWorker hello;
+    hello.mutable_hello()->set_version("fake");
+    Send(hello);
+    while (true) {
+      auto packet = socket_.Receive();
+      if (!packet.ok()) return kExitProtocol;
+      internal::v1::ToWorker message;
+      if (!message.ParseFromString(packet->bytes)) return kExitProtocol;
+      if (message.has_shutdown()) return 0;
+      if (message.has_bind()) Bind(packet->fds[0].get());
+      if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
+      if (message.has_lease()) Produce(message.lease());
+      if (message.has_build_index()) BuildIndex(message.build_index(), packet->fds[0].get());
+    }
+  }
+
+ private:
+  void Send(const internal::v1::FromWorker& message) {
+    if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
+  }
+
+  void Bind(int fd) {
+    mode_ = ReadSealedMessage(fd).value();
+    if (mode_ == "crash-on-bind") raise(SIGKILL);
+    if (mode_ == "garbage") {
+      (void)socket_.Send("\xff\xff\xff");
+      pause();
+    }
+    internal::v1::FromWorker message;
+    if (mode_ == "fail-to-bind") {
+      message.mutable_failed()->mutable_error()->set_code(9);
+      message.mutable_failed()->mutable_error()->set_message("the index is damaged");
+      message.mutable_failed()->mutable_error()->set_reason("CORRUPT_RECORD");
+    } else {
+      message.mutable_bound();
+    }
+    Send(message);
+  }
+
+  void AddStream(const internal::v1::StreamBinding& binding, Packet& packet) {
+    arenas_[binding.stream_id()] =
+        Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
+  }
+
+  void Produce(const internal::v1::Lease& lease) {
+    if (mode_ == "hang") pause();
+    if (mode_ == "out-of-memory") _exit(kExitOutOfMemory);
+    for (uint32_t i = 0; i < lease.count(); ++i) {
+      const uint64_t sample = lease.first_sample() + i;
+      arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
+          static_cast<std::byte>(lease.first_position() + sample);
+      if (mode_ == "die-in-third-lease" && ++leases_ > 2 * 16) raise(SIGKILL);
+    }
+    internal::v1::FromWorker message;
+    if (mode_ == "fail-position-40" && lease.first_position() + lease.first_sample() <= 40 &&
+        lease.first_position() + lease.first_sample() + lease.count() > 40) {
+      message.mutable_lease_failed()->set_lease_id(lease.lease_id());
+      message.mutable_lease_failed()->set_stream_id(lease.stream_id());
+      message.mutable_lease_failed()->set_position(40);
+      message.mutable_lease_failed()->mutable_error()->set_code(15);
+      message.mutable_lease_failed()->mutable_error()->set_message("bad sample");
+      message.mutable_lease_failed()->mutable_error()->set_reason("CORRUPT_IMAGE");
+    } else {
+      message.mutable_lease_done()->set_lease_id(lease.lease_id());
+      message.mutable_lease_done()->set_stream_id(lease.stream_id());
+    }
+    Send(message);
+  }
+
+  void BuildIndex(const internal::v1::BuildIndex& request, int fd) {
+    const std::string& name = request.file().name();
+    if (name == "kills-workers") raise(SIGKILL);
+    internal::v1::FromWorker message;
+    if (name == "bad") {
+      message.mutable_failed()->set_job_id(request.job_id());
+      message.mutable_failed()->mutable_error()->set_code(15);
+      message.mutable_failed()->mutable_error()->set_message("bad@12");
+      message.mutable_failed()->mutable_error()->set_reason("TRUNCATED_RECORD");
+    } else {
+      if (write(fd, name.data(), name.size()) < 0) _exit(1);
+      message.mutable_index_done()->set_job_id(request.job_id());
+      message.mutable_index_done()->set_records(name.size());
+    }
+    Send(message);
+  }
+
+  const PacketSocket socket_;
+  std::string mode_;
+  std::map<uint64_t, std::shared_ptr<Arena>> arenas_;
+  int leases_ = 0;  // samples of them
+};
+
+}  // namespace
+}  // namespace bulkhead
+
+int main(int argc, char** argv) {
+  const char* fd = std::strchr(argv[1], '=') + 1;
+  _exit(bulkhead::FakeWorker(bulkhead::PacketSocket(bulkhead::UniqueFd(std::atoi(fd)))).Run());
+}
