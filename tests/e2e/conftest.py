@@ -1,0 +1,129 @@
+"""The real programs of $BULKHEAD_BIN_DIR and a synthetic photo set."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", HERE.parents[1] / "build/release/bin"))
+PYTHON_PACKAGE = HERE.parents[1] / "client/python"
+os.environ["BULKHEAD_SERVER"] = str(BIN / "bulkheadd")
+sys.path.insert(0, str(PYTHON_PACKAGE))
+
+import bulkhead  # noqa: E402  (the package of this tree, not an installed one)
+
+CLIENTS = {
+    "cpp": [str(BIN / "bulkhead-client-digest")],
+    "python": [sys.executable, "-m", "bulkhead.digest"],
+}
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    """A folder made by `bulkhead synth`: 150 photos of about 200 × 150 pixels, as folder, list and TFRecords."""
+    folder = tmp_path_factory.mktemp("synth") / "photos"
+    subprocess.run(
+        [BIN / "bulkhead", "synth", folder, "--count", "150", "--size", "200x150", "--seed", "7"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder for the test's own files; the record indexes lie in it, too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def write_spec(path, **spec):
+    path.write_text(json.dumps(spec))
+    return path
+
+
+# Ends in float32, so that every stage that computes takes part.
+AUGMENTED = [
+    "decode_image",
+    {"random_resized_crop": {"size": [64, 64]}},
+    "random_horizontal_flip",
+    {"normalize": {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}},
+    {"layout": {"to": "nchw"}},
+]
+
+
+def start_digest(client, spec, environment=None, **options):
+    """Starts a client that prints a stream's digest as JSON; finish_digest gives its result."""
+    command = [*CLIENTS[client], "--spec", str(spec), "--error-json"]
+    for key, value in options.items():
+        command += ["--" + key.replace("_", "-"), str(value)]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE), **(environment or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish_digest(process):
+    try:
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    result = json.loads(output.splitlines()[-1])
+    assert "error" not in result, result["error"]
+    return result
+
+
+def digest_of(client, spec, environment=None, **options):
+    return finish_digest(start_digest(client, spec, environment, **options))["digest"]
+
+
+def children_of(pid):
+    """The living child processes of `pid`."""
+    children = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            children.append(int(stat.parent.name))
+    return children
+
+
+def program_of(pid):
+    return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+
+
+class Service:
+    """bulkheadd on a Unix socket."""
+
+    def __init__(self, folder, *options):
+        self.target = f"unix:{folder}/s.sock"
+        ready, child_end = os.pipe()
+        self.log = (folder / "service.log").open("w")
+        self.process = subprocess.Popen(
+            [BIN / "bulkheadd", "--listen", self.target, "--ready-fd", str(child_end),
+             "--cache-dir", folder / "cache", *map(str, options)],
+            pass_fds=(child_end,),
+            stderr=self.log,
+        )
+        os.close(child_end)
+        with os.fdopen(ready) as said:
+            assert said.readline().startswith("ready"), (folder / "service.log").read_text()
+
+    def workers(self):
+        return children_of(self.process.pid)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        self.log.close()
+        return code

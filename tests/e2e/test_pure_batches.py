@@ -1,0 +1,98 @@
+"""Promise 1: workers, threads, clients, CPU features and deaths never change a byte of a batch."""
+
+import os
+import signal
+
+import pytest
+
+from conftest import (AUGMENTED, Service, children_of, digest_of, finish_digest, program_of,
+                      start_digest, write_spec)
+
+
+@pytest.fixture(scope="module")
+def spec(photos):
+    return write_spec(
+        photos / "pure.yaml",
+        source={"tfrecord": {"files": "records-*.tfrecord"}},
+        features={"image": {"bytes": {}}, "label": {"int64": {}}},
+        stages=AUGMENTED,
+        batch={"size": 16},
+        order={"global": {}},
+        seed=3,
+        epochs=2,
+    )
+
+
+@pytest.fixture(scope="module")
+def reference(spec):
+    return digest_of("cpp", spec, workers=1, threads=1)
+
+
+@pytest.mark.parametrize("client", ["cpp", "python"])
+@pytest.mark.parametrize("workers, threads", [(1, 3), (4, 1), (4, 3)])
+def test_workers_threads_and_clients(spec, reference, client, workers, threads):
+    assert digest_of(client, spec, workers=workers, threads=threads) == reference
+
+
+# What each library reads to stay away from a CPU's newer instructions: ours, libjpeg-turbo's, OpenCV's, glibc's.
+OLD_CPU = {
+    "BULKHEAD_SIMD": "scalar",
+    "JSIMD_FORCESSE2": "1",
+    "OPENCV_CPU_DISABLE": "AVX512_SKX,AVX2,FMA3,AVX,FP16",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-AVX512VL,-AVX2_Usable,-FMA_Usable",
+}
+
+
+def test_an_older_cpu(spec, reference):
+    assert digest_of("cpp", spec, OLD_CPU, workers=2) == reference
+
+
+def test_no_simd_in_the_decoder(spec, reference):
+    assert digest_of("cpp", spec, {"JSIMD_FORCENONE": "1"}, workers=2) == reference
+
+
+@pytest.mark.parametrize("changed", [{"seed": 4}, {"batch": {"size": 16, "drop_remainder": True}}])
+def test_what_should_change_the_bytes_does(photos, spec, reference, changed):
+    import json
+
+    other = write_spec(photos / "other.yaml", **{**json.loads(spec.read_text()), **changed})
+    assert digest_of("cpp", other, workers=2) != reference
+
+
+@pytest.mark.parametrize("client", ["cpp", "python"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_kill_9_of_workers_in_mid_run(spec, reference, client, workers):
+    process = start_digest(client, spec, workers=workers, pause_after=3)
+    for line in process.stdout:
+        if line.strip() == "paused":
+            break
+    [service] = [pid for pid in children_of(process.pid) if program_of(pid) == "bulkheadd"]
+    victims = children_of(service)
+    assert len(victims) == workers
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert finish_digest(process)["digest"] == reference
+
+
+def test_a_service_shared_by_two_streams(spec, reference, photos, folder):
+    service = Service(folder, "--root", photos, "--workers", 2)
+    both = [start_digest(client, spec, target=service.target) for client in ("cpp", "python")]
+    assert [finish_digest(process)["digest"] for process in both] == [reference, reference]
+    assert len(service.workers()) == 2  # one pipeline, one pool
+    assert service.stop() == 0
+
+
+def test_the_three_forms_of_a_set_hold_the_same_photos(photos):
+    digests = set()
+    for source in (
+        {"tfrecord": {"files": "records-*.tfrecord"}},
+        {"image_list": {"path": "list.txt"}},
+    ):
+        spec = {"source": source, "stages": ["decode_image", {"resize": {"size": 32}}],
+                "batch": {"size": 10}, "epochs": 1, "outputs": ["image", "label"]}
+        if "tfrecord" in source:
+            spec["features"] = {"image": {"bytes": {}}, "label": {"int64": {}}}
+        digests.add(digest_of("cpp", write_spec(photos / "form.yaml", **spec)))
+    assert len(digests) == 1
