@@ -48,7 +48,8 @@ class InflateStream {
                        const RestartPoint& point);
 
   // The next `size` bytes; fewer only at the end of the last member. Errors of the data are
-  // DATA_LOSS with name@offset of the compressed file: CORRUPT_RECORD for bytes that are not
+  // DATA_LOSS with name@offset of the compressed file
+  // (metadata `compressed_offset`): CORRUPT_RECORD for bytes that are not
   // deflate data or fail a member's checksum, TRUNCATED_RECORD for a file that ends inside a
   // member. After an error only Start and StartAt may be called.
   absl::StatusOr<size_t> Read(char* to, size_t size);

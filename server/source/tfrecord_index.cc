@@ -51,8 +51,12 @@ class Walker {
 
   absl::StatusOr<uint64_t> Run() {
     for (;;) {
-      BULKHEAD_ASSIGN_OR_RETURN(const bool more, NextFrame());
-      if (!more) break;
+      const absl::StatusOr<bool> more = NextFrame();
+      if (!more.ok()) {
+        return Annotate(more.status(), "",
+                        {{"offset", absl::StrCat(position_)}, {"record", absl::StrCat(records_)}});
+      }
+      if (!*more) break;
     }
     if (records_ == 0) {
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,

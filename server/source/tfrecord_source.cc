@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/source/example_reader.h"
@@ -72,8 +73,10 @@ class TfRecordSource final : public Source {
     absl::Status status = ReadFrame(number, begin, end, mine, data);
     if (status.ok()) status = reader_.Read(data, mine.scratch, record.values);
     if (status.ok()) return status;
+    // Errors of the file system name the file themselves.
+    const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.name);
     return Annotate(
-        status, record.origin,
+        status, is_named ? "" : record.origin,
         {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", absl::StrCat(index)}});
   }
 

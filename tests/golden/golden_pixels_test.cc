@@ -30,7 +30,7 @@ class GoldenPixelsTest : public ::testing::Test {
   internal::v1::PipelineBinding Binding(v1::Color color, const Shape& shape,
                                         v1::Interpolation interpolation) const {
     internal::v1::PipelineBinding binding;
-    binding.mutable_source()->mutable_tfrecord();
+    binding.mutable_source()->mutable_tfrecord()->add_files("plain.tfrecord");
     (*binding.mutable_features())["image"].mutable_bytes();
     *binding.mutable_resolved() = resolved_;
     binding.add_outputs("image");
