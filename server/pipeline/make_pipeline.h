@@ -16,8 +16,8 @@ struct PipelineOptions {
 };
 
 // A pipeline over an open `source` (a fake one in tests): source, features, stages and outputs of
-// `spec` count. Errors: those of Normalize and InferSignature; INTERNAL when the source's features
-// are not those of the spec.
+// `spec`, which is normalized, count. Errors: those of InferSignature; INTERNAL when the source's
+// features are not those of the spec.
 absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::unique_ptr<Source> source,
                                                        v1::PipelineSpec spec,
                                                        const PipelineOptions& options = {});

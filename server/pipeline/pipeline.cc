@@ -10,7 +10,7 @@
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_plan.h"
-#include "server/spec/normalize.h"
+#include "server/spec/signature.h"
 
 namespace bulkhead {
 namespace {
@@ -112,7 +112,6 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::unique_ptr<Source> s
                                                        const PipelineOptions& options) {
   // How samples are batched does not concern a pipeline, but a spec is not whole without it.
   if (!spec.has_batch()) spec.mutable_batch()->set_size(1);
-  BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
   const std::vector<FeatureSignature>& features = source->features();
   bool equal = features.size() == signature.source_features.size();

@@ -35,7 +35,8 @@ class ExampleReader {
       const std::vector<FeatureSignature>& signatures,
       const google::protobuf::Map<std::string, v1::Feature>& features);
 
-  // Reads `record`; values[i] belongs to signatures[i] and lives as long as `record` and `scratch`.
+  // Reads `record`; values[i] belongs to signatures[i]; it is a view of `record`, of `scratch`
+  // or, for a default, of this reader.
   // Sample errors, to which the caller adds file and offset: MALFORMED_EXAMPLE, MISSING_FEATURE,
   // WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND.
   absl::Status Read(absl::string_view record, ExampleScratch& scratch,

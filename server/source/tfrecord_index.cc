@@ -173,6 +173,12 @@ class Walker {
   uint64_t reported_bytes_ = 0;
 };
 
+absl::string_view CompressionName(v1::Compression compression) {
+  return compression == v1::COMPRESSION_GZIP   ? "gzip"
+         : compression == v1::COMPRESSION_ZLIB ? "zlib"
+                                               : "none";
+}
+
 // An error of the file's structure fails Open as a whole: it is no verdict on one sample.
 absl::Status NotASampleError(const absl::Status& status) {
   if (!IsSampleError(status)) return status;
@@ -193,14 +199,17 @@ absl::StatusOr<uint64_t> BuildTfRecordIndex(const internal::v1::BuildIndex& requ
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
                      absl::StrCat(name, ": is empty; remove it from the source"), {{"file", name}});
   }
-  v1::Compression compression = request.source().tfrecord().compression();
-  if (compression == v1::COMPRESSION_UNSPECIFIED) {
-    BULKHEAD_ASSIGN_OR_RETURN(compression, SniffCompression(file));
-  }
-  Walker walker(file, compression, fd, progress);
+  const v1::Compression declared = request.source().tfrecord().compression();
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression sniffed, SniffCompression(file));
+  const bool is_declared = declared != v1::COMPRESSION_UNSPECIFIED;
+  Walker walker(file, is_declared ? declared : sniffed, fd, progress);
   absl::StatusOr<uint64_t> records = walker.Run();
-  if (!records.ok()) return NotASampleError(records.status());
-  return records;
+  if (records.ok()) return records;
+  const absl::Status status = NotASampleError(records.status());
+  if (!is_declared || declared == sniffed) return status;
+  return Annotate(status,
+                  absl::StrCat("source.tfrecord.compression is ", CompressionName(declared),
+                               ", but the file's first bytes say ", CompressionName(sniffed)));
 }
 
 absl::StatusOr<TfRecordIndex> TfRecordIndex::Open(const internal::v1::ResolvedFile& file) {

@@ -171,18 +171,13 @@ class Mapper {
   void MapField(const YamlNode& key, const YamlNode& value, const FieldDescriptor& field,
                 Message& message, const std::string& path) {
     const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    result_.marks.emplace(path, is_message ? key.mark : ValueMark(key, value));
+    result_.marks.emplace(path, is_message ? key.mark : value.mark);
     if (field.is_map()) return MapEntries(key, value, field, message, path);
     if (field.is_repeated()) return MapList(key, value, field, message, path);
     if (is_message) {
       return MapMessage(value, *message.GetReflection()->MutableMessage(&message, &field), path);
     }
     MapScalar(key.mark, value, field, message, path);
-  }
-
-  // yaml-cpp's place of a value that is not there is somewhere behind; its key is nearer.
-  static YamlMark ValueMark(const YamlNode& key, const YamlNode& value) {
-    return value.kind == YamlNode::Kind::kNull ? key.mark : value.mark;
   }
 
   void MapScalar(YamlMark key_mark, const YamlNode& value, const FieldDescriptor& field,
@@ -223,7 +218,7 @@ class Mapper {
 
   void MapItem(YamlMark mark, const YamlNode& item, const FieldDescriptor& field, Message& message,
                const std::string& path) {
-    result_.marks.emplace(path, item.kind == YamlNode::Kind::kNull ? mark : item.mark);
+    result_.marks.emplace(path, item.mark);
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       MapMessage(item, *message.GetReflection()->AddMessage(&message, &field), path);
     } else {

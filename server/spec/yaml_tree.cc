@@ -3,8 +3,10 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <sstream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/spec/utf8.h"
@@ -17,6 +19,29 @@ constexpr absl::string_view kPunctuation = "{}[],:?\"'";
 YamlMark MarkOf(const YAML::Mark& mark) {
   // yaml-cpp gives -1 where it does not know.
   return {mark.line < 0 ? 1 : mark.line + 1, mark.column < 0 ? 1 : mark.column + 1};
+}
+
+// yaml-cpp places a value that is not there (`-` with nothing behind it) at the next token, lines
+// later perhaps; this is the last character before that token instead. A null that is written out
+// stays where it is.
+YamlMark MarkOfNothing(absl::string_view text, const YAML::Mark& next) {
+  YamlMark mark = MarkOf(next);
+  size_t end = next.pos < 0 ? 0 : std::min(static_cast<size_t>(next.pos), text.size());
+  const absl::string_view rest = text.substr(end, 4);
+  if (absl::StartsWith(rest, "~") || absl::EqualsIgnoreCase(rest, "null")) return mark;
+  bool other_line = false;
+  while (end > 0 && absl::ascii_isspace(text[end - 1])) {
+    --end;
+    --mark.column;
+    if (text[end] != '\n') continue;
+    --mark.line;
+    other_line = true;
+  }
+  if (end == 0) return MarkOf(next);
+  if (!other_line) return {mark.line, mark.column - 1};
+  const size_t newline = text.rfind('\n', end - 1);
+  return {mark.line,
+          static_cast<int>(newline == absl::string_view::npos ? end : end - 1 - newline)};
 }
 
 // Thrown through yaml-cpp's parser, which has no other way to be stopped; caught in Parse.
@@ -42,13 +67,16 @@ YamlMark MarkAt(absl::string_view text, size_t offset) {
 // Turns yaml-cpp's events into nodes. Lives for one parse.
 class YamlTreeBuilder : public YAML::EventHandler {
  public:
+  // `text` is what is parsed; it outlives the builder.
+  explicit YamlTreeBuilder(absl::string_view text) : text_(text) {}
+
   YamlTree Take() { return std::move(tree_); }
   bool has_root() const { return tree_.root_ != nullptr; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Add(YamlNode::Kind::kNull, mark, anchor);
+    Add(YamlNode::Kind::kNull, mark, anchor)->mark = MarkOfNothing(text_, mark);
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (anchor == 0 || anchor >= anchors_.size() || anchors_[anchor] == nullptr) {
@@ -121,6 +149,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
     }
   }
 
+  absl::string_view text_;
   YamlTree tree_;
   std::vector<OpenNode> open_;
   std::vector<const YamlNode*> anchors_;
@@ -151,11 +180,11 @@ std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    YamlTreeBuilder builder;
+    YamlTreeBuilder builder(text);
     if (!parser.HandleNextDocument(builder) || !builder.has_root()) {
       return YamlFault{{}, "the spec is empty; it needs at least `source` and `batch`"};
     }
-    YamlTreeBuilder second;
+    YamlTreeBuilder second(text);
     if (parser.HandleNextDocument(second) && second.has_root()) {
       return YamlFault{second.Take().root().mark,
                        "a second document begins here; a spec is one document"};

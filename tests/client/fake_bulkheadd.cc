@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return 1;
-  if (write(atoi(flags["--ready-fd"].c_str()), "ready\n", 6) != 6) return 1;
+  const std::string ready = "ready " + flags["--listen"] + "\n";
+  if (write(atoi(flags["--ready-fd"].c_str()), ready.data(), ready.size()) < 0) return 1;
   sigwait(&term, &signal);
   server->Shutdown(std::chrono::system_clock::now());
   return 0;

@@ -27,9 +27,9 @@ std::string Decode(absl::string_view file, PixelFormat format, uint64_t max_pixe
   ImageDecoder decoder;
   Image image;
   const auto size = decoder.Open(file, max_pixels);
-  if (!size.ok()) return "!" + Reason(size.status());
+  if (!size.ok()) return absl::StrCat("!", Reason(size.status()));
   const auto pixels = decoder.Decode(format, WholeImage(*size), image);
-  if (!pixels.ok()) return "!" + Reason(pixels.status());
+  if (!pixels.ok()) return absl::StrCat("!", Reason(pixels.status()));
   return PixelsOf(*pixels);
 }
 

@@ -44,8 +44,10 @@ class ExampleReaderTest : public ::testing::Test {
     if (!signatures.ok()) return signatures.status();
     auto reader = ExampleReader::Create(*signatures, features_);
     if (!reader.ok()) return reader.status();
-    record_ = std::string(record);  // views must not outlive it
-    return reader->Read(record_, scratch_, values_);
+    // Values are views of both.
+    record_ = std::string(record);
+    reader_ = std::make_unique<ExampleReader>(*std::move(reader));
+    return reader_->Read(record_, scratch_, values_);
   }
   absl::Status Read(const tensorflow::Example& example) {
     return Read(example.SerializeAsString());
@@ -58,6 +60,7 @@ class ExampleReaderTest : public ::testing::Test {
   google::protobuf::Map<std::string, v1::Feature> features_;
   tensorflow::Example example_;
   std::string record_;
+  std::unique_ptr<ExampleReader> reader_;
   ExampleScratch scratch_;
   std::vector<FeatureValue> values_;
 };
@@ -346,7 +349,6 @@ class MalformedExampleTest : public ExampleReaderTest {
   }
 
   std::string good_;
-  std::unique_ptr<ExampleReader> reader_;
   int accepted_ = 0;
   int refused_ = 0;
   size_t sum_ = 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/base/error.h"
+#include "server/base/index_header.h"
 #include "server/base/little_endian.h"
 #include "server/source/index_builder.h"
 #include "server/source/source.h"

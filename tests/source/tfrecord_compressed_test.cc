@@ -174,6 +174,8 @@ TEST(CompressedTfRecordTest, PlainFileDeclaredAsGzipIsRefusedWithAnExplanation) 
   test.source.mutable_tfrecord()->set_compression(v1::COMPRESSION_GZIP);
   const auto records = test.Index(WriteRecords(folder / "a", v1::COMPRESSION_NONE, 0, 2));
   EXPECT_EQ(ReasonOf(records.status()), reason::kCorruptRecord);
+  EXPECT_THAT(std::string(records.status().message()),
+              ::testing::HasSubstr("compression is gzip, but the file's first bytes say none"));
 }
 
 TEST(CompressedTfRecordTest, ReadsOnAfterAnErrorInTheMiddle) {

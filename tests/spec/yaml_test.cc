@@ -120,12 +120,14 @@ struct ErrorCase {
   std::string message;
 };
 
+void PrintTo(const ErrorCase& error, std::ostream* out) { *out << error.message; }
+
 class ParseSpecErrorTest : public ::testing::TestWithParam<ErrorCase> {};
 
 TEST_P(ParseSpecErrorTest, SaysWhereAndWhat) {
   const auto spec = ParseSpec(GetParam().text, "f.yaml");
   EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(spec.status().message(), GetParam().message) << GetParam().text;
+  EXPECT_EQ(std::string(spec.status().message()), GetParam().message) << GetParam().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -242,6 +244,10 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{Folder("stages:\n  - decode_image\n  - resize: {input: imag, size: 3}\n"),
                   "f.yaml:5:21: stages[1].resize.input: unknown feature `imag`; did you mean "
                   "`image`?"},
+        ErrorCase{Folder("stages:\n  - decode_image\n  -\n"),
+                  "f.yaml:5:3: stages[1]: is empty: name a stage, such as decode_image: {}"},
+        ErrorCase{Folder("stages:\n  - decode_image\n  -  # nothing\n\n\n  - resize: {size: 1}\n"),
+                  "f.yaml:5:14: stages[1]: is empty: name a stage, such as decode_image: {}"},
         ErrorCase{Folder("outputs: [label, lable]\n"),
                   "f.yaml:3:18: outputs[1]: unknown output `lable`; did you mean `label`?"},
         ErrorCase{

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cpp/internal/error.h"
@@ -257,12 +258,12 @@ absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline) 
     pollfd poller{ready_fd, POLLIN, 0};
     const int64_t wait_ms = std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1 << 30);
     if (poll(&poller, 1, static_cast<int>(wait_ms)) <= 0) continue;
-    char buffer[64];
+    char buffer[256];  // "ready ADDRESS\n"
     const ssize_t count = read(ready_fd, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     said.append(buffer, static_cast<size_t>(count));
-    if (said.find("ready\n") != std::string::npos) return absl::OkStatus();
+    if (absl::StartsWith(said, "ready") && absl::StrContains(said, '\n')) return absl::OkStatus();
   }
   return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceStartFailed,
                          absl::StrCat("the embedded service did not start: ", PostMortem()));

@@ -175,6 +175,10 @@ absl::Status Stream::Explain(const grpc::Status& status) const {
   if (ErrorReason(error) != client_reason::kServiceUnavailable || !config_.post_mortem) {
     return error;
   }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return error;  // it was we who ended the call
+  }
   const std::string died = config_.post_mortem();
   if (died.empty()) return error;
   return MakeClientError(error.code(), ErrorReason(error),

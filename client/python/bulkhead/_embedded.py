@@ -122,13 +122,13 @@ class EmbeddedService:
         said = b""
         poller = select.poll()  # select.select() fails for descriptors above 1023
         poller.register(ready, select.POLLIN)
-        while b"ready\n" not in said:
+        while not (said.startswith(b"ready") and b"\n" in said):  # "ready ADDRESS\n"
             left = until - time.monotonic()
             if left <= 0:
                 raise DeadlineExceeded(f"the embedded service was not ready within {timeout:g} s")
             if not poller.poll(min(left, 1.0) * 1000):
                 continue
-            data = os.read(ready, 64)
+            data = os.read(ready, 256)
             if not data:
                 why = self.post_mortem() or "it closed its ready descriptor and runs on"
                 raise ServiceStartFailed(f"the embedded service did not start: {why}")

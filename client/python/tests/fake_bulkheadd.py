@@ -242,7 +242,7 @@ def main():
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     _, server, _ = serve(arguments.listen)
-    os.write(arguments.ready_fd, b"ready\n")
+    os.write(arguments.ready_fd, f"ready {arguments.listen}\n".encode())
     while not ended.wait(0.2) and os.getppid() == arguments.watch_pid:
         pass
     server.stop(None)
