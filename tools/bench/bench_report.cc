@@ -39,7 +39,7 @@ JsonObject RunReportJson(const StreamRunReport& report, const std::string& data)
       .Add("bytes", report.bytes)
       .Add("workers", uint64_t{report.workers})
       .Add("threads_per_worker", uint64_t{report.threads_per_worker})
-      .Add("worker_exits", report.worker_exits)
+      .Add("leases_redone", report.leases_redone)
       .Add("substituted", report.substituted);
   if (!report.digest.empty()) json.Add("digest", report.digest);
   return json.Add("machine", DescribeMachine()).Add("data", data).Add("command", CommandLine());
@@ -59,7 +59,9 @@ std::string RunReportText(const StreamRunReport& report) {
       HumanBytes(report.client_memory_bytes), report.service_cpu_seconds,
       report.client_cpu_seconds);
   if (report.substituted > 0) absl::StrAppend(&text, "\nsubstituted: ", report.substituted);
-  if (report.worker_exits > 0) absl::StrAppend(&text, "\nworkers lost: ", report.worker_exits);
+  if (report.leases_redone > 0) {
+    absl::StrAppend(&text, "\nleases redone after a worker died: ", report.leases_redone);
+  }
   if (!report.digest.empty()) absl::StrAppend(&text, "\ndigest: ", report.digest);
   return text;
 }

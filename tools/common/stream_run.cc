@@ -31,10 +31,12 @@ class ServiceProbe {
     const auto raise = [](auto& kept, auto seen) { kept = std::max(kept, seen); };
     raise(report.supervisor_memory_bytes, status->supervisor_peak_memory_bytes);
     raise(report.supervisor_memory_bytes, status->supervisor_memory_bytes);
-    raise(report.workers_memory_bytes, status->workers_memory_bytes);
+    uint64_t peaks = 0;
+    for (const WorkerInfo& worker : status->workers) peaks += worker.peak_memory_bytes;
+    raise(report.workers_memory_bytes, peaks);
     raise(report.worker_memory_bytes, status->worker_peak_memory_bytes);
     raise(report.arena_bytes, status->arena_bytes);
-    raise(report.worker_exits, status->worker_exits);
+    raise(report.leases_redone, status->leases_redone);
     report.service_cpu_seconds = status->cpu_seconds - cpu_before_;
   }
   void PollWhenDue(StreamRunReport& report) {

@@ -38,13 +38,13 @@ struct StreamRunReport {
   uint64_t substituted = 0;
   // The highest values that were seen.
   uint64_t supervisor_memory_bytes = 0;
-  uint64_t workers_memory_bytes = 0;  // all together
+  uint64_t workers_memory_bytes = 0;  // the living ones' peaks together
   uint64_t worker_memory_bytes = 0;   // of a single one
   uint64_t arena_bytes = 0;
   uint32_t workers = 0;
   uint32_t threads_per_worker = 0;
-  uint64_t worker_exits = 0;
-  std::string digest;  // SHA-256, hex; empty unless asked for
+  uint64_t leases_redone = 0;  // because a worker died
+  std::string digest;          // SHA-256, hex; empty unless asked for
 };
 
 // The state of a run, for a progress line.

@@ -114,7 +114,7 @@ Photo DrawPhoto(const PhotoRequest& request) {
   const Color down = RandomColor(random, -60, 60);
   const std::array<Clouds, 3> clouds = {Clouds(random, request.width, request.height, 48, 45.0f),
                                         Clouds(random, request.width, request.height, 12, 22.0f),
-                                        Clouds(random, request.width, request.height, 3, 14.0f)};
+                                        Clouds(random, request.width, request.height, 3, 24.0f)};
   const std::vector<Ellipse> objects = PlaceObjects(request, random);
   Grain grain(random.Next32());
 
@@ -138,7 +138,7 @@ Photo DrawPhoto(const PhotoRequest& request) {
         const float cover = Coverage(object, static_cast<float>(x), static_cast<float>(y));
         for (int c = 0; c < 3; ++c) pixel[c] += (object.color[c] - pixel[c]) * cover;
       }
-      const float brightness = light[x] + grain.Next() * 14.0f;
+      const float brightness = light[x] + grain.Next() * 46.0f;
       for (int c = 0; c < 3; ++c) {
         *out++ = static_cast<uint8_t>(std::clamp(pixel[c] + brightness, 0.0f, 255.0f));
       }
