@@ -265,8 +265,10 @@ absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline) 
     said.append(buffer, static_cast<size_t>(count));
     if (absl::StartsWith(said, "ready") && absl::StrContains(said, '\n')) return absl::OkStatus();
   }
+  std::string why = PostMortem();
+  if (why.empty()) why = "it closed its ready descriptor and runs on";
   return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceStartFailed,
-                         absl::StrCat("the embedded service did not start: ", PostMortem()));
+                         absl::StrCat("the embedded service did not start: ", why));
 }
 
 void EmbeddedService::KeepLastWords() {
