@@ -20,6 +20,9 @@ struct ProcessExit {
   int code = 0;  // exit code or signal number
   double cpu_seconds = 0;
   uint64_t peak_resident_bytes = 0;
+
+  // Ended by itself, with code 0.
+  bool ok() const { return outcome == Outcome::kExited && code == 0; }
 };
 
 // What to run.

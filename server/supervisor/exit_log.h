@@ -8,13 +8,15 @@
 
 namespace bulkhead {
 
-// The history of worker exits, and what the dead have used. Lives on the supervisor's thread.
+// The history of workers that died, and what the dead have used. Lives on the supervisor's thread.
 class ExitLog {
  public:
   static constexpr size_t kMaxEntries = 100;
 
-  void Add(v1::WorkerExit exit) {
+  // `wanted`: the worker ended as it was told to. Then only what it has used is kept.
+  void Add(v1::WorkerExit exit, bool wanted) {
     dead_cpu_seconds_ += exit.usage().cpu_seconds();
+    if (wanted) return;
     exits_.push_back(std::move(exit));
     if (exits_.size() > kMaxEntries) exits_.pop_front();
   }

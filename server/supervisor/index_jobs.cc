@@ -111,7 +111,8 @@ void IndexJobs::OnExit(uint64_t worker_id, const ProcessExit& exit, const std::s
   const auto found = workers_.find(worker_id);
   const std::shared_ptr<Worker> worker = std::move(found->second);
   workers_.erase(found);
-  exits_->Add(MakeWorkerExit(worker->process->pid(), exit, reason));
+  exits_->Add(MakeWorkerExit(worker->process->pid(), exit, reason, worker->peak_memory_bytes),
+              exit.ok());
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;

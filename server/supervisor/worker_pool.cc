@@ -225,7 +225,7 @@ absl::Duration WorkerPool::Backoff() const {
 
 v1::WorkerExit WorkerPool::RecordExit(const Slot& slot, const ProcessExit& exit,
                                       const std::string& reason, uint32_t leases_redone) const {
-  v1::WorkerExit record = MakeWorkerExit(slot.process->pid(), exit, reason);
+  v1::WorkerExit record = MakeWorkerExit(slot.process->pid(), exit, reason, slot.peak_memory_bytes);
   record.set_slot(slot.index);
   record.set_generation(slot.generation);
   record.set_leases_redone(leases_redone);
@@ -236,7 +236,7 @@ void WorkerPool::OnExit(Slot& slot, const ProcessExit& exit, const std::string& 
   uint32_t redone = 0;
   for (const auto& stream : streams_) redone += stream->WorkerGone(slot.worker_id);
   leases_redone_ += redone;
-  exits_->Add(RecordExit(slot, exit, reason, redone));
+  exits_->Add(RecordExit(slot, exit, reason, redone), exit.ok());
   const bool was_stopping = broken();
   slot.bound = false;
   slot.leases = 0;

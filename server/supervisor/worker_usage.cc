@@ -25,14 +25,15 @@ v1::WorkerState StateOf(WorkerPhase phase, uint32_t leases) {
 
 }  // namespace
 
-v1::WorkerExit MakeWorkerExit(pid_t pid, const ProcessExit& exit, const std::string& reason) {
+v1::WorkerExit MakeWorkerExit(pid_t pid, const ProcessExit& exit, const std::string& reason,
+                              uint64_t peak_memory_bytes) {
   v1::WorkerExit record;
   record.set_pid(pid);
   record.set_outcome(exit.outcome == ProcessExit::Outcome::kSignaled ? "signaled" : "exited");
   record.set_reason(reason);
   record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
   record.mutable_usage()->set_cpu_seconds(exit.cpu_seconds);
-  record.mutable_usage()->set_peak_memory_bytes(exit.peak_resident_bytes);
+  record.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
   return record;
 }
 

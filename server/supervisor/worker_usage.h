@@ -10,7 +10,8 @@
 namespace bulkhead {
 
 // The record of an exit, without the place (slot, generation) that the process had.
-v1::WorkerExit MakeWorkerExit(pid_t pid, const ProcessExit& exit, const std::string& reason);
+v1::WorkerExit MakeWorkerExit(pid_t pid, const ProcessExit& exit, const std::string& reason,
+                              uint64_t peak_memory_bytes);
 
 // Fills in what a living process is and uses: pid, state, memory, CPU. `peak_memory_bytes` is
 // raised to what is seen.

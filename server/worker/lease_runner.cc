@@ -74,16 +74,21 @@ absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, 
 }
 
 void LeaseRunner::RemoveStream(uint64_t stream_id) {
-  // Destroyed after the lock is released: destruction reports.
   std::shared_ptr<StreamState> removed;
   std::deque<Item> dropped;
-  absl::MutexLock lock(&mutex_);
-  const auto found = streams_.find(stream_id);
-  if (found == streams_.end()) return;
-  removed = std::move(found->second);
-  streams_.erase(found);
-  for (Item& item : std::exchange(queue_, {})) {
-    (item.stream == removed ? dropped : queue_).push_back(std::move(item));
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = streams_.find(stream_id);
+    if (found == streams_.end()) return;
+    removed = std::move(found->second);
+    streams_.erase(found);
+    for (Item& item : std::exchange(queue_, {})) {
+      (item.stream == removed ? dropped : queue_).push_back(std::move(item));
+    }
+  }
+  for (const Item& item : dropped) {
+    report_(FailedLease(item.lease, item.lease.first_position() + item.lease.first_sample(),
+                        absl::CancelledError("the stream was removed")));
   }
 }
 

@@ -34,8 +34,9 @@ class LeaseRunner {
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
   // makes no sense.
   absl::Status AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd);
-  // Drops the stream's waiting leases; its arena is unmapped, and StreamRemoved reported, when the
-  // last lease at work is done.
+  // Drops the stream's waiting leases, reporting each as failed, so that the supervisor knows what
+  // this worker still holds; its arena is unmapped, and StreamRemoved reported, when the last lease
+  // at work is done.
   void RemoveStream(uint64_t stream_id);
   // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);

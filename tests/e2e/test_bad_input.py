@@ -63,7 +63,7 @@ def patch_size(data):
 DAMAGES = {
     "cut": (lambda data: data[: len(data) * 7 // 10], "TRUNCATED_IMAGE"),
     "no image": (lambda data: b"this is text, not an image", "UNSUPPORTED_IMAGE"),
-    "empty": (lambda data: b"", "UNSUPPORTED_IMAGE"),
+    "empty": (lambda data: b"", "TRUNCATED_IMAGE"),
     "huge": (patch_size, "IMAGE_TOO_LARGE"),
     "no marker": (lambda data: data[:2] + b"\0\0" + data[4:], "CORRUPT_IMAGE"),
 }

@@ -65,6 +65,12 @@ def test_a_vanished_client_gives_its_slots_back(service, folder):
     wait_until(lambda: streams() == 0, "the stream of a dead client stays open")
 
 
+def test_streams_that_are_closed_early_leave_the_workers_to_others(service, folder):
+    for _ in range(20):  # far more leases than the workers may hold
+        with bulkhead.Loader(endless(folder), service.target, timeout=20) as loader:
+            next(loader.stream())
+
+
 def test_sigterm_ends_streams_with_a_typed_error_and_leaves_no_worker(service, folder):
     with bulkhead.Loader(endless(folder), service.target) as loader:
         batches = loader.stream()

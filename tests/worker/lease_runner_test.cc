@@ -1,0 +1,155 @@
+#include "server/worker/lease_runner.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+
+namespace bulkhead {
+namespace {
+
+// Eight bytes a sample: its record. Waits at `gate` before the first sample, so that a test decides
+// when work goes on.
+class GatedPipeline final : public Pipeline {
+ public:
+  GatedPipeline(absl::Notification* at_work, absl::Notification* gate)
+      : at_work_(at_work), gate_(gate) {}
+
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
+                       absl::Span<std::byte* const> destinations) const override {
+    if (!at_work_->HasBeenNotified()) at_work_->Notify();
+    gate_->WaitForNotification();
+    std::memcpy(destinations[0], &record, sizeof(record));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Notification* const at_work_;
+  absl::Notification* const gate_;
+};
+
+class LeaseRunnerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    arena_ = Arena::Create(4096, 2).value();
+    runner_ = std::make_unique<LeaseRunner>(std::make_unique<GatedPipeline>(&at_work_, &gate_), 1,
+                                            [this](const internal::v1::FromWorker& message) {
+                                              absl::MutexLock lock(&mutex_);
+                                              reports_.push_back(message);
+                                            });
+  }
+
+  internal::v1::StreamBinding Binding(uint64_t stream_id) {
+    internal::v1::StreamBinding binding;
+    binding.set_stream_id(stream_id);
+    binding.mutable_order()->mutable_sequential();
+    binding.set_samples_per_epoch(100);
+    binding.set_slot_bytes(4096);
+    binding.set_slot_count(2);
+    binding.mutable_schema()->set_batch_size(16);
+    v1::TensorSchema& tensor = *binding.mutable_schema()->add_tensors();
+    tensor.set_sample_bytes(8);
+    return binding;
+  }
+
+  absl::Status AddStream(const internal::v1::StreamBinding& binding) {
+    return runner_->AddStream(binding, UniqueFd(fcntl(arena_->fd(), F_DUPFD_CLOEXEC, 0)));
+  }
+
+  static internal::v1::Lease MakeLease(uint64_t lease_id, uint64_t stream_id, uint32_t slot = 0) {
+    internal::v1::Lease lease;
+    lease.set_lease_id(lease_id);
+    lease.set_stream_id(stream_id);
+    lease.set_slot(slot);
+    lease.set_first_position(30);
+    lease.set_first_sample(4);
+    lease.set_count(2);
+    return lease;
+  }
+
+  // Waits until `count` reports have come; returns them.
+  std::vector<internal::v1::FromWorker> AwaitReports(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [this, count] { return reports_.size() >= count; };
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(30)));
+    return reports_;
+  }
+
+  absl::Notification at_work_;
+  absl::Notification gate_;
+  absl::Mutex mutex_;
+  std::vector<internal::v1::FromWorker> reports_;
+  std::shared_ptr<Arena> arena_;
+  std::unique_ptr<LeaseRunner> runner_;
+};
+
+TEST_F(LeaseRunnerTest, WritesSamplesInPlaceAndReports) {
+  gate_.Notify();
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 7, 1));
+  const auto reports = AwaitReports(1);
+  EXPECT_EQ(reports[0].lease_done().lease_id(), 1);
+  EXPECT_EQ(reports[0].lease_done().stream_id(), 7);
+  uint64_t records[2];
+  std::memcpy(records, arena_->slot(1) + 4 * 8, sizeof(records));
+  EXPECT_EQ(records[0], 34);
+  EXPECT_EQ(records[1], 35);
+}
+
+// The supervisor counts what a worker holds by what it reports: a lease that is dropped in silence
+// would be held for ever.
+TEST_F(LeaseRunnerTest, ReportsTheLeasesThatARemovedStreamLeavesWaiting) {
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 7));
+  at_work_.WaitForNotification();
+  runner_->Add(MakeLease(2, 7));
+  runner_->Add(MakeLease(3, 7));
+  runner_->RemoveStream(7);
+  auto reports = AwaitReports(2);
+  EXPECT_EQ(reports[0].lease_failed().lease_id(), 2);
+  EXPECT_EQ(reports[1].lease_failed().lease_id(), 3);
+  gate_.Notify();
+  reports = AwaitReports(4);
+  EXPECT_EQ(reports[2].lease_done().lease_id(), 1);
+  EXPECT_EQ(reports[3].stream_removed().stream_id(), 7);
+}
+
+TEST_F(LeaseRunnerTest, RefusesLeasesThatMakeNoSense) {
+  gate_.Notify();
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 8));
+  runner_->Add(MakeLease(2, 7, 2));
+  internal::v1::Lease beyond = MakeLease(3, 7);
+  beyond.set_first_sample(15);
+  runner_->Add(beyond);
+  const auto reports = AwaitReports(3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(reports[i].lease_failed().lease_id(), i + 1);
+}
+
+TEST_F(LeaseRunnerTest, RefusesASchemaThatExceedsTheSlot) {
+  internal::v1::StreamBinding binding = Binding(7);
+  binding.mutable_schema()->mutable_tensors(0)->set_sample_bytes(257);
+  EXPECT_FALSE(AddStream(binding).ok());
+  binding.mutable_schema()->mutable_tensors(0)->set_sample_bytes(256);
+  EXPECT_TRUE(AddStream(binding).ok());
+  binding.mutable_schema()->mutable_tensors(0)->set_batch_offset(1);
+  EXPECT_FALSE(AddStream(binding).ok());
+}
+
+TEST_F(LeaseRunnerTest, EndsWhileLeasesWait) {
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  for (int i = 0; i < 10; ++i) runner_->Add(MakeLease(i, 7));
+  at_work_.WaitForNotification();
+  gate_.Notify();
+  runner_.reset();
+}
+
+}  // namespace
+}  // namespace bulkhead
