@@ -1,6 +1,7 @@
 #include "server/app/daemon.h"
 
 #include <fcntl.h>
+#include <grpc/grpc.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
@@ -167,6 +168,9 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
 }
 
 absl::Status RunDaemon(const DaemonOptions& options) {
+  // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
+  // keeps the service from ever being the last: the process ends instead.
+  grpc_init();
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
   if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
