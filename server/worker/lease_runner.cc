@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
@@ -25,6 +25,13 @@ internal::v1::FromWorker FailedLease(const internal::v1::Lease& lease, uint64_t 
   return message;
 }
 
+// Whether the fault may pass: a network mount that hiccups, a file that is being replaced.
+bool IsStorageError(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  return info.has_value() &&
+         (info->reason == reason::kFileNotFound || info->reason == reason::kFileUnreadable);
+}
+
 // Whether every tensor of a full batch lies inside a slot.
 bool SchemaFits(const internal::v1::StreamBinding& binding) {
   const v1::BatchSchema& schema = binding.schema();
@@ -40,8 +47,9 @@ bool SchemaFits(const internal::v1::StreamBinding& binding) {
 
 }  // namespace
 
-LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report)
-    : pipeline_(std::move(pipeline)), report_(std::move(report)) {
+LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
+                         absl::Duration retry_delay)
+    : pipeline_(std::move(pipeline)), report_(std::move(report)), retry_delay_(retry_delay) {
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -137,12 +145,24 @@ void LeaseRunner::Run() {
   }
 }
 
+absl::Status LeaseRunner::ProduceWithRetries(const Item& item, PipelineContext& context,
+                                             std::vector<SubstitutedSample>& substituted,
+                                             uint64_t& failed_position) {
+  absl::Duration delay = retry_delay_;
+  for (int retry = 0;; ++retry, delay *= 2) {
+    substituted.clear();
+    const absl::Status status =
+        ProduceLease(*pipeline_, item.stream->view, item.lease, context,
+                     item.stream->arena->slot(item.lease.slot()), substituted, failed_position);
+    if (retry == kReadRetries || !IsStorageError(status)) return status;
+    absl::SleepFor(delay);
+  }
+}
+
 void LeaseRunner::Produce(const Item& item, PipelineContext& context) {
   std::vector<SubstitutedSample> substituted;
   uint64_t failed_position = 0;
-  const absl::Status status =
-      ProduceLease(*pipeline_, item.stream->view, item.lease, context,
-                   item.stream->arena->slot(item.lease.slot()), substituted, failed_position);
+  const absl::Status status = ProduceWithRetries(item, context, substituted, failed_position);
   if (!status.ok()) {
     report_(FailedLease(item.lease, failed_position, status));
     return;

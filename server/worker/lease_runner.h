@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
 #include "server/pipeline/pipeline.h"
@@ -28,7 +29,12 @@ class LeaseRunner {
  public:
   using Report = std::function<void(const internal::v1::FromWorker&)>;
 
-  LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report);
+  // What storage refuses is asked for again this many times, waiting `retry_delay`, then twice as
+  // long, … in between.
+  static constexpr int kReadRetries = 3;
+
+  LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
+              absl::Duration retry_delay = absl::Milliseconds(100));
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -56,9 +62,14 @@ class LeaseRunner {
 
   void Run();
   void Produce(const Item& item, PipelineContext& context);
+  // Produces the lease's samples; errors of storage are retried.
+  absl::Status ProduceWithRetries(const Item& item, PipelineContext& context,
+                                  std::vector<SubstitutedSample>& substituted,
+                                  uint64_t& failed_position);
 
   const std::unique_ptr<Pipeline> pipeline_;
   const Report report_;
+  const absl::Duration retry_delay_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
   std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "server/base/error.h"
 
 namespace bulkhead {
 namespace {
@@ -141,6 +142,68 @@ TEST_F(LeaseRunnerTest, RefusesASchemaThatExceedsTheSlot) {
   EXPECT_TRUE(AddStream(binding).ok());
   binding.mutable_schema()->mutable_tensors(0)->set_batch_offset(1);
   EXPECT_FALSE(AddStream(binding).ok());
+}
+
+// Fails the first `failures` calls as storage does.
+class FlakyPipeline final : public Pipeline {
+ public:
+  FlakyPipeline(int failures, absl::Status failure) : failures_(failures), failure_(failure) {}
+
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  absl::Status Produce(uint64_t, const SampleKey&, PipelineContext&,
+                       absl::Span<std::byte* const>) const override {
+    ++calls_;
+    return failures_-- > 0 ? failure_ : absl::OkStatus();
+  }
+  int calls() const { return calls_; }
+
+ private:
+  mutable int failures_;
+  mutable int calls_ = 0;
+  const absl::Status failure_;
+};
+
+class FlakyRunnerTest : public LeaseRunnerTest {
+ protected:
+  // Runs a lease of one sample over a pipeline that fails; returns what was reported.
+  internal::v1::FromWorker Run(int failures, absl::string_view reason) {
+    auto pipeline = std::make_unique<FlakyPipeline>(
+        failures, MakeError(absl::StatusCode::kUnavailable, reason, "no answer"));
+    pipeline_ = pipeline.get();
+    runner_ = std::make_unique<LeaseRunner>(
+        std::move(pipeline), 1,
+        [this](const internal::v1::FromWorker& message) {
+          absl::MutexLock lock(&mutex_);
+          reports_.push_back(message);
+        },
+        absl::Microseconds(1));
+    EXPECT_TRUE(AddStream(Binding(7)).ok());
+    internal::v1::Lease lease = MakeLease(1, 7);
+    lease.set_count(1);
+    runner_->Add(lease);
+    return AwaitReports(1)[0];
+  }
+
+  FlakyPipeline* pipeline_ = nullptr;
+};
+
+TEST_F(FlakyRunnerTest, AsksStorageAgain) {
+  EXPECT_TRUE(Run(LeaseRunner::kReadRetries, reason::kFileUnreadable).has_lease_done());
+  EXPECT_EQ(pipeline_->calls(), LeaseRunner::kReadRetries + 1);
+}
+
+TEST_F(FlakyRunnerTest, GivesUpInTheEnd) {
+  const auto report = Run(LeaseRunner::kReadRetries + 1, reason::kFileNotFound);
+  EXPECT_EQ(report.lease_failed().error().reason(), "FILE_NOT_FOUND");
+  EXPECT_EQ(report.lease_failed().position(), 34);
+}
+
+TEST_F(FlakyRunnerTest, DoesNotAskAgainWhereTheAnswerIsFinal) {
+  EXPECT_TRUE(Run(1, reason::kFileChanged).has_lease_failed());
+  EXPECT_EQ(pipeline_->calls(), 1);
 }
 
 TEST_F(LeaseRunnerTest, EndsWhileLeasesWait) {
