@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.preparer = server->preparer_.get();
   context.supervisor = server->supervisor_.get();
   context.sessions = &server->sessions_;
+  context.directory = &server->directory_;
   context.boot_id = MakeBootId();
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());

@@ -57,6 +57,7 @@ class LoaderServer {
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;
   SessionRegistry sessions_;
+  StreamDirectory directory_;
   std::unique_ptr<LoaderService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;

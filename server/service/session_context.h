@@ -5,6 +5,7 @@
 
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
+#include "server/service/stream_directory.h"
 #include "server/supervisor/supervisor.h"
 
 namespace bulkhead {
@@ -14,6 +15,7 @@ struct SessionContext {
   const Preparer* preparer = nullptr;
   Supervisor* supervisor = nullptr;
   SessionRegistry* sessions = nullptr;
+  StreamDirectory* directory = nullptr;
   std::string boot_id;
 };
 

@@ -87,6 +87,10 @@ void StreamSession::HandleRelease(const v1::Release& release) {
 }
 
 void StreamSession::Prepare(v1::Open open) {
+  if (absl::Status claimed = ClaimStream(open); !claimed.ok()) {
+    FinishWith(claimed);
+    return;
+  }
   const Preparer& preparer = *context_.preparer;
   absl::StatusOr<PreparedPipeline> prepared = preparer.Understand(open.spec());
   absl::Status status = prepared.status();
@@ -102,6 +106,22 @@ void StreamSession::Prepare(v1::Open open) {
   }
   if (status.ok()) status = OpenStream(open, *std::move(prepared));
   if (!status.ok()) FinishWith(status);
+}
+
+absl::Status StreamSession::ClaimStream(const v1::Open& open) {
+  uint64_t claim_id = 0;
+  BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
+      open.name(), open.rank(), open.incarnation(),
+      [weak = weak_from_this()](const absl::Status& status) {
+        if (const auto session = weak.lock()) session->Evict(status);
+      },
+      claim_id));
+  absl::MutexLock lock(&mutex_);
+  name_ = open.name();
+  rank_ = open.rank();
+  claim_id_ = claim_id;
+  if (finish_called_) context_.directory->Release(name_, rank_, claim_id_);
+  return absl::OkStatus();
 }
 
 absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared) {
@@ -153,6 +173,11 @@ void StreamSession::Enqueue(Outgoing outgoing) {
   absl::MutexLock lock(&mutex_);
   queue_.push_back(std::move(outgoing));
   WriteNext();
+}
+
+void StreamSession::Evict(const absl::Status& status) {
+  gone_ = true;
+  FinishWith(status);
 }
 
 void StreamSession::FinishWith(const absl::Status& status) {
@@ -216,6 +241,7 @@ void StreamSession::OnDone() {
   {
     absl::MutexLock lock(&mutex_);
     if (stream_id_ != 0) context_.supervisor->CloseStream(stream_id_);
+    context_.directory->Release(name_, rank_, claim_id_);
   }
   self_.reset();  // may delete this
 }

@@ -55,9 +55,12 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void HandleRelease(const v1::Release& release);
   // On the preparing thread.
   void Prepare(v1::Open open);
+  absl::Status ClaimStream(const v1::Open& open);
   absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared);
   void Enqueue(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
   void Enqueue(const v1::StreamResponse& response);
+  // Ends the call with `status` at once: what is queued is dropped.
+  void Evict(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call with `status` behind what is queued.
   void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Starts the next write, or the end of the call, if none is under way and credits allow.
@@ -84,6 +87,10 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
   uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stream_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The claim on (name, rank) in the directory.
+  std::string name_ ABSL_GUARDED_BY(mutex_);
+  uint32_t rank_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t claim_id_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace bulkhead

@@ -71,6 +71,17 @@ def test_streams_that_are_closed_early_leave_the_workers_to_others(service, fold
             next(loader.stream())
 
 
+def test_a_newer_consumer_takes_the_stream_over(service, folder):
+    with bulkhead.Loader(endless(folder), service.target, name="train") as older:
+        batches = older.stream()
+        next(batches)
+        with bulkhead.Loader(endless(folder), service.target, name="train") as newer:
+            next(newer.stream())
+            with pytest.raises(bulkhead.Superseded):
+                while True:
+                    next(batches)
+
+
 def test_sigterm_ends_streams_with_a_typed_error_and_leaves_no_worker(service, folder):
     with bulkhead.Loader(endless(folder), service.target) as loader:
         batches = loader.stream()

@@ -1,0 +1,42 @@
+#include "server/service/stream_directory.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+absl::Status Superseded(const std::string& name, uint32_t rank) {
+  return MakeError(absl::StatusCode::kAborted, reason::kSuperseded,
+                   absl::StrCat("a newer consumer took over stream '", name, "', rank ", rank,
+                                "; if both are meant to run, give them different names"));
+}
+
+}  // namespace
+
+absl::Status StreamDirectory::Claim(const std::string& name, uint32_t rank, uint64_t incarnation,
+                                    Evict evict, uint64_t& claim_id) {
+  Holder evicted;
+  {
+    absl::MutexLock lock(&mutex_);
+    Holder& holder = holders_[{name, rank}];
+    if (holder.incarnation > incarnation) return Superseded(name, rank);
+    evicted = std::move(holder);
+    claim_id = next_claim_id_++;
+    holder = Holder{incarnation, claim_id, std::move(evict)};
+  }
+  if (evicted.evict != nullptr) {
+    evicted.evict(evicted.incarnation < incarnation
+                      ? Superseded(name, rank)
+                      : absl::CancelledError("the consumer connected again"));
+  }
+  return absl::OkStatus();
+}
+
+void StreamDirectory::Release(const std::string& name, uint32_t rank, uint64_t claim_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = holders_.find({name, rank});
+  if (found != holders_.end() && found->second.claim_id == claim_id) holders_.erase(found);
+}
+
+}  // namespace bulkhead

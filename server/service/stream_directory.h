@@ -1,0 +1,49 @@
+#ifndef BULKHEAD_SERVER_SERVICE_STREAM_DIRECTORY_H_
+#define BULKHEAD_SERVER_SERVICE_STREAM_DIRECTORY_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace bulkhead {
+
+// Which consumer holds which stream: one for each (name, rank). A consumer that connects again, or
+// a newer one, takes the stream over from the connection that held it; an older one is refused.
+// Thread-safe.
+class StreamDirectory {
+ public:
+  // Ends a connection with a status; called without the directory's lock. Must do nothing once the
+  // connection is gone.
+  using Evict = std::function<void(const absl::Status&)>;
+
+  // Claims the stream for a connection of consumer `incarnation`. Evicts who held it: a consumer of
+  // an older incarnation with ABORTED (SUPERSEDED), which tells it not to come back; the same one's
+  // earlier connection with CANCELLED. ABORTED (SUPERSEDED) when a newer consumer holds it.
+  // `claim_id` is for Release.
+  absl::Status Claim(const std::string& name, uint32_t rank, uint64_t incarnation, Evict evict,
+                     uint64_t& claim_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The connection has ended; does nothing when another one has taken over.
+  void Release(const std::string& name, uint32_t rank, uint64_t claim_id)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Holder {
+    uint64_t incarnation = 0;
+    uint64_t claim_id = 0;
+    Evict evict;
+  };
+
+  absl::Mutex mutex_;
+  std::map<std::pair<std::string, uint32_t>, Holder> holders_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_claim_id_ ABSL_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_STREAM_DIRECTORY_H_
