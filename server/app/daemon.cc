@@ -168,11 +168,11 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
 }
 
 absl::Status RunDaemon(const DaemonOptions& options) {
+  // Before any thread exists, so that all inherit the mask.
+  const UniqueFd signals = WatchSignals();
   // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
   // keeps the service from ever being the last: the process ends instead.
   grpc_init();
-  // Before any thread exists, so that all inherit the mask.
-  const UniqueFd signals = WatchSignals();
   if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
   UniqueFd trainer;
   if (options.watch_pid > 0) {
