@@ -46,6 +46,7 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   app.add_option("--ready-fd", options.ready_fd,
                  "Write 'ready ADDRESS' to this descriptor once the service listens");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}))
       ->capture_default_str();
   app.footer(
       "Examples:\n"

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
@@ -13,7 +14,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/os/child_process.h"
 #include "server/os/filesystem.h"
@@ -23,6 +26,7 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(25);
+constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
 
 std::string Environment(const char* name) {
@@ -63,7 +67,16 @@ absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
 
 absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
   if (absl::StartsWith(address, "unix:")) return absl::OkStatus();
-  const std::string host = address.substr(0, address.rfind(':'));
+  const size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon);
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", address,
+                     ": write unix:/path, or an address with a port from 0 to 65535, such as ",
+                     "127.0.0.1:7077"));
+  }
   const bool loopback = host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
   if (!loopback) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -89,6 +102,9 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
       return absl::InvalidArgumentError(
           absl::StrCat("--root ", root, ": ", std::string(path.status().message())));
     }
+    if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
+      return absl::InvalidArgumentError(absl::StrCat("--root ", root, " is not a folder"));
+    }
     roots.roots.push_back(*path);
   }
   return roots;
@@ -99,6 +115,12 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
   limits.threads = static_cast<uint32_t>(options.threads);
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
+  if (limits.worker_quota_bytes < kMinQuotaBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--worker-quota ", options.worker_quota,
+                     ": a worker without any sample takes 20 MiB; give it at least ",
+                     kMinQuotaBytes >> 20, "MiB"));
+  }
   const uint64_t memory = MemoryLimitBytes();
   limits.memory_budget_bytes = options.embedded ? memory / 2 : memory / 10 * 8;
   if (!options.memory_budget.empty()) {
@@ -112,6 +134,16 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
                      " bytes (the supervisor) and 90% of the memory limit of ", memory, " bytes"));
   }
   return limits;
+}
+
+// The client that starts an embedded service makes a folder for its socket alone, and removes it; a
+// client that was killed cannot, so the service does it as well.
+void RemoveEmbeddedFolder(const std::string& address) {
+  const std::string socket(absl::StripPrefix(address, "unix:"));
+  const std::string folder = socket.substr(0, socket.rfind('/'));
+  if (!absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-")) return;
+  unlink(socket.c_str());
+  rmdir(folder.c_str());  // refused when there is anything else in it
 }
 
 // Signals that end the service, as a descriptor. Blocked in every thread started from now on.
@@ -173,6 +205,9 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
   // keeps the service from ever being the last: the process ends instead.
   grpc_init();
+  // What gRPC logs is about itself; what a user needs to know is in our own errors.
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
   if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
   UniqueFd trainer;
   if (options.watch_pid > 0) {
@@ -191,6 +226,7 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   const std::string cause = WaitForEnd(signals.get(), trainer.get());
   spdlog::info("stopping because of {}", cause);
   server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
+  if (options.embedded) RemoveEmbeddedFolder(server->address());
   return absl::OkStatus();
 }
 

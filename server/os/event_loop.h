@@ -33,6 +33,8 @@ class EventLoop {
   absl::Status Watch(int fd, Callback callback);
   // Before the descriptor is closed. Safe inside callbacks.
   void Unwatch(int fd);
+  // Descriptors that are watched.
+  size_t watched() const { return watched_.size(); }
 
   // Calls `callback` once, after `delay`.
   TimerId After(absl::Duration delay, Callback callback);

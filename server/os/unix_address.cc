@@ -23,6 +23,12 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   struct stat info;
+  const std::string folder =
+      path.substr(0, path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  if (!folder.empty() && (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))) {
+    return absl::NotFoundError(
+        absl::StrCat("the folder ", folder, " for the socket does not exist"));
+  }
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket"));

@@ -9,7 +9,8 @@ namespace bulkhead {
 
 // Makes way for a Unix socket at `path`: removes what a dead service left there. Errors:
 // ALREADY_EXISTS when a living service listens there or the path is something else than a socket;
-// INVALID_ARGUMENT when it is longer than the system allows (107 bytes).
+// INVALID_ARGUMENT when it is longer than the system allows (107 bytes); NOT_FOUND when its folder
+// does not exist.
 absl::Status PrepareUnixAddress(const std::string& path);
 
 // Only the owner may connect (mode 0600).

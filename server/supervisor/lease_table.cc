@@ -128,6 +128,15 @@ bool LeaseTable::WriteOff(WorkerId worker) {
   return true;
 }
 
+const internal::v1::Lease* LeaseTable::OldestHeldBy(WorkerId worker) const {
+  for (const Batch& batch : batches_) {
+    for (const LeaseEntry& entry : batch.leases) {
+      if (entry.state == LeaseState::kAssigned && entry.worker == worker) return &entry.lease;
+    }
+  }
+  return nullptr;
+}
+
 uint32_t LeaseTable::HeldBy(WorkerId worker) const {
   uint32_t count = 0;
   for (const Batch& batch : batches_) {

@@ -53,6 +53,8 @@ class LeaseTable {
   // leases are lost until WorkerGone. Their batches begin anew in other slots, the oldest first.
   // False when too few slots are left for that.
   bool WriteOff(WorkerId worker);
+  // The oldest lease that `worker` holds; null when it holds none. Valid until the table changes.
+  const internal::v1::Lease* OldestHeldBy(WorkerId worker) const;
   // Leases that `worker` holds.
   uint32_t HeldBy(WorkerId worker) const;
 

@@ -55,6 +55,14 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
   return true;
 }
 
+std::string Stream::DescribeWork(LeaseTable::WorkerId worker) const {
+  const internal::v1::Lease* lease = leases_.OldestHeldBy(worker);
+  if (lease == nullptr) return "";
+  const uint64_t first = lease->first_position() + lease->first_sample();
+  return absl::StrCat("epoch ", lease->epoch(), ", positions ", first, " to ",
+                      first + lease->count() - 1, " of stream ", config_.name);
+}
+
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
   const uint32_t redone = leases_.WorkerGone(worker);
   BeginBatches();  // a written-off slot may have come back

@@ -96,6 +96,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
                                    LeaseTable::WorkerId worker);
   bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
+  // What the worker is at, for people: "epoch 0, positions 16 to 31 of stream train"; empty when it
+  // holds nothing here.
+  std::string DescribeWork(LeaseTable::WorkerId worker) const;
   // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
   // none is left.
   void WriteOff(LeaseTable::WorkerId worker);

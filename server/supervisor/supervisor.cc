@@ -9,6 +9,11 @@
 #include "server/os/process_usage.h"
 
 namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kReapPatience = absl::Seconds(2);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   auto loop = EventLoop::Create();
@@ -37,13 +42,21 @@ void Supervisor::Shutdown() {
   if (shut_down_) return;
   shut_down_ = true;
   RunOnLoop([&] {
-    // Destroying a worker's handle kills it; whatever it was doing belongs to nobody now. The
-    // workers die with this thread in any case, so nothing is left to wait for.
+    // Destroying a worker's handle kills it; the loop goes on until each has been reaped.
     pools_.clear();
     index_jobs_.reset();
+    StopWhenReaped(MonotonicNanos() + absl::ToInt64Nanoseconds(kReapPatience));
   });
-  loop_->Stop();
   thread_.join();
+}
+
+void Supervisor::StopWhenReaped(int64_t deadline_ns) {
+  // With the pools gone, only the ends of workers are watched for.
+  if (loop_->watched() == 0 || MonotonicNanos() >= deadline_ns) {
+    loop_->Stop();
+  } else {
+    loop_->After(absl::Milliseconds(1), [this, deadline_ns] { StopWhenReaped(deadline_ns); });
+  }
 }
 
 void Supervisor::RunOnLoop(const std::function<void()>& work) {

@@ -56,7 +56,8 @@ class Supervisor {
   // Ends every stream with `status`; their observers have been told when it returns.
   void FailStreams(const absl::Status& status);
 
-  // Kills every worker, drops every stream and index job. Blocks until the loop's thread has ended.
+  // Kills and reaps every worker, drops every stream and index job. Blocks until the loop's thread
+  // has ended: a worker that cannot be reaped for two seconds is left behind.
   // Idempotent.
   void Shutdown();
 
@@ -71,6 +72,8 @@ class Supervisor {
   // The pool that serves `pipeline`; started when there is none that is not broken.
   WorkerPool& PoolFor(const PipelineConfig& pipeline);
   void DropIdlePools();
+  // Ends the loop when every worker is reaped, or when it is `deadline_ns`.
+  void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
   void RunOnLoop(const std::function<void()>& work);
 

@@ -233,8 +233,12 @@ v1::WorkerExit WorkerPool::RecordExit(const Slot& slot, const ProcessExit& exit,
 }
 
 void WorkerPool::OnExit(Slot& slot, const ProcessExit& exit, const std::string& reason) {
+  std::string work;
   uint32_t redone = 0;
-  for (const auto& stream : streams_) redone += stream->WorkerGone(slot.worker_id);
+  for (const auto& stream : streams_) {
+    if (work.empty()) work = stream->DescribeWork(slot.worker_id);
+    redone += stream->WorkerGone(slot.worker_id);
+  }
   leases_redone_ += redone;
   exits_->Add(RecordExit(slot, exit, reason, redone), exit.ok());
   const bool was_stopping = broken();
@@ -245,18 +249,24 @@ void WorkerPool::OnExit(Slot& slot, const ProcessExit& exit, const std::string& 
   if (was_stopping) return;
 
   ++deaths_;
-  spdlog::warn("worker {} of pipeline {}: {}; {} leases are done again", slot.index, config_.name,
-               reason, redone);
+  spdlog::warn("worker {} of pipeline {}: {}{}{}; {} leases are done again", slot.index,
+               config_.name, reason, work.empty() ? "" : " at ", work, redone);
   if (deaths_ >= kMaxDeaths) {
-    FailAll(MakeError(
-        absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-        absl::StrCat(deaths_, " workers ended without finishing anything; the last one: ", reason,
-                     ". The status page lists them; run the pipeline in a trial "
-                     "with one worker to see which sample it is")));
+    FailAll(CrashLoop(reason, work));
     return;
   }
   slot.restart_timer = loop_->After(Backoff(), [this, &slot] { StartWorker(slot); });
   Dispatch();
+}
+
+absl::Status WorkerPool::CrashLoop(const std::string& reason, const std::string& work) const {
+  return MakeError(
+      absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+      absl::StrCat(deaths_, " workers ended without finishing anything; the last one: ", reason,
+                   work.empty() ? ", before it had anything to do" : absl::StrCat(", at ", work),
+                   ". If memory ran out, raise --worker-quota (now ", config_.quota_bytes >> 20,
+                   " MiB) or lower decode_image.max_pixels"),
+      {{"work", work}, {"cause", reason}});
 }
 
 void WorkerPool::FailAll(const absl::Status& status) {

@@ -102,6 +102,8 @@ class WorkerPool {
   v1::WorkerExit RecordExit(const Slot& slot, const ProcessExit& exit, const std::string& reason,
                             uint32_t leases_redone) const;
   absl::Duration Backoff() const;
+  // The error of streams whose workers die one after the other.
+  absl::Status CrashLoop(const std::string& reason, const std::string& work) const;
   void FailAll(const absl::Status& status);
   void CheckForHangs();
   void CheckForHang(Slot& slot, int64_t now_ns);

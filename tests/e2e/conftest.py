@@ -105,15 +105,16 @@ def program_of(pid):
 class Service:
     """bulkheadd on a Unix socket."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, programs=BIN, **popen):
         self.target = f"unix:{folder}/s.sock"
         ready, child_end = os.pipe()
         self.log = (folder / "service.log").open("w")
         self.process = subprocess.Popen(
-            [BIN / "bulkheadd", "--listen", self.target, "--ready-fd", str(child_end),
+            [programs / "bulkheadd", "--listen", self.target, "--ready-fd", str(child_end),
              "--cache-dir", folder / "cache", *map(str, options)],
             pass_fds=(child_end,),
             stderr=self.log,
+            **popen,
         )
         os.close(child_end)
         with os.fdopen(ready) as said:

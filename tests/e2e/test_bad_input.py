@@ -1,9 +1,11 @@
 """Bad data ends in an error that says what, where and what to do; the service lives on."""
 
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
+import tempfile
 
 import pytest
 
@@ -137,12 +139,56 @@ def test_an_image_that_changes_while_it_streams(photos, folder, service):
     assert "2.jpg" in str(caught.value)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_an_unreadable_image(photos, folder, service):
+@pytest.fixture
+def nobodys_service():
+    """A service of a user who may not read everything; root, who runs CI, may."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bulkhead-test-"))
+    folder.chmod(0o755)
+    user = {}
+    if os.geteuid() == 0:
+        user = {"user": 65534, "group": 65534, "extra_groups": []}
+        os.chown(folder, 65534, 65534)
+    for program in ("bulkheadd", "bulkhead-worker"):
+        shutil.copy(BIN / program, folder)
+    service = Service(folder, "--root", folder, "--workers", 1, programs=folder, **user)
+    service.folder = folder
+    yield service
+    assert service.stop() == 0
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("victim", ["3.jpg", "list.txt"])
+def test_an_unreadable_file(photos, nobodys_service, victim):
+    folder = nobodys_service.folder
     image_list(folder, photos, lambda data: data)
-    (folder / "3.jpg").chmod(0)
-    _, error = stream(list_spec(folder), service)
+    (folder / victim).chmod(0)
+    _, error = stream(list_spec(folder), nobodys_service)
     assert error.reason == "FILE_UNREADABLE"
+    assert victim in str(error)
+
+
+def test_an_unreadable_tfrecord(photos, nobodys_service):
+    folder = nobodys_service.folder
+    shutil.copy(next(photos.glob("records-*.tfrecord")), folder / "a.tfrecord")
+    (folder / "a.tfrecord").chmod(0)
+    spec = write_spec(folder / "spec.yaml", source={"tfrecord": {"files": "a.tfrecord"}},
+                      features={"label": {"int64": {}}}, batch={"size": 4})
+    _, error = stream(spec, nobodys_service)
+    assert error.reason == "FILE_UNREADABLE"
+    assert "a.tfrecord" in str(error)
+
+
+def test_a_worker_that_needs_more_than_its_quota(photos, folder):
+    image_list(folder, photos, lambda data: data)
+    stages = ["decode_image", {"resize": {"size": [9000, 9000]}}, {"resize": {"size": 32}}]
+    service = Service(folder, "--root", folder, "--workers", 1, "--worker-quota", "64MiB")
+    _, error = stream(list_spec(folder, stages), service)
+    assert error.reason == "WORKER_CRASH_LOOP"
+    assert "out of memory under its quota" in str(error) and "64 MiB" in str(error)
+    assert error.metadata["work"].startswith("epoch 0, positions 0 to 3 of stream")
+    labels, error = stream(list_spec(folder), service)  # the service serves others all the same
+    assert error is None and len(labels) == 8
+    assert service.stop() == 0
 
 
 def test_a_label_outside_the_classes(photos, folder, service):
@@ -192,6 +238,12 @@ def test_a_taken_port(folder):
 @pytest.mark.parametrize("options, words", [
     (["--listen", "0.0.0.0:7077"], "TLS"),
     (["--listen", "127.0.0.1:0"], "--insecure-tcp"),
+    (["--listen", "127.0.0.1", "--insecure-tcp"], "port"),
+    (["--listen", "127.0.0.1:99999", "--insecure-tcp"], "65535"),
+    (["--listen", "unix:/does/not/exist/s.sock"], "/does/not/exist"),
+    (["--log-level", "loud"], "loud"),
+    (["--worker-quota", "1MiB"], "at least"),
+    (["--root", "/dev/null"], "not a folder"),
     (["--listen", "unix:" + "/x" * 60], "allows"),
     (["--worker-quota", "512"], "512MiB"),
     (["--memory-budget", "900000GiB"], "memory limit"),

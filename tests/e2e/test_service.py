@@ -1,6 +1,9 @@
 """What a daemon is to its surroundings: health, status, order at its end."""
 
+import ctypes
 import os
+import pathlib
+import shutil
 import signal
 import time
 
@@ -8,6 +11,7 @@ import grpc
 import pytest
 
 import bulkhead
+from bulkhead import _proto
 from conftest import Service, children_of, write_spec
 
 
@@ -41,6 +45,12 @@ def test_reflection_lists_the_loader(service):
     assert b"bulkhead.v1.Loader" in response
 
 
+def status_of(service):
+    status = _proto._message("bulkhead.v1.GetStatusResponse")()
+    status.ParseFromString(call(service.target, "/bulkhead.v1.Loader/GetStatus"))
+    return status
+
+
 def wait_until(condition, what):
     deadline = time.monotonic() + 30
     while not condition():
@@ -55,14 +65,7 @@ def test_a_vanished_client_gives_its_slots_back(service, folder):
         next(loader.stream())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
-    from bulkhead import _proto
-
-    def streams():
-        status = _proto._message("bulkhead.v1.GetStatusResponse")()
-        status.ParseFromString(call(service.target, "/bulkhead.v1.Loader/GetStatus"))
-        return len(status.streams)
-
-    wait_until(lambda: streams() == 0, "the stream of a dead client stays open")
+    wait_until(lambda: len(status_of(service).streams) == 0, "the stream of a dead client stays open")
 
 
 def test_streams_that_are_closed_early_leave_the_workers_to_others(service, folder):
@@ -110,15 +113,131 @@ def test_workers_die_with_a_service_that_is_killed(service, folder):
                "a worker outlived its service")
 
 
-def test_an_embedded_service_ends_with_its_trainer(folder):
+def test_an_embedded_service_ends_with_its_trainer(folder, monkeypatch):
+    (folder / "run").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         loader = bulkhead.Loader(endless(folder), workers=1)
         next(loader.stream())
         [service] = children_of(os.getpid())
+        assert len(os.listdir(folder / "run")) == 1
         os.write(write, str(service).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
     service = int(os.read(read, 100))
     wait_until(lambda: not os.path.exists(f"/proc/{service}"), "the service outlived its trainer")
+    assert os.listdir(folder / "run") == []
+
+
+@pytest.fixture
+def subreaper():
+    """Makes orphans our children, as they are those of process 1 in a container that runs a trainer."""
+    prctl, pr_set_child_subreaper = ctypes.CDLL(None).prctl, 36
+    assert prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
+    yield
+    assert prctl(pr_set_child_subreaper, 0, 0, 0, 0) == 0
+
+
+def zombies():
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields[0] == "Z" and int(fields[1]) == os.getpid():
+            found.append(stat.parent.name)
+    return found
+
+
+def test_a_service_that_ends_has_reaped_its_workers(folder, subreaper):
+    with bulkhead.Loader(endless(folder), workers=3) as loader:
+        next(loader.stream())
+    assert zombies() == []
+
+
+# Describe and GetStatus.
+
+
+def describe(service, spec, **request):
+    """The Progress messages and the Description that the service answers."""
+    message = _proto._message("bulkhead.v1.DescribeRequest")()
+    message.spec.text.text = spec.read_text()
+    message.spec.base_dir = str(spec.parent)
+    for key, value in request.items():
+        setattr(message, key, value)
+    progress = []
+    with grpc.insecure_channel(service.target) as channel:
+        method = channel.unary_stream("/bulkhead.v1.Loader/Describe")
+        for data in method(message.SerializeToString(), timeout=30):
+            response = _proto._message("bulkhead.v1.DescribeResponse")()
+            response.ParseFromString(data)
+            if response.WhichOneof("response") == "description":
+                return progress, response.description
+            progress.append(response.progress)
+    raise AssertionError("the answer ended without a description")
+
+
+def record_spec(photos, folder, files="records-*.tfrecord"):
+    for path in photos.glob("records-*.tfrecord"):
+        shutil.copy(path, folder)
+    return write_spec(folder / "spec.yaml", source={"tfrecord": {"files": files}},
+                      features={"label": {"int64": {}}}, batch={"size": 16}, seed=1)
+
+
+def test_describe_says_what_batches_will_be(photos, folder, service):
+    spec = record_spec(photos, folder)
+    progress, description = describe(service, spec, world_size=2)
+    assert progress and progress[-1].records == 150
+    assert progress[-1].files_done == progress[-1].files_total
+    assert description.samples_per_epoch == 150
+    assert description.batches_per_epoch == 5  # 150 samples on 2 ranks: 4 full batches and a smaller one
+    [label] = description.schema.tensors
+    assert (label.name, label.sample_bytes, list(label.shape)) == ("label", 8, [])
+    assert len(description.order_fingerprint) == len(description.bytes_fingerprint) == 64
+    memory = description.memory
+    assert memory.arena_bytes == memory.slot_bytes * memory.slot_count > 0
+    assert (memory.workers, memory.threads_per_worker) == (2, 1)
+    assert memory.worker_quota_bytes == 512 << 20
+    assert description.spec.batch.size == 16
+
+
+def test_describe_with_schema_only_touches_no_file(photos, folder, service):
+    spec = record_spec(photos, folder, "missing-*.tfrecord")
+    progress, description = describe(service, spec, schema_only=True)
+    assert progress == []
+    assert description.schema.batch_size == 16
+    assert not description.HasField("samples_per_epoch")
+    assert description.order_fingerprint == "" and len(description.bytes_fingerprint) == 64
+
+
+@pytest.mark.parametrize("content, code", [
+    ("{}", grpc.StatusCode.INVALID_ARGUMENT),
+    ("{source: {tfrecord: {files: none}}, features: {a: {int64: {}}}, batch: {size: 1}}",
+     grpc.StatusCode.NOT_FOUND),
+])
+def test_describe_refuses_what_a_stream_would(folder, service, content, code):
+    (folder / "spec.yaml").write_text(content)
+    with pytest.raises(grpc.RpcError) as caught:
+        describe(service, folder / "spec.yaml")
+    assert caught.value.code() == code
+
+
+def test_status_shows_workers_streams_and_arenas(folder, service):
+    with bulkhead.Loader(endless(folder), service.target, name="train", rank=1,
+                         world_size=2) as loader:
+        next(loader.stream())
+        status = status_of(service)
+        assert status.pid == service.process.pid and status.boot_id
+        assert status.supervisor.memory_bytes > 1 << 20
+        assert sorted(worker.pid for worker in status.workers) == sorted(service.workers())
+        for worker in status.workers:
+            assert worker.role == "pipeline" and worker.generation == 1
+            assert worker.quota_bytes == 512 << 20 and worker.quota_level == "rlimit-data"
+            assert worker.usage.memory_bytes > 1 << 20
+        [stream] = status.streams
+        assert (stream.name, stream.rank, stream.world_size) == ("train", 1, 2)
+        assert stream.arena.slots == 5 and stream.arena.bytes > 0
+        assert stream.batches_sent >= 1

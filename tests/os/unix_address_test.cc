@@ -59,6 +59,10 @@ TEST(PrepareUnixAddressTest, RefusesAPathThatTheSystemWouldCut) {
   EXPECT_TRUE(PrepareUnixAddress("/tmp/" + std::string(102, 'x')).ok());
 }
 
+TEST(PrepareUnixAddressTest, NamesAFolderThatDoesNotExist) {
+  EXPECT_TRUE(absl::IsNotFound(PrepareUnixAddress("/nonexistent/s.sock")));
+}
+
 TEST(MakePrivateTest, LeavesOnlyTheOwner) {
   const std::string path = TestPath("private");
   std::ofstream(path) << "";

@@ -60,6 +60,16 @@ TEST(LeaseTableTest, ReassignsWhenWorkerDies) {
   EXPECT_TRUE(table.TakeHead().has_value());
 }
 
+TEST(LeaseTableTest, NamesTheOldestLeaseOfAWorker) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0));
+  EXPECT_EQ(table.OldestHeldBy(1), nullptr);
+  table.Assign(2);
+  const auto second = table.Assign(1);
+  table.Assign(1);
+  EXPECT_EQ(table.OldestHeldBy(1)->lease_id(), second->lease_id());
+}
+
 TEST(LeaseTableTest, IgnoresTheWordOfAWorkerThatDoesNotHoldTheLease) {
   LeaseTable table(1, 2, 64);
   table.BeginBatch(Header(0));

@@ -196,7 +196,9 @@ TEST_F(SupervisorProcessTest, AnExhaustedQuotaIsNamed) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();
   Open("out-of-memory", 10, recorder);
-  EXPECT_THAT(std::string(recorder->AwaitEnd().message()), testing::HasSubstr("out of memory"));
+  const absl::Status status = recorder->AwaitEnd();
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("out of memory"));
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("work"), "epoch 0, positions 0 to 15 of stream test");
 }
 
 TEST_F(SupervisorProcessTest, AWorkerThatMakesNoProgressIsKilledAndNamedSo) {
