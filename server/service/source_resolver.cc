@@ -96,8 +96,10 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   internal::v1::ResolvedFile& file = *resolved_.add_files();
   const std::string& name_root = IsBeneath(*real, base_dir_) ? base_dir_ : *root;
   file.set_path(*real);
-  file.set_name(*real == name_root ? "."
-                                   : real->substr(name_root == "/" ? 1 : name_root.size() + 1));
+  // Outside of every folder that could give it a shorter one, a file's name is its path.
+  file.set_name(*real == name_root  ? "."
+                : name_root == "/" ? *real
+                                   : real->substr(name_root.size() + 1));
   file.set_size_bytes(info->size_bytes);
   file.set_mtime_ns(info->mtime_ns);
   return absl::OkStatus();

@@ -72,6 +72,14 @@ TEST_F(SourceResolverTest, WithoutRootsNothingMayBeRead) {
   EXPECT_EQ(ReasonOf(Records({"../secret/key.rec"})), "OK");
 }
 
+TEST_F(SourceResolverTest, AFileFarFromTheBaseIsNamedByItsPath) {
+  roots_.roots.clear();
+  roots_.unrestricted = true;
+  const auto resolved =
+      ResolveSource(Records({"../secret/key.rec"}), folder_ + "/data", roots_).value();
+  EXPECT_EQ(resolved.files(0).name(), folder_ + "/secret/key.rec");
+}
+
 TEST_F(SourceResolverTest, MissingFilesAndWrongKindsAreNamed) {
   EXPECT_EQ(ReasonOf(Records({"none-*.rec"})), "FILE_NOT_FOUND");
   EXPECT_EQ(ReasonOf(Records({"none.rec"})), "FILE_NOT_FOUND");

@@ -22,7 +22,10 @@ class SpecInput(NamedTuple):
 
 
 def _looks_like_path(spec: str) -> bool:
-    return "\n" not in spec and (spec.endswith(_SUFFIXES) or os.path.isfile(spec))
+    """A spec is a map, so its text has a colon; what has none, or exists, is meant as a path."""
+    if "\n" in spec or "{" in spec:
+        return False
+    return spec.endswith(_SUFFIXES) or ":" not in spec or os.path.exists(spec)
 
 
 def _cannot_read(path: str, why: str, missing: bool) -> DataError:
