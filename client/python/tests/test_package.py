@@ -3,6 +3,7 @@ import pathlib
 import shutil
 import sys
 
+import bulkhead
 import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
