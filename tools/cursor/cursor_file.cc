@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/spec/yaml_scalar.h"
 #include "server/spec/yaml_tree.h"
@@ -87,7 +88,9 @@ void AppendText(const std::string& text, std::string& json) {
 absl::StatusOr<v1::Cursor> ParseCursor(absl::string_view text, absl::string_view name) {
   const auto parsed = YamlTree::Parse(text);
   if (const auto* fault = std::get_if<YamlFault>(&parsed)) {
-    return Invalid(name, fault->mark, absl::StrCat("the JSON is damaged: ", fault->message));
+    return Invalid(name, fault->mark,
+                   absl::StrCat("the JSON is damaged: ",
+                                absl::StripPrefix(fault->message, "not valid YAML: ")));
   }
   const YamlNode& root = std::get<YamlTree>(parsed).root();
   const size_t first = text.find_first_not_of(" \t\r\n");
