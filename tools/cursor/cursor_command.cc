@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/cursor/cursor_file.h"
 #include "tools/cursor/cursor_math.h"
@@ -81,7 +83,8 @@ void AddAdvance(CLI::App& cursor, int& exit_code) {
   command
       ->add_option("--last", arguments->step.last,
                    "The spec's batch.last: drop, pad or partial (default)")
-      ->transform(CLI::Transformer(policies));
+      ->transform(CLI::Transformer(policies))
+      ->option_text("NAME");
   command->footer(std::string(kAboutFiles) +
                   "Pure arithmetic: no data is read, `epochs` of a spec is not known here, and\n"
                   "samples substituted on the way are not counted.\n"
