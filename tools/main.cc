@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/bench/bench_command.h"
+#include "tools/cursor/cursor_command.h"
+#include "tools/replay/replay_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
 #include "tools/validate.h"
@@ -23,6 +25,8 @@ int main(int argc, char** argv) {
   bulkhead::AddValidateCommand(app, exit_code);
   bulkhead::tools::AddSynthCommand(app, exit_code);
   bulkhead::tools::AddBenchCommand(app, exit_code);
+  bulkhead::tools::AddCursorCommand(app, exit_code);
+  bulkhead::tools::AddReplayCommand(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }

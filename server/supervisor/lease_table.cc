@@ -6,7 +6,7 @@
 namespace bulkhead {
 
 LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples)
-    : stream_id_(stream_id), lease_samples_(lease_samples) {
+    : stream_id_(stream_id), slot_count_(slot_count), lease_samples_(lease_samples) {
   for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.push_back(slot);
 }
 
@@ -72,7 +72,10 @@ LeaseTable::LeaseEntry* LeaseTable::FindHeld(uint64_t lease_id, WorkerId worker)
 std::optional<uint32_t> LeaseTable::Complete(
     uint64_t lease_id, WorkerId worker, std::vector<internal::v1::Substitution> substitutions) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
-  if (entry == nullptr) return std::nullopt;
+  if (entry == nullptr) {
+    EndWriting(worker, lease_id);
+    return std::nullopt;
+  }
   entry->state = LeaseState::kReady;
   entry->substitutions = std::move(substitutions);
   return entry->lease.count();
@@ -81,7 +84,10 @@ std::optional<uint32_t> LeaseTable::Complete(
 bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
                       const internal::v1::LeaseFailed& failure) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
-  if (entry == nullptr) return false;
+  if (entry == nullptr) {
+    EndWriting(worker, lease_id);
+    return false;
+  }
   entry->state = LeaseState::kFailed;
   entry->failure = failure;
   return true;
@@ -96,15 +102,22 @@ uint32_t LeaseTable::WorkerGone(WorkerId worker) {
       ++count;
     }
   }
-  for (auto lost = written_off_.begin(); lost != written_off_.end();) {
-    if (lost->first == worker) {
-      free_slots_.push_back(lost->second);
-      lost = written_off_.erase(lost);
+  EndWriting(worker, std::nullopt);
+  return count;
+}
+
+void LeaseTable::EndWriting(WorkerId worker, std::optional<uint64_t> lease_id) {
+  for (auto lost = lost_slots_.begin(); lost != lost_slots_.end();) {
+    std::erase_if(lost->writers, [&](const auto& writer) {
+      return writer.first == worker && (!lease_id.has_value() || writer.second == *lease_id);
+    });
+    if (lost->writers.empty()) {
+      free_slots_.push_back(lost->slot);
+      lost = lost_slots_.erase(lost);
     } else {
       ++lost;
     }
   }
-  return count;
 }
 
 bool LeaseTable::WriteOff(WorkerId worker) {
@@ -114,10 +127,14 @@ bool LeaseTable::WriteOff(WorkerId worker) {
     });
     if (!held) continue;
     if (free_slots_.empty()) return false;
-    written_off_.emplace_back(worker, batch.slot);
+    LostSlot& lost = lost_slots_.emplace_back();
+    lost.slot = batch.slot;
     batch.slot = free_slots_.front();
     free_slots_.pop_front();
     for (LeaseEntry& entry : batch.leases) {
+      if (entry.state == LeaseState::kAssigned) {
+        lost.writers.emplace_back(entry.worker, entry.lease.lease_id());
+      }
       entry.state = LeaseState::kPlanned;
       entry.lease.set_slot(batch.slot);
       // Others may be at work on this batch in the old slot: their word must not count for the new

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -33,7 +34,11 @@ class LeaseTable {
   // `slot_count` ≥ 2, the reserved slot included.
   LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples);
 
-  bool has_free_slot() const { return free_slots_.size() > 1; }
+  bool has_free_slot() const {
+    // The last slot that is not lost is nobody's reserve: the stream would stand still.
+    const bool keeps_reserve = lost_slots_.size() + 1 < slot_count_;
+    return free_slots_.size() > (keeps_reserve ? 1 : 0);
+  }
   // Puts the next batch into a free slot and plans its leases. Needs has_free_slot().
   void BeginBatch(const v1::BatchHeader& header);
 
@@ -51,7 +56,8 @@ class LeaseTable {
   uint32_t WorkerGone(WorkerId worker);
   // The worker was killed and cannot be reaped: it may still write, so the slots in which it holds
   // leases are lost until WorkerGone. Their batches begin anew in other slots, the oldest first.
-  // False when too few slots are left for that.
+  // Others that hold leases of these batches are at work in the lost slots, too: a slot comes back
+  // when each of them has reported or is gone. False when too few slots are left for that.
   bool WriteOff(WorkerId worker);
   // The oldest lease that `worker` holds; null when it holds none. Valid until the table changes.
   const internal::v1::Lease* OldestHeldBy(WorkerId worker) const;
@@ -79,6 +85,8 @@ class LeaseTable {
   uint32_t finished() const;
 
  private:
+  friend class LeaseTableInspector;  // of the model checker in tests/supervisor
+
   enum class LeaseState { kPlanned, kAssigned, kReady, kFailed };
   struct LeaseEntry {
     internal::v1::Lease lease;
@@ -95,13 +103,22 @@ class LeaseTable {
     bool IsFinished() const;
   };
 
+  // A slot from which its batch was moved away, and the leases whose workers may still write there.
+  struct LostSlot {
+    uint32_t slot = 0;
+    std::vector<std::pair<WorkerId, uint64_t>> writers;
+  };
+
   LeaseEntry* FindHeld(uint64_t lease_id, WorkerId worker);
+  // `worker` does not write for that lease any more, or, without one, for any.
+  void EndWriting(WorkerId worker, std::optional<uint64_t> lease_id);
 
   const uint64_t stream_id_;
+  const uint32_t slot_count_;
   const uint32_t lease_samples_;
   std::deque<Batch> batches_;  // ascending
   std::deque<uint32_t> free_slots_;
-  std::vector<std::pair<WorkerId, uint32_t>> written_off_;  // slots that wait for that worker's end
+  std::vector<LostSlot> lost_slots_;
   uint32_t out_slots_ = 0;
   uint64_t next_lease_id_ = 1;
 };

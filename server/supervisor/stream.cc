@@ -45,12 +45,19 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
                                          LeaseTable::WorkerId worker) {
   const auto samples = leases_.Complete(done.lease_id(), worker,
                                         {done.substitutions().begin(), done.substitutions().end()});
-  if (samples.has_value()) DeliverFinished();
+  if (samples.has_value()) {
+    DeliverFinished();
+  } else {
+    BeginBatches();  // perhaps its late word gave a lost slot back
+  }
   return samples;
 }
 
 bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
-  if (!leases_.Fail(failure.lease_id(), worker, failure)) return false;
+  if (!leases_.Fail(failure.lease_id(), worker, failure)) {
+    BeginBatches();
+    return false;
+  }
   DeliverFinished();
   return true;
 }

@@ -161,6 +161,28 @@ TEST(LeaseTableTest, MovesABatchAwayFromAWorkerThatCannotBeReaped) {
   EXPECT_EQ(table.free_slots(), 1);
 }
 
+TEST(LeaseTableTest, KeepsALostSlotWhileAnyWorkerMayWriteThere) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0, 32));
+  table.Assign(1);
+  const auto late = table.Assign(2);
+  ASSERT_TRUE(table.WriteOff(1));
+  table.WorkerGone(1);
+  EXPECT_EQ(table.free_slots(), 0);  // worker 2 is still at work there
+  EXPECT_FALSE(table.Complete(late->lease_id(), 2, {}));
+  EXPECT_EQ(table.free_slots(), 1);
+}
+
+TEST(LeaseTableTest, GoesOnWithoutAReserveInTheLastSlot) {
+  LeaseTable table(1, 2, 64);
+  table.BeginBatch(Header(0));
+  table.Assign(1);
+  ASSERT_TRUE(table.WriteOff(1));
+  table.Complete(table.Assign(2)->lease_id(), 2, {});
+  table.FreeSlot(table.TakeHead()->slot);
+  EXPECT_TRUE(table.has_free_slot());
+}
+
 TEST(LeaseTableTest, SaysWhenNoSlotIsLeftToMoveTo) {
   LeaseTable table(1, 3, 64);
   table.BeginBatch(Header(0));

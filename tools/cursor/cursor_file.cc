@@ -1,0 +1,163 @@
+#include "tools/cursor/cursor_file.h"
+
+#include <array>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "server/base/error.h"
+#include "server/spec/yaml_scalar.h"
+#include "server/spec/yaml_tree.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr std::array<const char*, 6> kRequired = {
+    "version", "order_fingerprint", "bytes_fingerprint", "epoch", "consumed", "samples_per_epoch"};
+
+absl::Status Invalid(absl::string_view name, const YamlMark& mark, absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kCursorMismatch,
+                   absl::StrCat(name, ":", mark.line, ":", mark.column, ": ", what),
+                   {{"file", std::string(name)}, {"line", absl::StrCat(mark.line)}});
+}
+
+// Sets one member of the cursor; returns what is wrong with it.
+std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescriptor& field,
+                      v1::Cursor& cursor) {
+  if (!field.is_repeated()) {
+    if (value.kind != YamlNode::Kind::kScalar) return "must be a single value";
+    return SetScalar(value.text, field, cursor);
+  }
+  if (value.kind != YamlNode::Kind::kSequence) return "must be a list";
+  for (const YamlNode* item : value.items) {
+    if (item->kind != YamlNode::Kind::kScalar) return "must be a list of texts";
+    if (std::string wrong = SetScalar(item->text, field, cursor); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+bool IsFingerprint(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// What cannot be true of a cursor, with the member it is about.
+std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
+  if (cursor.version() != 1) {
+    return {"version", absl::StrCat("the cursor has version ", cursor.version(),
+                                    ", and this program knows version 1; use the release of "
+                                    "Bulkhead that wrote it")};
+  }
+  if (!IsFingerprint(cursor.order_fingerprint())) {
+    return {"order_fingerprint", "order_fingerprint must be lower-case hexadecimal digits"};
+  }
+  if (!IsFingerprint(cursor.bytes_fingerprint())) {
+    return {"bytes_fingerprint", "bytes_fingerprint must be lower-case hexadecimal digits"};
+  }
+  if (cursor.samples_per_epoch() == 0) {
+    return {"samples_per_epoch", "samples_per_epoch is 0: there is no such data set"};
+  }
+  if (cursor.consumed() > cursor.samples_per_epoch()) {
+    return {"consumed", absl::StrCat("consumed is ", cursor.consumed(), ", but an epoch has only ",
+                                     cursor.samples_per_epoch(), " samples (samples_per_epoch)")};
+  }
+  return {};
+}
+
+void AppendText(const std::string& text, std::string& json) {
+  json += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json += absl::StrFormat("\\u%04x", c);
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Cursor> ParseCursor(absl::string_view text, absl::string_view name) {
+  const auto parsed = YamlTree::Parse(text);
+  if (const auto* fault = std::get_if<YamlFault>(&parsed)) {
+    return Invalid(name, fault->mark,
+                   absl::StrCat("the JSON is damaged: ",
+                                absl::StripPrefix(fault->message, "not valid YAML: ")));
+  }
+  const YamlNode& root = std::get<YamlTree>(parsed).root();
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (root.kind != YamlNode::Kind::kMap || first == absl::string_view::npos || text[first] != '{') {
+    return Invalid(name, root.mark,
+                   "is not a JSON object; a cursor is the text that batch.cursor() or "
+                   "json.dumps(loader.state_dict()) gives");
+  }
+  v1::Cursor cursor;
+  std::map<std::string, YamlMark> marks;
+  for (const auto& [key, value] : root.entries) {
+    const auto* field = v1::Cursor::descriptor()->FindFieldByName(key->text);
+    if (field == nullptr) {
+      return Invalid(name, key->mark, absl::StrCat("a cursor has no member `", key->text, "`"));
+    }
+    if (!marks.emplace(key->text, value->mark).second) {
+      return Invalid(name, key->mark, absl::StrCat("`", key->text, "` stands there twice"));
+    }
+    if (const std::string wrong = SetMember(*value, *field, cursor); !wrong.empty()) {
+      return Invalid(name, value->mark, absl::StrCat(key->text, " ", wrong));
+    }
+  }
+  for (const char* required : kRequired) {
+    if (marks.count(required) == 0) {
+      return Invalid(name, root.mark, absl::StrCat("the cursor has no `", required, "`"));
+    }
+  }
+  if (const auto [member, what] = Impossible(cursor); !what.empty()) {
+    return Invalid(name, marks.at(member), what);
+  }
+  return cursor;
+}
+
+absl::StatusOr<v1::Cursor> ReadCursor(const std::string& path) {
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    if (!file) {
+      return MakeError(
+          absl::StatusCode::kNotFound, reason::kFileNotFound,
+          absl::StrCat(path, ": cannot be opened; is the path right, and may you read it?"),
+          {{"file", path}});
+    }
+  }
+  std::istream& stream = path == "-" ? std::cin : file;
+  std::string text(kMaxYamlBytes + 1, '\0');  // one more than the parser takes
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (stream.bad() || (text.empty() && !stream.eof())) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(path, ": cannot be read; is it a file?"), {{"file", path}});
+  }
+  return ParseCursor(text, path == "-" ? "stdin" : path);
+}
+
+std::string CursorJson(const v1::Cursor& cursor) {
+  std::string json = absl::StrCat(
+      "{\"version\": ", cursor.version(), ", \"order_fingerprint\": \"", cursor.order_fingerprint(),
+      "\", \"bytes_fingerprint\": \"", cursor.bytes_fingerprint(),
+      "\", \"epoch\": ", cursor.epoch(), ", \"consumed\": ", cursor.consumed(),
+      ", \"samples_per_epoch\": ", cursor.samples_per_epoch(), ", \"quarantined\": [");
+  for (int i = 0; i < cursor.quarantined_size(); ++i) {
+    if (i > 0) json += ", ";
+    AppendText(cursor.quarantined(i), json);
+  }
+  absl::StrAppend(&json, "], \"substitutions\": ", cursor.substitutions(), "}");
+  return json;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,128 @@
+#include "tools/cursor/cursor_math.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "server/base/error.h"
+#include "server/sampler/batch_plan.h"
+
+namespace bulkhead::tools {
+namespace {
+
+// Keeps every product of the arithmetic far from overflow.
+constexpr uint64_t kLargest = uint64_t{1} << 31;
+
+absl::Status Invalid(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kCursorMismatch, what);
+}
+
+std::string Count(uint64_t count, const char* thing) {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+}
+
+std::string Quarantine(const v1::Cursor& cursor) {
+  return cursor.quarantined().empty() ? "none" : absl::StrJoin(cursor.quarantined(), ", ");
+}
+
+// How far `b` is from `a`, in one direction or the other.
+std::string Distance(const v1::Cursor& a, const v1::Cursor& b) {
+  const bool ahead = b.epoch() != a.epoch() ? b.epoch() > a.epoch() : b.consumed() > a.consumed();
+  const v1::Cursor& low = ahead ? a : b;
+  const v1::Cursor& high = ahead ? b : a;
+  uint64_t epochs = high.epoch() - low.epoch();
+  uint64_t positions = high.consumed() - low.consumed();
+  if (high.consumed() < low.consumed()) {
+    --epochs;
+    positions = high.consumed() + low.samples_per_epoch() - low.consumed();
+  }
+  std::string distance = epochs > 0 ? Count(epochs, "epoch") : "";
+  if (positions > 0) {
+    absl::StrAppend(&distance, epochs > 0 ? " and " : "", Count(positions, "position"));
+  }
+  return absl::StrCat("the second is ", distance, ahead ? " ahead" : " behind");
+}
+
+}  // namespace
+
+std::string DescribeCursor(const v1::Cursor& cursor) {
+  const uint64_t size = cursor.samples_per_epoch();
+  const double share = 100.0 * static_cast<double>(cursor.consumed()) / static_cast<double>(size);
+  return absl::StrFormat(
+      "epoch              %d\n"
+      "consumed           %d of %d positions (%.2f%%), by all ranks together\n"
+      "left in the epoch  %d\n"
+      "substitutions      %d in this epoch\n"
+      "quarantined        %s\n"
+      "order fingerprint  %s  (source, files, order, seed)\n"
+      "bytes fingerprint  %s  (stages, outputs, error policy)\n"
+      "version            %d\n",
+      cursor.epoch(), cursor.consumed(), size, share, size - cursor.consumed(),
+      cursor.substitutions(), Quarantine(cursor), cursor.order_fingerprint(),
+      cursor.bytes_fingerprint(), cursor.version());
+}
+
+absl::StatusOr<v1::Cursor> AdvanceCursor(const v1::Cursor& cursor, const CursorStep& step) {
+  if (step.batch_size == 0 || step.world_size == 0) {
+    return Invalid("batch size and world size must be at least 1");
+  }
+  if (std::max({step.batch_size, step.world_size, step.batches}) > kLargest ||
+      cursor.samples_per_epoch() > kLargest * kLargest || cursor.epoch() > kLargest * kLargest) {
+    return Invalid(absl::StrCat("batches, batch size and world size must be at most ", kLargest));
+  }
+  if (step.batches == 0) return cursor;
+  BatchPlan::Config config;
+  config.samples_per_epoch = cursor.samples_per_epoch();
+  config.batch_size = step.batch_size;
+  config.world_size = step.world_size;
+  config.last = step.last;
+  config.first_epoch = cursor.epoch();
+  config.consumed = cursor.consumed();
+  const BatchPlan plan(config);
+  if (plan.batches_per_epoch() == 0 && step.batches > plan.batches_left_in_first_epoch()) {
+    return Invalid(absl::StrCat("an epoch of ", Count(cursor.samples_per_epoch(), "sample"),
+                                " gives no batch of ", step.batch_size, " to each of ",
+                                Count(step.world_size, "rank"), " with this policy for the last"));
+  }
+  const BatchRange range = plan.At(step.batches - 1);
+  v1::Cursor next = cursor;
+  next.set_epoch(range.next_epoch);
+  next.set_consumed(range.next_consumed);
+  if (next.epoch() != cursor.epoch()) next.set_substitutions(0);
+  return next;
+}
+
+std::vector<std::string> DiffCursors(const v1::Cursor& a, const v1::Cursor& b) {
+  std::vector<std::string> differences;
+  if (a.order_fingerprint() != b.order_fingerprint()) {
+    differences.push_back(
+        absl::StrCat("order fingerprint: ", a.order_fingerprint(), " and ", b.order_fingerprint(),
+                     "; they belong to different sources, files, orders or seeds, and neither "
+                     "goes on where the other stands"));
+  }
+  if (a.bytes_fingerprint() != b.bytes_fingerprint()) {
+    differences.push_back(
+        absl::StrCat("bytes fingerprint: ", a.bytes_fingerprint(), " and ", b.bytes_fingerprint(),
+                     "; stages, outputs or error policy differ, so the same positions give other "
+                     "bytes"));
+  }
+  if (a.samples_per_epoch() != b.samples_per_epoch()) {
+    differences.push_back(absl::StrCat("samples per epoch: ", a.samples_per_epoch(), " and ",
+                                       b.samples_per_epoch(), "; the data set has changed"));
+  } else if (a.epoch() != b.epoch() || a.consumed() != b.consumed()) {
+    differences.push_back(absl::StrCat("place: epoch ", a.epoch(), ", ", a.consumed(),
+                                       " consumed, and epoch ", b.epoch(), ", ", b.consumed(),
+                                       " consumed; ", Distance(a, b)));
+  }
+  if (a.substitutions() != b.substitutions()) {
+    differences.push_back(
+        absl::StrCat("substitutions: ", a.substitutions(), " and ", b.substitutions()));
+  }
+  if (Quarantine(a) != Quarantine(b)) {
+    differences.push_back(absl::StrCat("quarantined: ", Quarantine(a), "; and ", Quarantine(b)));
+  }
+  return differences;
+}
+
+}  // namespace bulkhead::tools

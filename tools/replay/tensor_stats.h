@@ -1,0 +1,33 @@
+#ifndef BULKHEAD_TOOLS_REPLAY_TENSOR_STATS_H_
+#define BULKHEAD_TOOLS_REPLAY_TENSOR_STATS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "bulkhead/batch.h"
+
+namespace bulkhead::tools {
+
+// Element `index` of a tensor of numbers, whatever its type; 0 for byte strings.
+double ElementAt(const Tensor& tensor, uint64_t index);
+
+// Of the finite elements of a tensor's first samples.
+struct TensorStats {
+  uint64_t finite = 0;
+  uint64_t not_finite = 0;  // infinities and what is not a number
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+};
+TensorStats ComputeStats(const Tensor& tensor, uint64_t samples);
+
+// Elements of one sample.
+uint64_t ElementsOfSample(const Tensor& tensor);
+
+// "image  float32[64,3,224,224]  min -2.1 max 2.6 mean 0.03": one line about the first `samples`
+// samples; for byte strings the first of them.
+std::string DescribeTensor(const Tensor& tensor, uint64_t samples);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_REPLAY_TENSOR_STATS_H_
