@@ -11,6 +11,7 @@
 namespace bulkhead::tools {
 
 // The result of `bench run`. Names are stable: scripts read them. `data` says what was streamed.
+// Rates and gaps are null when there were fewer than two batches.
 JsonObject RunReportJson(const StreamRunReport& report, const std::string& data);
 
 // The same for people, on a few lines, without a newline at the end.

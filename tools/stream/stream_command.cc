@@ -51,11 +51,15 @@ std::string TickText(const StreamRunTick& tick) {
   const StreamRunReport& report = tick.so_far;
   const double share =
       static_cast<double>(report.batches) / static_cast<double>(tick.batches_wanted);
+  // The first batch alone has no rate.
+  const std::string rate =
+      report.gap_seconds.empty()
+          ? ""
+          : absl::StrFormat("%.0f samples/s  %s/s  ", report.samples_per_second,
+                            HumanBytes(report.bytes_per_second));
   return absl::StrFormat(
-      "%s %3.0f%%  batch %d of %d  %.0f samples/s  %s/s  memory: supervisor %s, "
-      "workers %s, trainer %s",
-      ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted,
-      report.samples_per_second, HumanBytes(report.bytes_per_second),
+      "%s %3.0f%%  batch %d of %d  %smemory: supervisor %s, workers %s, trainer %s",
+      ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted, rate,
       HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
       HumanBytes(OwnMemoryBytes()));
 }
