@@ -101,7 +101,7 @@ struct LimitArguments {
 };
 
 int RunDecodeLimit(const LimitArguments& arguments) {
-  const absl::StatusOr<std::vector<std::string>> files = ReadJpegFiles(arguments.folder);
+  const absl::StatusOr<std::vector<JpegFile>> files = ReadJpegFiles(arguments.folder);
   if (!files.ok()) return Fail("decode-limit", files.status());
   const absl::StatusOr<DecodeLimit> limit =
       MeasureDecodeLimit(*files, arguments.threads, arguments.repeat);

@@ -86,10 +86,10 @@ std::string RunReportText(const StreamRunReport& report) {
   return text;
 }
 
-JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<std::string>& files,
+JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<JpegFile>& files,
                            int threads, const std::string& folder) {
   uint64_t bytes = 0;
-  for (const std::string& file : files) bytes += file.size();
+  for (const JpegFile& file : files) bytes += file.bytes.size();
   return JsonObject()
       .Add("images_per_second", limit.images_per_second())
       .Add("images", limit.images)

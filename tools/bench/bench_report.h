@@ -18,7 +18,7 @@ JsonObject RunReportJson(const StreamRunReport& report, const std::string& data)
 std::string RunReportText(const StreamRunReport& report);
 
 // The result of `bench decode-limit` over `files`, read from `folder`.
-JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<std::string>& files,
+JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<JpegFile>& files,
                            int threads, const std::string& folder);
 
 }  // namespace bulkhead::tools
