@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/bench/bench_command.h"
+#include "tools/common/command_line.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
 #include "tools/validate.h"
@@ -23,6 +24,5 @@ int main(int argc, char** argv) {
   bulkhead::AddValidateCommand(app, exit_code);
   bulkhead::tools::AddSynthCommand(app, exit_code);
   bulkhead::tools::AddBenchCommand(app, exit_code);
-  CLI11_PARSE(app, argc, argv);
-  return exit_code;
+  return bulkhead::tools::RunCommandLine(app, argc, argv, exit_code);
 }
