@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/bench/bench_command.h"
+#include "tools/common/command_line.h"
 #include "tools/cursor/cursor_command.h"
 #include "tools/replay/replay_command.h"
 #include "tools/stream/stream_command.h"
@@ -27,6 +28,5 @@ int main(int argc, char** argv) {
   bulkhead::tools::AddBenchCommand(app, exit_code);
   bulkhead::tools::AddCursorCommand(app, exit_code);
   bulkhead::tools::AddReplayCommand(app, exit_code);
-  CLI11_PARSE(app, argc, argv);
-  return exit_code;
+  return bulkhead::tools::RunCommandLine(app, argc, argv, exit_code);
 }

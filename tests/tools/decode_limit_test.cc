@@ -36,6 +36,16 @@ TEST(DecodeLimitTest, AFileThatIsNoJpegIsAnError) {
   EXPECT_FALSE(MeasureDecodeLimit(*files, 2, 1).ok());
 }
 
+TEST(DecodeLimitTest, AnErrorNamesTheFile) {
+  TestDir dir;
+  dir.Write("a.jpg", SmallJpeg());
+  const std::string empty = dir.Write("deep/e.jpg", "");
+  const auto files = ReadJpegFiles(dir.path().string());
+  ASSERT_TRUE(files.ok()) << files.status();
+  const absl::Status status = MeasureDecodeLimit(*files, 1, 1).status();
+  EXPECT_EQ(std::string(status.message()).rfind(empty + ": ", 0), 0u) << status;
+}
+
 TEST(DecodeLimitTest, AFolderWithoutJpegsIsAnError) {
   TestDir dir;
   EXPECT_EQ(ReadJpegFiles(dir.path().string()).status().code(), absl::StatusCode::kNotFound);

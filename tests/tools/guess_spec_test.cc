@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "server/source/tfrecord_writer.h"
 #include "tests/tools/test_dir.h"
@@ -79,6 +80,44 @@ TEST(GuessSpecTest, WhatIsNoTfRecordSaysSo) {
   EXPECT_THAT(Guess({dir.Write("c.bin", whole.substr(0, 16))}), HasSubstr("cut short"));
   EXPECT_THAT(Guess({WriteRecord(dir, "d.bin", "\xff\xff no Example")}),
               HasSubstr("no tf.Example"));
+}
+
+TEST(GuessSpecTest, AnEmptyTfRecordFileSaysThatItIsEmpty) {
+  TestDir dir;
+  const std::string empty = dir.Write("a-0.tfrecord", "");
+  EXPECT_THAT(Guess({empty}), AllOf(HasSubstr("a-0.tfrecord: is empty"), Not(HasSubstr("label"))));
+  WriteRecord(dir, "a-1.tfrecord", ExampleBuilder().Bytes("image", "…").Serialize());
+  EXPECT_THAT(Guess({(dir.path() / "a-*.tfrecord").string()}), HasSubstr("image: {key: \"image\""));
+}
+
+// The same record as a whole file of each compression.
+std::string Compressed(const std::string& bytes, int window_bits) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, bytes.size()) + 32, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST(GuessSpecTest, CompressedRecordsAreUnderstoodAndReadInTheirOrder) {
+  TestDir dir;
+  const std::string frame =
+      TfRecordFrame(ExampleBuilder().Bytes("jpeg", "…").Int64("y", 1).Serialize());
+  constexpr int kGzip = 15 + 16, kZlib = 15;
+  for (const std::string& file : {dir.Write("a.tfrecord.gz", Compressed(frame, kGzip)),
+                                  dir.Write("a.bin", Compressed(frame, kZlib))}) {
+    EXPECT_THAT(Guess({file}), AllOf(HasSubstr("key: \"jpeg\""), HasSubstr("key: \"y\""),
+                                     HasSubstr("order: {sequential: {}}")));
+  }
+  const std::string whole = Compressed(frame, kGzip);
+  EXPECT_THAT(Guess({dir.Write("c.gz", whole.substr(0, whole.size() / 2))}),
+              AllOf(HasSubstr("error: "), HasSubstr("c.gz")));
 }
 
 TEST(GuessSpecTest, WhatIsNotThereSaysSo) {

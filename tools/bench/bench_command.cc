@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/decode_limit.h"
+#include "tools/common/command_line.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
@@ -71,15 +72,19 @@ void AddRun(CLI::App& bench, int& exit_code) {
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   command->add_option("--target", arguments->target,
                       "A running service: host:port or unix:/path; default: one of its own");
-  command->add_option("--batches", arguments->batches,
-                      "Stop after this many; default: at the stream's end, or after one epoch of "
-                      "a stream without end");
+  command
+      ->add_option("--batches", arguments->batches,
+                   "Stop after this many; default: at the stream's end, or after one epoch of "
+                   "a stream without end")
+      ->check(AtLeastOne());
   auto* workers =
       command->add_option("--workers", arguments->workers, "Worker processes of an own service");
   auto* threads =
       command->add_option("--threads", arguments->threads, "Threads of each worker, likewise");
   auto* cache = command->add_option("--cache-dir", arguments->cache_dir,
                                     "Folder for record indexes, likewise");
+  workers->check(AtLeastOne());
+  threads->check(AtLeastOne());
   // A running service has its own workers and its own cache.
   for (CLI::Option* option : {workers, threads, cache}) {
     option->excludes(command->get_option("--target"));
@@ -101,7 +106,7 @@ struct LimitArguments {
 };
 
 int RunDecodeLimit(const LimitArguments& arguments) {
-  const absl::StatusOr<std::vector<std::string>> files = ReadJpegFiles(arguments.folder);
+  const absl::StatusOr<std::vector<JpegFile>> files = ReadJpegFiles(arguments.folder);
   if (!files.ok()) return Fail("decode-limit", files.status());
   const absl::StatusOr<DecodeLimit> limit =
       MeasureDecodeLimit(*files, arguments.threads, arguments.repeat);

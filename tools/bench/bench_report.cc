@@ -1,6 +1,7 @@
 #include "tools/bench/bench_report.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,16 +15,38 @@ double Highest(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
+// A single batch has neither a rate nor a gap: null in JSON.
+double Measured(const StreamRunReport& report, double value) {
+  return report.gap_seconds.empty() ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
+// Rate, counts and gaps, on two lines; on one when there was no second batch.
+std::string PaceText(const StreamRunReport& report) {
+  const std::string counts =
+      absl::StrFormat("%d batch%s, %d samples, first batch after %.2f s", report.batches,
+                      report.batches == 1 ? "" : "es", report.samples, report.first_batch_seconds);
+  if (report.gap_seconds.empty()) {
+    return absl::StrCat(report.batches == 1 ? "one batch only: no rate; " : "no rate; ", counts);
+  }
+  return absl::StrFormat(
+      "%.1f samples/s, %s/s: %s\n"
+      "gap between batches: median %.1f ms, p99 %.1f ms, longest %.1f ms",
+      report.samples_per_second, HumanBytes(report.bytes_per_second), counts,
+      Quantile(report.gap_seconds, 0.5) * 1e3, Quantile(report.gap_seconds, 0.99) * 1e3,
+      Highest(report.gap_seconds) * 1e3);
+}
+
 }  // namespace
 
 JsonObject RunReportJson(const StreamRunReport& report, const std::string& data) {
   JsonObject json;
-  json.Add("samples_per_second", report.samples_per_second)
-      .Add("bytes_per_second", report.bytes_per_second)
-      .Add("batch_gap_seconds", JsonObject()
-                                    .Add("p50", Quantile(report.gap_seconds, 0.5))
-                                    .Add("p99", Quantile(report.gap_seconds, 0.99))
-                                    .Add("max", Highest(report.gap_seconds)))
+  json.Add("samples_per_second", Measured(report, report.samples_per_second))
+      .Add("bytes_per_second", Measured(report, report.bytes_per_second))
+      .Add("batch_gap_seconds",
+           JsonObject()
+               .Add("p50", Measured(report, Quantile(report.gap_seconds, 0.5)))
+               .Add("p99", Measured(report, Quantile(report.gap_seconds, 0.99)))
+               .Add("max", Measured(report, Highest(report.gap_seconds))))
       .Add("first_batch_seconds", report.first_batch_seconds)
       .Add("elapsed_seconds", report.elapsed_seconds)
       .Add("client_cpu_seconds", report.client_cpu_seconds)
@@ -46,18 +69,15 @@ JsonObject RunReportJson(const StreamRunReport& report, const std::string& data)
 }
 
 std::string RunReportText(const StreamRunReport& report) {
-  std::string text = absl::StrFormat(
-      "%.1f samples/s, %s/s: %d batches, %d samples, first batch after %.2f s\n"
-      "gap between batches: median %.1f ms, p99 %.1f ms, longest %.1f ms\n"
-      "memory: supervisor %s, workers %s (%d x %d threads), arena %s, trainer %s\n"
-      "CPU: service %.2f s, trainer %.2f s",
-      report.samples_per_second, HumanBytes(report.bytes_per_second), report.batches,
-      report.samples, report.first_batch_seconds, Quantile(report.gap_seconds, 0.5) * 1e3,
-      Quantile(report.gap_seconds, 0.99) * 1e3, Highest(report.gap_seconds) * 1e3,
-      HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
-      report.workers, report.threads_per_worker, HumanBytes(report.arena_bytes),
-      HumanBytes(report.client_memory_bytes), report.service_cpu_seconds,
-      report.client_cpu_seconds);
+  std::string text = absl::StrCat(
+      PaceText(report),
+      absl::StrFormat(
+          "\nmemory: supervisor %s, workers %s (%d x %d threads), arena %s, trainer %s\n"
+          "CPU: service %.2f s, trainer %.2f s",
+          HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
+          report.workers, report.threads_per_worker, HumanBytes(report.arena_bytes),
+          HumanBytes(report.client_memory_bytes), report.service_cpu_seconds,
+          report.client_cpu_seconds));
   if (report.substituted > 0) absl::StrAppend(&text, "\nsubstituted: ", report.substituted);
   if (report.leases_redone > 0) {
     absl::StrAppend(&text, "\nleases redone after a worker died: ", report.leases_redone);
@@ -66,10 +86,10 @@ std::string RunReportText(const StreamRunReport& report) {
   return text;
 }
 
-JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<std::string>& files,
+JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<JpegFile>& files,
                            int threads, const std::string& folder) {
   uint64_t bytes = 0;
-  for (const std::string& file : files) bytes += file.size();
+  for (const JpegFile& file : files) bytes += file.bytes.size();
   return JsonObject()
       .Add("images_per_second", limit.images_per_second())
       .Add("images", limit.images)

@@ -11,13 +11,14 @@
 namespace bulkhead::tools {
 
 // The result of `bench run`. Names are stable: scripts read them. `data` says what was streamed.
+// Rates and gaps are null when there were fewer than two batches.
 JsonObject RunReportJson(const StreamRunReport& report, const std::string& data);
 
 // The same for people, on a few lines, without a newline at the end.
 std::string RunReportText(const StreamRunReport& report);
 
 // The result of `bench decode-limit` over `files`, read from `folder`.
-JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<std::string>& files,
+JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<JpegFile>& files,
                            int threads, const std::string& folder);
 
 }  // namespace bulkhead::tools

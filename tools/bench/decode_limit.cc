@@ -19,22 +19,22 @@ namespace {
 namespace fs = std::filesystem;
 
 // One thread's share: files are taken from a common counter, as they differ in size.
-absl::Status DecodeShare(const std::vector<std::string>& files, uint64_t total,
+absl::Status DecodeShare(const std::vector<JpegFile>& files, uint64_t total,
                          std::atomic<uint64_t>& next, double& megapixels) {
   PlainJpegDecoder decoder;
   for (uint64_t i = next++; i < total; i = next++) {
-    absl::StatusOr<ImageView> image = decoder.Decode(files[i % files.size()]);
+    const JpegFile& file = files[i % files.size()];
+    absl::StatusOr<ImageView> image = decoder.Decode(file.bytes);
     if (!image.ok()) {
       next = total;
-      return image.status();
+      return Annotate(image.status(), file.path, {{"file", file.path}});
     }
     megapixels += static_cast<double>(image->width) * image->height / 1e6;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<DecodeLimit> DecodeAll(const std::vector<std::string>& files, int threads,
-                                      int repeat) {
+absl::StatusOr<DecodeLimit> DecodeAll(const std::vector<JpegFile>& files, int threads, int repeat) {
   const uint64_t total = files.size() * static_cast<uint64_t>(repeat);
   std::atomic<uint64_t> next = 0;
   std::vector<absl::Status> statuses(threads);
@@ -57,7 +57,7 @@ absl::StatusOr<DecodeLimit> DecodeAll(const std::vector<std::string>& files, int
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ReadJpegFiles(const std::string& folder) {
+absl::StatusOr<std::vector<JpegFile>> ReadJpegFiles(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> paths;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
@@ -73,10 +73,10 @@ absl::StatusOr<std::vector<std::string>> ReadJpegFiles(const std::string& folder
                                                 : ": there is no .jpg or .jpeg file in it"));
   }
   std::sort(paths.begin(), paths.end());
-  std::vector<std::string> files;
+  std::vector<JpegFile> files;
   for (const fs::path& path : paths) {
     std::ifstream file(path, std::ios::binary);
-    files.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    files.push_back({path.string(), std::string(std::istreambuf_iterator<char>(file), {})});
     if (!file) {
       return MakeError(absl::StatusCode::kNotFound, reason::kFileUnreadable,
                        absl::StrCat(path.string(), ": cannot be read"));
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<std::string>> ReadJpegFiles(const std::string& folder
   return files;
 }
 
-absl::StatusOr<DecodeLimit> MeasureDecodeLimit(const std::vector<std::string>& files, int threads,
+absl::StatusOr<DecodeLimit> MeasureDecodeLimit(const std::vector<JpegFile>& files, int threads,
                                                int repeat) {
   BULKHEAD_RETURN_IF_ERROR(DecodeAll(files, threads, 1).status());
   return DecodeAll(files, threads, repeat);

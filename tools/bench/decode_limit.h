@@ -17,13 +17,19 @@ struct DecodeLimit {
   double images_per_second() const { return seconds > 0 ? images / seconds : 0; }
 };
 
-// The bytes of the JPEG files (.jpg, .jpeg, any case) at any depth below `folder`, ordered by path.
+struct JpegFile {
+  std::string path;
+  std::string bytes;
+};
+
+// The JPEG files (.jpg, .jpeg, any case) at any depth below `folder`, ordered by path.
 // NOT_FOUND when there are none.
-absl::StatusOr<std::vector<std::string>> ReadJpegFiles(const std::string& folder);
+absl::StatusOr<std::vector<JpegFile>> ReadJpegFiles(const std::string& folder);
 
 // Decodes every file fully to RGB, `repeat` times, split over `threads`. The files' bytes are in
-// memory, and each file was decoded once before the clock starts. First error wins.
-absl::StatusOr<DecodeLimit> MeasureDecodeLimit(const std::vector<std::string>& files, int threads,
+// memory, and each file was decoded once before the clock starts. First error
+// wins and names the file.
+absl::StatusOr<DecodeLimit> MeasureDecodeLimit(const std::vector<JpegFile>& files, int threads,
                                                int repeat);
 
 }  // namespace bulkhead::tools

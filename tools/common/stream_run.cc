@@ -1,53 +1,39 @@
 #include "tools/common/stream_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "tools/common/machine.h"
+#include "tools/common/service_probe.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kStatusDeadline = absl::Seconds(5);
-constexpr absl::Duration kStatusInterval = absl::Seconds(1);
 
-// Asks the service now and then what it takes, and keeps the highest answers.
-class ServiceProbe {
- public:
-  ServiceProbe(std::string target, double cpu_before)
-      : target_(std::move(target)), cpu_before_(cpu_before) {}
+// A name that no other consumer of a service has: a second one of the same name would end the
+// first.
+std::string OwnStreamName() {
+  return absl::StrCat("bulkhead-", getpid(), "-", absl::ToUnixNanos(absl::Now()));
+}
 
-  // A service that does not answer leaves the report as it was: the stream itself says what is
-  // wrong.
-  void Poll(StreamRunReport& report) {
-    last_ = absl::Now();
-    const absl::StatusOr<ServiceStatus> status = GetServiceStatus(target_, kStatusDeadline);
-    if (!status.ok()) return;
-    const auto raise = [](auto& kept, auto seen) { kept = std::max(kept, seen); };
-    raise(report.supervisor_memory_bytes, status->supervisor_peak_memory_bytes);
-    raise(report.supervisor_memory_bytes, status->supervisor_memory_bytes);
-    uint64_t peaks = 0;
-    for (const WorkerInfo& worker : status->workers) peaks += worker.peak_memory_bytes;
-    raise(report.workers_memory_bytes, peaks);
-    raise(report.worker_memory_bytes, status->worker_peak_memory_bytes);
-    raise(report.arena_bytes, status->arena_bytes);
-    raise(report.leases_redone, status->leases_redone);
-    report.service_cpu_seconds = status->cpu_seconds - cpu_before_;
-  }
-  void PollWhenDue(StreamRunReport& report) {
-    if (absl::Now() - last_ >= kStatusInterval) Poll(report);
-  }
-
- private:
-  const std::string target_;
-  const double cpu_before_;
-  absl::Time last_ = absl::InfinitePast();
-};
+// What the service took, as far as it is known now.
+void Report(const ServiceUse& use, StreamRunReport& report) {
+  report.supervisor_memory_bytes = use.supervisor_memory_bytes;
+  report.workers_memory_bytes = use.workers_memory_bytes;
+  report.worker_memory_bytes = use.worker_memory_bytes;
+  if (use.arena_bytes > 0) report.arena_bytes = use.arena_bytes;
+  report.leases_redone = use.leases_redone;
+  report.service_cpu_seconds = use.cpu_seconds;
+}
 
 // Counts one batch into the report.
 class Meter {
@@ -66,12 +52,14 @@ class Meter {
     report_.bytes += bytes;
     if (report_.batches == 1) {
       report_.first_batch_seconds = absl::ToDoubleSeconds(ProcessAge());
+      report_.elapsed_seconds = report_.first_batch_seconds;
       first_ = now;
     } else {
       report_.gap_seconds.push_back(absl::ToDoubleSeconds(now - last_));
       samples_after_first_ += batch.sample_count();
       bytes_after_first_ += bytes;
       const double seconds = std::max(1e-9, absl::ToDoubleSeconds(now - first_));
+      report_.elapsed_seconds = report_.first_batch_seconds + seconds;
       report_.samples_per_second = static_cast<double>(samples_after_first_) / seconds;
       report_.bytes_per_second = static_cast<double>(bytes_after_first_) / seconds;
     }
@@ -103,7 +91,6 @@ uint64_t BatchesWanted(const StreamRunOptions& options, const StreamInfo& info) 
 
 absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
                                           const StreamRunObserver& observer) {
-  const absl::Time begin = absl::Now();
   StreamRunReport report;
   double cpu_before = 0;
   if (!options.loader.target.empty()) {
@@ -111,28 +98,31 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
                               GetServiceStatus(options.loader.target, kStatusDeadline));
     cpu_before = before.cpu_seconds;
   }
+  if (options.loader.name.empty()) options.loader.name = OwnStreamName();
   options.loader.on_substitution = [&](const SubstitutionEvent&) { ++report.substituted; };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Open(options.loader));
   const StreamInfo& info = loader->info();
   report.workers = info.memory.workers;
   report.threads_per_worker = info.memory.threads_per_worker;
   const uint64_t wanted = BatchesWanted(options, info);
-  ServiceProbe probe(loader->target(), cpu_before);
+  // A stream may be over before the service can be asked; what it announced is what it takes.
+  report.arena_bytes = info.memory.arena_bytes;
+  ServiceProbe probe(loader->target(), options.loader.name, cpu_before);
+  probe.Poll();  // now the stream is there for certain, so its pipeline can be learned
   Meter meter(report, options.digest);
-  absl::Time last_batch = begin;
   while (report.batches < wanted) {
     absl::StatusOr<std::optional<Batch>> batch = loader->Next(options.next_deadline);
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) break;
     meter.Add(**batch);
-    last_batch = absl::Now();
     batch->reset();  // its credit goes back before anything else is done
+    report.batches == 1 ? probe.Poll() : probe.PollWhenDue();
+    Report(probe.use(), report);
     observer({info, report, wanted});
-    probe.PollWhenDue(report);
   }
-  report.elapsed_seconds = absl::ToDoubleSeconds(last_batch - begin);
   report.client_memory_bytes = OwnMemoryBytes();
-  probe.Poll(report);
+  probe.Poll();
+  Report(probe.use(), report);
   loader->Close();
   meter.Finish();
   report.client_cpu_seconds = OwnCpuSeconds();

@@ -25,20 +25,20 @@ struct StreamRunReport {
   uint64_t batches = 0;
   uint64_t samples = 0;
   uint64_t bytes = 0;  // of tensors
-  // Over the batches after the first, from the first one's arrival to the last one's; 0 when there
-  // was only one.
+  // Over the batches after the first, from the first one's arrival to the last one's; without a
+  // meaning while gap_seconds is empty, as one batch has no rate.
   double samples_per_second = 0;
   double bytes_per_second = 0;
   std::vector<double> gap_seconds;  // between arrivals, in their order
   double first_batch_seconds = 0;   // from the start of this process
-  double elapsed_seconds = 0;       // from the call to the last batch
+  double elapsed_seconds = 0;       // from the start of this process to the last batch
   double client_cpu_seconds = 0;    // of this whole process
   double service_cpu_seconds = 0;   // of supervisor and workers, since the call
   uint64_t client_memory_bytes = 0;
   uint64_t substituted = 0;
   // The highest values that were seen.
   uint64_t supervisor_memory_bytes = 0;
-  uint64_t workers_memory_bytes = 0;  // the living ones' peaks together
+  uint64_t workers_memory_bytes = 0;  // the peaks of this pipeline's living ones together
   uint64_t worker_memory_bytes = 0;   // of a single one
   uint64_t arena_bytes = 0;
   uint32_t workers = 0;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -39,11 +40,14 @@ std::string Quoted(absl::string_view text) {
 
 std::string Absolute(const std::string& path) { return fs::absolute(path).lexically_normal(); }
 
-std::string WithStages(absl::string_view source, bool labeled, const GuessOptions& options) {
+// A global order over compressed files inflates megabytes for each sample, so those are read in
+// their own order.
+std::string WithStages(absl::string_view source, bool labeled, const GuessOptions& options,
+                       absl::string_view order = "global") {
   return absl::StrCat(
       source, "stages:\n  - decode_image: {}\n  - random_resized_crop: {size: ", options.size,
       "}\n  - random_horizontal_flip: {}\noutputs: [image", labeled ? ", label" : "",
-      "]\nbatch: {size: ", options.batch, "}\norder: {global: {}}\nseed: 1\nepochs: 1\n");
+      "]\nbatch: {size: ", options.batch, "}\norder: {", order, ": {}}\nseed: 1\nepochs: 1\n");
 }
 
 std::string FolderSpec(const std::string& path, const GuessOptions& options) {
@@ -105,7 +109,8 @@ std::string ChosenName(const GuessOptions& options, const std::string& ours) {
 
 absl::StatusOr<std::string> TfRecordSpec(const std::vector<std::string>& patterns,
                                          const std::string& first, const GuessOptions& options) {
-  BULKHEAD_ASSIGN_OR_RETURN(const auto found, PeekExample(first));
+  BULKHEAD_ASSIGN_OR_RETURN(const FirstRecord record, PeekExample(first));
+  const auto& found = record.features;
   const std::string image = FirstPresent(found, ChosenName(options, "image"), kImageNames, "bytes");
   const std::string label =
       FirstPresent(found, ChosenName(options, "label"), kLabelNames, "int64 x 1");
@@ -127,7 +132,7 @@ absl::StatusOr<std::string> TfRecordSpec(const std::vector<std::string>& pattern
   if (!label.empty()) {
     absl::StrAppend(&source, "  label: {key: ", Quoted(label), ", int64: {}}\n");
   }
-  return WithStages(source, !label.empty(), options);
+  return WithStages(source, !label.empty(), options, record.compressed ? "sequential" : "global");
 }
 
 std::vector<std::string> Matches(const std::string& pattern) {
@@ -140,14 +145,27 @@ std::vector<std::string> Matches(const std::string& pattern) {
   return paths;
 }
 
-// Text has no zero byte; the length of a TFRecord's first record does.
+// Whether the file's name says TFRecord: x.tfrecord, x.tfrecord.gz, x.tfrecords-00000-of-00008 …
+bool IsNamedTfRecord(const std::string& path) {
+  return absl::StrContains(fs::path(path).filename().string(), ".tfrec");
+}
+
+// Text has no zero byte; the length of a TFRecord's first record does. A compressed file begins
+// with the magic number of GZIP, or with one of the usual three of ZLIB.
 bool LooksLikeText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string begin(512, '\0');
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<size_t>(file.gcount()));
-  const bool gzip = begin.rfind("\x1f\x8b", 0) == 0;
-  return !gzip && begin.find('\0') == std::string::npos;
+  for (const char* magic : {"\x1f\x8b", "\x78\x01", "\x78\x9c", "\x78\xda"}) {
+    if (absl::StartsWith(begin, magic)) return false;
+  }
+  return begin.find('\0') == std::string::npos;
+}
+
+bool IsEmptyFile(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && fs::file_size(path, error) == 0;
 }
 
 }  // namespace
@@ -171,7 +189,7 @@ absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
     if (files.size() > 1) return Unclear("name one folder, or TFRecord files, not both");
     return FolderSpec(files.front(), options);
   }
-  if (LooksLikeText(files.front())) {
+  if (!IsNamedTfRecord(files.front()) && LooksLikeText(files.front())) {
     if (files.size() > 1) {
       return Unclear(absl::StrCat(files.front(),
                                   ": is text, so an image list, of which one can be "
@@ -179,7 +197,15 @@ absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
     }
     return ListSpec(files.front(), options);
   }
-  return TfRecordSpec(data, files.front(), options);
+  // A shard without records is nothing unusual; one that has some tells what is in them.
+  const auto first = std::find_if_not(files.begin(), files.end(), IsEmptyFile);
+  if (first == files.end()) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
+        absl::StrCat(files.front(), ": is empty, it holds no record; was it written to the end?"),
+        {{"file", files.front()}});
+  }
+  return TfRecordSpec(data, *first, options);
 }
 
 }  // namespace bulkhead::tools

@@ -25,9 +25,15 @@ struct GuessOptions {
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
                                       const GuessOptions& options);
 
-// What a record holds, by the feature's name: "bytes", "int64", "float", each with its count, as in
-// "int64 x 1".
-absl::StatusOr<std::map<std::string, std::string>> PeekExample(const std::string& path);
+struct FirstRecord {
+  // What the record holds, by the feature's name: "bytes", "int64", "float", each with its count,
+  // as in "int64 x 1".
+  std::map<std::string, std::string> features;
+  bool compressed = false;  // the file: GZIP or ZLIB
+};
+
+// Reads the first record of a TFRecord file, at most 256 MiB of it. Errors name path@0.
+absl::StatusOr<FirstRecord> PeekExample(const std::string& path);
 
 }  // namespace bulkhead::tools
 

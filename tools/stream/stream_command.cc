@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tools/bench/bench_report.h"
+#include "tools/common/command_line.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
@@ -42,20 +43,38 @@ bool IsSpecFile(const std::string& path) {
          absl::EndsWith(path, ".json");
 }
 
+bool IsSpec(const std::vector<std::string>& data) {
+  return data.size() == 1 && IsSpecFile(data[0]);
+}
+
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "bulkhead stream: %s\n", std::string(status.message()).c_str());
   return 1;
+}
+
+// The service calls a spec that is no file "spec", which a person who wrote none cannot place.
+absl::Status NameGuessedSpec(const absl::Status& status, const StreamRunOptions& options) {
+  if (!options.loader.spec.path.empty()) return status;
+  std::vector<std::string> lines = absl::StrSplit(std::string(status.message()), '\n');
+  for (std::string& line : lines) {
+    if (absl::StartsWith(line, "spec:")) line.insert(0, "guessed (see --print-spec) ");
+  }
+  return absl::Status(status.code(), absl::StrJoin(lines, "\n"));
 }
 
 std::string TickText(const StreamRunTick& tick) {
   const StreamRunReport& report = tick.so_far;
   const double share =
       static_cast<double>(report.batches) / static_cast<double>(tick.batches_wanted);
+  // The first batch alone has no rate.
+  const std::string rate =
+      report.gap_seconds.empty()
+          ? ""
+          : absl::StrFormat("%.0f samples/s  %s/s  ", report.samples_per_second,
+                            HumanBytes(report.bytes_per_second));
   return absl::StrFormat(
-      "%s %3.0f%%  batch %d of %d  %.0f samples/s  %s/s  memory: supervisor %s, "
-      "workers %s, trainer %s",
-      ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted,
-      report.samples_per_second, HumanBytes(report.bytes_per_second),
+      "%s %3.0f%%  batch %d of %d  %smemory: supervisor %s, workers %s, trainer %s",
+      ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted, rate,
       HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
       HumanBytes(OwnMemoryBytes()));
 }
@@ -80,7 +99,7 @@ int RunStreamCommand(StreamArguments& arguments) {
     arguments.guess.features[sides[0]] = sides[1];
   }
   StreamRunOptions options;
-  if (arguments.data.size() == 1 && IsSpecFile(arguments.data[0])) {
+  if (IsSpec(arguments.data)) {
     options.loader.spec = SpecFile(arguments.data[0]);
   } else {
     const absl::StatusOr<std::string> spec = GuessSpec(arguments.data, arguments.guess);
@@ -110,7 +129,7 @@ int RunStreamCommand(StreamArguments& arguments) {
       line.Show(TickText(tick));
     }
   });
-  if (!report.ok()) return Fail(report.status());
+  if (!report.ok()) return Fail(NameGuessedSpec(report.status(), options));
   std::printf("%s\n", RunReportText(*report).c_str());
   return 0;
 }
@@ -136,13 +155,21 @@ void AddStreamCommand(CLI::App& app, int& exit_code) {
   command->add_option("--size", arguments->guess.size, "Side of the crops, without a spec")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--batches", arguments->batches, "Stop after this many; default: one epoch");
-  command->add_option("--workers", arguments->workers, "Worker processes");
-  command->add_option("--threads", arguments->threads, "Threads of each worker");
+  command->add_option("--batches", arguments->batches, "Stop after this many; default: one epoch")
+      ->check(AtLeastOne());
+  command->add_option("--workers", arguments->workers, "Worker processes")->check(AtLeastOne());
+  command->add_option("--threads", arguments->threads, "Threads of each worker")
+      ->check(AtLeastOne());
   command->add_option("--target", arguments->target,
                       "A running service: host:port or unix:/path; default: one of its own");
   command->add_flag("--print-spec", arguments->print_spec, "Only print the spec that was guessed");
-  command->callback([arguments, &exit_code] { exit_code = RunStreamCommand(*arguments); });
+  command->callback([arguments, command, &exit_code] {
+    if (IsSpec(arguments->data)) {
+      RefuseOptions(*command, {"--batch", "--size", "--feature", "--print-spec"},
+                    "a spec says this itself; the option is for data without one");
+    }
+    exit_code = RunStreamCommand(*arguments);
+  });
 }
 
 }  // namespace bulkhead::tools

@@ -1,13 +1,14 @@
 #include "tools/synth/synth_command.h"
 
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "tools/common/command_line.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/synth/dataset.h"
@@ -22,6 +23,15 @@ constexpr char kExamples[] =
     "  bulkhead synth big --count 20000 --size 1024x768 --classes 100\n"
     "  bulkhead synth faces --schema face           img_raw, label, bbox; with and without faces\n"
     "  bulkhead synth numbers --schema range        0 … 9999 in five TFRecords\n";
+
+SynthSchema ParseSchema(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (lower == "photos") return SynthSchema::kPhotos;
+  if (lower == "face") return SynthSchema::kFace;
+  if (lower == "range") return SynthSchema::kRange;
+  throw CLI::ValidationError(
+      "--schema", absl::StrCat("there is no schema '", name, "'; it is photos, face or range"));
+}
 
 int RunSynth(const SynthOptions& options) {
   const absl::Time begin = absl::Now();
@@ -52,18 +62,16 @@ int RunSynth(const SynthOptions& options) {
 void AddSynthCommand(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<SynthOptions>();
   auto size = std::make_shared<std::string>("400x300..600x500");
+  auto schema = std::make_shared<std::string>("photos");
   options->threads = UsableCpus();
   CLI::App* command =
       app.add_subcommand("synth", "Write a photo-like data set with labels and boxes");
   command->footer(kExamples);
   command->add_option("out", options->out, "Folder to write to; made if missing")->required();
-  const std::map<std::string, SynthSchema> schemas = {{"photos", SynthSchema::kPhotos},
-                                                      {"face", SynthSchema::kFace},
-                                                      {"range", SynthSchema::kRange}};
   command
-      ->add_option("--schema", options->schema,
-                   "photos (default): image, label, boxes; face: img_raw, label, bbox; range: var")
-      ->transform(CLI::CheckedTransformer(schemas, CLI::ignore_case).description(""));
+      ->add_option("--schema", *schema,
+                   "photos: image, label, boxes; face: img_raw, label, bbox; range: var")
+      ->capture_default_str();
   command->add_option("--count", options->count, "Photos to draw")
       ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}))
       ->capture_default_str();
@@ -74,7 +82,12 @@ void AddSynthCommand(CLI::App& app, int& exit_code) {
   command->add_option("--seed", options->seed, "The same seed draws the same set")
       ->capture_default_str();
   command->add_flag("--force", options->force, "Write into a folder that is not empty");
-  command->callback([options, size, &exit_code] {
+  command->callback([options, size, schema, command, &exit_code] {
+    options->schema = ParseSchema(*schema);
+    if (options->schema == SynthSchema::kRange) {
+      RefuseOptions(*command, {"--count", "--size", "--classes"},
+                    "the numbers of --schema range are always 0 to 9999, without photos");
+    }
     if (!ParseSizeRange(*size, options->size)) {
       throw CLI::ValidationError(
           "--size", absl::StrCat("'", *size, "' is not WIDTHxHEIGHT or WxH..WxH with sides of ",

@@ -1,0 +1,64 @@
+#include "tools/common/service_probe.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "bulkhead/service.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(5);
+constexpr absl::Duration kInterval = absl::Seconds(1);
+
+void Raise(uint64_t& kept, uint64_t seen) { kept = std::max(kept, seen); }
+
+}  // namespace
+
+void CountStatus(const v1::GetStatusResponse& status, const std::string& stream,
+                 std::string& pipeline, ServiceUse& use) {
+  for (const v1::StreamStatus& other : status.streams()) {
+    if (other.name() != stream) continue;
+    pipeline = other.pipeline();
+    Raise(use.arena_bytes, other.arena().bytes());
+  }
+  uint64_t peaks = 0;
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    if (worker.role() != "pipeline") continue;
+    if (!pipeline.empty() && worker.pipeline() != pipeline) continue;
+    peaks += worker.usage().peak_memory_bytes();
+    Raise(use.worker_memory_bytes, worker.usage().peak_memory_bytes());
+  }
+  Raise(use.workers_memory_bytes, peaks);
+  Raise(use.supervisor_memory_bytes, status.supervisor().peak_memory_bytes());
+  Raise(use.supervisor_memory_bytes, status.supervisor().memory_bytes());
+  Raise(use.leases_redone, status.leases_redone());
+  use.cpu_seconds = std::max(use.cpu_seconds, status.cpu_seconds());
+}
+
+ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_before)
+    : target_(std::move(target)), stream_(std::move(stream)), cpu_before_(cpu_before) {}
+
+void ServiceProbe::Poll() {
+  last_ = absl::Now();
+  // The client library's own ServiceStatus does not say which pipeline a worker belongs to.
+  const absl::StatusOr<std::string> json = GetStatusJson(target_, kDeadline);
+  v1::GetStatusResponse status;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // of a newer service
+  if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &status, options).ok()) {
+    return;
+  }
+  status.set_cpu_seconds(status.cpu_seconds() - cpu_before_);
+  CountStatus(status, stream_, pipeline_, use_);
+}
+
+void ServiceProbe::PollWhenDue() {
+  if (absl::Now() - last_ >= kInterval) Poll();
+}
+
+}  // namespace bulkhead::tools
