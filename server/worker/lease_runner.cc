@@ -55,8 +55,8 @@ LeaseRunner::~LeaseRunner() {
 
 absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd) {
   if (!SchemaFits(binding)) return absl::InvalidArgumentError("the schema exceeds the slot");
-  BULKHEAD_ASSIGN_OR_RETURN(
-      auto order, MakeOrder(binding.order(), binding.seed(), binding.samples_per_epoch()));
+  BULKHEAD_ASSIGN_OR_RETURN(auto order,
+                            MakeOrder(binding.order(), binding.seed(), binding.file_records()));
   BULKHEAD_ASSIGN_OR_RETURN(
       auto arena, Arena::Attach(std::move(arena_fd), binding.slot_bytes(), binding.slot_count()));
   auto state = std::make_shared<StreamState>();
