@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/bench/bench_command.h"
+#include "tools/order/order_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
 #include "tools/validate.h"
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   bulkhead::tools::AddStreamCommand(app, exit_code);
   bulkhead::AddValidateCommand(app, exit_code);
+  bulkhead::tools::AddOrderCommand(app, exit_code);
   bulkhead::tools::AddSynthCommand(app, exit_code);
   bulkhead::tools::AddBenchCommand(app, exit_code);
   CLI11_PARSE(app, argc, argv);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,10 @@ LeaseRunner::~LeaseRunner() {
 
 absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd) {
   if (!SchemaFits(binding)) return absl::InvalidArgumentError("the schema exceeds the slot");
+  if (std::accumulate(binding.file_records().begin(), binding.file_records().end(), uint64_t{0}) !=
+      binding.samples_per_epoch()) {
+    return absl::InvalidArgumentError("the files do not hold the samples of an epoch");
+  }
   BULKHEAD_ASSIGN_OR_RETURN(auto order,
                             MakeOrder(binding.order(), binding.seed(), binding.file_records()));
   BULKHEAD_ASSIGN_OR_RETURN(
