@@ -9,10 +9,10 @@
 #include <memory>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/image/encode.h"
 #include "server/os/filesystem.h"
@@ -48,6 +48,18 @@ absl::StatusOr<v1::PipelineSpec> ReadSpec(const std::string& path) {
                      std::string(text.status().message()), {{"file", path}});
   }
   return ParseSpec(*text, path);
+}
+
+// Says what it is about once that takes longer than people wait in silence.
+absl::StatusOr<std::unique_ptr<IndexedSource>> Index(const v1::PipelineSpec& spec,
+                                                     const std::string& base_dir) {
+  ProgressLine line;
+  const absl::Time quiet_until = absl::Now() + absl::Seconds(1);
+  return IndexedSource::Create(
+      spec, base_dir, [&](const std::string& file, uint64_t done, uint64_t total) {
+        if (absl::Now() < quiet_until || !line.Due()) return;
+        line.Show(absl::StrCat("indexing ", file, ", ", done, " of ", total));
+      });
 }
 
 // "interleave {cycle_length: 4, block_length: 1}".
@@ -153,17 +165,8 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpec(options.spec));
   BULKHEAD_ASSIGN_OR_RETURN(const std::string path, RealPath(options.spec));
-  std::unique_ptr<IndexedSource> source;
-  {
-    ProgressLine line;
-    BULKHEAD_ASSIGN_OR_RETURN(
-        source, IndexedSource::Create(
-                    spec, std::filesystem::path(path).parent_path().string(),
-                    [&line](const std::string& file, uint64_t done, uint64_t total) {
-                      if (done == 0 || !line.Due()) return;  // silent when it is quick
-                      line.Show(absl::StrCat("indexing ", file, ", ", done, " of ", total));
-                    }));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(const auto source,
+                            Index(spec, std::filesystem::path(path).parent_path().string()));
   BULKHEAD_ASSIGN_OR_RETURN(const auto order,
                             MakeOrder(spec.order(), spec.seed(), source->file_records()));
   const uint64_t positions = std::min(source->record_count(), options.max_positions);
