@@ -31,11 +31,11 @@ std::unique_ptr<SampleOrder> InterleaveTwo(const std::vector<uint64_t>& files) {
 }
 
 TEST(OrderSurveyTest, FindsTheLongestRun) {
-  const std::vector<uint64_t> files = {2, 3, 5};  // 0 2 1 3 . 4 5 6 …: the last file ends alone
+  const std::vector<uint64_t> files = {2, 3, 5};  // 0 2 1 3 4 5 6 7 8 9
   const OrderSurvey survey = SurveyOrder(*InterleaveTwo(files), 0, 10, files);
-  EXPECT_EQ(survey.longest_run, 4);
+  EXPECT_EQ(survey.longest_run, 5);
   EXPECT_EQ(survey.longest_run_file, 2);
-  EXPECT_EQ(survey.longest_run_position, 6);
+  EXPECT_EQ(survey.longest_run_position, 5);
   EXPECT_EQ(SurveyOrder(*InterleaveTwo(files), 0, 4, files).longest_run, 1);
 }
 
