@@ -122,11 +122,23 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
 std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
   std::vector<std::string> warnings;
   const v1::Compression compression = spec.source().tfrecord().compression();
-  if (spec.order().has_global() &&
-      (compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB)) {
+  const bool compressed =
+      compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB;
+  if (compressed && (spec.order().has_global() || spec.order().has_block())) {
     warnings.push_back(
-        "order: global over compressed files inflates megabytes for each sample; write them "
-        "uncompressed, or use order: sequential");
+        absl::StrCat("order: ", spec.order().has_global() ? "global" : "block",
+                     " over compressed files inflates megabytes for each sample; write them "
+                     "uncompressed, or use order: sequential"));
+  }
+  if (compressed && spec.order().has_interleave()) {
+    warnings.push_back(
+        "order: interleave over compressed files inflates megabytes for each turn; write them "
+        "uncompressed, or use a large block_length");
+  }
+  if (!spec.source().has_tfrecord() && spec.order().has_interleave()) {
+    warnings.push_back(
+        "order: interleave takes files in turn, but this source counts as one file: the order is "
+        "sequential");
   }
   return warnings;
 }

@@ -5,12 +5,14 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "bulkhead/v1/pipeline.pb.h"
 
 namespace bulkhead {
 
 // The order of a data set: position → record, for every epoch. A pure function of (order, seed,
-// record count); immutable and thread-safe, without state that grows with the data set.
+// records of each file); thread-safe. An order that depends on files keeps a table of them, others
+// nothing that grows with the data set.
 class SampleOrder {
  public:
   virtual ~SampleOrder() = default;
@@ -19,9 +21,12 @@ class SampleOrder {
   virtual uint64_t RecordAt(uint64_t epoch, uint64_t position) const = 0;
 };
 
-// INVALID_ARGUMENT when record_count is 0 or the order is not set.
+// `order` is normalized. `file_records`: how many records each file of the source holds, in the
+// files' order; a source without files is one. Records count through all files. INVALID_ARGUMENT
+// when there is no record at all (NO_SAMPLES), or the order is not set or lacks what it requires
+// (SPEC_INVALID).
 absl::StatusOr<std::unique_ptr<SampleOrder>> MakeOrder(const v1::Order& order, uint64_t seed,
-                                                       uint64_t record_count);
+                                                       absl::Span<const uint64_t> file_records);
 
 }  // namespace bulkhead
 

@@ -148,6 +148,12 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.binding.set_seed(prepared.spec.seed());
   *config.binding.mutable_order() = prepared.spec.order();
   config.binding.set_samples_per_epoch(prepared.samples_per_epoch);
+  for (const internal::v1::ResolvedFile& file : prepared.resolved.files()) {
+    config.binding.add_file_records(file.record_count());
+  }
+  if (prepared.resolved.files().empty()) {
+    config.binding.add_file_records(prepared.samples_per_epoch);
+  }
   config.binding.set_error_action(prepared.spec.errors().policy());
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());

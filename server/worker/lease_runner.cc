@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -63,8 +64,12 @@ LeaseRunner::~LeaseRunner() {
 
 absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd) {
   if (!SchemaFits(binding)) return absl::InvalidArgumentError("the schema exceeds the slot");
-  BULKHEAD_ASSIGN_OR_RETURN(
-      auto order, MakeOrder(binding.order(), binding.seed(), binding.samples_per_epoch()));
+  if (std::accumulate(binding.file_records().begin(), binding.file_records().end(), uint64_t{0}) !=
+      binding.samples_per_epoch()) {
+    return absl::InvalidArgumentError("the files do not hold the samples of an epoch");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(auto order,
+                            MakeOrder(binding.order(), binding.seed(), binding.file_records()));
   BULKHEAD_ASSIGN_OR_RETURN(
       auto arena, Arena::Attach(std::move(arena_fd), binding.slot_bytes(), binding.slot_count()));
   auto state = std::make_shared<StreamState>();

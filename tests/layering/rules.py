@@ -56,7 +56,15 @@ ROOMS = {
     # A trainer's library stands alone: nothing of the service is linked into a trainer.
     "client/cpp": set(),
     "client/conformance": {"client/cpp", "server/base"},
-    "tools": {"server/base", "server/os", "server/spec", "server/sampler", "server/source", "server/image", "client/cpp"},
+    "tools": {
+        "server/base",
+        "server/os",
+        "server/spec",
+        "server/sampler",
+        "server/source",
+        "server/image",
+        "client/cpp",
+    },
 }
 
 # Of some rooms only these headers may be included, by these rooms.

@@ -113,6 +113,21 @@ TEST(MakeStreamConfigTest, SubstitutionsAreBoundedPerRankAndEpoch) {
             2);  // ceil(0.05 × ceil(100 / 3))
 }
 
+TEST(MakeStreamConfigTest, TellsHowManyRecordsEachFileHolds) {
+  const auto file_records = [](const PreparedPipeline& prepared) {
+    const v1::Open open = OpenRequest();
+    const auto config = MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value());
+    return std::vector<uint64_t>(config.binding.file_records().begin(),
+                                 config.binding.file_records().end());
+  };
+  PreparedPipeline prepared = Prepared();
+  EXPECT_EQ(file_records(prepared), std::vector<uint64_t>{100}) << "a range is one file";
+  for (const uint64_t count : {30, 0, 70}) {
+    prepared.resolved.add_files()->set_record_count(count);
+  }
+  EXPECT_EQ(file_records(prepared), (std::vector<uint64_t>{30, 0, 70}));
+}
+
 TEST(MakePipelineConfigTest, OnlyWhatDecidesTheSamplesIsInTheKey) {
   PreparedPipeline prepared = Prepared();
   const std::string key = MakePipelineConfig(prepared).key;

@@ -37,6 +37,21 @@ TEST(FingerprintTest, IsStable) {
             "26d5b34cca87d9702d07a2a881f833d8c36ea06a53b0b6f320cae82edd33c9c9");
 }
 
+// Options that orders gained later leave the text of specs without them as it was.
+TEST(FingerprintTest, OrdersOfEarlierVersionsKeepTheirText) {
+  for (const auto& [order, text] : std::vector<std::pair<const char*, const char*>>{
+           {"", "{sequential={};}"},
+           {"order { sequential { shuffle_files: false } }", "{sequential={};}"},
+           {"order { global {} }", "{global={reshuffle=b1;};}"},
+           {"order { interleave { cycle_length: 4 } }",
+            "{interleave={block_length=u1;cycle_length=u4;};}"}}) {
+    auto spec = FromText<v1::PipelineSpec>(
+        absl::StrCat("source { range { size: 9 } } batch { size: 1 } ", order));
+    EXPECT_TRUE(Normalize(spec).ok());
+    EXPECT_EQ(CanonicalText(spec.order()), text);
+  }
+}
+
 TEST(FingerprintTest, GroupingOfSamplesIsInNeither) {
   auto spec = RecordsToImages();
   spec.mutable_batch()->set_size(99);
@@ -78,6 +93,9 @@ TEST(FingerprintTest, OrderAndSeedAreInTheOrderOnly) {
   const std::function<void(v1::PipelineSpec&)> changes[] = {
       [](auto& spec) { spec.set_seed(8); },
       [](auto& spec) { spec.mutable_order()->mutable_sequential(); },
+      [](auto& spec) { spec.mutable_order()->mutable_sequential()->set_shuffle_files(true); },
+      [](auto& spec) { spec.mutable_order()->mutable_interleave()->set_cycle_length(2); },
+      [](auto& spec) { spec.mutable_order()->mutable_block()->set_block_size(2); },
       [](auto& spec) { spec.mutable_order()->mutable_global()->set_reshuffle(false); }};
   for (const auto& change : changes) {
     auto spec = RecordsToImages();

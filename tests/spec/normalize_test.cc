@@ -45,13 +45,47 @@ TEST(NormalizeTest, FillsInDefaults) {
       << spec.DebugString();
 }
 
+std::string NormalizedOrder(const std::string& order) {
+  return Normalized(FolderSpec(absl::StrCat("order { ", order, " }"))).order().ShortDebugString();
+}
+
+TEST(NormalizeTest, FillsInDefaultsOfOrders) {
+  EXPECT_EQ(NormalizedOrder("global {}"), "global { reshuffle: true }");
+  EXPECT_EQ(NormalizedOrder("sequential {}"), "sequential { }");
+  EXPECT_EQ(NormalizedOrder("sequential { shuffle_files: true }"),
+            "sequential { shuffle_files: true reshuffle: true }");
+  EXPECT_EQ(NormalizedOrder("interleave { cycle_length: 4 }"),
+            "interleave { cycle_length: 4 block_length: 1 }");
+  EXPECT_EQ(NormalizedOrder("interleave { cycle_length: 4 shuffle_files: true reshuffle: false }"),
+            "interleave { cycle_length: 4 block_length: 1 shuffle_files: true reshuffle: false }");
+  EXPECT_EQ(NormalizedOrder("block { block_size: 8 }"),
+            "block { block_size: 8 window: 16 reshuffle: true }");
+}
+
+TEST(NormalizeTest, OrdersSayWhatTheyNeed) {
+  const auto problem = [](const std::string& order) {
+    auto spec = FolderSpec(absl::StrCat(
+        "stages { decode_image {} } stages { resize { size: 7 } } order { ", order, " }"));
+    return std::string(Normalize(spec).message());
+  };
+  EXPECT_THAT(problem("interleave {}"), HasSubstr("order.interleave.cycle_length: is required"));
+  EXPECT_THAT(problem("block { window: 3 }"), HasSubstr("order.block.block_size: is required"));
+  for (const char* order :
+       {"sequential { reshuffle: true }", "interleave { cycle_length: 2 reshuffle: false }"}) {
+    EXPECT_THAT(problem(order), HasSubstr("reshuffle: goes with shuffle_files: true only"));
+  }
+}
+
 TEST(NormalizeTest, IsIdempotent) {
   const v1::PipelineSpec specs[] = {
       FolderSpec("stages { decode_image { channels: 1 } } batch { drop_remainder: true } "
                  "order { global {} } errors { policy: ERROR_ACTION_SUBSTITUTE }"),
       RecordSpec("features { key: 'a' value { int64 {} } } "
                  "stages { normalize { input: 'a' divide: 2 } }"),
-      FromText<v1::PipelineSpec>("source { image_list { path: 'a' } } batch { size: 1 }")};
+      FromText<v1::PipelineSpec>("source { image_list { path: 'a' } } batch { size: 1 } "
+                                 "order { interleave { cycle_length: 2 shuffle_files: true } }"),
+      FromText<v1::PipelineSpec>("source { range { size: 9 } } batch { size: 1 } "
+                                 "order { block { block_size: 4 } }")};
   for (const v1::PipelineSpec& spec : specs) {
     const v1::PipelineSpec once = Normalized(spec);
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(once, Normalized(once)))

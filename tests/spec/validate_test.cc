@@ -99,6 +99,18 @@ TEST_F(ValidateTest, WarnsOfAShuffleOverCompressedFiles) {
   EXPECT_THAT(err_.str(), HasSubstr("warning: order: global over compressed files"));
 }
 
+TEST_F(ValidateTest, WarnsOfInterleavingWhatDoesNotSuit) {
+  const std::string order = "order: {interleave: {cycle_length: 4}}\n";
+  EXPECT_EQ(Run({Write("a.yaml",
+                       "source: {tfrecord: {files: a, compression: zlib}}\nbatch: {size: 1}\n"
+                       "features: {x: int64}\n" +
+                           order)}),
+            0);
+  EXPECT_THAT(err_.str(), HasSubstr("warning: order: interleave over compressed files"));
+  EXPECT_EQ(Run({Write("b.yaml", "source: {range: {size: 9}}\nbatch: {size: 1}\n" + order)}), 0);
+  EXPECT_THAT(err_.str(), HasSubstr("this source counts as one file"));
+}
+
 TEST_F(ValidateTest, TheCommandSetsTheExitCode) {
   CLI::App app;
   int exit_code = -1;

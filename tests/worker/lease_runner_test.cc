@@ -52,6 +52,7 @@ class LeaseRunnerTest : public testing::Test {
     binding.set_stream_id(stream_id);
     binding.mutable_order()->mutable_sequential();
     binding.set_samples_per_epoch(100);
+    binding.add_file_records(100);
     binding.set_slot_bytes(4096);
     binding.set_slot_count(2);
     binding.mutable_schema()->set_batch_size(16);

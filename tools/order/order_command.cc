@@ -1,0 +1,202 @@
+#include "tools/order/order_command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/image/encode.h"
+#include "server/os/filesystem.h"
+#include "server/sampler/order.h"
+#include "server/spec/yaml.h"
+#include "server/spec/yaml_tree.h"
+#include "tools/common/json.h"
+#include "tools/common/progress_line.h"
+#include "tools/order/feature_values.h"
+#include "tools/order/indexed_source.h"
+#include "tools/order/order_survey.h"
+#include "tools/order/scatter_plot.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr char kExamples[] =
+    "Records count through all files of the source. Without --feature no record is read; the "
+    "files\n"
+    "are indexed for it, in this process.\n\n"
+    "Examples:\n"
+    "  bulkhead order --spec train.yaml                      longest run from a single file\n"
+    "  bulkhead order --spec train.yaml --png order.png      position and record, as a picture\n"
+    "  bulkhead order --spec train.yaml --feature label --png labels.png\n";
+
+constexpr uint64_t kMaxDots = 20'000;
+constexpr size_t kMaxFileBorders = 50;
+
+absl::StatusOr<v1::PipelineSpec> ReadSpec(const std::string& path) {
+  const auto text = ReadPrefix(path, kMaxYamlBytes + 1);
+  if (!text.ok()) {
+    return MakeError(text.status().code(), reason::kFileUnreadable,
+                     std::string(text.status().message()), {{"file", path}});
+  }
+  return ParseSpec(*text, path);
+}
+
+// Says what it is about once that takes longer than people wait in silence.
+absl::StatusOr<std::unique_ptr<IndexedSource>> Index(const v1::PipelineSpec& spec,
+                                                     const std::string& base_dir) {
+  ProgressLine line;
+  const absl::Time quiet_until = absl::Now() + absl::Seconds(1);
+  return IndexedSource::Create(
+      spec, base_dir, [&](const std::string& file, uint64_t done, uint64_t total) {
+        if (absl::Now() < quiet_until || !line.Due()) return;
+        line.Show(absl::StrCat("indexing ", file, ", ", done, " of ", total));
+      });
+}
+
+// "interleave {cycle_length: 4, block_length: 1}".
+std::string OrderText(const v1::Order& order) {
+  std::string text = order.ShortDebugString();
+  text = absl::StrReplaceAll(text, {{"{ }", "{}"}, {"{ ", "{"}, {" }", "}"}});
+  // Between a value and the next name; the first space stands behind the order's own name.
+  const size_t brace = text.find('{');
+  std::string fields = absl::StrReplaceAll(text.substr(brace), {{": ", ":"}});
+  fields = absl::StrReplaceAll(fields, {{" ", ", "}});
+  return absl::StrCat(text.substr(0, brace), absl::StrReplaceAll(fields, {{":", ": "}}));
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (file) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+      absl::StrCat(path, ": cannot be written: ", std::generic_category().message(errno)),
+      {{"file", path}});
+}
+
+absl::Status WritePlot(const OrderOptions& options, const v1::PipelineSpec& spec,
+                       const IndexedSource& source, const SampleOrder& order, uint64_t positions) {
+  ScatterPlot plot;
+  const std::string name = std::filesystem::path(options.spec).filename().string();
+  plot.title = OrderText(spec.order());
+  plot.x_label = absl::StrCat("position in epoch ", options.epoch);
+  plot.y_label = options.feature.empty() ? "record" : absl::StrCat("value of ", options.feature);
+  const std::vector<uint64_t> picked = PickPositions(positions, kMaxDots);
+  plot.subtitle = absl::StrCat(
+      name, ": ", source.record_count(), " records, ", source.file_records().size(),
+      " file(s), seed ", spec.seed(),
+      picked.size() < positions ? absl::StrCat(", ", picked.size(), " positions drawn") : "");
+  if (options.feature.empty()) {
+    for (const uint64_t position : picked) {
+      plot.points.push_back({static_cast<double>(position),
+                             static_cast<double>(order.RecordAt(options.epoch, position))});
+    }
+    double border = 0;
+    for (const uint64_t count : source.file_records()) {
+      plot.rules.push_back(border += static_cast<double>(count));
+    }
+    if (plot.rules.size() > kMaxFileBorders) plot.rules.clear();
+  } else {
+    BULKHEAD_ASSIGN_OR_RETURN(auto records, source.Open());
+    BULKHEAD_ASSIGN_OR_RETURN(auto values,
+                              FeatureValues::Create(std::move(records), options.feature));
+    for (const uint64_t position : picked) {
+      BULKHEAD_ASSIGN_OR_RETURN(const double value,
+                                values.At(order.RecordAt(options.epoch, position)));
+      plot.points.push_back({static_cast<double>(position), value});
+    }
+  }
+  Image image;
+  DrawScatter(plot, image);
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string png, EncodePng(image.view()));
+  return WriteFile(options.png, png);
+}
+
+void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
+                 const IndexedSource& source, const OrderSurvey& survey, std::ostream& out) {
+  const std::string& file = source.file_names()[survey.longest_run_file];
+  if (options.json) {
+    JsonObject run;
+    run.Add("records", survey.longest_run)
+        .Add("first_position", survey.longest_run_position)
+        .Add("file", file);
+    JsonObject json;
+    json.Add("spec", options.spec)
+        .Add("order", OrderText(spec.order()))
+        .Add("epoch", options.epoch)
+        .Add("records", source.record_count())
+        .Add("files", static_cast<uint64_t>(source.file_records().size()))
+        .Add("positions_examined", survey.positions)
+        .Add("longest_run", run)
+        .Add("serial_correlation", survey.serial_correlation);
+    if (!options.png.empty()) json.Add("png", options.png);
+    out << json.Text() << "\n";
+    return;
+  }
+  out << options.spec << ": " << OrderText(spec.order()) << ", epoch " << options.epoch << ": "
+      << source.record_count() << " records in " << source.file_records().size() << " file(s)\n";
+  if (survey.positions < source.record_count()) {
+    out << "  looked at the first " << survey.positions << " positions (--positions)\n";
+  }
+  out << "  longest run from a single file: " << survey.longest_run << " records (" << file
+      << ", from position " << survey.longest_run_position << ")\n";
+  if (!std::isnan(survey.serial_correlation)) {
+    out << "  correlation of neighbours: " << absl::StrFormat("%.4f", survey.serial_correlation)
+        << " (1: in the source's order; 0: shuffled)\n";
+  }
+  if (!options.png.empty()) out << "  drawn in " << options.png << "\n";
+}
+
+}  // namespace
+
+absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
+  if (!options.feature.empty() && options.png.empty()) {
+    return absl::InvalidArgumentError("--feature says what --png plots; give --png FILE as well");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpec(options.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string path, RealPath(options.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto source,
+                            Index(spec, std::filesystem::path(path).parent_path().string()));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto order,
+                            MakeOrder(spec.order(), spec.seed(), source->file_records()));
+  const uint64_t positions = std::min(source->record_count(), options.max_positions);
+  const OrderSurvey survey = SurveyOrder(*order, options.epoch, positions, source->file_records());
+  if (!options.png.empty()) {
+    BULKHEAD_RETURN_IF_ERROR(WritePlot(options, spec, *source, *order, positions));
+  }
+  PrintSurvey(options, spec, *source, survey, out);
+  return absl::OkStatus();
+}
+
+void AddOrderCommand(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<OrderOptions>();
+  CLI::App* command = app.add_subcommand("order", "Show how random the order of a spec is");
+  command->footer(kExamples);
+  command->add_option("--spec", options->spec, "The spec, YAML or JSON")->required();
+  command->add_option("--epoch", options->epoch, "Which epoch, from 0")->capture_default_str();
+  command->add_option("--png", options->png, "Draw position and record into this file");
+  command->add_option("--feature", options->feature,
+                      "Draw this numeric feature's value instead of the record");
+  command->add_option("--positions", options->max_positions, "Look at the first so many at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print a JSON object");
+  command->callback([options, &exit_code] {
+    const absl::Status status = RunOrder(*options, std::cout);
+    if (status.ok()) return;
+    std::cerr << "bulkhead order: " << std::string(status.message()) << "\n";
+    exit_code = 1;
+  });
+}
+
+}  // namespace bulkhead::tools
