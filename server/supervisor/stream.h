@@ -89,7 +89,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Fills free slots with the next batches.
   void BeginBatches();
-  bool has_planned() const { return !finished_ && leases_.has_planned(); }
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker);
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,

@@ -23,22 +23,4 @@ std::optional<WorkerPhase> NextPhase(WorkerPhase phase, WorkerEvent event) {
   return std::nullopt;
 }
 
-absl::string_view WorkerPhaseName(WorkerPhase phase) {
-  switch (phase) {
-    case WorkerPhase::kStarting:
-      return "starting";
-    case WorkerPhase::kBinding:
-      return "binding";
-    case WorkerPhase::kReady:
-      return "ready";
-    case WorkerPhase::kStopping:
-      return "stopping";
-    case WorkerPhase::kKilled:
-      return "killed";
-    case WorkerPhase::kGone:
-      return "gone";
-  }
-  return "unknown";
-}
-
 }  // namespace bulkhead

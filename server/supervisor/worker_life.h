@@ -3,8 +3,6 @@
 
 #include <optional>
 
-#include "absl/strings/string_view.h"
-
 namespace bulkhead {
 
 // The life of one worker process.
@@ -20,8 +18,6 @@ enum class WorkerEvent { kHello, kBound, kStop, kKill, kExited };
 // The state behind (phase, event); absent when the event may not come in that phase (a worker that
 // breaks the protocol).
 std::optional<WorkerPhase> NextPhase(WorkerPhase phase, WorkerEvent event);
-
-absl::string_view WorkerPhaseName(WorkerPhase phase);
 
 }  // namespace bulkhead
 
