@@ -137,3 +137,10 @@ def test_a_wrong_command_line_ends_with_2_and_says_why(tmp_path, monkeypatch, wo
     monkeypatch.chdir(tmp_path)
     assert problem in tool(*words, code=2)
     assert not list(tmp_path.iterdir())
+
+
+def test_validate_writes_its_keys_in_order(folder):
+    text = tool("validate", "--json", numbers_spec(folder))
+    reports = json.loads(text)
+    assert reports[0]["valid"]
+    assert text == json.dumps(reports, indent=2, sort_keys=True) + "\n"
