@@ -8,7 +8,9 @@
 #include <array>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -146,6 +148,33 @@ std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
 using google::protobuf::ListValue;
 using google::protobuf::Struct;
 
+// JSON with the keys of every object in order, so that equal reports give equal text: protobuf's
+// printer, which writes the scalars here, leaves the order of keys to a hash map. `newline` ends a
+// line and begins the next one at the value's own margin.
+std::string SortedJson(const google::protobuf::Value& value, const std::string& newline) {
+  const std::string inner = newline + "  ";
+  std::vector<std::string> items;
+  if (value.has_list_value()) {
+    for (const auto& item : value.list_value().values()) items.push_back(SortedJson(item, inner));
+  } else if (value.has_struct_value()) {
+    std::map<std::string, std::string> members;
+    for (const auto& [key, member] : value.struct_value().fields()) {
+      google::protobuf::Value name;
+      name.set_string_value(key);
+      members[key] = SortedJson(name, inner) + ": " + SortedJson(member, inner);
+    }
+    for (const auto& [key, text] : members) items.push_back(text);
+  } else {
+    std::string text;
+    const auto status = google::protobuf::util::MessageToJsonString(value, &text);
+    return status.ok() ? text : "null";
+  }
+  const bool list = value.has_list_value();
+  const std::string body =
+      items.empty() ? "" : absl::StrCat(inner, absl::StrJoin(items, "," + inner), newline);
+  return absl::StrCat(list ? "[" : "{", body, list ? "]" : "}");
+}
+
 void AddStrings(const std::vector<std::string>& texts, ListValue& list) {
   for (const std::string& text : texts) list.add_values()->set_string_value(text);
 }
@@ -212,11 +241,9 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, std::ostream
     }
   }
   if (json) {
-    google::protobuf::util::JsonPrintOptions options;
-    options.add_whitespace = true;
-    std::string text;
-    const auto status = google::protobuf::util::MessageToJsonString(objects, &text, options);
-    out << (status.ok() ? text : "[]\n");
+    google::protobuf::Value value;
+    *value.mutable_list_value() = std::move(objects);
+    out << SortedJson(value, "\n") << "\n";
   }
   return exit_code;
 }

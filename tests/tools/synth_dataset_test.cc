@@ -143,5 +143,33 @@ TEST(SynthDatasetTest, RefusesAFolderThatHoldsSomething) {
   EXPECT_EQ(ReadFile(precious), "mine");
 }
 
+TEST(SynthDatasetTest, ForceReplacesAnEarlierSetOfAnySchemaAndNothingElse) {
+  TestDir dir;
+  const fs::path out = dir.path() / "out";
+  Synthesize(Options(out, SynthSchema::kPhotos, 260));  // two shards
+  SynthOptions five = Options(out, SynthSchema::kPhotos, 5);
+  five.classes = 1;
+  five.force = true;
+  Synthesize(five);
+  SynthOptions fresh = five;
+  fresh.out = (dir.path() / "fresh").string();
+  Synthesize(fresh);
+  EXPECT_EQ(Contents(out), Contents(fresh.out));
+  EXPECT_FALSE(fs::exists(out / "folder/class-001"));
+
+  for (const char* mine :
+       {"out/folder/class-000/mine.jpg", "out/notes.txt", "out/pos-1.tfrecord"}) {
+    dir.Write(mine, "mine");
+  }
+  SynthOptions faces = Options(out, SynthSchema::kFace, 2);
+  faces.force = true;
+  Synthesize(faces);
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : Contents(out)) names.push_back(name);
+  EXPECT_THAT(names, testing::UnorderedElementsAre("folder/class-000/mine.jpg", "notes.txt",
+                                                   "pos-1.tfrecord", "pos-000.tfrecord",
+                                                   "neg-000.tfrecord", "face.yaml"));
+}
+
 }  // namespace
 }  // namespace bulkhead::tools

@@ -8,8 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/random.h"
 #include "server/image/encode.h"
@@ -46,6 +49,54 @@ absl::Status MakeFolder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   return error ? CannotWrite(path) : absl::OkStatus();
+}
+
+// Whether `name` is `stem`, at least `digits` digits, then `ending`.
+bool IsNumbered(absl::string_view name, absl::string_view stem, size_t digits,
+                absl::string_view ending) {
+  if (!absl::ConsumePrefix(&name, stem) || !absl::ConsumeSuffix(&name, ending)) return false;
+  return name.size() >= digits && absl::c_all_of(name, absl::ascii_isdigit);
+}
+
+bool IsOwnFile(const std::string& name) {
+  static constexpr absl::string_view kNames[] = {"list.txt",      "folder.yaml", "list.yaml",
+                                                 "tfrecord.yaml", "face.yaml",   "range.yaml"};
+  return absl::c_linear_search(kNames, name) || IsNumbered(name, "records-", 3, ".tfrecord") ||
+         IsNumbered(name, "pos-", 3, ".tfrecord") || IsNumbered(name, "neg-", 3, ".tfrecord") ||
+         IsNumbered(name, "part-", 1, ".tfrecord");
+}
+
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  return entries;
+}
+
+// Removes what an earlier run wrote into `out`, of any schema, and nothing else: what is left of a
+// larger set would be read along with this one. Folders go when nothing else is in them.
+absl::Status RemoveOldSet(const fs::path& out) {
+  std::vector<fs::path> old;
+  for (const fs::path& entry : EntriesOf(out)) {
+    if (IsOwnFile(entry.filename().string())) old.push_back(entry);
+  }
+  std::vector<fs::path> folders;
+  for (const fs::path& folder : EntriesOf(out / "folder")) {
+    if (!IsNumbered(folder.filename().string(), "class-", 3, "")) continue;
+    for (const fs::path& entry : EntriesOf(folder)) {
+      if (IsNumbered(entry.filename().string(), "", 6, ".jpg")) old.push_back(entry);
+    }
+    folders.push_back(folder);
+  }
+  std::error_code error;
+  for (const fs::path& path : old) {
+    if (!fs::remove(path, error) && error) return CannotWrite(path);
+  }
+  for (const fs::path& folder : folders) fs::remove(folder, error);
+  fs::remove(out / "folder", error);
+  return absl::OkStatus();
 }
 
 // One photo, encoded.
@@ -229,6 +280,7 @@ absl::Status WriteDataset(const SynthOptions& options, const SynthProgressFn& pr
                                   ": this folder is not empty; choose another, or add "
                                   "--force to write into it"));
   }
+  BULKHEAD_RETURN_IF_ERROR(RemoveOldSet(options.out));
   switch (options.schema) {
     case SynthSchema::kPhotos:
       return WritePhotos(options, progress);

@@ -26,7 +26,9 @@ struct SynthOptions {
   int classes = 10;
   uint64_t seed = 1;
   int threads = 1;
-  bool force = false;  // write into a folder that holds something already
+  // Write into a folder that holds something already; a set that an earlier run wrote there goes
+  // first, other files stay.
+  bool force = false;
 };
 
 // Called after every photo that was written.
