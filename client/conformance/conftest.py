@@ -49,6 +49,12 @@ class Client:
             text=True,
         )
 
+    def pausing(self, *arguments, **options):
+        """Starts the client; it has said that it pauses."""
+        process = self.start(*arguments, **options)
+        assert process.stdout.readline() == "paused\n"
+        return process
+
     def finish(self, process, timeout=60):
         try:
             output, _ = process.communicate(timeout=timeout)
@@ -82,13 +88,18 @@ class Service:
     """bulkheadd on a Unix socket, serving `root`."""
 
     def __init__(self, folder, root):
+        self.folder, self.root = folder, root
         self.target = f"unix:{folder}/s.sock"
-        self.log = open(folder / "log", "w+")
+        self.start()
+
+    def start(self):
+        self.log = open(self.folder / "log", "w+")
         ready, child_end = os.pipe()
         self.process = subprocess.Popen(
             [
-                SERVER, "--listen", self.target, "--ready-fd", str(child_end), "--root", str(root),
-                "--cache-dir", str(folder / "cache"), "--workers", "2",
+                SERVER, "--listen", self.target, "--ready-fd", str(child_end),
+                "--root", str(self.root), "--cache-dir", str(self.folder / "cache"),
+                "--workers", "2",
             ],
             pass_fds=(child_end,),
             stderr=self.log,
@@ -103,6 +114,12 @@ class Service:
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+    def restart(self):
+        """Kills it and starts another one at the same address."""
+        self.kill()
+        self.log.close()
+        self.start()
 
     def stop(self):
         if self.process.poll() is None:

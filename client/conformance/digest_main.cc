@@ -21,7 +21,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: bulkhead-client-digest --spec FILE [--target ADDRESS] [--batches N] [--workers N]\n"
     "  [--threads N] [--cache-dir DIR] [--rank R] [--world-size W] [--cursor JSON] [--name NAME]\n"
-    "  [--credit-batches N] [--timeout SECONDS] [--pause-after N] [--error-json]\n";
+    "  [--credit-batches N] [--timeout SECONDS] [--pause-after N] [--error-json]\n"
+    "  [--reconnect-deadline SECONDS]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -38,6 +39,7 @@ struct Totals {
   uint64_t epochs_ended = 0;
   uint64_t last_samples = 0;
   std::string cursor;
+  uint64_t reconnects = 0;
 };
 
 std::string Quoted(const std::string& text) {
@@ -76,6 +78,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"credit-batches", required_argument, nullptr, 'B'},
                                     {"timeout", required_argument, nullptr, 'o'},
                                     {"pause-after", required_argument, nullptr, 'p'},
+                                    {"reconnect-deadline", required_argument, nullptr, 'R'},
                                     {"error-json", no_argument, nullptr, 'e'},
                                     {nullptr, 0, nullptr, 0}};
   bulkhead::LoaderOptions& loader = arguments->loader;
@@ -120,6 +123,10 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
         ok = ok && absl::SimpleAtod(optarg, &seconds);
         arguments->timeout = loader.open_deadline = absl::Seconds(seconds);
         break;
+      case 'R':
+        ok = ok && absl::SimpleAtod(optarg, &seconds);
+        loader.reconnect_deadline = absl::Seconds(seconds);
+        break;
       case 'p':
         ok = ok && ToNumber(optarg, &arguments->pause_after);
         break;
@@ -143,6 +150,7 @@ absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* tota
       std::getline(std::cin, line);
     }
     auto batch = (*loader)->Next(arguments.timeout);
+    totals->reconnects = (*loader)->reconnects();
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) break;
     for (const bulkhead::Tensor& tensor : (*batch)->tensors()) {
@@ -175,7 +183,7 @@ int Report(const Arguments& arguments, const absl::Status& status, const Totals&
                    ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
                    ", \"last_samples\": ", totals.last_samples,
                    ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
-                   ", \"digest\": ", Quoted(digest));
+                   ", \"reconnects\": ", totals.reconnects, ", \"digest\": ", Quoted(digest));
   if (!status.ok() && !arguments.error_json) {
     std::cerr << "bulkhead-client-digest: " << status.message() << " ["
               << bulkhead::ErrorReason(status) << "]\n";

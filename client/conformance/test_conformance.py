@@ -225,7 +225,9 @@ def test_a_target_that_does_not_answer(client, folder):
 
 def test_a_service_killed_in_mid_stream(client, own_service, folder):
     spec = range_spec(folder / "s.yaml", size=10**9)
-    process = client.start(spec, own_service.target, pause_after=2, timeout=30)
+    process = client.start(
+        spec, own_service.target, pause_after=2, timeout=30, reconnect_deadline=1
+    )
     assert process.stdout.readline() == "paused\n"
     own_service.kill()
     started = time.monotonic()
@@ -233,6 +235,7 @@ def test_a_service_killed_in_mid_stream(client, own_service, folder):
     process.stdin.flush()
     result = client.finish(process)
     assert result["error"]["reason"] == "SERVICE_UNAVAILABLE"
+    assert "tried to reconnect for 1" in result["error"]["message"]
     assert time.monotonic() - started < 30
     values = range(result["batches"] * 8)
     assert result["digest"] == digest_of(values), "what came before the end is whole"

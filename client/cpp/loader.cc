@@ -8,18 +8,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cpp/internal/embedded.h"
+#include "client/cpp/internal/endpoint.h"
 #include "client/cpp/internal/error.h"
+#include "client/cpp/internal/healing_stream.h"
 #include "client/cpp/internal/layout.h"
 #include "client/cpp/internal/spec.h"
-#include "client/cpp/internal/stream.h"
 
 namespace bulkhead {
 namespace {
 
-using client_internal::EmbeddedService;
+using client_internal::Endpoint;
+using client_internal::HealingStream;
 using client_internal::MakeClientError;
-using client_internal::Stream;
 
 // A name that no other loader has: the newer of two of one name supersedes the older.
 std::string OwnName() {
@@ -40,6 +40,9 @@ absl::Status Check(const LoaderOptions& options) {
         absl::StrCat("rank ", options.rank, " is not below world_size ", options.world_size));
   }
   if (options.credit_batches == 0) return wrong("credit_batches must be at least 1");
+  if (options.reconnect_deadline < absl::ZeroDuration()) {
+    return wrong("reconnect_deadline must not be negative");
+  }
   return absl::OkStatus();
 }
 
@@ -75,22 +78,15 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   auto open = MakeOpen(options);
   if (!open.ok()) return open.status();
   std::unique_ptr<Loader> loader(new Loader);
-  loader->target_ = options.target;
-  Stream::Config config;
-  if (options.target.empty()) {
-    auto service = EmbeddedService::Acquire(options.embedded, options.open_deadline);
-    if (!service.ok()) return service.status();
-    loader->service_ = *std::move(service);
-    loader->target_ = loader->service_->target();
-    config.post_mortem = [weak = std::weak_ptr<EmbeddedService>(loader->service_)] {
-      const auto held = weak.lock();
-      return held == nullptr ? std::string() : held->PostMortem();
-    };
-  }
-  config.target = loader->target_;
+  auto endpoint = Endpoint::Make(options.target, options.embedded, options.open_deadline);
+  if (!endpoint.ok()) return endpoint.status();
+  loader->endpoint_ = *std::move(endpoint);
+  HealingStream::Config config;
+  config.endpoint = loader->endpoint_;
   config.open = *std::move(open);
   config.on_substitution = std::move(options.on_substitution);
-  loader->stream_ = Stream::Start(std::move(config));
+  config.deadline = options.reconnect_deadline;
+  loader->stream_ = std::make_unique<HealingStream>(std::move(config));
   absl::Status opened = loader->stream_->WaitOpened(options.open_deadline, options.on_progress);
   if (!opened.ok()) return opened;
   return loader;
@@ -106,6 +102,8 @@ void Loader::Close() {
 }
 
 const StreamInfo& Loader::info() const { return stream_->info(); }
-const std::string& Loader::target() const { return target_; }
+std::string Loader::target() const { return endpoint_->target(); }
+std::string Loader::boot_id() const { return stream_->boot_id(); }
+uint64_t Loader::reconnects() const { return stream_->reconnects(); }
 
 }  // namespace bulkhead

@@ -63,7 +63,9 @@ TEST(EmbeddedTest, OtherOptionsMeanAnotherService) {
 }
 
 TEST(EmbeddedTest, ADeadServiceIsExplainedAndReplaced) {
-  auto loader = Loader::Open(Options("die"));
+  LoaderOptions unhealed = Options("die");
+  unhealed.reconnect_deadline = absl::ZeroDuration();
+  auto loader = Loader::Open(unhealed);
   ASSERT_TRUE(loader.ok()) << loader.status();
   absl::Status status;
   while (status.ok()) status = (*loader)->Next(absl::Seconds(20)).status();
@@ -73,6 +75,35 @@ TEST(EmbeddedTest, ADeadServiceIsExplainedAndReplaced) {
   const auto next = Loader::Open(Options());
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_NE((*next)->target(), (*loader)->target());
+}
+
+TEST(EmbeddedTest, AServiceThatDiesIsStartedAgainAndEveryPositionComesOnce) {
+  auto loader = Loader::Open(Options("die"));  // each dies before its stream's second batch
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  const std::string first_target = (*loader)->target();
+  uint64_t batches = 0;
+  for (;; ++batches) {
+    auto batch = (*loader)->Next(absl::Seconds(60));
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    if (!batch->has_value()) break;
+    EXPECT_EQ((*batch)->sequence(), batches);
+    EXPECT_EQ((*batch)->epoch(), batches / 3);
+    EXPECT_EQ((*batch)->first_position(), batches % 3 * 8);
+  }
+  EXPECT_EQ(batches, 6u);
+  EXPECT_EQ((*loader)->reconnects(), 5u);
+  EXPECT_NE((*loader)->target(), first_target);
+  EXPECT_FALSE(Exists(FolderOf(first_target)));
+}
+
+TEST(EmbeddedTest, AServiceThatKeepsDyingOfTheSameBatchEndsInAnError) {
+  auto loader = Loader::Open(Options("die_again"));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_TRUE((*loader)->Next(absl::Seconds(60)).ok());
+  const absl::Status status = (*loader)->Next(absl::Seconds(60)).status();
+  EXPECT_EQ(ErrorReason(status), "SERVICE_UNAVAILABLE") << status;
+  EXPECT_NE(status.message().find("lost 6 times in a row"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("killed by signal 9"), absl::string_view::npos) << status;
 }
 
 TEST(EmbeddedTest, SaysWhyItDidNotStart) {

@@ -123,7 +123,9 @@ grpc::Status FakeService::Deliver(Session& session) {
         return Error(grpc::StatusCode::DATA_LOSS, "a.tfrecord@77: bad CRC", "CORRUPT_RECORD",
                      "offset", "77");
       }
-      if (session.sequence == 1 && session.mode == "die") {
+      const bool resumed = session.open.cursor().consumed() > 0;
+      if ((session.sequence == 1 && session.mode == "die") ||
+          (session.mode == "die_again" && (session.sequence == 1 || resumed))) {
         (void)!write(2, "the disk is on fire\n", 20);
         kill(getpid(), SIGKILL);
       }

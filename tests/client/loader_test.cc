@@ -181,7 +181,9 @@ TEST_F(LoaderTest, CloseEndsANextThatWaits) {
 }
 
 TEST_F(LoaderTest, ALostServiceIsUnavailable) {
-  auto loader = Loader::Open(Options("stall"));
+  LoaderOptions options = Options("stall");
+  options.reconnect_deadline = absl::Milliseconds(300);
+  auto loader = Loader::Open(options);
   ASSERT_TRUE(loader.ok());
   server_->Shutdown(std::chrono::system_clock::now());
   const auto next = (*loader)->Next(absl::Seconds(20));
@@ -189,6 +191,19 @@ TEST_F(LoaderTest, ALostServiceIsUnavailable) {
   EXPECT_EQ(ErrorReason(next.status()), "SERVICE_UNAVAILABLE");
   const auto nobody = Loader::Open(Options());
   EXPECT_EQ(ErrorReason(nobody.status()), "SERVICE_UNAVAILABLE") << nobody.status();
+}
+
+TEST_F(LoaderTest, CloseEndsReconnecting) {
+  auto loader = Loader::Open(Options("stall"));
+  ASSERT_TRUE(loader.ok());
+  server_->Shutdown(std::chrono::system_clock::now());
+  const auto next = (*loader)->Next(absl::Milliseconds(200));
+  EXPECT_EQ(ErrorReason(next.status()), "DEADLINE_EXCEEDED") << next.status();
+  absl::Status status;
+  std::thread waiting([&] { status = (*loader)->Next(absl::Seconds(60)).status(); });
+  (*loader)->Close();
+  waiting.join();
+  EXPECT_EQ(ErrorReason(status), "LOADER_CLOSED");
 }
 
 TEST_F(LoaderTest, ATargetThatNeverAnswersMeetsTheDeadline) {

@@ -86,7 +86,7 @@ def test_a_newer_consumer_takes_the_stream_over(service, folder):
 
 
 def test_sigterm_ends_streams_with_a_typed_error_and_leaves_no_worker(service, folder):
-    with bulkhead.Loader(endless(folder), service.target) as loader:
+    with bulkhead.Loader(endless(folder), service.target, reconnect_timeout=0) as loader:
         batches = loader.stream()
         next(batches)
         workers = service.workers()
@@ -101,7 +101,7 @@ def test_sigterm_ends_streams_with_a_typed_error_and_leaves_no_worker(service, f
 
 
 def test_workers_die_with_a_service_that_is_killed(service, folder):
-    with bulkhead.Loader(endless(folder), service.target) as loader:
+    with bulkhead.Loader(endless(folder), service.target, reconnect_timeout=0) as loader:
         batches = loader.stream()
         next(batches)
         workers = service.workers()

@@ -3,7 +3,7 @@
     python3 -m venv env && env/bin/pip install tensorflow-cpu "opencv-python-headless<5"
     env/bin/python make_golden.py data
 
-golden_test.cc reads the records through Bulkhead and compares bit for bit. Everything is seeded; the
+golden_source_test.cc and golden_pixels_test.cc reads the records through Bulkhead and compares bit for bit. Everything is seeded; the
 JPEGs are encoded by OpenCV, so another version may write other (equally valid) files.
 
 data/<name>.tfrecord      the same records uncompressed, GZIP and ZLIB
@@ -108,7 +108,7 @@ def records(rng):
 
 
 def parse(serialized):
-    """What TensorFlow's own parser gives for the features that golden_test.cc declares."""
+    """What TensorFlow's own parser gives for the features that golden_source_test.cc and golden_pixels_test.cc declares."""
     parsed = tf.io.parse_single_example(
         serialized,
         {

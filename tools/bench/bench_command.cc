@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/decode_limit.h"
+#include "tools/bench/recovery.h"
 #include "tools/common/command_line.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
@@ -98,6 +99,50 @@ void AddRun(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = RunBench(*arguments); });
 }
 
+constexpr char kRecoveryExamples[] =
+    "Kills with SIGKILL at random times while batches are taken as fast as they come. A figure is "
+    "the\n"
+    "longest gap between two batches from the fault on, less the median gap, in seconds. The "
+    "services\n"
+    "are the bench's own.\n"
+    "\n"
+    "Examples:\n"
+    "  bulkhead bench recovery --spec photos/tfrecord.yaml --json\n";
+
+struct RecoveryArguments {
+  RecoveryOptions options;
+  bool json = false;
+};
+
+int RunRecovery(const RecoveryArguments& arguments) {
+  ProgressLine line;
+  const absl::StatusOr<RecoveryReport> report =
+      MeasureRecovery(arguments.options, [&](const std::string& text) {
+        if (line.Due()) line.Show(text);
+      });
+  if (!report.ok()) return Fail("recovery", report.status());
+  line.Finish("recovery: measured");
+  const std::string text =
+      arguments.json ? RecoveryJson(*report, arguments.options).Text() : RecoveryText(*report);
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
+
+void AddRecovery(CLI::App& bench, int& exit_code) {
+  auto arguments = std::make_shared<RecoveryArguments>();
+  CLI::App* command =
+      bench.add_subcommand("recovery", "What a killed worker or service costs the trainer");
+  command->footer(kRecoveryExamples);
+  command->add_option("--spec", arguments->options.spec, "The spec (YAML or JSON)")->required();
+  command->add_option("--trials", arguments->options.trials, "Trials of each fault")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->options.seed, "Of the times and the workers chosen")
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments, &exit_code] { exit_code = RunRecovery(*arguments); });
+}
+
 struct LimitArguments {
   std::string folder;
   int threads = 1;
@@ -150,8 +195,10 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   bench->footer(
       "Examples:\n"
       "  bulkhead bench run --spec photos/tfrecord.yaml --workers 1 --threads 1 --json\n"
+      "  bulkhead bench recovery --spec photos/tfrecord.yaml --json\n"
       "  bulkhead bench decode-limit photos/folder --json\n");
   AddRun(*bench, exit_code);
+  AddRecovery(*bench, exit_code);
   AddDecodeLimit(*bench, exit_code);
 }
 

@@ -5,7 +5,7 @@
 
 namespace bulkhead::tools {
 
-// `bulkhead bench run` and `bulkhead bench decode-limit`: measurements.
+// `bulkhead bench run`, `recovery` and `decode-limit`: measurements.
 void AddBenchCommand(CLI::App& app, int& exit_code);
 
 }  // namespace bulkhead::tools

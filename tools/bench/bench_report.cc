@@ -86,6 +86,42 @@ std::string RunReportText(const StreamRunReport& report) {
   return text;
 }
 
+namespace {
+
+JsonObject FaultJson(const FaultCost& cost) {
+  return JsonObject()
+      .Add("p50", Quantile(cost.seconds, 0.5))
+      .Add("p99", Quantile(cost.seconds, 0.99))
+      .Add("median_gap", cost.median_gap_seconds)
+      .Add("trials", uint64_t{cost.seconds.size()});
+}
+
+std::string FaultText(const char* name, const FaultCost& cost) {
+  return absl::StrFormat("%s: p50 %.0f ms, p99 %.0f ms over a median gap of %.1f ms, %d trials",
+                         name, Quantile(cost.seconds, 0.5) * 1e3,
+                         Quantile(cost.seconds, 0.99) * 1e3, cost.median_gap_seconds * 1e3,
+                         cost.seconds.size());
+}
+
+}  // namespace
+
+JsonObject RecoveryJson(const RecoveryReport& report, const RecoveryOptions& options) {
+  return JsonObject()
+      .Add("worker_kill", FaultJson(report.worker_kill))
+      .Add("worker_kill_single", FaultJson(report.worker_kill_single))
+      .Add("service_kill", FaultJson(report.service_kill))
+      .Add("seed", options.seed)
+      .Add("machine", DescribeMachine())
+      .Add("data", options.spec)
+      .Add("command", CommandLine());
+}
+
+std::string RecoveryText(const RecoveryReport& report) {
+  return absl::StrCat(FaultText("a worker of two is killed", report.worker_kill), "\n",
+                      FaultText("the only worker is killed", report.worker_kill_single), "\n",
+                      FaultText("the service is killed and restarted", report.service_kill));
+}
+
 JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<JpegFile>& files,
                            int threads, const std::string& folder) {
   uint64_t bytes = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/bench/decode_limit.h"
+#include "tools/bench/recovery.h"
 #include "tools/common/json.h"
 #include "tools/common/stream_run.h"
 
@@ -20,6 +21,12 @@ std::string RunReportText(const StreamRunReport& report);
 // The result of `bench decode-limit` over `files`, read from `folder`.
 JsonObject DecodeLimitJson(const DecodeLimit& limit, const std::vector<JpegFile>& files,
                            int threads, const std::string& folder);
+
+// The result of `bench recovery`; `data` says what was streamed.
+JsonObject RecoveryJson(const RecoveryReport& report, const RecoveryOptions& options);
+
+// The same for people.
+std::string RecoveryText(const RecoveryReport& report);
 
 }  // namespace bulkhead::tools
 

@@ -29,8 +29,8 @@
 namespace bulkhead {
 
 namespace client_internal {
-class Stream;
-class EmbeddedService;
+class Endpoint;
+class HealingStream;
 }  // namespace client_internal
 
 // What to load, as a person wrote it.
@@ -95,6 +95,9 @@ struct LoaderOptions {
   // Open fails when preparation made no progress for this long. A service that indexes data for an
   // hour and says so once a second is fine.
   absl::Duration open_deadline = absl::Seconds(300);
+  // When the service is lost in mid-stream, how long the loader tries to reach it, or to start
+  // another embedded one, without a batch arriving. Zero: the first loss is an error.
+  absl::Duration reconnect_deadline = absl::Seconds(120);
   // Called on the thread that waits in Open.
   std::function<void(const LoaderProgress&)> on_progress;
   // Called on the loader's reader thread; must not block and must not call the loader.
@@ -122,7 +125,7 @@ struct StreamInfo {
   uint64_t batches_left_in_epoch = 0;  // at the stream's start
   std::optional<uint64_t> epochs;      // absent: forever
   StreamMemory memory;
-  std::string boot_id;  // changes when the service restarts
+  std::string boot_id;  // changes when the service restarts; Loader::boot_id() is the present one
   std::string cursor;   // where the stream started, as JSON
 };
 
@@ -132,6 +135,10 @@ struct StreamInfo {
 // bounded by the credits. Close (or the destructor) ends the stream; batches that were handed out
 // stay valid. After an error every Next returns that error again; another loader may be opened
 // from the last cursor. One reader thread belongs to each loader.
+//
+// A lost service is no error yet: the loader connects again by itself, goes on behind the last
+// batch that arrived whole, and the caller sees only a longer wait. Errors of spec and data, and
+// SUPERSEDED, are never tried again; other data behind the same spec is CURSOR_MISMATCH.
 //
 // Thread-safe, but batches are handed out in order to whoever asks.
 class Loader {
@@ -153,13 +160,17 @@ class Loader {
 
   const StreamInfo& info() const;
   // Where the service listens, an embedded one too: for GetServiceStatus.
-  const std::string& target() const;
+  // An embedded one that died is replaced by one with another address.
+  std::string target() const;
+  // Of the service that serves this loader now.
+  std::string boot_id() const;
+  // How often the loader has gone on after it had lost its service.
+  uint64_t reconnects() const;
 
  private:
   Loader();
-  std::shared_ptr<client_internal::EmbeddedService> service_;
-  std::shared_ptr<client_internal::Stream> stream_;
-  std::string target_;
+  std::shared_ptr<client_internal::Endpoint> endpoint_;
+  std::unique_ptr<client_internal::HealingStream> stream_;
 };
 
 }  // namespace bulkhead

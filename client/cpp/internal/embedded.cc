@@ -30,6 +30,7 @@ namespace {
 
 constexpr size_t kLastWordsBytes = 8192;
 constexpr absl::Duration kTermGrace = absl::Seconds(10);
+constexpr int64_t kCancelPollMs = 50;
 constexpr int kReadyFd = 3;  // in the service
 
 using Key = std::tuple<std::string, uint32_t, uint32_t, std::string>;
@@ -129,7 +130,8 @@ absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options) {
 }
 
 absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
-    const EmbeddedOptions& options, absl::Duration deadline) {
+    const EmbeddedOptions& options, absl::Duration deadline,
+    const std::function<bool()>& cancelled) {
   auto program = FindServiceProgram(options);
   if (!program.ok()) return program.status();
   Registry& registry = TheRegistry();
@@ -139,13 +141,14 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
   auto& entry =
       registry.services[Key(*program, options.workers, options.threads, options.cache_dir)];
   if (auto service = entry.lock(); service != nullptr && service->Alive()) return service;
-  auto service = Spawn(*program, options, deadline);
+  auto service = Spawn(*program, options, deadline, cancelled);
   if (service.ok()) entry = *service;
   return service;
 }
 
 absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
-    const std::string& program, const EmbeddedOptions& options, absl::Duration deadline) {
+    const std::string& program, const EmbeddedOptions& options, absl::Duration deadline,
+    const std::function<bool()>& cancelled) {
   std::shared_ptr<EmbeddedService> service(new EmbeddedService);
   service->owner_ = getpid();
   absl::Status made = service->MakeFolder();
@@ -154,7 +157,7 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
   absl::Status launched = service->Launch(program, options, &ready_fd);
   if (!launched.ok()) return launched;
   service->stderr_thread_ = std::thread([raw = service.get()] { raw->KeepLastWords(); });
-  absl::Status ready = service->AwaitReady(ready_fd, deadline);
+  absl::Status ready = service->AwaitReady(ready_fd, deadline, cancelled);
   close(ready_fd);
   if (!ready.ok()) return ready;
   return service;
@@ -245,7 +248,8 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   return absl::OkStatus();
 }
 
-absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline) {
+absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline,
+                                         const std::function<bool()>& cancelled) {
   const absl::Time until = absl::Now() + deadline;
   std::string said;
   for (;;) {
@@ -255,8 +259,12 @@ absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline) 
                              absl::StrCat("the embedded service was not ready within ",
                                           absl::FormatDuration(deadline)));
     }
+    if (cancelled()) {
+      return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
+                             "the loader was closed");
+    }
     pollfd poller{ready_fd, POLLIN, 0};
-    const int64_t wait_ms = std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1 << 30);
+    const int64_t wait_ms = std::min(absl::ToInt64Milliseconds(left) + 1, kCancelPollMs);
     if (poll(&poller, 1, static_cast<int>(wait_ms)) <= 0) continue;
     char buffer[256];  // "ready ADDRESS\n"
     const ssize_t count = read(ready_fd, buffer, sizeof(buffer));

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,8 +28,11 @@ absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options);
 // child leaves its parent's services alone. Thread-safe.
 class EmbeddedService {
  public:
-  static absl::StatusOr<std::shared_ptr<EmbeddedService>> Acquire(const EmbeddedOptions& options,
-                                                                  absl::Duration deadline);
+  // `cancelled` is asked now and then while a service starts; when it says yes, that is ended and
+  // the error is LOADER_CLOSED.
+  static absl::StatusOr<std::shared_ptr<EmbeddedService>> Acquire(
+      const EmbeddedOptions& options, absl::Duration deadline,
+      const std::function<bool()>& cancelled = [] { return false; });
   ~EmbeddedService();
 
   const std::string& target() const { return target_; }
@@ -41,12 +45,13 @@ class EmbeddedService {
 
  private:
   EmbeddedService() = default;
-  static absl::StatusOr<std::shared_ptr<EmbeddedService>> Spawn(const std::string& program,
-                                                                const EmbeddedOptions& options,
-                                                                absl::Duration deadline);
+  static absl::StatusOr<std::shared_ptr<EmbeddedService>> Spawn(
+      const std::string& program, const EmbeddedOptions& options, absl::Duration deadline,
+      const std::function<bool()>& cancelled);
   absl::Status MakeFolder();
   absl::Status Launch(const std::string& program, const EmbeddedOptions& options, int* ready_fd);
-  absl::Status AwaitReady(int ready_fd, absl::Duration deadline);
+  absl::Status AwaitReady(int ready_fd, absl::Duration deadline,
+                          const std::function<bool()>& cancelled);
   void KeepLastWords();
   // Whether it has ended by now, or within `patience`.
   bool Reap(absl::Duration patience);

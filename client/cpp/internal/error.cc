@@ -74,6 +74,7 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target)
   switch (code) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kUnknown:  // gRPC's word when the connection goes while a call begins
       return MakeClientError(
           absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
           absl::StrCat("the service at ", target, " cannot be reached or has ended (",

@@ -72,7 +72,10 @@ std::shared_ptr<Stream> Stream::Start(Config config) {
 }
 
 Stream::Stream(Config config)
-    : config_(std::move(config)), channel_(MakeChannel(config_.target)), stub_(channel_) {
+    : config_(std::move(config)),
+      channel_(MakeChannel(config_.target)),
+      stub_(channel_),
+      next_sequence_(config_.first_sequence) {
   call_ = stub_.PrepareCall(&context_, kMethod, &queue_);
   call_->StartCall(TagOf(kStart));
 }
@@ -226,7 +229,13 @@ void Stream::Deliver(std::unique_ptr<BatchData> batch) {
   batch->on_release = [weak = weak_from_this(), sequence = batch->header.sequence()] {
     if (auto stream = weak.lock()) stream->Release(sequence);
   };
+  v1::BatchHeader& header = batch->header;
+  header.set_sequence(config_.first_sequence + header.sequence());
   absl::MutexLock lock(&mutex_);
+  resume_cursor_.set_epoch(header.next_epoch());
+  resume_cursor_.set_consumed(header.next_consumed());
+  resume_cursor_.set_substitutions(header.substitutions());
+  next_sequence_ = header.sequence() + 1;
   // A batch that comes while the loader closes is dropped with its stream, not released.
   if (closed_) batch->on_release = nullptr;
   if (!closed_) ready_.push_back(std::move(batch));
@@ -275,7 +284,9 @@ absl::Status Stream::OnOpened(const v1::Opened& opened) {
   batch_context_ = std::make_shared<BatchContext>(*std::move(layout), opened.cursor(),
                                                   config_.open.credits().batches());
   assembler_.emplace(batch_context_);
+  opened_message_ = opened;
   absl::MutexLock lock(&mutex_);
+  resume_cursor_ = opened.cursor();
   opened_ = true;
   return absl::OkStatus();
 }
@@ -308,6 +319,16 @@ void Stream::WriteIfIdle() {
   release_.reset();
   writing_ = true;
   call_->Write(Serialize(request), TagOf(kWrite));
+}
+
+v1::Cursor Stream::resume_cursor() const {
+  absl::MutexLock lock(&mutex_);
+  return resume_cursor_;
+}
+
+uint64_t Stream::next_sequence() const {
+  absl::MutexLock lock(&mutex_);
+  return next_sequence_;
 }
 
 bool Stream::SomethingToTake() const { return !ready_.empty() || ended_ || closed_; }
@@ -356,11 +377,11 @@ absl::Status Stream::WaitOpened(absl::Duration silence,
   }
 }
 
-absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration deadline) {
+absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration left, absl::Duration asked) {
   std::unique_ptr<BatchData> batch;
   absl::MutexLock lock(&mutex_);
   const bool in_time =
-      mutex_.AwaitWithTimeout(absl::Condition(this, &Stream::SomethingToTake), deadline);
+      mutex_.AwaitWithTimeout(absl::Condition(this, &Stream::SomethingToTake), left);
   if (closed_) {
     return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
                            "the loader was closed");
@@ -373,7 +394,7 @@ absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration deadline) {
   if (!in_time) {
     return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
                            absl::StrCat("no batch came from the service at ", config_.target,
-                                        " within ", absl::FormatDuration(deadline), Awaited()),
+                                        " within ", absl::FormatDuration(asked), Awaited()),
                            {{"target", config_.target}});
   }
   if (!status_.ok()) return status_;

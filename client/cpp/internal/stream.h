@@ -43,6 +43,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Config {
     std::string target;
     v1::Open open;
+    // What the first batch's sequence number is for the caller; on the wire it is 0.
+    uint64_t first_sequence = 0;
     std::function<void(const SubstitutionEvent&)> on_substitution;
     // Explains a lost service, such as "it was killed by signal 9"; may be empty.
     std::function<std::string()> post_mortem;
@@ -54,11 +56,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Until the service says Opened; fails when nothing moved for `silence`.
   absl::Status WaitOpened(absl::Duration silence,
                           const std::function<void(const LoaderProgress&)>& on_progress);
-  absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
+  // `left` is what is left of the time that the caller `asked` for.
+  absl::StatusOr<std::optional<Batch>> Next(absl::Duration left, absl::Duration asked);
   void Close();
 
   // After WaitOpened returned OK.
   const StreamInfo& info() const { return info_; }
+  const v1::Opened& opened() const { return opened_message_; }
+  // State after the last batch that arrived whole, and the sequence number of the next one.
+  v1::Cursor resume_cursor() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t next_sequence() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   explicit Stream(Config config);
@@ -98,6 +105,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Written by the reader thread before opened_ is set.
   StreamInfo info_;
+  v1::Opened opened_message_;
 
   mutable absl::Mutex mutex_;
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
@@ -107,6 +115,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::optional<LoaderProgress> progress_ ABSL_GUARDED_BY(mutex_);  // the newest, not yet told
   std::string progress_seen_ ABSL_GUARDED_BY(mutex_);               // without the estimate
   std::deque<std::unique_ptr<BatchData>> ready_ ABSL_GUARDED_BY(mutex_);
+  v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);
   // Batches that began to arrive and are not released, and their bytes.
   uint64_t held_batches_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Dict, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
-from .errors import DeadlineExceeded, ServiceNotFound, ServiceStartFailed
+from .errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStartFailed
 
 _LAST_WORDS_BYTES = 8192
 _TERM_GRACE_SECONDS = 10.0
@@ -62,7 +62,7 @@ class EmbeddedService:
     A forked child leaves its parent's services alone. Thread-safe through the module's lock.
     """
 
-    def __init__(self, key: _Key, timeout: float):
+    def __init__(self, key: _Key, timeout: float, cancelled: Callable[[], bool]):
         program, workers, threads, cache_dir = key
         self._key = key
         self._owner = os.getpid()
@@ -98,7 +98,7 @@ class EmbeddedService:
         )
         self._reader.start()
         try:
-            self._await_ready(ready, timeout)
+            self._await_ready(ready, timeout, cancelled)
         except BaseException:
             self.stop()
             raise
@@ -117,7 +117,7 @@ class EmbeddedService:
                 return
             self._last_words = (self._last_words + data)[-_LAST_WORDS_BYTES:]
 
-    def _await_ready(self, ready: int, timeout: float) -> None:
+    def _await_ready(self, ready: int, timeout: float, cancelled: Callable[[], bool]) -> None:
         until = time.monotonic() + timeout
         said = b""
         poller = select.poll()  # select.select() fails for descriptors above 1023
@@ -126,7 +126,9 @@ class EmbeddedService:
             left = until - time.monotonic()
             if left <= 0:
                 raise DeadlineExceeded(f"the embedded service was not ready within {timeout:g} s")
-            if not poller.poll(min(left, 1.0) * 1000):
+            if cancelled():
+                raise LoaderClosed("the loader is closed")
+            if not poller.poll(min(left, 0.05) * 1000):
                 continue
             data = os.read(ready, 256)
             if not data:
@@ -174,14 +176,21 @@ class EmbeddedService:
 
 
 def acquire(
-    workers: Optional[int], threads: Optional[int], cache_dir: Optional[str], timeout: float
+    workers: Optional[int],
+    threads: Optional[int],
+    cache_dir: Optional[str],
+    timeout: float,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> EmbeddedService:
-    """The process's service with these options; every acquire needs one release."""
+    """The process's service with these options; every acquire needs one release.
+
+    `cancelled` is asked now and then while a service starts; then LoaderClosed.
+    """
     key = (find_program(), workers, threads, cache_dir)
     with _lock:
         service = _services.get(key)
         if service is None or not service.alive():
-            service = _services[key] = EmbeddedService(key, timeout)
+            service = _services[key] = EmbeddedService(key, timeout, cancelled)
         service.holders += 1
         return service
 

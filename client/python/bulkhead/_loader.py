@@ -9,9 +9,11 @@ import time
 import uuid
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from . import _embedded, _proto, _spec, errors
+from . import _proto, _spec, errors
 from ._batch import Batch, TensorSpec, cursor_from_dict, cursor_to_dict
-from ._stream import Progress, Stream, Substitution, close_all
+from ._endpoint import Endpoint
+from ._healing import HealingStream, close_all
+from ._stream import Progress, Substitution
 
 atexit.register(close_all)
 
@@ -30,6 +32,10 @@ class Loader:
 
     A loop gives what is left of one epoch; the next loop goes on with the next epoch, and a loop left
     by `break` is continued by the next. After the last epoch a loop raises EpochsExhausted.
+
+    A service that is lost in mid-stream is no error yet: the loader connects again by itself - an
+    embedded service is started again - and the loop sees only a longer wait. It gives up after
+    `reconnect_timeout` seconds without a batch; 0 makes the first loss an error.
 
     `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no progress.
     `credits` and `credit_bytes` bound what the loader holds ahead of the trainer; batches that it
@@ -53,20 +59,25 @@ class Loader:
         cursor: Optional[Mapping[str, Any]] = None,
         allow_changed_bytes: bool = False,
         timeout: float = 300.0,
+        reconnect_timeout: float = 120.0,
         credits: int = 4,
         credit_bytes: int = 256 << 20,
         progress: Optional[Callable[[Progress], None]] = None,
     ):
         self._closed = True  # until there is something to close
-        self._service: Optional[_embedded.EmbeddedService] = None
-        self._stream: Optional[Stream] = None
+        self._endpoint: Optional[Endpoint] = None
+        self._stream: Optional[HealingStream] = None
+        self._reconnects_before = 0  # in streams that load_state_dict ended
         self._owner = os.getpid()
         if world_size < 1 or not 0 <= rank < world_size:
             raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
         if credits < 1 or timeout <= 0:
             raise errors.InvalidArgument("credits must be at least 1 and timeout positive")
+        if reconnect_timeout < 0:
+            raise errors.InvalidArgument("reconnect_timeout must not be negative")
         text, text_name, base_dir = _spec.load(spec)
         self._timeout = timeout
+        self._reconnect_timeout = reconnect_timeout
         self._progress = progress
         self._open = _proto.Open(
             spec={"text": {"text": text, "name": text_name}, "base_dir": base_dir},
@@ -81,9 +92,7 @@ class Loader:
         message = cursor_from_dict(cursor) if cursor is not None else None
         self._closed = False
         try:
-            if target is None:
-                self._service = _embedded.acquire(workers, threads, cache_dir, timeout)
-            self.target: str = target if self._service is None else self._service.target
+            self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout)
             self._start(message)
         except BaseException:
             self.close()
@@ -94,8 +103,8 @@ class Loader:
         self._open.ClearField("cursor")
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
-        post_mortem = self._service.post_mortem if self._service is not None else str
-        self._stream = Stream(self.target, self._open, post_mortem)
+        assert self._endpoint is not None
+        self._stream = HealingStream(self._endpoint, self._open, self._reconnect_timeout)
         self._stream.wait_opened(self._timeout, self._progress)
         opened = self._stream.opened
         self._cursor: Dict[str, Any] = cursor_to_dict(opened.cursor)
@@ -103,7 +112,7 @@ class Loader:
         self._left: int = opened.batches_left_in_epoch
         self._finished = False
 
-    def _check(self) -> Stream:
+    def _check(self) -> HealingStream:
         if self._owner != os.getpid():
             raise errors.LoaderClosed(
                 "this loader belongs to the process that this one was forked from; open a loader "
@@ -195,6 +204,21 @@ class Loader:
         return self._check().opened.batches_per_epoch
 
     @property
+    def target(self) -> str:
+        """Where the service listens; an embedded one that died is replaced by one elsewhere."""
+        return self._endpoint.target if self._endpoint is not None else ""
+
+    @property
+    def boot_id(self) -> str:
+        """Of the service that serves this loader now; changes when it restarts."""
+        return self._check().boot_id
+
+    @property
+    def reconnects(self) -> int:
+        """How often the loader has gone on after it had lost its service."""
+        return self._reconnects_before + (self._stream.reconnects if self._stream else 0)
+
+    @property
     def epoch(self) -> int:
         """The epoch of the last batch handed out."""
         return self._epoch
@@ -213,7 +237,11 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a cursor; what was prefetched is dropped."""
         message = cursor_from_dict(state)
-        self._check().close()
+        stream = self._check()
+        stream.close()
+        self._reconnects_before += stream.reconnects
+        assert self._endpoint is not None
+        self._endpoint.revive(self._timeout, lambda: False)
         self._start(message)
 
     def set_epoch(self, epoch: int) -> None:
@@ -233,8 +261,8 @@ class Loader:
         self._closed = True
         if self._stream is not None:
             self._stream.close()
-        if self._service is not None:
-            _embedded.release(self._service)
+        if self._endpoint is not None:
+            self._endpoint.close()
 
     def __enter__(self) -> "Loader":
         return self

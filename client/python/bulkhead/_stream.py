@@ -14,7 +14,7 @@ import grpc
 
 from . import _proto, errors
 from ._assembler import Assembler
-from ._batch import Batch, Layout, cursor_to_dict, make_layout
+from ._batch import Batch, Layout, cursor_from_dict, cursor_to_dict, make_layout
 from ._wire import Part, parse
 
 _log = logging.getLogger("bulkhead")
@@ -27,7 +27,6 @@ _CHANNEL_OPTIONS = [
     # Batches do not go through a proxy that was meant for web pages.
     ("grpc.enable_http_proxy", 0),
 ]
-_MAX_EVENTS = 1000
 
 # Streams that a forked child inherited; their destructors must not run there.
 _inherited: List["Stream"] = []
@@ -61,7 +60,15 @@ class Stream:
     Thread-safe.
     """
 
-    def __init__(self, target: str, open_request, post_mortem: Callable[[], str]):
+    def __init__(
+        self,
+        target: str,
+        open_request,
+        post_mortem: Callable[[], str],
+        first_sequence: int,
+        substitutions: Deque[Substitution],
+    ):
+        """`first_sequence` is what the caller calls the first batch; on the wire it is 0."""
         self._target = target
         self._credits = open_request.credits
         self._post_mortem = post_mortem
@@ -77,7 +84,10 @@ class Stream:
         self._ended = False
         self._closed = False
         self._held = 0  # batches that began to arrive and are not handed out
-        self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MAX_EVENTS)
+        self._first_sequence = first_sequence
+        self._resume: Any = None
+        self.next_sequence = first_sequence
+        self._substitutions = substitutions
 
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(_proto.StreamRequest(open=open_request))
@@ -143,17 +153,16 @@ class Stream:
         elif kind == "opened":
             self._on_opened(item.opened)
         elif kind == "event" and item.event.kind == _proto.KIND_SUBSTITUTED:
-            event = item.event
-            self.substitutions.append(
-                Substitution(event.epoch, event.position, event.substitute_position, event.message)
-            )
-            _log.warning(
-                "epoch %d, position %d: substituted by position %d: %s",
-                event.epoch,
-                event.position,
-                event.substitute_position,
-                event.message,
-            )
+            self._on_substituted(item.event)
+
+    def _on_substituted(self, event) -> None:
+        substitution = Substitution(
+            event.epoch, event.position, event.substitute_position, event.message
+        )
+        if substitution in self._substitutions:
+            return  # of a batch that is sent again after a lost connection
+        self._substitutions.append(substitution)
+        _log.warning("epoch %d, position %d: substituted by position %d: %s", *substitution)
 
     def _on_part(self, part: Part) -> None:
         if self._assembler is None:
@@ -167,9 +176,16 @@ class Stream:
                 self._held += 1
         batch = self._assembler.add(part)
         if batch is not None:
+            self._note_progress(batch)
             with self._changed:
                 self._ready.append(batch)
                 self._changed.notify()
+
+    def _note_progress(self, batch: Batch) -> None:
+        batch.sequence += self._first_sequence
+        with self._changed:
+            self._resume = batch.cursor
+            self.next_sequence = batch.sequence + 1
 
     def _on_progress(self, progress) -> None:
         eta = progress.eta.seconds + progress.eta.nanos * 1e-9 if progress.HasField("eta") else None
@@ -183,7 +199,8 @@ class Stream:
         if self._opened is not None:
             raise errors.ProtocolError("the service opened the stream twice")
         layout = make_layout(opened.schema)
-        self._assembler = Assembler(layout, cursor_to_dict(opened.cursor), self._credits.batches)
+        self._resume = cursor_to_dict(opened.cursor)
+        self._assembler = Assembler(layout, self._resume, self._credits.batches)
         with self._changed:
             self._layout = layout
             self._opened = opened
@@ -199,6 +216,10 @@ class Stream:
     def layout(self) -> Layout:
         assert self._layout is not None
         return self._layout
+
+    def resume_cursor(self):
+        """State after the last batch that arrived whole."""
+        return cursor_from_dict(self._resume)
 
     def _raise_if_closed(self) -> None:
         if self._closed:
@@ -235,8 +256,11 @@ class Stream:
             if told is not None and progress is not None:
                 progress(told)
 
-    def next(self, timeout: float) -> Optional[Batch]:
-        """The next batch, or None after the last epoch."""
+    def next(self, timeout: float, asked: float) -> Optional[Batch]:
+        """The next batch, or None after the last epoch.
+
+        `timeout` is what is left of the `asked` seconds.
+        """
         with self._changed:
             came = self._changed.wait_for(
                 lambda: self._ready or self._ended or self._closed, timeout
@@ -247,12 +271,12 @@ class Stream:
                 self._held -= 1
                 if not self._ended:
                     self._requests.put(
-                        _proto.StreamRequest(release={"through_sequence": batch.sequence})
+                        _proto.StreamRequest(release={"through_sequence": batch.sequence - self._first_sequence})
                     )
                 return batch
             if not came:
                 raise errors.DeadlineExceeded(
-                    f"no batch came from the service at {self._target} within {timeout:g} s",
+                    f"no batch came from the service at {self._target} within {asked:g} s",
                     metadata={"target": self._target},
                 )
             if self._error is not None:

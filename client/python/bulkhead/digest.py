@@ -31,6 +31,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name")
     parser.add_argument("--credit-batches", type=int, default=4)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
+    parser.add_argument("--reconnect-deadline", type=float, default=120.0, help="seconds")
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
     parser.add_argument("--error-json", action="store_true", help="errors into the JSON as well")
     return parser.parse_args()
@@ -48,6 +49,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
         cache_dir=arguments.cache_dir,
         cursor=arguments.cursor,
         timeout=arguments.timeout,
+        reconnect_timeout=arguments.reconnect_deadline,
         credits=arguments.credit_batches,
     ) as loader:
         while totals["batches"] < arguments.batches:
@@ -55,6 +57,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
                 print("paused", flush=True)
                 sys.stdin.readline()
             batch = loader.next_batch()
+            totals["reconnects"] = loader.reconnects
             if batch is None:
                 return
             for array in batch.values():
@@ -76,6 +79,7 @@ def main() -> int:
         "epochs_ended": 0,
         "last_samples": 0,
         "cursor": None,
+        "reconnects": 0,
     }
     digest = hashlib.sha256()
     error = None

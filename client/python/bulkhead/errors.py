@@ -185,7 +185,9 @@ def from_rpc(error: grpc.RpcError, target: str) -> BulkheadError:
     if info is not None:
         return _class_of(info.reason, code)(text, info.reason, dict(info.metadata), code.name)
     metadata = {"target": target}
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+    # UNKNOWN is gRPC's word when the connection goes while a call begins.
+    lost = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
+    if code in lost:
         return ServiceUnavailable(
             f"the service at {target} cannot be reached or has ended ({text}); check that "
             "bulkheadd runs there, then go on from the last cursor",

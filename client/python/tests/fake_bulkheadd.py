@@ -78,6 +78,7 @@ class Service:
         self.opens.append(opening)
         spec = json.loads(opening.spec.text.text)
         mode = spec.get("mode", "ok")
+        spec["resumed"] = opening.cursor.consumed > 0
         if mode == "spec_error":
             context.set_trailing_metadata(
                 error_trailer(3, "x.yaml:3:5: wrong", "SPEC_INVALID", {"line": "3"})
@@ -166,6 +167,8 @@ class Service:
             for start in range(0, len(data), PART_BYTES):
                 pieces.append((tensor["batch_offset"] + start, data[start : start + PART_BYTES]))
         header["payload_bytes"] = sum(len(data) for _, data in pieces)
+        if mode == "die_again" and (spec["resumed"] or header["sequence"] == 1):
+            self.die()
         if header["sequence"] == spec.get("at", 1):
             if mode == "data_error":
                 context.set_trailing_metadata(
@@ -176,9 +179,7 @@ class Service:
                 )
                 context.abort(grpc.StatusCode.DATA_LOSS, "a.tfrecord@77: bad CRC")
             if mode == "die":
-                sys.stderr.write("fatal: the disk is on fire\n")
-                sys.stderr.flush()
-                os.kill(os.getpid(), signal.SIGKILL)
+                self.die()
             pieces = self.spoil(mode, header, pieces)
         for number, (offset, data) in enumerate(pieces):
             part = dict(offset=offset, data=data)
@@ -188,6 +189,11 @@ class Service:
             if mode == "bad:bytes" and header["sequence"] == 1:
                 message = message[:-1]
             yield message
+
+    def die(self):
+        sys.stderr.write("fatal: the disk is on fire\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def spoil(self, mode, header, pieces):
         offset, data = pieces[-1]

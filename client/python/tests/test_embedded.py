@@ -20,7 +20,7 @@ def test_a_service_is_started_shared_and_ended_with_the_last_loader(fake_program
     second = bulkhead.Loader({"samples": 20}, timeout=30)
     assert first.target == second.target
     assert os.stat(folder_of(first)).st_mode & 0o777 == 0o700
-    pid = first._service.pid
+    pid = first._endpoint.service.pid
     first.close()
     assert len(list(second)) == 3
     second.close()
@@ -35,8 +35,24 @@ def test_other_options_mean_another_service(fake_program):
             assert first.target != second.target
 
 
-def test_a_killed_service_is_explained_and_replaced(fake_program):
-    with bulkhead.Loader({"mode": "die", "at": 0, "samples": 8}, timeout=30) as loader:
+def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program):
+    with bulkhead.Loader({"samples": 40}, timeout=30, credits=1) as first:
+        with bulkhead.Loader({"samples": 40}, timeout=30, credits=1) as second:
+            assert [int(b["index"][0]) for b in (first.next_batch(), second.next_batch())] == [0, 0]
+            old = first.target
+            os.kill(first._endpoint.service.pid, signal.SIGKILL)
+            for loader in (first, second):
+                batches = list(loader)
+                assert [int(batch["index"][0]) for batch in batches] == [8, 16, 24, 32]
+                assert [batch.sequence for batch in batches] == [1, 2, 3, 4]
+                assert loader.reconnects == 1
+            assert first.target == second.target != old
+            assert not os.path.exists(os.path.dirname(old[len("unix:") :]))
+
+
+def test_a_service_that_keeps_dying_is_explained_and_replaced(fake_program):
+    with bulkhead.Loader({"mode": "die_again", "samples": 800}, timeout=30) as loader:
+        assert loader.next_batch().sequence == 0
         with pytest.raises(bulkhead.ServiceUnavailable) as caught:
             loader.next_batch()
         assert "killed by signal 9" in str(caught.value)

@@ -1,5 +1,7 @@
 import pickle
+import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -40,8 +42,8 @@ def test_what_the_protocol_forbids_is_an_error_not_a_crash(fake, kind):
         loader = fake.open(mode="bad:" + kind, samples=200, batch=8)
         # The reader must meet the fault by itself where credits are the point.
         if kind == "credit":
-            with loader._stream._changed:
-                loader._stream._changed.wait_for(lambda: loader._stream._ended, 10)
+            with loader._stream._stream._changed:
+                loader._stream._stream._changed.wait_for(lambda: loader._stream._stream._ended, 10)
         drain(loader)
     assert caught.value.reason == "PROTOCOL_VIOLATION"
 
@@ -80,7 +82,7 @@ def test_a_target_that_never_answers_meets_the_deadline():
 
 
 def test_a_service_that_ends_is_unavailable_within_the_deadline(fake):
-    loader = fake.open(samples=10**6, batch=8)
+    loader = fake.open(samples=10**6, batch=8, loader={"reconnect_timeout": 0.5})
     loader.next_batch()
     fake.server.stop(None).wait()
     started = time.monotonic()
@@ -89,8 +91,38 @@ def test_a_service_that_ends_is_unavailable_within_the_deadline(fake):
     assert time.monotonic() - started < 10
 
 
+def test_close_while_reconnecting_leaves_no_thread(fake):
+    loader = fake.open(samples=10**6, batch=8)
+    fake.server.stop(None).wait()
+    with pytest.raises(bulkhead.DeadlineExceeded, match="is being reconnected"):
+        while True:
+            loader.next_batch(timeout=0.5)
+    assert any(thread.name == "bulkhead-reconnect" for thread in threading.enumerate())
+    loader.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("bulkhead-")]
+    with pytest.raises(bulkhead.LoaderClosed):
+        loader.next_batch()
+
+
+def test_a_wait_for_a_lost_service_can_be_interrupted(fake):
+    loader = fake.open(samples=10**6, batch=8)
+    fake.server.stop(None).wait()
+    main = threading.main_thread().ident
+    reconnecting = threading.Event()
+
+    def interrupt():
+        while not any(thread.name == "bulkhead-reconnect" for thread in threading.enumerate()):
+            reconnecting.wait(0.01)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            loader.next_batch(timeout=30)
+
+
 def test_bad_arguments_are_refused_before_anything_starts(fake_program):
-    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}):
+    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}, {"reconnect_timeout": -1}):
         with pytest.raises(bulkhead.InvalidArgument):
             bulkhead.Loader({}, **options)
 

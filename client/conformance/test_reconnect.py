@@ -1,0 +1,176 @@
+"""A lost service is a longer wait and nothing else, with both clients."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import CLIENTS
+from data import range_spec, tfrecord_spec, write_tfrecord
+from test_conformance import digest_of
+
+
+@pytest.fixture
+def folder(root, request):
+    path = root / ("reconnect_" + request.node.name.replace("[", "_").replace("]", ""))
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    return path
+
+
+def children_of(pid):
+    """Processes whose parent is `pid`, the dead ones left out."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def go_on(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def shuffled_records(folder, **more):
+    write_tfrecord(folder / "a.tfrecord", range(100))
+    return tfrecord_spec(
+        folder / "s.yaml", "a.tfrecord", order={"global": {}}, seed=5, batch={"size": 3},
+        epochs=9, **more,
+    )
+
+
+def the_same_but_for_reconnects(result, undisturbed):
+    return {**result, "reconnects": 0} == {**undisturbed, "reconnects": 0}
+
+
+def test_a_restarted_service_goes_on_where_the_killed_one_was(client, own_service, folder):
+    spec = shuffled_records(folder)
+    undisturbed = client.ok(spec, own_service.target)
+    assert undisturbed["samples"] == 900 and undisturbed["reconnects"] == 0
+    process = client.pausing(spec, own_service.target, pause_after=20, timeout=30)
+    own_service.restart()
+    go_on(process)
+    result = client.finish(process)
+    assert the_same_but_for_reconnects(result, undisturbed)
+    assert result["reconnects"] == 1
+
+
+def test_several_kills_at_any_time(client, own_service, folder):
+    spec = range_spec(folder / "s.yaml", size=40_000, epochs=2, order={"global": {}}, seed=2)
+    undisturbed = client.ok(spec, own_service.target)
+    process = client.pausing(spec, own_service.target, pause_after=1, timeout=30)
+    own_service.restart()
+    go_on(process)
+    kills = 1
+    while process.poll() is None and kills < 5:
+        try:  # the kills fall where they fall; the digest does not depend on it
+            process.wait(0.15)
+        except subprocess.TimeoutExpired:
+            own_service.restart()
+            kills += 1
+    result = client.finish(process)
+    assert the_same_but_for_reconnects(result, undisturbed)
+    assert 1 <= result["reconnects"] <= kills
+
+
+def test_a_stopped_service_may_be_followed_by_another(client, own_service, folder):
+    spec = shuffled_records(folder)
+    undisturbed = client.ok(spec, own_service.target)
+    process = client.pausing(spec, own_service.target, pause_after=20, timeout=30)
+    own_service.stop()  # SIGTERM: SHUTTING_DOWN
+    own_service.start()
+    go_on(process)
+    result = client.finish(process)
+    assert the_same_but_for_reconnects(result, undisturbed)
+    assert result["reconnects"] == 1
+
+
+def test_a_service_killed_behind_the_last_batch(client, own_service, folder):
+    spec = range_spec(folder / "s.yaml", size=20)
+    process = client.pausing(spec, own_service.target, pause_after=3, timeout=30)
+    own_service.restart()
+    go_on(process)
+    result = client.finish(process)
+    assert "error" not in result and result["digest"] == digest_of(range(20))
+
+
+def test_while_it_reconnects_next_keeps_its_own_deadline(client, own_service, folder):
+    spec = range_spec(folder / "s.yaml", size=10**9)
+    process = client.pausing(spec, own_service.target, pause_after=2, timeout=1)
+    own_service.kill()
+    started = time.monotonic()
+    go_on(process)
+    result = client.finish(process)
+    assert result["error"]["reason"] == "DEADLINE_EXCEEDED"
+    assert "is being reconnected" in result["error"]["message"]
+    assert time.monotonic() - started < 30  # far below the deadline of reconnecting, 120 s
+
+
+def test_without_a_reconnect_deadline_the_first_loss_is_an_error(client, own_service, folder):
+    spec = range_spec(folder / "s.yaml", size=10**9)
+    process = client.pausing(
+        spec, own_service.target, pause_after=2, timeout=30, reconnect_deadline=0
+    )
+    own_service.restart()
+    go_on(process)
+    result = client.finish(process)
+    assert result["error"]["reason"] == "SERVICE_UNAVAILABLE"
+    assert result["reconnects"] == 0
+
+
+def test_data_that_changed_meanwhile_is_refused(client, own_service, folder):
+    spec = shuffled_records(folder)
+    process = client.pausing(spec, own_service.target, pause_after=2, timeout=30)
+    own_service.kill()
+    write_tfrecord(folder / "a.tfrecord", range(1, 101))
+    own_service.start()
+    go_on(process)
+    result = client.finish(process)
+    assert result["error"]["reason"] == "CURSOR_MISMATCH"
+
+
+def test_a_superseded_client_does_not_come_back(client, own_service, folder):
+    spec = range_spec(folder / "s.yaml", size=10**9)
+    older = client.pausing(spec, own_service.target, name="train", pause_after=1, timeout=30)
+    newer = client.pausing(spec, own_service.target, name="train", pause_after=1, timeout=30)
+    go_on(older)
+    result = client.finish(older)
+    assert result["error"]["reason"] == "SUPERSEDED"
+    assert result["reconnects"] == 0
+    assert newer.poll() is None
+    newer.kill()
+    newer.communicate()
+
+
+def test_a_killed_embedded_service_is_started_again(client, folder, tmp_path):
+    environment = {"XDG_RUNTIME_DIR": tmp_path, "XDG_CACHE_HOME": tmp_path}
+    options = {"environment": environment, "workers": 1, "threads": 1, "timeout": 30}
+    spec = shuffled_records(folder)
+    undisturbed = client.ok(spec, **options)
+    process = client.pausing(spec, pause_after=20, **options)
+    [service] = children_of(process.pid)
+    os.kill(service, signal.SIGKILL)
+    go_on(process)
+    result = client.finish(process)
+    assert the_same_but_for_reconnects(result, undisturbed)
+    assert result["reconnects"] == 1
+    assert not list(tmp_path.glob("bulkhead-*")), "neither folder is left"
+
+
+def test_both_clients_agree_after_a_kill(own_service, folder):
+    spec = shuffled_records(folder)
+    results = []
+    for one in CLIENTS.values():
+        process = one.pausing(spec, own_service.target, pause_after=7, timeout=30)
+        own_service.restart()
+        go_on(process)
+        results.append(one.finish(process))
+    assert results[0] == results[1]

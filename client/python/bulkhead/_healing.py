@@ -1,0 +1,254 @@
+"""A stream that outlives its service."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+import weakref
+from typing import Any, Callable, Deque, List, Optional
+
+from . import _proto, errors
+from . import _stream
+from ._batch import Batch, Layout
+from ._endpoint import Endpoint
+from ._stream import Progress, Stream, Substitution
+
+_log = logging.getLogger("bulkhead")
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+# An embedded service that was lost so often in a row without giving a batch dies of what it serves.
+_MOST_EMBEDDED_LOSSES = 5
+_MAX_EVENTS = 1000
+_LOST = frozenset(("SERVICE_UNAVAILABLE", "SHUTTING_DOWN", "SERVICE_START_FAILED"))
+
+_open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
+
+
+def _check_same(before, now) -> None:
+    """Raises CursorMismatch when the stream would not go on with the same samples and bytes."""
+    changed: List[str] = []
+    if before.cursor.order_fingerprint != now.cursor.order_fingerprint:
+        changed.append("the data or its order")
+    if before.cursor.bytes_fingerprint != now.cursor.bytes_fingerprint:
+        changed.append("the processing")
+    if before.samples_per_epoch != now.samples_per_epoch:
+        changed.append(
+            f"the number of samples ({before.samples_per_epoch}, now {now.samples_per_epoch})"
+        )
+    if before.schema != now.schema:
+        changed.append("the outputs")
+    if changed:
+        raise errors.CursorMismatch(
+            "after the connection was lost the service offers another stream; changed: "
+            + ", ".join(changed),
+            code="FAILED_PRECONDITION",
+        )
+
+
+class HealingStream:
+    """When a Stream is lost, another one is opened behind the last batch that arrived whole.
+
+    next: what the old Stream holds ──drained──▶ healer thread: revive, open, compare → new Stream
+
+    Name, rank and incarnation stay, so the service knows the consumer. The healer goes on when a
+    `next` ran into its own timeout. It gives up when no batch arrived within `deadline` seconds, or
+    when an embedded service died again and again without giving one. Thread-safe.
+    """
+
+    def __init__(self, endpoint: Endpoint, open_request, deadline: float):
+        self._endpoint = endpoint
+        self._open = open_request
+        self._deadline = deadline
+        self._changed = threading.Condition()
+        self._first: Any = None  # Opened of the first stream
+        self._candidate: Optional[Stream] = None  # the healer's, not yet opened
+        self._healer: Optional[threading.Thread] = None
+        self._failure: Optional[errors.BulkheadError] = None
+        self._closed = False
+        self._lost_since: Optional[float] = None  # since the last batch
+        self._losses = 0
+        self._pause = _FIRST_PAUSE
+        self.reconnects = 0
+        self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MAX_EVENTS)
+        self._stream = self._start(open_request, 0)
+        _open_streams.add(self)
+
+    def _start(self, open_request, first_sequence: int) -> Stream:
+        return Stream(
+            self._endpoint.target,
+            open_request,
+            self._endpoint.post_mortem if self._endpoint.embedded else str,
+            first_sequence,
+            self.substitutions,
+        )
+
+    @property
+    def opened(self):
+        """What the first stream was opened with."""
+        return self._first
+
+    @property
+    def boot_id(self) -> str:
+        return self._stream.opened.boot_id
+
+    @property
+    def layout(self) -> Layout:
+        return self._stream.layout
+
+    def wait_opened(self, silence: float, progress: Optional[Callable[[Progress], None]]) -> None:
+        """The first opening is not healed: a wrong address shall fail at once."""
+        self._stream.wait_opened(silence, progress)
+        self._first = self._stream.opened
+
+    def next(self, timeout: float) -> Optional[Batch]:
+        """The next batch, or None after the last epoch."""
+        until = time.monotonic() + timeout
+        while True:
+            stream = self._settled_stream(until, timeout)
+            try:
+                batch = stream.next(max(until - time.monotonic(), 0.0), timeout)
+            except errors.BulkheadError as error:
+                if error.reason not in _LOST:
+                    raise
+                self._start_healing(stream, error)
+                continue
+            with self._changed:
+                if self._stream is stream and self._healer is None:
+                    self._lost_since, self._losses, self._pause = None, 0, _FIRST_PAUSE
+            return batch
+
+    def _settled_stream(self, until: float, timeout: float) -> Stream:
+        with self._changed:
+            settled = self._changed.wait_for(
+                lambda: self._closed or self._healer is None, until - time.monotonic()
+            )
+            if self._closed:
+                raise errors.LoaderClosed("the loader is closed")
+            if not settled:
+                ago = time.monotonic() - (self._lost_since or 0.0)
+                raise errors.DeadlineExceeded(
+                    f"no batch came within {timeout:g} s: the service was lost {ago:.3g} s ago and "
+                    "is being reconnected",
+                    metadata={"target": self._endpoint.target},
+                )
+            if self._failure is not None:
+                raise self._failure
+            return self._stream
+
+    def _start_healing(self, stream: Stream, cause: errors.BulkheadError) -> None:
+        if self._deadline <= 0:
+            raise cause
+        with self._changed:
+            if self._closed or self._healer or self._failure or self._stream is not stream:
+                return
+            if self._lost_since is None:
+                self._lost_since = time.monotonic()
+            if self._give_up(cause):
+                return
+            _log.warning("the service was lost and is being reconnected: %s", cause)
+            request = _proto.Open()
+            request.CopyFrom(self._open)
+            request.cursor.CopyFrom(stream.resume_cursor())
+            # That the cursor may differ was for the first opening; from now on nothing may change.
+            request.allow_changed_bytes = False
+            self._healer = threading.Thread(
+                target=self._heal,
+                args=(request, stream.next_sequence, cause),
+                name="bulkhead-reconnect",
+                daemon=True,
+            )
+            self._healer.start()
+
+    # The healer thread.
+
+    def _heal(self, request, first_sequence: int, cause: errors.BulkheadError) -> None:
+        lost: Optional[Stream] = None
+        try:
+            while not self._closed:
+                try:
+                    stream = self._reconnect(request, first_sequence)
+                except errors.DeadlineExceeded:
+                    pass  # slow: nothing new about the cause
+                except errors.BulkheadError as error:
+                    if error.reason not in _LOST:
+                        self._failure = error
+                        return
+                    cause = error
+                else:
+                    with self._changed:
+                        if not self._closed:
+                            lost, self._stream = self._stream, stream
+                            self._candidate = None
+                            self.reconnects += 1
+                    return
+                with self._changed:
+                    if self._give_up(cause):
+                        return
+                    self._changed.wait_for(lambda: self._closed, self._pause)
+                    self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        except Exception as failure:
+            self._failure = errors.BulkheadError(f"the loader could not reconnect: {failure!r}")
+        finally:
+            self._drop_candidate()
+            if lost is not None:
+                lost.close()
+            with self._changed:
+                self._healer = None
+                self._changed.notify_all()
+
+    def _reconnect(self, request, first_sequence: int) -> Stream:
+        self._drop_candidate()
+        patience = max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
+        self._endpoint.revive(patience, lambda: self._closed)
+        with self._changed:
+            if self._closed:
+                raise errors.LoaderClosed("the loader is closed")
+            self._candidate = stream = self._start(request, first_sequence)
+        stream.wait_opened(patience, None)
+        _check_same(self._first, stream.opened)
+        return stream
+
+    def _drop_candidate(self) -> None:
+        with self._changed:
+            candidate, self._candidate = self._candidate, None
+        if candidate is not None:
+            candidate.close()
+
+    def _give_up(self, cause: errors.BulkheadError) -> bool:
+        """Whether to try no more; the error is then in `_failure`."""
+        self._losses += 1
+        tried = time.monotonic() - (self._lost_since or 0.0)
+        if tried >= self._deadline:
+            why = f"tried to reconnect for {tried:.3g} s"
+        elif self._endpoint.embedded and self._losses > _MOST_EMBEDDED_LOSSES:
+            why = (
+                f"the embedded service was lost {self._losses} times in a row without giving a batch"
+            )
+        else:
+            return False
+        self._failure = errors.ServiceUnavailable(
+            f"{cause.message}; {why}", metadata=cause.metadata
+        )
+        return True
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            stream, candidate, healer = self._stream, self._candidate, self._healer
+            self._changed.notify_all()
+        if candidate is not None:
+            candidate.close()
+        stream.close()
+        if healer is not None:
+            healer.join()
+        _open_streams.discard(self)
+
+
+def close_all() -> None:
+    """At interpreter exit: gRPC's threads must not outlive the interpreter."""
+    for stream in list(_open_streams):
+        stream.close()
+    _stream.close_all()

@@ -1,0 +1,41 @@
+#ifndef BULKHEAD_TOOLS_BENCH_OWN_SERVICE_H_
+#define BULKHEAD_TOOLS_BENCH_OWN_SERVICE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead::tools {
+
+// A bulkheadd on a private socket that may be killed and started again at the same address. The
+// program is $BULKHEAD_SERVER, else the one beside this program. Ends with its object, its folder
+// too. Used by one thread at a time.
+class OwnService {
+ public:
+  static absl::StatusOr<std::unique_ptr<OwnService>> Start(uint32_t workers);
+  ~OwnService();
+  OwnService(const OwnService&) = delete;
+  OwnService& operator=(const OwnService&) = delete;
+
+  const std::string& target() const { return target_; }
+  // SIGKILL, and another one at once; returns when that one listens.
+  absl::Status KillAndRestart();
+
+ private:
+  OwnService(std::string folder, uint32_t workers);
+  absl::Status Launch();
+  void End(int signal);
+
+  const std::string folder_;
+  const std::string target_;
+  const uint32_t workers_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_BENCH_OWN_SERVICE_H_
