@@ -97,7 +97,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   const std::string& name_root = IsBeneath(*real, base_dir_) ? base_dir_ : *root;
   file.set_path(*real);
   // Outside of every folder that could give it a shorter one, a file's name is its path.
-  file.set_name(*real == name_root  ? "."
+  file.set_name(*real == name_root ? "."
                 : name_root == "/" ? *real
                                    : real->substr(name_root.size() + 1));
   file.set_size_bytes(info->size_bytes);

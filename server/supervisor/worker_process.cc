@@ -63,8 +63,8 @@ WorkerProcess::~WorkerProcess() {
   // Nobody waits for it any more, but it must be reaped all the same.
   auto orphan = std::make_shared<ChildProcess>(std::move(child_));
   (void)loop_.Watch(orphan->pidfd(), [&loop = loop_, orphan] {
-    loop.Unwatch(orphan->pidfd());
-    orphan->TryReap();
+    const int pidfd = orphan->pidfd();
+    if (orphan->TryReap().has_value()) loop.Unwatch(pidfd);
   });
 }
 
@@ -131,9 +131,12 @@ void WorkerProcess::ReceiveAll() {
 
 void WorkerProcess::OnProcessEnd() {
   ReceiveAll();  // what it finished before its end counts
-  loop_.Unwatch(child_.pidfd());
+  const int pidfd = child_.pidfd();
   const std::optional<ProcessExit> exit = child_.TryReap();
-  if (!exit.has_value()) return;  // cannot be: the pidfd was readable
+  // Not ended: the event was one of an earlier descriptor of the same number, closed in this very
+  // round of the loop.
+  if (!exit.has_value()) return;
+  loop_.Unwatch(pidfd);
   loop_.Cancel(timer_);
   phase_ = WorkerPhase::kGone;
   callbacks_.on_exit(*exit, reason_.empty() ? DescribeExit(*exit)

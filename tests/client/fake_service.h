@@ -15,8 +15,8 @@ v1::BatchSchema FakeSchema();
 
 // A small service for the client's tests: 20 samples in batches of 8, two epochs. `index` is the
 // position plus 1000 × epoch, `pix` its low byte three times. The spec's text names what it does
-// wrong: "spec_error", "silent", "stall", "progress", "data_error", "die", "die_again", "credit", "endless".
-// Keeps credits. Thread-safe.
+// wrong: "spec_error", "silent", "stall", "progress", "data_error", "die", "die_again", "credit",
+// "endless". Keeps credits. Thread-safe.
 class FakeService : public v1::Loader::Service {
  public:
   grpc::Status Stream(
