@@ -165,7 +165,16 @@ void StreamSession::OnEvent(const v1::SampleEvent& event) {
 
 void StreamSession::OnEnd() { FinishWith(absl::OkStatus()); }
 
-void StreamSession::OnFailed(const absl::Status& status) { FinishWith(status); }
+void StreamSession::OnFailed(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  if (info.has_value() && info->reason == reason::kShuttingDown) {
+    // What is queued may wait for credits that never come; the client gets it from the next service
+    // instead.
+    Evict(status);
+  } else {
+    FinishWith(status);
+  }
+}
 
 void StreamSession::Enqueue(const v1::StreamResponse& response) { Enqueue(Serialize(response)); }
 

@@ -100,6 +100,18 @@ def test_sigterm_ends_streams_with_a_typed_error_and_leaves_no_worker(service, f
                "a worker outlived its service")
 
 
+def test_a_trainer_that_pauses_does_not_hold_up_the_end_of_its_service(service, folder):
+    with bulkhead.Loader(endless(folder), service.target, reconnect_timeout=0) as loader:
+        next(loader.stream())
+        wait_until(lambda: status_of(service).streams[0].arena.slots_ready > 0
+                   or status_of(service).streams[0].arena.slots_sending > 0, "nothing is queued")
+        assert service.stop() == 0
+        with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+            for _ in range(100):
+                loader.next_batch()
+    assert "shutting down" in str(caught.value)  # said by the service; it was not cut off after its drain
+
+
 def test_workers_die_with_a_service_that_is_killed(service, folder):
     with bulkhead.Loader(endless(folder), service.target, reconnect_timeout=0) as loader:
         batches = loader.stream()
