@@ -8,8 +8,22 @@
 namespace bulkhead {
 namespace {
 
-constexpr size_t kMaxMessageBytes = 4096;
-constexpr size_t kMaxValueBytes = 512;
+// In a trailer every byte outside of ASCII takes three (percent-encoding), and details a third more
+// (base64).
+constexpr size_t kMaxEncodedMessageBytes = 4096;
+constexpr size_t kMaxValueBytes = 256;
+constexpr size_t kMaxValues = 6;
+
+// How many bytes of `text` fit into `encoded_bytes` when percent-encoded.
+size_t FittingBytes(absl::string_view text, size_t encoded_bytes) {
+  size_t used = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool plain = text[i] >= ' ' && text[i] <= '~' && text[i] != '%';
+    used += plain ? 1 : 3;
+    if (used > encoded_bytes) return i;
+  }
+  return text.size();
+}
 
 std::string Cut(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return std::string(text);
@@ -22,7 +36,8 @@ std::string Cut(absl::string_view text, size_t bytes) {
 grpc::Status ToRpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const auto code = static_cast<grpc::StatusCode>(status.code());
-  const std::string message = Cut(status.message(), kMaxMessageBytes);
+  const std::string message =
+      Cut(status.message(), FittingBytes(status.message(), kMaxEncodedMessageBytes));
   const auto info = GetErrorInfo(status);
   if (!info.has_value()) return grpc::Status(code, message);
 
@@ -30,6 +45,7 @@ grpc::Status ToRpcStatus(const absl::Status& status) {
   detail.set_reason(info->reason);
   detail.set_domain("bulkhead");
   for (const auto& [key, value] : info->metadata) {
+    if (detail.metadata_size() >= static_cast<int>(kMaxValues)) break;
     (*detail.mutable_metadata())[key] = Cut(value, kMaxValueBytes);
   }
   internal::v1::RpcStatus details;

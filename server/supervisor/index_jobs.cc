@@ -65,7 +65,7 @@ void IndexJobs::StartWorkers() {
           absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop,
           absl::StrCat("no worker could be started: ", std::string(process.status().message())));
       if (!workers_.empty()) return;  // those that run will do the rest
-      for (auto queue = std::move(queue_); const auto& entry : queue) entry->job.on_done(failure);
+      FailQueue(failure);
       return;
     }
     raw->process = *std::move(process);
@@ -90,6 +90,8 @@ void IndexJobs::OnMessage(Worker& worker, const internal::v1::FromWorker& messag
     return worker.entry != nullptr && worker.entry->id == job_id;
   };
   if (message.has_hello()) {
+    worker.greeted = true;
+    early_exits_ = 0;
     GiveJob(worker);
   } else if (message.has_index_progress() && at_job(message.index_progress().job_id())) {
     worker.entry->job.on_progress(message.index_progress().records(),
@@ -99,6 +101,11 @@ void IndexJobs::OnMessage(Worker& worker, const internal::v1::FromWorker& messag
   } else if (message.has_failed() && at_job(message.failed().job_id())) {
     Finish(worker, StatusFromWorkerError(message.failed().error()));
   }
+}
+
+void IndexJobs::FailQueue(const absl::Status& status) {
+  for (auto queue = std::move(queue_); const auto& entry : queue) entry->job.on_done(status);
+  queue_.clear();
 }
 
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
@@ -129,6 +136,14 @@ void IndexJobs::OnExit(uint64_t worker_id, const ProcessExit& exit, const std::s
     } else {
       queue_.push_front(std::move(worker->entry));
     }
+  }
+  // A program that cannot even start would be started for ever.
+  if (!worker->greeted && ++early_exits_ >= kMaxDeaths) {
+    early_exits_ = 0;
+    FailQueue(
+        MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+                  absl::StrCat("index workers end before they are ready; the last one: ", reason)));
+    return;
   }
   StartWorkers();
 }

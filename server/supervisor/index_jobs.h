@@ -55,12 +55,14 @@ class IndexJobs {
     std::unique_ptr<WorkerProcess> process;
     std::unique_ptr<Entry> entry;  // what it works on
     uint64_t peak_memory_bytes = 0;
+    bool greeted = false;  // it said Hello: its program runs
   };
 
   void StartWorkers();
   void GiveJob(Worker& worker);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
   void OnExit(uint64_t worker_id, const ProcessExit& exit, const std::string& reason);
+  void FailQueue(const absl::Status& status);
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 
   const std::shared_ptr<EventLoop> loop_;
@@ -70,6 +72,7 @@ class IndexJobs {
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;
+  uint32_t early_exits_ = 0;  // of workers that never said Hello, in a row
 };
 
 }  // namespace bulkhead

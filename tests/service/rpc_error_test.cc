@@ -30,7 +30,7 @@ TEST(RpcErrorTest, CutsWhatWouldNotFitIntoATrailer) {
   const grpc::Status rpc = ToRpcStatus(
       MakeError(absl::StatusCode::kInternal, reason::kInternal, text, {{"file", text}}));
   EXPECT_LT(rpc.error_message().size() + rpc.error_details().size(), 6000);
-  EXPECT_EQ(rpc.error_message().substr(4096), " …");
+  EXPECT_LT(rpc.error_message().size() * 3, 4096 + 20);  // each byte takes three in a trailer
 }
 
 TEST(RpcErrorTest, OkIsOk) { EXPECT_TRUE(ToRpcStatus(absl::OkStatus()).ok()); }

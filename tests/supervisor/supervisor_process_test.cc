@@ -341,6 +341,16 @@ TEST_F(SupervisorProcessTest, AFileThatKillsItsWorkersIsNamed) {
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "kills-workers");
 }
 
+TEST_F(SupervisorProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {
+  Supervisor::Config config;
+  config.worker_program = "/bin/false";
+  supervisor_ = Supervisor::Start(config).value();
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "x", file.get(), result);
+  EXPECT_EQ(GetErrorInfo(result->Await().status())->reason, "WORKER_CRASH_LOOP");
+}
+
 TEST_F(SupervisorProcessTest, AMissingWorkerProgramIsATypedError) {
   Supervisor::Config config;
   config.worker_program = "/nonexistent/bulkhead-worker";

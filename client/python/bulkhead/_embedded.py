@@ -20,7 +20,7 @@ _TERM_GRACE_SECONDS = 10.0
 _SOCKET_PATH_BYTES = 107  # what a socket's address holds
 
 _Key = Tuple[str, Optional[int], Optional[int], Optional[str]]
-_lock = threading.Lock()  # held while one is spawned, so that two loaders do not spawn two
+_lock = threading.RLock()  # held while one is spawned, so that two loaders do not spawn two
 _services: Dict[_Key, "EmbeddedService"] = {}
 
 
