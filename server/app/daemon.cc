@@ -194,6 +194,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     return absl::NotFoundError(absl::StrCat("no worker program at ", config.worker_program,
                                             "; install it there or give --worker-program"));
   }
+  config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
