@@ -1,6 +1,7 @@
 #include "server/os/memory_map.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
