@@ -59,6 +59,12 @@ void IndexJobs::StartWorkers() {
     if (phase < WorkerPhase::kKilled) ++living;
     if (phase < WorkerPhase::kStopping && worker->entry == nullptr) ++idle;
   }
+  if (!queue_.empty() && workers_.size() - living >= size_t{kMaxStuck} * max_workers_) {
+    FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                        "too many index workers were killed and do not end; the storage they "
+                        "read seems to hang"));
+    return;
+  }
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
     if (!StartWorker()) return;
   }
@@ -171,7 +177,7 @@ void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
   StartWorkers();
   const std::string& file = entry->job.request.file().name();
   entry->job.on_done(
-      MakeError(absl::StatusCode::kDeadlineExceeded, reason::kFileUnreadable,
+      MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
                 absl::StrCat("indexing ", file, ": nothing could be read for ", limit, " behind ",
                              worker.records, " records (byte ", worker.bytes_done,
                              "); its storage may hang. Open the stream again when it answers"),

@@ -33,6 +33,8 @@ struct IndexJob {
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
+  // Killed workers that do not end, for each that may run; more are not risked.
+  static constexpr uint32_t kMaxStuck = 8;
 
   IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
             PoolTimeouts timeouts, ExitLog* exits);

@@ -84,7 +84,8 @@ void WorkerPool::OnStartFailed(Slot& slot, const absl::Status& status) {
   const std::string message(status.message());
   spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
                message);
-  NoteIdleDeath(absl::StatusCode::kUnavailable,
+  ++slot.deaths;
+  NoteIdleDeath(slot, absl::StatusCode::kUnavailable,
                 absl::StrCat("no worker could be started: ", message));
   RestartLater(slot);
 }
@@ -295,18 +296,20 @@ std::string WorkerPool::BlameLeases(Slot& slot, const std::string& reason) {
   return at;
 }
 
-void WorkerPool::NoteIdleDeath(absl::StatusCode code, const std::string& message) {
-  if (++idle_deaths_ < kMaxDeaths) return;
+void WorkerPool::NoteIdleDeath(const Slot& slot, absl::StatusCode code,
+                               const std::string& message) {
+  // One bad moment may befall all places at once: so one of them must have failed time and again.
+  if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return;
   // As long as one worker is ready the streams go on, if slowly.
   const bool any_ready =
-      std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) { return slot->bound; });
+      std::any_of(slots_.begin(), slots_.end(), [](const auto& other) { return other->bound; });
   if (!any_ready) FailAll(MakeError(code, reason::kWorkerCrashLoop, message));
 }
 
 void WorkerPool::RestartLater(Slot& slot) {
   if (broken()) return;
   slot.restart_timer =
-      loop_->After(timeouts_.Backoff(++slot.deaths), [this, &slot] { StartWorker(slot); });
+      loop_->After(timeouts_.Backoff(slot.deaths), [this, &slot] { StartWorker(slot); });
 }
 
 void WorkerPool::RecordExit(const Slot& slot, const WorkerEnd& end, uint32_t leases_redone) const {
@@ -333,8 +336,9 @@ void WorkerPool::OnExit(Slot& slot, const WorkerEnd& end) {
   if (broken()) return;
   spdlog::warn("worker {} of pipeline {}: {}{}{}; {} leases are done again", slot.index,
                config_.name, end.reason, work.empty() ? "" : " at ", work, redone);
+  ++slot.deaths;
   if (!had_leases) {
-    NoteIdleDeath(absl::StatusCode::kAborted,
+    NoteIdleDeath(slot, absl::StatusCode::kAborted,
                   absl::StrCat("workers end before they have anything to do, ", idle_deaths_ + 1,
                                " in a row; the last one: ", end.reason));
   }

@@ -38,8 +38,8 @@ struct PipelineConfig {
 // its stream, and no other. Lives on the supervisor's thread.
 class WorkerPool {
  public:
-  // Deaths at one lease, after which its stream fails. As many of workers that had no lease, in a
-  // row, without one that is ready, fail the pool.
+  // Deaths at one lease, after which its stream fails. As many in one place, of workers that had no
+  // lease, fail the pool while no other worker is ready.
   static constexpr uint32_t kMaxDeaths = 8;
 
   WorkerPool(std::shared_ptr<EventLoop> loop, std::string worker_program, PipelineConfig config,
@@ -114,7 +114,7 @@ class WorkerPool {
   // which that was one too many. Returns what the worker was at, for people; empty: nothing.
   std::string BlameLeases(Slot& slot, const std::string& reason);
   // A worker died without a lease, or could not be started.
-  void NoteIdleDeath(absl::StatusCode code, const std::string& message);
+  void NoteIdleDeath(const Slot& slot, absl::StatusCode code, const std::string& message);
   void RestartLater(Slot& slot);
   void RecordExit(const Slot& slot, const WorkerEnd& end, uint32_t leases_redone) const;
   // The error of a stream whose lease ends worker after worker.
