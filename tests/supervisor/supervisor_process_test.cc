@@ -131,6 +131,21 @@ class SupervisorProcessTest : public testing::Test {
     return supervisor_->OpenStream(pipeline, stream);
   }
 
+  // Asks for the status until `enough` says so.
+  template <typename Enough>
+  v1::GetStatusResponse AwaitStatus(const Enough& enough) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (true) {
+      v1::GetStatusResponse status = supervisor_->GetStatus();
+      if (enough(status)) return status;
+      if (absl::Now() > deadline) {
+        ADD_FAILURE() << "waited in vain; the last status: " << status.ShortDebugString();
+        return status;
+      }
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
   // The bytes of a whole stream are 0, 1, 2, … modulo 256.
   static void ExpectEveryPositionOnce(Recorder& recorder, uint64_t batches) {
     const auto bytes = recorder.bytes();
@@ -252,9 +267,9 @@ TEST_F(SupervisorProcessTest, AWorkerThatCannotBeRestartedNowIsRestartedLater) {
   recorder->AwaitBatches(4);
   ASSERT_EQ(unlink(program.c_str()), 0);
   kill(static_cast<pid_t>(supervisor_->GetStatus().workers(0).pid()), SIGKILL);
-  while (supervisor_->GetStatus().workers(0).generation() < 3)
-    absl::SleepFor(absl::Milliseconds(1));
-  EXPECT_EQ(supervisor_->GetStatus().workers(0).state(), v1::WORKER_STATE_BACKOFF);
+  const auto status =
+      AwaitStatus([](const auto& status) { return status.workers(0).generation() >= 3; });
+  EXPECT_EQ(status.workers(0).state(), v1::WORKER_STATE_BACKOFF);
   ASSERT_EQ(symlink(FakeWorkerPath().c_str(), program.c_str()), 0);
   recorder->LetGo();
   EXPECT_TRUE(recorder->AwaitEnd().ok());
@@ -299,9 +314,10 @@ TEST_F(SupervisorProcessTest, AWorkerThatBreaksTheProtocolIsKilled) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();
   Open("hello-again", 1000000000, recorder, 1);
-  while (supervisor_->GetStatus().recent_exits_size() == 0) absl::SleepFor(absl::Milliseconds(1));
-  EXPECT_THAT(supervisor_->GetStatus().recent_exits(0).reason(),
-              testing::HasSubstr("broke the protocol"));
+  const auto status =
+      AwaitStatus([](const auto& status) { return status.recent_exits_size() > 0; });
+  ASSERT_GT(status.recent_exits_size(), 0);
+  EXPECT_THAT(status.recent_exits(0).reason(), testing::HasSubstr("broke the protocol"));
 }
 
 TEST_F(SupervisorProcessTest, TotalsStayWhenAStreamGoes) {
@@ -331,14 +347,12 @@ TEST_F(SupervisorProcessTest, WhatDroppedWorkersUsedStaysInTheTotals) {
   EXPECT_GT(workers, 0);
   EXPECT_GT(before.workers(0).usage().memory_bytes(), 0);
   supervisor_->CloseStream(id);
-  while (supervisor_->GetStatus().workers_size() > 0) absl::SleepFor(absl::Milliseconds(1));
-  const auto after = supervisor_->GetStatus();
+  const auto after = AwaitStatus([](const auto& status) { return status.workers_size() == 0; });
   EXPECT_GE(after.cpu_seconds(), before.cpu_seconds());
   // Not only kept at what it was: this process's own time goes on top of what they used.
-  v1::GetStatusResponse later;
-  do {
-    later = supervisor_->GetStatus();
-  } while (later.supervisor().cpu_seconds() < before.supervisor().cpu_seconds() + 0.1);
+  const double own = before.supervisor().cpu_seconds() + 0.1;
+  const auto later =
+      AwaitStatus([own](const auto& status) { return status.supervisor().cpu_seconds() >= own; });
   EXPECT_GE(later.cpu_seconds(), later.supervisor().cpu_seconds() + workers);
   EXPECT_EQ(after.samples_substituted(), before.samples_substituted());
   EXPECT_EQ(after.samples_produced(), 100000);
