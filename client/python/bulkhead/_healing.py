@@ -214,7 +214,7 @@ class HealingStream:
             except errors.BulkheadError as error:
                 if error.reason not in _LOST:
                     raise
-                self._start_healing(stream, error)
+                self._start_healing(stream, error.again())
                 continue
             with self._changed:
                 if self._stream is stream and self._healer is None:
@@ -236,7 +236,7 @@ class HealingStream:
                     metadata={"target": self._endpoint.target},
                 )
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.again()
             return self._stream
 
     def _start_healing(self, stream: Stream, cause: errors.BulkheadError) -> None:
@@ -280,9 +280,9 @@ class HealingStream:
                     continue
                 except errors.BulkheadError as error:
                     if error.reason not in _LOST:
-                        self._failure = error
+                        self._failure = error.again()
                         return
-                    cause = error
+                    cause = error.again()
                 else:
                     with self._changed:
                         if not self._closed:

@@ -146,7 +146,7 @@ class Stream:
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         with self._changed:
             if not self._ended:
-                self._error = error
+                self._error = error.again() if error is not None else None
             self._ended = True
             self._changed.notify_all()
         self._call.cancel()
@@ -364,7 +364,7 @@ class Stream:
                 if self._opened is not None:
                     return
                 if self._error is not None:
-                    raise self._error
+                    raise self._error.again()
                 if not news and time.monotonic() >= until:
                     raise errors.DeadlineExceeded(
                         f"the service at {self._target} made no progress for {silence:g} s while "
@@ -398,7 +398,7 @@ class Stream:
                     return self._hand_out()
                 if self._ended:
                     if self._error is not None:
-                        raise self._error
+                        raise self._error.again()
                     return None
             if not came:
                 self._check_exhausted(until)

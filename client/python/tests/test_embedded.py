@@ -42,9 +42,8 @@ def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program):
             old = first.target
             os.kill(first._endpoint.service.pid, signal.SIGKILL)
             for loader in (first, second):
-                batches = list(loader)
-                assert [int(batch["index"][0]) for batch in batches] == [8, 16, 24, 32]
-                assert [batch.sequence for batch in batches] == [1, 2, 3, 4]
+                batches = [(int(batch["index"][0]), batch.sequence) for batch in loader]
+                assert batches == [(8, 1), (16, 2), (24, 3), (32, 4)]
                 assert loader.reconnects == 1
             assert first.target == second.target != old
             assert not os.path.exists(os.path.dirname(old[len("unix:") :]))

@@ -37,11 +37,22 @@ def test_a_data_error_comes_after_the_good_batches_and_stays(fake):
     "schema early twice no_header bytes offset outside overlap gap excess short cut sequence count "
     "payload credit".split(),
 )
-def test_what_the_protocol_forbids_is_an_error_not_a_crash(fake, kind):
+def test_what_the_protocol_forbids_is_an_error_not_a_crash(fake_grpc, kind):
+    refuses(fake_grpc, kind)
+
+
+@pytest.mark.parametrize(
+    "kind", "schema early twice sequence count credit slot slot_held slot_arena slot_part".split()
+)
+def test_what_the_protocol_forbids_over_shared_memory_too(fake_shm, kind):
+    refuses(fake_shm, kind)
+
+
+def refuses(fake, kind):
     with pytest.raises(bulkhead.ProtocolError) as caught:
         loader = fake.open(mode="bad:" + kind, samples=200, batch=8)
         # The reader must meet the fault by itself where credits are the point.
-        if kind == "credit":
+        if kind in ("credit", "slot_held"):
             with loader._stream._stream._changed:
                 loader._stream._stream._changed.wait_for(lambda: loader._stream._stream._ended, 10)
         drain(loader)

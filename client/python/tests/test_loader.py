@@ -88,7 +88,8 @@ def test_memory_is_recycled_once_nothing_refers_to_it(fake):
 
 def test_credits_bound_what_is_sent_ahead(fake):
     loader = fake.open(samples=400, batch=8, loader={"credits": 3})
-    list(loader)
+    for _ in loader:
+        pass
     assert fake.most_outstanding == 3
     assert fake.opens[0].credits.batches == 3
 
