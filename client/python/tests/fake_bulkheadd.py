@@ -167,6 +167,8 @@ class Service:
                     substitutions=int(mode == "substitute"),
                 )
                 yield from sender.wait()
+                if sender.gone():
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "the client hung up")
                 if len(self.opens) == 1 and sent == spec.get("lose_after"):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
                 if sent == spec.get("mute_after"):
@@ -290,6 +292,9 @@ class PartSender:
                 lambda: len(self.unreleased) < limit or self.ended, condition=self.changed
             )
 
+    def gone(self):
+        return False
+
     def send(self, header):
         with self.changed:
             self.unreleased.append(header["sequence"])
@@ -328,6 +333,9 @@ class SlotSender:
                 lambda: len(self.arena.out) < self.limit or self.connection.hung_up,
                 condition=self.connection.changed,
             )
+
+    def gone(self):
+        return self.connection.hung_up
 
     def send(self, header):
         arena, mode = self.arena, self.mode

@@ -40,7 +40,10 @@ class Connection:
         self.released = []
         self.hung_up = False
         if welcome:
-            self.send(_proto.ArenaServerMessage(welcome={"token": self.token, "boot_id": "fake"}))
+            try:
+                self.send(_proto.ArenaServerMessage(welcome={"token": self.token, "boot_id": "fake"}))
+            except BrokenPipeError:  # the client did not stay
+                pass
         threading.Thread(target=self._read, daemon=True).start()
 
     def send(self, message, descriptors=()):
