@@ -145,9 +145,13 @@ class Door:
     def release(self, arena_id: int, slot: int, packet: bytes) -> None:
         """Gives a slot back with `packet`; what cannot be sent now goes with a later one."""
         self._held.discard((arena_id, slot))
+        self.send(packet)
+        self._hang_up_if_done()
+
+    def send(self, packet: bytes) -> None:
+        """Now, or with a later one."""
         self._unsent.append(packet)
         self.flush()
-        self._hang_up_if_done()
 
     def flush(self) -> None:
         """Sends what could not be sent before; never waits."""

@@ -26,6 +26,13 @@ _LOST = frozenset(
     ("SERVICE_UNAVAILABLE", "SERVICE_SILENT", "SHUTTING_DOWN", "SERVICE_START_FAILED")
 )
 
+
+def _is_loss(error: errors.BulkheadError) -> bool:
+    if error.reason == "TRANSPORT_UNAVAILABLE":  # the door broke in mid-stream
+        return error.code == "UNAVAILABLE"
+    return error.reason in _LOST
+
+
 _open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
 
 
@@ -212,7 +219,7 @@ class HealingStream:
             try:
                 batch = stream.next(max(until - time.monotonic(), 0.0), timeout)
             except errors.BulkheadError as error:
-                if error.reason not in _LOST:
+                if not _is_loss(error):
                     raise
                 self._start_healing(stream, error.again())
                 continue
@@ -279,7 +286,7 @@ class HealingStream:
                     self._never_shm = failure.message
                     continue
                 except errors.BulkheadError as error:
-                    if error.reason not in _LOST:
+                    if not _is_loss(error):
                         self._failure = error.again()
                         return
                     cause = error.again()

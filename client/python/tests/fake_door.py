@@ -38,6 +38,7 @@ class Connection:
         self.changed = threading.Condition()
         self.arenas = {}
         self.released = []
+        self.retired = {}  # arena → slots that were still held
         self.hung_up = False
         if welcome:
             try:
@@ -76,10 +77,16 @@ class Connection:
                         arena.out.clear()
                     self.changed.notify_all()
                     return
-                release = _proto.ArenaClientMessage.FromString(data).release
-                for slot in release.slots:
-                    self.arenas[release.arena_id].out.remove(slot)
-                    self.released.append((release.arena_id, slot))
+                message = _proto.ArenaClientMessage.FromString(data)
+                if message.HasField("retire"):
+                    self.retired[message.retire.arena_id] = list(message.retire.held_slots)
+                    arena = self.arenas[message.retire.arena_id]
+                    arena.out[:] = [s for s in arena.out if s in message.retire.held_slots]
+                for slot in message.release.slots:
+                    out = self.arenas[message.release.arena_id].out
+                    if slot in out or message.release.arena_id not in self.retired:
+                        out.remove(slot)
+                    self.released.append((message.release.arena_id, slot))
                 self.changed.notify_all()
 
 
