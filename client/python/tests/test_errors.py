@@ -7,6 +7,7 @@ import time
 import pytest
 
 import bulkhead
+from bulkhead import _healing, errors
 
 
 def drain(loader):
@@ -133,8 +134,38 @@ def test_a_wait_for_a_lost_service_can_be_interrupted(fake):
             loader.next_batch(timeout=30)
 
 
+def test_closing_on_the_reconnecting_thread_itself_closes_everything(fake):
+    loader = fake.open(samples=10**6)
+    healing = loader._stream
+    done = []
+
+    def close():
+        healing.close()
+        done.append(True)
+
+    healing._healer = threading.Thread(target=close)
+    healing._healer.start()
+    healing._healer.join()
+    assert done and healing not in _healing._open_streams
+
+
+def test_a_reader_that_fails_to_explain_ends_the_stream_all_the_same(fake, monkeypatch):
+    loader = fake.open(mode="data_error")
+    with monkeypatch.context() as patch:
+        patch.setattr(errors, "from_rpc", lambda *_: 1 / 0)
+        with pytest.raises(bulkhead.BulkheadError, match="reader failed: ZeroDivisionError"):
+            drain(loader)
+
+
+def test_a_long_message_beyond_ascii_arrives_whole(fake):
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        fake.open(mode="long_error")  # 4,000 bytes, percent-encoded 12,000
+    assert "Ж" * 2000 in str(caught.value) and caught.value.code == "NOT_FOUND"
+
+
 def test_bad_arguments_are_refused_before_anything_starts(fake_program):
-    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}, {"reconnect_timeout": -1}):
+    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}, {"reconnect_timeout": -1},
+                    {"credit_bytes": -1}, {"credits": 1 << 32}, {"transport": "tcp"}):
         with pytest.raises(bulkhead.InvalidArgument):
             bulkhead.Loader({}, **options)
 
