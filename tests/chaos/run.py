@@ -135,7 +135,7 @@ def synthesize(folder):
     data = folder / "data"
     subprocess.run(
         [BIN / "bulkhead", "synth", data, "--count", "150", "--size", "96x64", "--seed", "7"],
-        check=True, stdout=subprocess.DEVNULL,
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     records = next(data.rglob("*.tfrecord")).parent
     (records / "spec.json").write_text(json.dumps(SPEC))
