@@ -216,7 +216,7 @@ def test_a_live_services_folder_is_left_alone(fake_program, runtime):
         os.utime(folder_of(first), (0, 0))
         with bulkhead.Loader({}, timeout=30, workers=3) as second:
             assert {str(path) for path in runtime.iterdir()} == {folder_of(first), folder_of(second)}
-        os.kill(first._endpoint.service.pid, signal.SIGKILL)  # nobody listens, but this process locks
+        first._endpoint.service.kill()  # nobody listens, but this process locks
         _runtime_folder._remove_stale(str(runtime))
         assert os.path.isdir(folder_of(first))
 
