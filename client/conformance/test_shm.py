@@ -16,8 +16,6 @@ from test_conformance import digest_of
 
 sys.path.insert(0, str(PYTHON_PACKAGE))
 import bulkhead  # noqa: E402
-import grpc  # noqa: E402
-from bulkhead import _proto  # noqa: E402
 
 
 @pytest.fixture
@@ -39,15 +37,6 @@ def shuffled_records(folder, **more):
 def go_on(process):
     process.stdin.write("\n")
     process.stdin.flush()
-
-
-def status_of(target):
-    response = _proto._message("bulkhead.v1.GetStatusResponse")
-    with grpc.insecure_channel(target) as channel:
-        call = channel.unary_unary(
-            "/bulkhead.v1.Loader/GetStatus", response_deserializer=response.FromString
-        )
-        return call(b"", timeout=10)
 
 
 def eventually(condition, seconds=15):
@@ -195,7 +184,7 @@ def test_a_killed_client_gives_everything_back(client, own_service, folder):
         assert memory_files(own_service) > before
         process.kill()
         process.communicate()
-    assert eventually(lambda: not status_of(own_service.target).streams)
+    assert eventually(lambda: not bulkhead.service_status(own_service.target)["streams"])
     assert eventually(lambda: memory_files(own_service) <= before)
 
 
