@@ -98,10 +98,11 @@ TEST_F(LoaderTest, HoldsNoMoreThanItsCredits) {
     auto first = MustNext(**loader);
     auto second = MustNext(**loader);
     const auto third = (*loader)->Next(absl::Milliseconds(100));
-    EXPECT_EQ(ErrorReason(third.status()), "DEADLINE_EXCEEDED");
-    EXPECT_NE(third.status().message().find("not destroyed"), absl::string_view::npos);
+    EXPECT_EQ(third.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(ErrorReason(third.status()), "SLOTS_EXHAUSTED");
+    EXPECT_NE(third.status().message().find("all 2 batches"), absl::string_view::npos);
     second.reset();  // out of order: the first still holds the credit of both
-    EXPECT_EQ(ErrorReason((*loader)->Next(absl::Milliseconds(100)).status()), "DEADLINE_EXCEEDED");
+    EXPECT_EQ(ErrorReason((*loader)->Next(absl::Milliseconds(100)).status()), "SLOTS_EXHAUSTED");
   }
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(MustNext(**loader).has_value());
   EXPECT_EQ(service_.most_outstanding(), 2u);
