@@ -139,6 +139,9 @@ const StreamInfo& Loader::info() const { return stream_->info(); }
 std::string Loader::target() const { return Forked() ? "" : endpoint_->target(); }
 std::string Loader::boot_id() const { return Forked() ? "" : stream_->boot_id(); }
 Transport Loader::transport() const { return Forked() ? info().transport : stream_->transport(); }
+std::string Loader::transport_reason() const {
+  return Forked() ? info().transport_reason : stream_->transport_reason();
+}
 uint64_t Loader::reconnects() const { return Forked() ? 0 : stream_->reconnects(); }
 
 }  // namespace bulkhead

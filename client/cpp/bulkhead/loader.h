@@ -96,7 +96,8 @@ struct LoaderOptions {
   // Go on although the cursor was made with other stages or outputs.
   bool allow_changed_bytes = false;
 
-  // kShm makes an error of what would be a reason to fall back: TRANSPORT_UNAVAILABLE.
+  // kShm makes an error of what would be a reason to fall back: TRANSPORT_UNAVAILABLE. When the
+  // service is lost later on, gRPC is better than nothing; Loader::transport_reason() says why.
   Transport transport = Transport::kAuto;
   // Batches, and their bytes, held by this process at most, those handed out and not yet destroyed
   // included. One batch is always allowed. With shared memory the slots of the stream's arena, less
@@ -201,6 +202,8 @@ class Loader {
   std::string boot_id() const;
   // How batches get here now: kShm or kGrpc.
   Transport transport() const;
+  // Why not kShm, where that was wished for.
+  std::string transport_reason() const;
   // How often the loader has gone on after it had lost its service.
   uint64_t reconnects() const;
 

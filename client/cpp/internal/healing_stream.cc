@@ -32,9 +32,7 @@ bool IsLost(const absl::Status& status) {
 
 // Whether an attempt to go on that failed so may succeed a little later.
 bool MayPass(const absl::Status& status) {
-  const std::string reason = ErrorReason(status);
-  return IsLost(status) || reason == client_reason::kTransportUnavailable ||
-         reason == client_reason::kOutOfThreads;
+  return IsLost(status) || ErrorReason(status) == client_reason::kOutOfThreads;
 }
 
 std::string SecondsText(absl::Duration duration) {
@@ -71,7 +69,10 @@ absl::Status CheckSame(const v1::Opened& before, const v1::Opened& now) {
 
 }  // namespace
 
-HealingStream::HealingStream(Config config) : config_(std::move(config)), pause_(kFirstPause) {}
+HealingStream::HealingStream(Config config)
+    : config_(std::move(config)),
+      demand_shm_(config_.transport == Transport::kShm),
+      pause_(kFirstPause) {}
 
 absl::StatusOr<std::unique_ptr<HealingStream>> HealingStream::Open(
     Config config, absl::Duration patience,
@@ -81,6 +82,7 @@ absl::StatusOr<std::unique_ptr<HealingStream>> HealingStream::Open(
   if (!stream.ok()) return stream.status();
   healing->info_ = (*stream)->info();
   healing->opened_ = (*stream)->opened();
+  healing->demand_shm_ = false;
   absl::MutexLock lock(&healing->mutex_);
   healing->candidate_ = nullptr;
   healing->stream_ = *std::move(stream);
@@ -108,13 +110,11 @@ absl::StatusOr<HealingStream::Route> HealingStream::ChooseRoute(absl::Duration p
   if (door.ok()) {
     door_ = *door;
     route.door = *std::move(door);
-    const bool demanded = config_.transport == Transport::kShm;
-    route.transport = demanded ? v1::TRANSPORT_SHM : v1::TRANSPORT_UNSPECIFIED;
-    route.final = demanded;
+    route.transport = demand_shm_ ? v1::TRANSPORT_SHM : v1::TRANSPORT_UNSPECIFIED;
+    route.final = demand_shm_;
     return route;
   }
-  if (config_.transport == Transport::kShm ||
-      ErrorReason(door.status()) != client_reason::kTransportUnavailable) {
+  if (demand_shm_ || ErrorReason(door.status()) != client_reason::kTransportUnavailable) {
     return door.status();
   }
   route.no_door_reason = std::string(door.status().message());
@@ -372,6 +372,11 @@ std::string HealingStream::boot_id() const {
 Transport HealingStream::transport() const {
   absl::MutexLock lock(&mutex_);
   return stream_->info().transport;
+}
+
+std::string HealingStream::transport_reason() const {
+  absl::MutexLock lock(&mutex_);
+  return stream_->info().transport_reason;
 }
 
 uint64_t HealingStream::reconnects() const {

@@ -62,6 +62,7 @@ class HealingStream {
   // Of the first stream.
   const StreamInfo& info() const { return info_; }
   Transport transport() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string transport_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::string boot_id() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t reconnects() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -103,7 +104,9 @@ class HealingStream {
   absl::Mutex join_mutex_;
   std::thread healer_ ABSL_GUARDED_BY(join_mutex_);
 
-  // Of whoever opens a stream: first Open, then the healer. The streams and their batches share it.
+  // Of whoever opens a stream: first Open, then the healer. What was demanded holds for the first
+  // stream; later on gRPC is better than nothing. The streams and their batches share it.
+  bool demand_shm_;
   std::weak_ptr<ArenaDoor> door_;
 
   mutable absl::Mutex mutex_;
