@@ -217,7 +217,8 @@ absl::Status Stream::WithPostMortem(absl::Status error) const {
   if (!config_.post_mortem) return error;
   {
     absl::MutexLock lock(&mutex_);
-    if (closed_) return error;  // it was we who ended the call
+    // It was we who ended the call.
+    if (closed_ || !status_.ok()) return error;
   }
   const std::string died = config_.post_mortem();
   if (died.empty()) return error;
