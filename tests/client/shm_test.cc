@@ -135,6 +135,8 @@ TEST_F(ShmTest, SlotsComeBackInAnyOrder) {
 TEST_F(ShmTest, AProgramThatKeepsEveryBatchIsToldAndTheStreamStaysIntact) {
   LoaderOptions options = Options("endless");
   options.held_deadline = absl::Milliseconds(100);
+  std::vector<std::string> warnings;
+  options.on_warning = [&](const std::string& text) { warnings.push_back(text); };
   auto loader = MustOpen(options);
   std::vector<Batch> kept;
   for (int i = 0; i < 3; ++i) kept.push_back(*MustNext(*loader));
@@ -145,6 +147,8 @@ TEST_F(ShmTest, AProgramThatKeepsEveryBatchIsToldAndTheStreamStaysIntact) {
                 "all 3 batches that this stream may have out at once are still held"),
             absl::string_view::npos)
       << exhausted.status();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("all 3 batches"), std::string::npos) << warnings[0];
   kept.clear();
   EXPECT_EQ(MustNext(*loader)->sequence(), 3u);
 }

@@ -120,8 +120,8 @@ struct LoaderOptions {
   std::function<void(const LoaderProgress&)> on_progress;
   // Called on the loader's reader thread; must not block and must not call the loader.
   std::function<void(const SubstitutionEvent&)> on_substitution;
-  // Called on the thread that waits in Next, with words for people, when nothing can come because
-  // the program holds all batches that may be out. Must not call the loader.
+  // Called on the thread that waits in Next, with words for people, when for some seconds nothing
+  // could come because the program holds all batches that may be out. Must not call the loader.
   std::function<void(const std::string&)> on_warning;
 };
 

@@ -489,11 +489,12 @@ absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration left, absl::Dur
       if (!exhausted) since = Stopwatch();
       exhausted = true;
       const absl::Duration held_for = since.elapsed();
+      const absl::Duration warn_after = std::min(kWarnAfter, config_.held_deadline / 2);
       if (until.passed() || held_for >= config_.held_deadline) {
         return MakeClientError(absl::StatusCode::kResourceExhausted, client_reason::kSlotsExhausted,
                                ExhaustedText());
       }
-      if (!warned && config_.on_warning && held_for >= kWarnAfter) {
+      if (!warned && config_.on_warning && held_for >= warn_after) {
         warned = true;
         const std::string text = ExhaustedText();
         mutex_.Unlock();
@@ -502,7 +503,7 @@ absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration left, absl::Dur
         continue;
       }
       wait = std::min(wait, config_.held_deadline - held_for);
-      if (!warned) wait = std::min(wait, std::max(kWarnAfter - held_for, absl::Milliseconds(1)));
+      if (!warned) wait = std::min(wait, std::max(warn_after - held_for, absl::Milliseconds(1)));
     }
     if (until.passed()) {
       return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
