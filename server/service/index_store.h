@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -11,10 +12,12 @@
 
 namespace bulkhead {
 
-// The record indexes of all sources, kept in a cache folder and built by index workers when they
-// are missing. The index of a TFRecord file is found again by the file's path, size and time; lists
-// and folders are read anew at every Open, since nothing cheap tells whether an image of theirs was
-// added. Thread-safe; several services may share the folder.
+// The record indexes of all sources and the selections made from them, kept in a cache folder and
+// built by index workers when they are missing. The index of a TFRecord file is found again by the
+// file's path, size and time; lists and folders are read anew at every Open, since nothing cheap
+// tells whether an image of theirs was added. A selection is found again by its index, the file's
+// name and checksum, and the filter and split that made it. Thread-safe; several services may share
+// the folder.
 class IndexStore {
  public:
   using ProgressFn = std::function<void(const v1::Progress&)>;
@@ -32,7 +35,23 @@ class IndexStore {
   absl::Status EnsureIndexes(const v1::Source& source, internal::v1::ResolvedSource& resolved,
                              const ProgressFn& progress, const CancelledFn& cancelled);
 
+  // Fills in selection_path, part_count and kept_count of every indexed file of `resolved`, where
+  // `selection` has a filter or a split; nothing is done or kept without them. A range, which has
+  // no file, gets one that holds its selection. Blocks, and errors, as EnsureIndexes does.
+  absl::Status EnsureSelections(const v1::Source& source,
+                                const google::protobuf::Map<std::string, v1::Feature>& features,
+                                const internal::v1::Selection& selection,
+                                internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
+                                const CancelledFn& cancelled);
+
  private:
+  struct Kind;
+  class Builder;
+
+  // Builds a file of one kind for each of the `missing` files.
+  absl::Status BuildMissing(const Kind& kind, const std::vector<size_t>& missing,
+                            internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
+                            const CancelledFn& cancelled);
   std::string CachedPath(const v1::Source& source, const internal::v1::ResolvedFile& file) const;
 
   const std::string cache_dir_;
