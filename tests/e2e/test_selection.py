@@ -167,7 +167,7 @@ def test_selections_are_made_once_and_again_when_the_file_changes(numbers, folde
     data = folder / "data.tfrecord"
     data.write_bytes((numbers / "part-0.tfrecord").read_bytes())
     more = {"source": {"tfrecord": {"files": str(data)}}, "filter": {"feature": "var", "max": 99}}
-    service = Service(folder)
+    service = Service(folder, "--root", folder)
     try:
         made = {}
         for round_ in range(2):
