@@ -1,14 +1,11 @@
 #ifndef BULKHEAD_SERVER_SERVICE_INDEX_STORE_H_
 #define BULKHEAD_SERVER_SERVICE_INDEX_STORE_H_
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "bulkhead/internal/v1/worker.pb.h"
-#include "bulkhead/v1/loader.pb.h"
-#include "server/supervisor/supervisor.h"
+#include "server/service/index_builds.h"
 
 namespace bulkhead {
 
@@ -20,8 +17,8 @@ namespace bulkhead {
 // the folder.
 class IndexStore {
  public:
-  using ProgressFn = std::function<void(const v1::Progress&)>;
-  using CancelledFn = std::function<bool()>;
+  using ProgressFn = IndexBuilds::ProgressFn;
+  using CancelledFn = IndexBuilds::CancelledFn;
 
   // `cache_dir` must exist and be writable. At most `max_parallel` indexes are under way at once
   // for one caller.
@@ -45,19 +42,10 @@ class IndexStore {
                                 const CancelledFn& cancelled);
 
  private:
-  struct Kind;
-  class Builder;
-
-  // Builds a file of one kind for each of the `missing` files.
-  absl::Status BuildMissing(const Kind& kind, const std::vector<size_t>& missing,
-                            internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
-                            const CancelledFn& cancelled);
   std::string CachedPath(const v1::Source& source, const internal::v1::ResolvedFile& file) const;
 
   const std::string cache_dir_;
-  const uint32_t max_parallel_;
-  const uint64_t worker_quota_bytes_;
-  Supervisor* const supervisor_;
+  const IndexBuilds builds_;
 };
 
 }  // namespace bulkhead
