@@ -7,6 +7,7 @@
 #include "server/os/thread.h"
 #include "server/sampler/batch_plan.h"
 #include "server/service/rpc_error.h"
+#include "server/spec/selection.h"
 
 namespace bulkhead {
 
@@ -55,6 +56,10 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequ
     config.last = prepared.spec.batch().last();
     description.set_samples_per_epoch(prepared.samples_per_epoch);
     description.set_batches_per_epoch(BatchPlan(config).batches_per_epoch());
+  }
+  const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
+  if (IsSelective(selection) && prepared.samples_per_epoch > 0) {
+    *description.add_selections() = CountSelected(prepared.spec.source(), prepared.resolved);
   }
   *description.mutable_spec() = std::move(prepared.spec);
   return description;

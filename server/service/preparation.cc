@@ -7,6 +7,7 @@
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize.h"
+#include "server/spec/selection.h"
 #include "server/spec/yaml.h"
 
 namespace bulkhead {
@@ -49,27 +50,42 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   }
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
-    prepared.samples_per_epoch = prepared.spec.source().range().size();
+    const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
+    SetWindow(selection, prepared.resolved);
     prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
+    if (!SelectsRecords(selection)) {
+      const v1::SelectionCounts counts = CountSelected(prepared.spec.source(), prepared.resolved);
+      BULKHEAD_RETURN_IF_ERROR(CheckSelected(selection, counts));
+      prepared.samples_per_epoch = counts.samples();
+    }
   }
   return prepared;
+}
+
+absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source& source,
+                                  const google::protobuf::Map<std::string, v1::Feature>& features,
+                                  const internal::v1::Selection& selection,
+                                  internal::v1::ResolvedSource& resolved,
+                                  const IndexStore::ProgressFn& progress,
+                                  const IndexStore::CancelledFn& cancelled) const {
+  BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(source, base_dir, roots_));
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureSelections(source, FilterFeatures(features, selection),
+                                                      selection, resolved, progress, cancelled));
+  SetWindow(selection, resolved);
+  return CheckSelected(selection, CountSelected(source, resolved));
 }
 
 absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
                                 const IndexStore::ProgressFn& progress,
                                 const IndexStore::CancelledFn& cancelled) const {
-  const v1::Source& source = prepared.spec.source();
-  if (source.has_range()) return absl::OkStatus();
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.resolved, ResolveSource(source, base_dir, roots_));
-  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, prepared.resolved, progress, cancelled));
-  for (const auto& file : prepared.resolved.files()) {
-    prepared.samples_per_epoch += file.record_count();
-  }
-  if (prepared.samples_per_epoch == 0) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
-                     "the source holds no samples");
-  }
-  prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
+  const v1::PipelineSpec& spec = prepared.spec;
+  if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // the spec alone told
+  BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, spec.source(), spec.features(),
+                                      SelectionOf(spec, spec.errors()), prepared.resolved, progress,
+                                      cancelled));
+  prepared.samples_per_epoch = CountSelected(spec.source(), prepared.resolved).samples();
+  prepared.order_fingerprint = OrderFingerprint(spec, prepared.resolved);
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/spec/selection.h"
 
 namespace bulkhead {
 namespace {
@@ -30,11 +31,14 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
   }
   if (cursor.samples_per_epoch() != prepared.samples_per_epoch) {
     return Mismatch("number of samples per epoch", absl::StrCat(prepared.samples_per_epoch),
-                    absl::StrCat(cursor.samples_per_epoch()), "the files have changed");
+                    absl::StrCat(cursor.samples_per_epoch()),
+                    "the files, or what is selected from them, have changed");
   }
   if (cursor.order_fingerprint() != prepared.order_fingerprint) {
-    return Mismatch("order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
-                    "source, order or seed of the spec differ, or the files have changed");
+    return Mismatch(
+        "order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
+        "source, filter, split, skip, take, order or seed of the spec differ, or the files "
+        "have changed");
   }
   if (cursor.bytes_fingerprint() != prepared.bytes_fingerprint && !open.allow_changed_bytes()) {
     return Mismatch("bytes fingerprint", prepared.bytes_fingerprint, cursor.bytes_fingerprint(),
@@ -149,11 +153,8 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.binding.set_seed(prepared.spec.seed());
   *config.binding.mutable_order() = prepared.spec.order();
   config.binding.set_samples_per_epoch(prepared.samples_per_epoch);
-  for (const internal::v1::ResolvedFile& file : prepared.resolved.files()) {
-    config.binding.add_file_records(file.record_count());
-  }
-  if (prepared.resolved.files().empty()) {
-    config.binding.add_file_records(prepared.samples_per_epoch);
+  for (const uint64_t records : SelectedFileRecords(prepared.spec.source(), prepared.resolved)) {
+    config.binding.add_file_records(records);
   }
   config.binding.set_error_action(prepared.spec.errors().policy());
   *config.binding.mutable_schema() = prepared.signature.schema;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/spec/canonical.h"
+#include "server/spec/selection.h"
 
 namespace bulkhead {
 namespace {
@@ -65,10 +66,13 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
   std::string text = "bulkhead order 1\n";
   absl::StrAppend(&text, "source=", SourceOrderText(spec.source()), "\n");
   for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    if (spec.source().has_range()) break;  // its only file is its selection
     absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
                     " records=", file.record_count(),
                     " checksum=", absl::BytesToHexString(file.checksum()), "\n");
   }
+  absl::StrAppend(&text,
+                  SelectionText(spec.source(), spec.features(), SelectionOf(spec, spec.errors())));
   absl::StrAppend(&text, "order=", CanonicalText(spec.order()), "\nseed=", spec.seed(), "\n");
   return HexDigest(text);
 }
@@ -76,8 +80,10 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
 std::string BytesFingerprint(const v1::PipelineSpec& spec) {
   std::string text = "bulkhead bytes 1\n";
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
-  absl::StrAppend(
-      &text, "spec=", CanonicalText(spec, {"source", "batch", "order", "seed", "epochs"}), "\n");
+  absl::StrAppend(&text, "spec=",
+                  CanonicalText(spec, {"source", "batch", "order", "seed", "epochs", "filter",
+                                       "split", "skip", "take"}),
+                  "\n");
   return HexDigest(text);
 }
 

@@ -1,6 +1,7 @@
 #include "server/spec/normalize.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/spec/normalize_selection.h"
 #include "server/spec/normalize_source.h"
 #include "server/spec/normalize_stage.h"
 
@@ -116,6 +117,7 @@ void CheckEnums(const v1::PipelineSpec& spec, SpecProblems& problems) {
 void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
   CheckEnums(spec, problems);
   NormalizeSource(*spec.mutable_source(), *spec.mutable_features(), problems);
+  NormalizeSelection(spec, "", problems);
   for (int i = 0; i < spec.stages_size(); ++i) {
     NormalizeStage(*spec.mutable_stages(i), absl::StrCat("stages[", i, "]"), problems);
   }

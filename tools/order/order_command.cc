@@ -17,6 +17,7 @@
 #include "server/image/encode.h"
 #include "server/os/filesystem.h"
 #include "server/sampler/order.h"
+#include "server/spec/selection.h"
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_tree.h"
 #include "tools/common/json.h"
@@ -30,7 +31,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
-    "Records count through all files of the source. Without --feature no record is read; the "
+    "Records count through all files of the source, those that filter, split, skip and take leave\n"
+    "out left aside. Without --feature no record is read; the "
     "files\n"
     "are indexed for it, in this process.\n\n"
     "Examples:\n"
@@ -136,6 +138,9 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
         .Add("epoch", options.epoch)
         .Add("records", source.record_count())
         .Add("files", static_cast<uint64_t>(source.file_records().size()))
+        .Add("records_of_source", source.counts().records())
+        .Add("records_in_part", source.counts().in_part())
+        .Add("records_kept", source.counts().kept())
         .Add("positions_examined", survey.positions)
         .Add("longest_run", run)
         .Add("serial_correlation", survey.serial_correlation);
@@ -145,6 +150,10 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
   }
   out << options.spec << ": " << OrderText(spec.order()) << ", epoch " << options.epoch << ": "
       << source.record_count() << " records in " << source.file_records().size() << " file(s)\n";
+  if (source.counts().records() != source.record_count()) {
+    out << "  selected: " << SelectionSummary(SelectionOf(spec, spec.errors()), source.counts())
+        << "\n";
+  }
   if (survey.positions < source.record_count()) {
     out << "  looked at the first " << survey.positions << " positions (--positions)\n";
   }
