@@ -1,0 +1,124 @@
+"""Shared memory between real processes: what a trainer holds stays as it is, whatever others do."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import PYTHON_PACKAGE, Service, write_spec
+
+import bulkhead
+
+# Holds three batches' arrays, says so, and stops; when it goes on, says whether they are unchanged.
+HOLDER = """
+import hashlib, os, signal, sys
+import bulkhead
+
+def digest(arrays):
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+loader = bulkhead.Loader(sys.argv[1], sys.argv[2], name="holder", transport="shm")
+arrays = [loader.next_batch()["index"] for _ in range(3)]
+before = digest(arrays)
+print("holding", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+print("unchanged" if digest(arrays) == before else "changed", flush=True)
+print("next", loader.next_batch()["index"][0], flush=True)
+del arrays
+loader.close()
+"""
+
+
+@pytest.fixture
+def service(folder):
+    service = Service(folder, "--workers", "2")
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def spec(folder):
+    return write_spec(
+        folder / "s.json", source={"range": {"size": 100_000}}, batch={"size": 100}, order={"global": {}}
+    )
+
+
+def start_holder(spec, target, prefix=()):
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-c", HOLDER, spec, target],
+        env={**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_stopped_trainer_keeps_its_arrays_while_others_go_on(service, spec):
+    holder = start_holder(spec, service.target)
+    assert holder.stdout.readline() == "holding\n"
+    with bulkhead.Loader(spec, service.target, name="other", transport="shm") as other:
+        for _ in range(150):
+            other.next_batch()
+    os.kill(holder.pid, signal.SIGCONT)
+    assert holder.stdout.readline() == "unchanged\n"
+    assert holder.stdout.readline().startswith("next ")
+    assert holder.wait(30) == 0
+
+
+def test_a_stopped_trainer_keeps_its_arrays_when_its_stream_is_taken_over(service, spec):
+    """The stream of that name goes to a newer trainer, which gets another arena."""
+    holder = start_holder(spec, service.target)
+    assert holder.stdout.readline() == "holding\n"
+    with bulkhead.Loader(spec, service.target, name="holder", transport="shm") as newer:
+        for _ in range(100):
+            newer.next_batch()
+        os.kill(holder.pid, signal.SIGCONT)
+        assert holder.stdout.readline() == "unchanged\n"
+        holder.wait(30)  # superseded, behind what it had received before
+
+
+def test_a_killed_trainer_gives_everything_back(service, spec):
+    holder = start_holder(spec, service.target)
+    assert holder.stdout.readline() == "holding\n"
+    assert bulkhead.service_status(service.target)["streams"][0]["arena"]["slots_sending"] >= 3
+    holder.kill()
+    holder.wait()
+    deadline = time.monotonic() + 20
+    while bulkhead.service_status(service.target)["streams"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert bulkhead.service_status(service.target)["streams"] == []
+    open_files = [os.readlink(link) for link in pathlib.Path(f"/proc/{service.process.pid}/fd").iterdir()]
+    assert not [name for name in open_files if "memfd" in name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces")
+def test_containers_of_a_pod_share_memory_through_the_sockets_folder(service, spec):
+    """The trainer has PID, mount, IPC and network namespaces of its own; what it shares is the folder."""
+    namespaces = ["unshare", "--pid", "--mount", "--ipc", "--net", "--uts", "--fork", "--mount-proc"]
+    namespaces += ["sh", "-c", '"$@"; exit $?', "sh"]  # the first process of a PID namespace cannot be stopped
+    holder = start_holder(spec, service.target, namespaces)
+    assert holder.stdout.readline() == "holding\n"
+    stream = bulkhead.service_status(service.target)["streams"][0]
+    assert stream["transport"] == "TRANSPORT_SHM"
+    # The trainer is the last of unshare's descendants.
+    trainer = holder.pid
+    while True:
+        children = pathlib.Path(f"/proc/{trainer}/task/{trainer}/children").read_text().split()
+        if not children:
+            break
+        trainer = int(children[0])
+    os.kill(trainer, signal.SIGCONT)
+    assert holder.stdout.readline() == "unchanged\n"
+    assert holder.stdout.readline().startswith("next ")
+    assert holder.wait(30) == 0
+
+
+def test_the_numbers_of_a_batch_are_the_same_over_both(service, spec):
+    def indices(transport):
+        with bulkhead.Loader(spec, service.target, transport=transport) as loader:
+            return [loader.next_batch()["index"].tolist() for _ in range(20)]
+
+    assert json.dumps(indices("shm")) == json.dumps(indices("grpc"))
