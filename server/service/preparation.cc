@@ -1,15 +1,45 @@
 #include "server/service/preparation.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/sampler/mixture_order.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize.h"
 #include "server/spec/yaml.h"
 
 namespace bulkhead {
+
+namespace {
+
+uint64_t RecordCount(const v1::Source& source, const internal::v1::ResolvedSource& resolved) {
+  const std::vector<uint64_t> files = FileRecords(source, resolved);
+  return std::accumulate(files.begin(), files.end(), uint64_t{0});
+}
+
+// Of an indexed source.
+absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
+                                         const internal::v1::ResolvedSource& resolved) {
+  if (source.has_mixture()) {
+    std::vector<uint64_t> records;
+    for (int i = 0; i < resolved.mixed_size(); ++i) {
+      records.push_back(RecordCount(source.mixture().sources(i).source(), resolved.mixed(i)));
+    }
+    return MixtureSamplesPerEpoch(source.mixture(), records);
+  }
+  const uint64_t records = RecordCount(source, resolved);
+  if (records == 0) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
+                     "the source holds no samples");
+  }
+  return records;
+}
+
+}  // namespace
 
 Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
     : limits_(limits), roots_(std::move(roots)), indexes_(indexes) {}
@@ -60,13 +90,7 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
   if (source.has_range()) return absl::OkStatus();
   BULKHEAD_ASSIGN_OR_RETURN(prepared.resolved, ResolveSource(source, base_dir, roots_));
   BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, prepared.resolved, progress, cancelled));
-  for (const auto& file : prepared.resolved.files()) {
-    prepared.samples_per_epoch += file.record_count();
-  }
-  if (prepared.samples_per_epoch == 0) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
-                     "the source holds no samples");
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch, SamplesPerEpoch(source, prepared.resolved));
   prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
   return absl::OkStatus();
 }

@@ -33,6 +33,8 @@ std::string SourceOrderText(const v1::Source& source) {
                                                         {"path", "extensions", "max_path_bytes"}));
     case v1::Source::kRange:
       return absl::StrCat("range", CanonicalText(source.range()));
+    case v1::Source::kMixture:  // its sources speak for themselves
+      return absl::StrCat("mixture", CanonicalText(source.mixture(), {"sources"}));
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
@@ -52,10 +54,25 @@ std::string SourceBytesText(const v1::Source& source) {
       return "tfrecord";
     case v1::Source::kRange:
       return "range";
+    case v1::Source::kMixture:
+      return "mixture";
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
   return "none";
+}
+
+// A source, its files and the order of its records.
+std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSource& resolved,
+                        const v1::Order& order) {
+  std::string text = absl::StrCat("source=", SourceOrderText(source), "\n");
+  for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
+                    " records=", file.record_count(),
+                    " checksum=", absl::BytesToHexString(file.checksum()), "\n");
+  }
+  absl::StrAppend(&text, "order=", CanonicalText(order), "\n");
+  return text;
 }
 
 }  // namespace
@@ -63,13 +80,15 @@ std::string SourceBytesText(const v1::Source& source) {
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved) {
   std::string text = "bulkhead order 1\n";
-  absl::StrAppend(&text, "source=", SourceOrderText(spec.source()), "\n");
-  for (const internal::v1::ResolvedFile& file : resolved.files()) {
-    absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
-                    " records=", file.record_count(),
-                    " checksum=", absl::BytesToHexString(file.checksum()), "\n");
+  absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec.order()));
+  const v1::MixtureSource& mixture = spec.source().mixture();
+  for (int i = 0; i < mixture.sources_size() && i < resolved.mixed_size(); ++i) {
+    const v1::MixedSource& mixed = mixture.sources(i);
+    absl::StrAppend(&text, "mixed=", i, " ",
+                    CanonicalText(mixed, {"source", "features", "order", "stages"}), "\n",
+                    RecordsText(mixed.source(), resolved.mixed(i), mixed.order()));
   }
-  absl::StrAppend(&text, "order=", CanonicalText(spec.order()), "\nseed=", spec.seed(), "\n");
+  absl::StrAppend(&text, "seed=", spec.seed(), "\n");
   return HexDigest(text);
 }
 
@@ -78,6 +97,12 @@ std::string BytesFingerprint(const v1::PipelineSpec& spec) {
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
   absl::StrAppend(
       &text, "spec=", CanonicalText(spec, {"source", "batch", "order", "seed", "epochs"}), "\n");
+  for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
+    absl::StrAppend(
+        &text, "mixed=", SourceBytesText(mixed.source()), " ",
+        CanonicalText(mixed, {"weight", "source", "filter", "split", "skip", "take", "order"}),
+        "\n");
+  }
   return HexDigest(text);
 }
 

@@ -156,10 +156,15 @@ absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
       return FolderFeatures(source.image_folder());
     case v1::Source::kRange:
       return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
+    case v1::Source::kMixture:
+      return SpecError("source.mixture",
+                       "cannot stand here: the sources of a mixture are no mixtures themselves; "
+                       "name all sources in one list");
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
-  return SpecError("source", "is required: one of tfrecord, image_list, image_folder, range");
+  return SpecError("source",
+                   "is required: one of tfrecord, image_list, image_folder, range, mixture");
 }
 
 }  // namespace

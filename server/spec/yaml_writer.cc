@@ -101,31 +101,33 @@ std::string List(const Message& message, const FieldDescriptor& field) {
   return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
 }
 
-// "{size: [224, 224], interpolation: linear}". Specs hold maps at their top only.
-std::string Flow(const Message& message) {
-  std::vector<std::string> parts;
-  for (const FieldDescriptor* field : SetFields(message)) {
-    parts.push_back(
-        absl::StrCat(field->name(), ": ",
-                     field->is_repeated() ? List(message, *field) : Value(message, *field, 0)));
-  }
-  return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
-}
-
-// The spec's maps are sorted by key: their own order differs from run to run.
-std::string MapLines(const Message& message, const FieldDescriptor& field) {
-  std::map<std::string, std::string> lines;
+// "key: value" of each entry, sorted by key: a map's own order differs from run to run.
+std::vector<std::string> MapEntries(const Message& message, const FieldDescriptor& field) {
+  std::map<std::string, std::string> entries;
   const Reflection& reflection = *message.GetReflection();
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
     const std::string key =
         entry.GetReflection()->GetString(entry, field.message_type()->map_key());
-    lines[key] = absl::StrCat("  ", Quoted(key), ": ",
-                              Value(entry, *field.message_type()->map_value(), 0), "\n");
+    entries[key] =
+        absl::StrCat(Quoted(key), ": ", Value(entry, *field.message_type()->map_value(), 0));
   }
-  std::string text;
-  for (const auto& [key, line] : lines) text += line;
-  return text;
+  std::vector<std::string> texts;
+  for (const auto& [key, text] : entries) texts.push_back(text);
+  return texts;
+}
+
+// "{size: [224, 224], interpolation: linear}".
+std::string Flow(const Message& message) {
+  std::vector<std::string> parts;
+  for (const FieldDescriptor* field : SetFields(message)) {
+    parts.push_back(absl::StrCat(
+        field->name(), ": ",
+        field->is_map() ? absl::StrCat("{", absl::StrJoin(MapEntries(message, *field), ", "), "}")
+        : field->is_repeated() ? List(message, *field)
+                               : Value(message, *field, 0)));
+  }
+  return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
 }
 
 }  // namespace
@@ -135,7 +137,10 @@ std::string SpecToYaml(const v1::PipelineSpec& spec) {
   for (const FieldDescriptor* field : SetFields(spec)) {
     absl::StrAppend(&text, field->name(), ":");
     if (field->is_map()) {
-      absl::StrAppend(&text, "\n", MapLines(spec, *field));
+      text += "\n";
+      for (const std::string& entry : MapEntries(spec, *field)) {
+        absl::StrAppend(&text, "  ", entry, "\n");
+      }
     } else if (field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       text += "\n";
       for (int i = 0; i < spec.GetReflection()->FieldSize(spec, field); ++i) {
