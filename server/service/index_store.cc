@@ -178,36 +178,9 @@ std::string IndexStore::CachedPath(const v1::Source& source,
   return absl::StrCat(cache_dir_, "/", hash.FinishHex().substr(0, 32), ".index");
 }
 
-absl::Status IndexStore::EnsureMixed(const v1::MixtureSource& mixture,
-                                     internal::v1::ResolvedSource& resolved,
-                                     const ProgressFn& progress, const CancelledFn& cancelled) {
-  uint64_t files_total = 0;
-  for (const auto& mixed : resolved.mixed()) files_total += mixed.files_size();
-  uint64_t files_before = 0;
-  uint64_t records_before = 0;
-  for (int i = 0; i < mixture.sources_size(); ++i) {
-    internal::v1::ResolvedSource& mixed = *resolved.mutable_mixed(i);
-    const bool last = i + 1 == mixture.sources_size();
-    const auto progress_of_all = [&](const v1::Progress& progress_of_one) {
-      v1::Progress report = progress_of_one;
-      report.set_files_done(files_before + progress_of_one.files_done());
-      report.set_files_total(std::max(files_total, report.files_done()));
-      report.set_records(records_before + progress_of_one.records());
-      if (!last) report.clear_eta();  // nothing is known yet of the sources to come
-      progress(report);
-    };
-    BULKHEAD_RETURN_IF_ERROR(
-        EnsureIndexes(mixture.sources(i).source(), mixed, progress_of_all, cancelled));
-    files_before += mixed.files_size();
-    for (const auto& file : mixed.files()) records_before += file.record_count();
-  }
-  return absl::OkStatus();
-}
-
 absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
                                        internal::v1::ResolvedSource& resolved,
                                        const ProgressFn& progress, const CancelledFn& cancelled) {
-  if (source.has_mixture()) return EnsureMixed(source.mixture(), resolved, progress, cancelled);
   if (source.has_range()) return absl::OkStatus();
   if (resolved.files().empty()) resolved.add_files()->set_name("entries");  // an inline list
 

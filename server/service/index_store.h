@@ -26,15 +26,13 @@ class IndexStore {
              Supervisor* supervisor);
 
   // Fills in index_path, record_count and checksum of every file of `resolved`, building what is
-  // missing; of a mixture for one source after the other. Blocks; calls `progress` at least once a
-  // second and gives up with CANCELLED soon after `cancelled` says so. Errors: BuildIndex's for the
-  // first file that has one; RESOURCE_EXHAUSTED when the cache folder is full.
+  // missing. Blocks; calls `progress` at least once a second and gives up with CANCELLED soon after
+  // `cancelled` says so. Errors: BuildIndex's for the first file that has one; RESOURCE_EXHAUSTED
+  // when the cache folder is full.
   absl::Status EnsureIndexes(const v1::Source& source, internal::v1::ResolvedSource& resolved,
                              const ProgressFn& progress, const CancelledFn& cancelled);
 
  private:
-  absl::Status EnsureMixed(const v1::MixtureSource& mixture, internal::v1::ResolvedSource& resolved,
-                           const ProgressFn& progress, const CancelledFn& cancelled);
   std::string CachedPath(const v1::Source& source, const internal::v1::ResolvedFile& file) const;
 
   const std::string cache_dir_;

@@ -83,13 +83,50 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   return prepared;
 }
 
+absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source& source,
+                                  internal::v1::ResolvedSource& resolved,
+                                  const IndexStore::ProgressFn& progress,
+                                  const IndexStore::CancelledFn& cancelled) const {
+  BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(source, base_dir, roots_));
+  return indexes_->EnsureIndexes(source, resolved, progress, cancelled);
+}
+
+absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::MixtureSource& mixture,
+                                   internal::v1::ResolvedSource& resolved,
+                                   const IndexStore::ProgressFn& progress,
+                                   const IndexStore::CancelledFn& cancelled) const {
+  uint64_t files_before = 0;
+  uint64_t records_before = 0;
+  for (int i = 0; i < mixture.sources_size(); ++i) {
+    const auto progress_of_all = [&](const v1::Progress& of_one) {
+      v1::Progress report = of_one;
+      report.set_files_done(files_before + of_one.files_done());
+      report.set_files_total(files_before + of_one.files_total());
+      report.set_records(records_before + of_one.records());
+      // Nothing is known yet of the sources to come.
+      if (i + 1 < mixture.sources_size()) report.clear_eta();
+      report.set_activity(
+          absl::StrCat("source ", i + 1, " of ", mixture.sources_size(), ": ", of_one.activity()));
+      progress(report);
+    };
+    const v1::Source& source = mixture.sources(i).source();
+    internal::v1::ResolvedSource& mixed = *resolved.add_mixed();
+    BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, source, mixed, progress_of_all, cancelled));
+    files_before += mixed.files_size();
+    records_before += RecordCount(source, mixed);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
                                 const IndexStore::ProgressFn& progress,
                                 const IndexStore::CancelledFn& cancelled) const {
   const v1::Source& source = prepared.spec.source();
   if (source.has_range()) return absl::OkStatus();
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.resolved, ResolveSource(source, base_dir, roots_));
-  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, prepared.resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(
+      source.has_mixture()
+          ? FindMixture(base_dir, source.mixture(), prepared.resolved, progress, cancelled)
+          : FindSource(base_dir, source, prepared.resolved, progress, cancelled));
   BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch, SamplesPerEpoch(source, prepared.resolved));
   prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
   return absl::OkStatus();

@@ -48,6 +48,17 @@ class Preparer {
   const ServiceLimits& limits() const { return limits_; }
 
  private:
+  // The same for one source.
+  absl::Status FindSource(const std::string& base_dir, const v1::Source& source,
+                          internal::v1::ResolvedSource& resolved,
+                          const IndexStore::ProgressFn& progress,
+                          const IndexStore::CancelledFn& cancelled) const;
+  // The sources of a mixture, one after the other.
+  absl::Status FindMixture(const std::string& base_dir, const v1::MixtureSource& mixture,
+                           internal::v1::ResolvedSource& resolved,
+                           const IndexStore::ProgressFn& progress,
+                           const IndexStore::CancelledFn& cancelled) const;
+
   const ServiceLimits limits_;
   const DataRoots roots_;
   IndexStore* const indexes_;

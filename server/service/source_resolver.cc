@@ -110,14 +110,6 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
                                                            const DataRoots& roots) {
-  if (source.has_mixture()) {
-    internal::v1::ResolvedSource mixture;
-    for (const v1::MixedSource& mixed : source.mixture().sources()) {
-      BULKHEAD_ASSIGN_OR_RETURN(*mixture.add_mixed(),
-                                ResolveSource(mixed.source(), base_dir, roots));
-    }
-    return mixture;
-  }
   std::string base =
       base_dir.empty() ? (roots.roots.empty() ? "/" : roots.roots.front()) : base_dir;
   if (!absl::StartsWith(base, "/")) {

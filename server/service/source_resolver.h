@@ -18,7 +18,7 @@ struct DataRoots {
   bool unrestricted = false;
 };
 
-// Finds the files of a source, of a mixture those of each source: expands globs, resolves symbolic
+// Finds the files of a source (of one, not of a mixture): expands globs, resolves symbolic
 // links, checks that every file lies beneath a root, notes sizes and times. Reads names only, never
 // contents. `base_dir` (absolute, or empty for the first root) is where relative paths start. Names
 // for messages and fingerprints are relative to the base folder where the file lies beneath it,

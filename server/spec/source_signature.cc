@@ -131,7 +131,10 @@ std::vector<FeatureSignature> FolderFeatures(const v1::ImageFolderSource& folder
 
 absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
-  if (source.source_case() != v1::Source::kTfrecord && !features.empty()) {
+  const bool names_its_own = source.source_case() != v1::Source::kTfrecord &&
+                             source.source_case() != v1::Source::kMixture &&
+                             source.source_case() != v1::Source::SOURCE_NOT_SET;
+  if (names_its_own && !features.empty()) {
     return SpecError("features",
                      "describes the tf.Examples of tfrecord files; this source names its features "
                      "itself: leave `features` out");

@@ -135,9 +135,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ErrorCase{Range("ordr: {global: {}}\n"),
                   "f.yaml:3:1: ordr: unknown field `ordr`; did you mean `order`?"},
-        ErrorCase{Range("xyzzyq: 1\n"),
-                  "f.yaml:3:1: xyzzyq: unknown field `xyzzyq`; valid are source, features, stages, "
-                  "batch, order, seed, epochs, errors, outputs"},
+        ErrorCase{
+            Range("xyzzyq: 1\n"),
+            "f.yaml:3:1: xyzzyq: unknown field `xyzzyq`; valid are source, features, stages, "
+            "batch, order, seed, epochs, errors, outputs, deterministic, filter, split, skip, "
+            "take"},
         ErrorCase{Range("stages:\n  - resise: {size: 3}\n"),
                   "f.yaml:4:5: stages[0].resise: unknown stage `resise`; did you mean `resize`?"},
         ErrorCase{Range("stages:\n  - randomHorizontalFlop\n"),
@@ -155,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "nearest, linear, area, cubic"},
         ErrorCase{"source: {range: {size: 10}, csv: {}}\nbatch: {size: 2}\n",
                   "f.yaml:1:29: source.csv: unknown source `csv`; valid are tfrecord, image_list, "
-                  "image_folder, range"},
+                  "image_folder, range, mixture"},
         ErrorCase{Range("stages:\n  - decode_image:\n    channels: 3\n"),
                   "f.yaml:5:5: stages[0].channels: `channels` belongs to `decode_image`: indent it "
                   "further"}));
@@ -228,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ErrorCase{"batch: {size: 2}\n",
                   "f.yaml:1:1: source: is required: one of tfrecord, image_list, image_folder, "
-                  "range"},
+                  "range, mixture"},
         ErrorCase{
             "source: {range: {size: 3}}\n",
             "f.yaml:1:1: batch.size: is required: how many samples a batch holds, at least 1"},
