@@ -52,7 +52,7 @@ TEST(SpecPageTest, ItsExamplesAreValid) {
     const auto spec = ParseSpec(Completed(part.substr(5)), "docs/spec.md");
     EXPECT_TRUE(spec.ok()) << spec.status() << "\n" << Completed(part.substr(5));
   }
-  EXPECT_EQ(examples, 5);
+  EXPECT_EQ(examples, 6);
 }
 
 void ExpectDescribed(const google::protobuf::Descriptor& type, const std::string& page,
@@ -77,6 +77,11 @@ void ExpectDescribed(const google::protobuf::Descriptor& type, const std::string
 TEST(SpecPageTest, DescribesEveryFieldAndValue) {
   std::set<std::string> seen;
   ExpectDescribed(*v1::PipelineSpec::descriptor(), ReadFile("docs/spec.md"), seen);
+}
+
+TEST(ExampleSpecsTest, AreValid) {
+  const auto spec = ParseSpec(ReadFile("examples/specs/mixture.yaml"), "mixture.yaml");
+  EXPECT_TRUE(spec.ok()) << spec.status();
 }
 
 TEST(ErrorsPageTest, ListsEveryReason) {
