@@ -131,10 +131,11 @@ class Service:
         self.log.close()
 
 
-def pytest_collection_modifyitems(items):
-    if not SERVER.exists():
-        for item in items:
-            item.add_marker(pytest.mark.skip(reason=f"{SERVER} is not built"))
+def pytest_sessionstart():
+    """Without the programs nothing is tested, and a skip would look like success."""
+    missing = [str(path) for path in (SERVER, CLIENTS["cpp"].command[0]) if not os.path.exists(path)]
+    if missing:
+        pytest.exit(f"not built: {', '.join(missing)} ($BULKHEAD_BIN_DIR says where to look)", 1)
 
 
 @pytest.fixture(params=sorted(CLIENTS))

@@ -33,6 +33,10 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
       ->capture_default_str();
+  app.add_option("--worker-hang-timeout", options.hang_seconds,
+                 "Seconds without a finished sample after which a worker is killed and replaced")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that arenas may take, such as 8GiB. Default: 80% of the memory limit");
   app.add_flag("--insecure-tcp", options.insecure_tcp,

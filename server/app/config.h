@@ -19,6 +19,7 @@ struct DaemonOptions {
   int workers = 0;                 // 0: as many as there are CPUs
   int threads = 1;
   std::string worker_quota = "512MiB";
+  double hang_seconds = 30;
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
   bool insecure_tcp = false;
   bool embedded = false;

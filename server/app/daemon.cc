@@ -143,6 +143,7 @@ void RemoveEmbeddedFolder(const std::string& address) {
   const std::string folder = socket.substr(0, socket.rfind('/'));
   if (!absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-")) return;
   unlink(socket.c_str());
+  unlink(absl::StrCat(socket, kArenaDoorSuffix).c_str());
   rmdir(folder.c_str());  // refused when there is anything else in it
 }
 
@@ -193,6 +194,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     return absl::NotFoundError(absl::StrCat("no worker program at ", config.worker_program,
                                             "; install it there or give --worker-program"));
   }
+  config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
@@ -225,8 +227,12 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   AnnounceReady(options.ready_fd, server->address());
   const std::string cause = WaitForEnd(signals.get(), trainer.get());
   spdlog::info("stopping because of {}", cause);
-  server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
+  const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
   if (options.embedded) RemoveEmbeddedFolder(server->address());
+  if (!clean) {
+    spdlog::error("a call does not end, its storage may hang; the service ends without it");
+    _exit(1);
+  }
   return absl::OkStatus();
 }
 

@@ -50,6 +50,11 @@ inline constexpr absl::string_view kSuperseded = "SUPERSEDED";
 inline constexpr absl::string_view kBudgetExceeded = "BUDGET_EXCEEDED";
 inline constexpr absl::string_view kWorkerStuck = "WORKER_STUCK";
 inline constexpr absl::string_view kShuttingDown = "SHUTTING_DOWN";
+inline constexpr absl::string_view kTransportUnavailable = "TRANSPORT_UNAVAILABLE";
+inline constexpr absl::string_view kServiceSilent = "SERVICE_SILENT";
+inline constexpr absl::string_view kSlotsExhausted = "SLOTS_EXHAUSTED";
+inline constexpr absl::string_view kTooManyCalls = "TOO_MANY_CALLS";
+inline constexpr absl::string_view kOutOfThreads = "OUT_OF_THREADS";
 inline constexpr absl::string_view kProtocolViolation = "PROTOCOL_VIOLATION";
 inline constexpr absl::string_view kInternal = "INTERNAL";
 }  // namespace reason

@@ -33,11 +33,28 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket"));
   }
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Only a refused connection proves that nobody listens: a busy service (EAGAIN), one of another
+  // socket type (EPROTOTYPE) or of another user (EACCES) lives.
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) return SystemError(errno, "socket");
-  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+  int error = 0;
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    error = errno;
+  }
+  if (error == EPROTOTYPE) {
+    const UniqueFd packets(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!packets) return SystemError(errno, "socket");
+    error = 0;
+    if (connect(packets.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+      error = errno;
+    }
+  }
+  if (error == ENOENT) return absl::OkStatus();  // its service removed it just now
+  if (error != ECONNREFUSED) {
     return absl::AlreadyExistsError(
-        absl::StrCat("another service listens on unix:", path, "; choose another --listen"));
+        absl::StrCat("another service listens on unix:", path,
+                     error == 0 ? "" : absl::StrCat(" (", std::strerror(error), ")"),
+                     "; choose another --listen"));
   }
   if (unlink(path.c_str()) != 0) return SystemError(errno, absl::StrCat("removing ", path));
   return absl::OkStatus();

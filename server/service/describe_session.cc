@@ -1,10 +1,10 @@
 #include "server/service/describe_session.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "server/base/error.h"
+#include "server/os/thread.h"
 #include "server/sampler/batch_plan.h"
 #include "server/service/rpc_error.h"
 
@@ -14,7 +14,7 @@ DescribeSession* DescribeSession::Start(const SessionContext& context,
                                         const v1::DescribeRequest& request) {
   std::shared_ptr<DescribeSession> session(new DescribeSession(context));
   session->self_ = session;
-  std::thread([session, request] {
+  const absl::Status started = StartDetachedThread([session, request] {
     absl::StatusOr<v1::Description> description = session->Describe(request);
     if (description.ok()) {
       v1::DescribeResponse response;
@@ -22,7 +22,8 @@ DescribeSession* DescribeSession::Start(const SessionContext& context,
       session->Enqueue(std::move(response));
     }
     session->FinishWith(description.status());
-  }).detach();
+  });
+  if (!started.ok()) session->FinishWith(started);
   return session.get();
 }
 
@@ -39,7 +40,7 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequ
           *response.mutable_progress() = progress;
           Enqueue(std::move(response));
         },
-        [this] { return gone_.load(); }));
+        [this] { return gone_.load() || context_.sessions->draining(); }));
   }
   v1::Description description;
   *description.mutable_schema() = prepared.signature.schema;
@@ -67,8 +68,16 @@ void DescribeSession::Enqueue(v1::DescribeResponse response) {
 
 void DescribeSession::FinishWith(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
-  final_status_ = status;
+  if (final_status_.has_value()) return;
+  const bool drained = !status.ok() && context_.sessions->draining();
+  final_status_ = drained ? SessionRegistry::Draining() : status;
   WriteNext();
+}
+
+void DescribeSession::OnCancel() {
+  gone_ = true;
+  // At once: the working thread may be stuck in storage.
+  FinishWith(absl::CancelledError("the client is gone"));
 }
 
 void DescribeSession::WriteNext() {

@@ -24,7 +24,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeRespon
   ~DescribeSession() override;
 
   void OnWriteDone(bool ok) override;
-  void OnCancel() override { gone_ = true; }
+  void OnCancel() override;
   void OnDone() override { self_.reset(); }
 
  private:

@@ -212,7 +212,8 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   const absl::Time begin = absl::Now();
   size_t next = 0;
   while (next < missing.size() || builder.busy()) {
-    while (next < missing.size() && builder.running() < max_parallel_) {
+    // As many again wait, so that a worker that has finished finds its next job at once.
+    while (next < missing.size() && builder.running() < 2 * max_parallel_) {
       BULKHEAD_RETURN_IF_ERROR(builder.StartJob(missing[next++]));
     }
     BULKHEAD_RETURN_IF_ERROR(builder.Collect(absl::Milliseconds(250), name_of));

@@ -4,24 +4,25 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
-#include <random>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
+#include "server/os/random_name.h"
+#include "server/os/thread.h"
 #include "server/os/unix_address.h"
 
 namespace bulkhead {
 namespace {
 
-// A name for this run of the service. The one place where the system's randomness is used: it
-// decides nothing but itself.
-std::string MakeBootId() {
-  std::random_device device;
-  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
-}
+constexpr size_t kBootIdBytes = 8;
+// How long calls that were cut may take to end.
+constexpr absl::Duration kCutPatience = absl::Seconds(5);
+// Finds connections whose other end vanished without a word, and trainers that are stopped for
+// good.
+constexpr int kKeepaliveMillis = 20'000;
 
 }  // namespace
 
@@ -37,12 +38,19 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
                                    limits.worker_quota_bytes, server->supervisor_.get());
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
+  server->boot_id_ = RandomName(kBootIdBytes);
+  BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
+  BULKHEAD_RETURN_IF_ERROR(
+      StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
+  server->OpenArenaDoor();
   SessionContext context;
   context.preparer = server->preparer_.get();
   context.supervisor = server->supervisor_.get();
   context.sessions = &server->sessions_;
   context.directory = &server->directory_;
-  context.boot_id = MakeBootId();
+  context.door = server->door_.get();
+  context.loop = server->loop_.get();
+  context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
   return server;
@@ -51,6 +59,18 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
 LoaderServer::LoaderServer(Config config) : config_(std::move(config)) {}
 
 LoaderServer::~LoaderServer() { Shutdown(absl::ZeroDuration()); }
+
+void LoaderServer::OpenArenaDoor() {
+  if (!absl::StartsWith(config_.address, "unix:")) return;
+  const std::string path =
+      absl::StrCat(absl::StripPrefix(config_.address, "unix:"), kArenaDoorSuffix);
+  absl::StatusOr<std::unique_ptr<ArenaDoor>> door = ArenaDoor::Open(loop_, path, boot_id_);
+  if (door.ok()) {
+    door_ = *std::move(door);
+  } else {
+    spdlog::warn("no shared memory for clients: {}", std::string(door.status().message()));
+  }
+}
 
 absl::Status LoaderServer::Listen() {
   address_ = config_.address;
@@ -65,6 +85,9 @@ absl::Status LoaderServer::Listen() {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(SessionRegistry::kMaxSessions));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
   server_ = builder.BuildAndStart();
   const bool is_unix = absl::StartsWith(address_, "unix:");
@@ -81,18 +104,22 @@ absl::Status LoaderServer::Listen() {
   return absl::OkStatus();
 }
 
-void LoaderServer::Shutdown(absl::Duration deadline) {
-  if (shut_down_) return;
+bool LoaderServer::Shutdown(absl::Duration deadline) {
+  if (shut_down_) return sessions_ended_;
   shut_down_ = true;
-  if (supervisor_ != nullptr) {
-    supervisor_->FailStreams(MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown,
-                                       "the service is shutting down"));
-  }
+  sessions_.StartDraining();
+  if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));
-    sessions_.WaitUntilEmpty();
+    sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
   }
   if (supervisor_ != nullptr) supervisor_->Shutdown();
+  if (loop_thread_.joinable()) {
+    loop_->Post([this] { door_.reset(); });
+    loop_->Stop();
+    loop_thread_.join();
+  }
+  return sessions_ended_;
 }
 
 }  // namespace bulkhead

@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/service/arena_door.h"
 #include "server/service/loader_service.h"
 #include "server/service/preparation.h"
 #include "server/supervisor/supervisor.h"
@@ -44,13 +46,16 @@ class LoaderServer {
   const std::string& address() const { return address_; }
 
   // Ends every stream with UNAVAILABLE, waits up to `deadline` for calls to end, then cuts them.
-  // Idempotent.
-  void Shutdown(absl::Duration deadline);
+  // False when a call did not end all the same (its thread hangs in storage): this object must then
+  // not be destroyed, the process can only end. Idempotent.
+  bool Shutdown(absl::Duration deadline);
 
  private:
   explicit LoaderServer(Config config);
 
   absl::Status Listen();
+  // Best effort: without a door batches travel over gRPC.
+  void OpenArenaDoor();
 
   const Config config_;
   std::unique_ptr<Supervisor> supervisor_;
@@ -58,11 +63,16 @@ class LoaderServer {
   std::unique_ptr<Preparer> preparer_;
   SessionRegistry sessions_;
   StreamDirectory directory_;
+  std::string boot_id_;
+  std::shared_ptr<EventLoop> loop_;  // of the door and of the sessions' timers
+  std::thread loop_thread_;
+  std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   int port_ = 0;
   bool shut_down_ = false;
+  bool sessions_ended_ = true;
 };
 
 }  // namespace bulkhead

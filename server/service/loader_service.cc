@@ -5,21 +5,17 @@
 #include "absl/time/clock.h"
 #include "server/base/version.h"
 #include "server/service/describe_session.h"
+#include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
 
 namespace bulkhead {
 namespace {
 
-grpc::Status TooManySessions() {
-  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                      "this service has too many open calls; close some, or use another service");
-}
-
 // Refuses a call at once.
 template <typename Reactor>
 class Refusal final : public Reactor {
  public:
-  Refusal() { this->Finish(TooManySessions()); }
+  explicit Refusal(const absl::Status& status) { this->Finish(ToRpcStatus(status)); }
   void OnDone() override { delete this; }
 };
 
@@ -27,16 +23,16 @@ class Refusal final : public Reactor {
 
 grpc::ServerWriteReactor<v1::DescribeResponse>* LoaderService::Describe(
     grpc::CallbackServerContext* rpc, const v1::DescribeRequest* request) {
-  if (!context_.sessions->TryAdd()) {
-    return new Refusal<grpc::ServerWriteReactor<v1::DescribeResponse>>();
+  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
+    return new Refusal<grpc::ServerWriteReactor<v1::DescribeResponse>>(added);
   }
   return DescribeSession::Start(context_, *request);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
     grpc::CallbackServerContext* rpc) {
-  if (!context_.sessions->TryAdd()) {
-    return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>();
+  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
+    return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(added);
   }
   return StreamSession::Start(context_, rpc->peer());
 }

@@ -44,7 +44,8 @@ absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
 Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
     : limits_(limits), roots_(std::move(roots)), indexes_(indexes) {}
 
-absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input) const {
+absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input,
+                                                      uint32_t slots) const {
   PreparedPipeline prepared;
   switch (input.input_case()) {
     case v1::SpecInput::kText: {
@@ -66,6 +67,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   options.workers = limits_.workers;
   options.threads_per_worker = limits_.threads;
   options.worker_quota_bytes = limits_.worker_quota_bytes;
+  options.slot_count = slots + 1;
   BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
   if (prepared.memory.arena_bytes() > limits_.memory_budget_bytes) {
     return MakeError(

@@ -38,8 +38,14 @@ class Preparer {
  public:
   Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes);
 
-  // The spec and what it alone tells; no file is touched.
-  absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input) const;
+  // Batches that a stream works on at once, unless more are asked for.
+  static constexpr uint32_t kDefaultSlots = 4;
+  static constexpr uint32_t kMaxSlots = 64;
+
+  // The spec and what it alone tells; no file is touched. The stream's arena gets `slots` slots and
+  // one for redoing the head.
+  absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input,
+                                              uint32_t slots = kDefaultSlots) const;
   // Finds and indexes the files of an understood spec. Blocks; see IndexStore::EnsureIndexes.
   absl::Status FindData(const std::string& base_dir, PreparedPipeline& prepared,
                         const IndexStore::ProgressFn& progress,

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "server/os/event_loop.h"
+#include "server/service/arena_door.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
 #include "server/service/stream_directory.h"
@@ -16,6 +18,10 @@ struct SessionContext {
   Supervisor* supervisor = nullptr;
   SessionRegistry* sessions = nullptr;
   StreamDirectory* directory = nullptr;
+  // Where clients get at their arenas; null when the service has no door.
+  ArenaDoor* door = nullptr;
+  // For timers of sessions; its thread runs as long as the service.
+  EventLoop* loop = nullptr;
   std::string boot_id;
 };
 

@@ -4,36 +4,62 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/base/error.h"
 
 namespace bulkhead {
 
 // Counts the sessions that live, so that there are never too many, and so that the service ends
-// only when none is left. Thread-safe.
+// only when none is left. A service that drains begins none. Thread-safe.
 class SessionRegistry {
  public:
   static constexpr uint32_t kMaxSessions = 256;
 
-  // False when there are too many: then the session must not begin.
-  bool TryAdd() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Not OK when the session must not begin: UNAVAILABLE (SHUTTING_DOWN) while the service drains,
+  // RESOURCE_EXHAUSTED when there are too many.
+  absl::Status TryAdd() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (sessions_ >= kMaxSessions) return false;
+    if (draining_) return Draining();
+    if (sessions_ >= kMaxSessions) {
+      return MakeError(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+                       absl::StrCat("this service serves ", kMaxSessions,
+                                    " calls already; close some, or use another service"));
+    }
     ++sessions_;
-    return true;
+    return absl::OkStatus();
   }
   void Remove() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     --sessions_;
   }
-  void WaitUntilEmpty() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // False when some are left after `patience`.
+  bool WaitUntilEmpty(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_ == 0; };
-    mutex_.Await(absl::Condition(&empty));
+    return mutex_.AwaitWithTimeout(absl::Condition(&empty), patience);
+  }
+
+  void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+  }
+  bool draining() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return draining_;
+  }
+  // What calls end with while the service drains.
+  static absl::Status Draining() {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown,
+                     "the service is shutting down");
   }
 
  private:
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   uint32_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace bulkhead

@@ -127,7 +127,8 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   *opened.mutable_schema() = prepared.signature.schema;
   opened.set_samples_per_epoch(prepared.samples_per_epoch);
   opened.set_batches_per_epoch(plan.batches_per_epoch());
-  opened.set_batches_left_in_epoch(plan.batches_left_in_first_epoch());
+  const bool over = prepared.spec.has_epochs() && open.cursor().epoch() >= prepared.spec.epochs();
+  opened.set_batches_left_in_epoch(over ? 0 : plan.batches_left_in_first_epoch());
   v1::Cursor& cursor = *opened.mutable_cursor();
   cursor = open.cursor();
   cursor.set_version(1);

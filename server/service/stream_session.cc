@@ -2,11 +2,12 @@
 
 #include <grpcpp/impl/codegen/proto_utils.h>
 
-#include <thread>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/os/thread.h"
 #include "server/service/batch_frames.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_config.h"
@@ -16,9 +17,19 @@ namespace {
 
 constexpr uint32_t kDefaultCreditBatches = 4;
 constexpr uint64_t kDefaultCreditBytes = uint64_t{256} << 20;
+constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
+}
+
+// In shared memory the batches that the client holds stay in their slots, so it gets as many as it
+// wants to hold; over gRPC they leave them.
+uint32_t Slots(const v1::Open& open) {
+  if (open.transport() == v1::TRANSPORT_GRPC || open.arena_token().empty()) {
+    return Preparer::kDefaultSlots;
+  }
+  return std::clamp(open.credits().batches(), Preparer::kDefaultSlots, Preparer::kMaxSlots);
 }
 
 grpc::ByteBuffer Serialize(const v1::StreamResponse& response) {
@@ -74,7 +85,24 @@ void StreamSession::HandleOpen(const v1::Open& open) {
     if (credits_.batches() == 0) credits_.set_batches(kDefaultCreditBatches);
     if (credits_.bytes() == 0) credits_.set_bytes(kDefaultCreditBytes);
   }
-  std::thread([self = self_, open] { self->Prepare(open); }).detach();
+  context_.loop->Post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Beat();
+  });
+  const absl::Status started = StartDetachedThread([self = self_, open] { self->Prepare(open); });
+  if (!started.ok()) FinishWith(started);
+}
+
+void StreamSession::Beat() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (finish_called_) return;
+    heartbeat_due_ = !wrote_since_beat_ && !write_active_;
+    wrote_since_beat_ = false;
+    WriteNext();
+  }
+  context_.loop->After(kHeartbeat, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Beat();
+  });
 }
 
 void StreamSession::HandleRelease(const v1::Release& release) {
@@ -92,7 +120,7 @@ void StreamSession::Prepare(v1::Open open) {
     return;
   }
   const Preparer& preparer = *context_.preparer;
-  absl::StatusOr<PreparedPipeline> prepared = preparer.Understand(open.spec());
+  absl::StatusOr<PreparedPipeline> prepared = preparer.Understand(open.spec(), Slots(open));
   absl::Status status = prepared.status();
   if (status.ok()) {
     status = preparer.FindData(
@@ -102,10 +130,11 @@ void StreamSession::Prepare(v1::Open open) {
           *response.mutable_progress() = progress;
           Enqueue(response);
         },
-        [this] { return gone_.load(); });
+        [this] { return gone_.load() || context_.sessions->draining(); });
   }
   if (status.ok()) status = OpenStream(open, *std::move(prepared));
-  if (!status.ok()) FinishWith(status);
+  if (!status.ok())
+    FinishWith(context_.sessions->draining() ? SessionRegistry::Draining() : status);
 }
 
 absl::Status StreamSession::ClaimStream(const v1::Open& open) {
@@ -120,7 +149,7 @@ absl::Status StreamSession::ClaimStream(const v1::Open& open) {
   name_ = open.name();
   rank_ = open.rank();
   claim_id_ = claim_id;
-  if (finish_called_) context_.directory->Release(name_, rank_, claim_id_);
+  if (finish_called_) EndClaims();
   return absl::OkStatus();
 }
 
@@ -136,6 +165,8 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
 
   v1::StreamResponse response;
   *response.mutable_opened() = MakeOpened(open, prepared, plan, context_.boot_id);
+  BULKHEAD_RETURN_IF_ERROR(ChooseTransport(open, **arena, *response.mutable_opened()));
+  config.transport = response.opened().transport();
   {
     absl::MutexLock lock(&mutex_);
     schema_ = prepared.signature.schema;
@@ -149,10 +180,53 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   {
     absl::MutexLock lock(&mutex_);
     stream_id_ = id;
-    if (finish_called_) context_.supervisor->CloseStream(id);
+    if (finish_called_) EndClaims();
   }
   for (uint32_t slot = 1; slot < (*arena)->slot_count() && !gone_; ++slot) (*arena)->Prefault(slot);
   return absl::OkStatus();
+}
+
+absl::Status StreamSession::ChooseTransport(const v1::Open& open, const Arena& arena,
+                                            v1::Opened& opened) {
+  opened.set_transport(v1::TRANSPORT_GRPC);
+  if (open.transport() == v1::TRANSPORT_GRPC) return absl::OkStatus();
+  std::shared_ptr<ArenaClient> client;
+  std::string why_not;
+  if (open.arena_token().empty()) {
+    why_not = "the client did not come through the arena door";
+  } else if (context_.door == nullptr) {
+    why_not = "this service has no arena door, because it listens on TCP or its log says why";
+  } else if (client = context_.door->FindClient(open.arena_token()); client == nullptr) {
+    why_not = "the client's connection to the arena door is not one to this service";
+  } else {
+    const absl::StatusOr<uint64_t> id =
+        client->Grant(arena, [weak = weak_from_this()](uint32_t slots) {
+          if (const auto self = weak.lock()) self->OnSlotsReleased(slots);
+        });
+    if (id.ok()) {
+      opened.set_transport(v1::TRANSPORT_SHM);
+      opened.set_arena_id(*id);
+      absl::MutexLock lock(&mutex_);
+      arena_client_ = std::move(client);
+      arena_id_ = *id;
+      if (finish_called_) EndClaims();
+      return absl::OkStatus();
+    }
+    why_not = std::string(id.status().message());
+  }
+  if (open.transport() == v1::TRANSPORT_SHM) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kTransportUnavailable,
+                     absl::StrCat("shared memory was asked for and cannot be had: ", why_not));
+  }
+  opened.set_transport_reason(why_not);
+  return absl::OkStatus();
+}
+
+void StreamSession::OnSlotsReleased(uint32_t slots) {
+  absl::MutexLock lock(&mutex_);
+  // Which of them came back is the door's affair; here they only count.
+  for (; slots > 0 && !unreleased_.empty(); --slots) unreleased_.pop_front();
+  WriteNext();
 }
 
 void StreamSession::OnBatch(ReadyBatch batch) { Enqueue(std::move(batch)); }
@@ -197,7 +271,9 @@ void StreamSession::FinishWith(const absl::Status& status) {
 
 bool StreamSession::HasCredit(const ReadyBatch& batch) const {
   if (unreleased_.empty()) return true;
-  return unreleased_.size() < credits_.batches() &&
+  if (unreleased_.size() >= credits_.batches()) return false;
+  // Bytes of a shared arena are the service's, however many of its slots are held.
+  return arena_client_ != nullptr ||
          unreleased_bytes_ + PayloadBytes(schema_, batch.header.sample_count()) <= credits_.bytes();
 }
 
@@ -209,25 +285,65 @@ void StreamSession::WriteNext() {
   }
   if (frames_.empty() && !queue_.empty()) {
     if (auto* batch = std::get_if<ReadyBatch>(&queue_.front())) {
-      if (!HasCredit(*batch)) return;
-      const uint64_t bytes = PayloadBytes(schema_, batch->header.sample_count());
-      unreleased_.emplace_back(batch->header.sequence(), bytes);
-      unreleased_bytes_ += bytes;
-      frames_ = FrameBatch(schema_, std::move(*batch));
+      if (HasCredit(*batch)) {
+        FrameNextBatch(std::move(*batch));
+        queue_.pop_front();
+      }
     } else {
       frames_.push_back(std::move(std::get<grpc::ByteBuffer>(queue_.front())));
+      queue_.pop_front();
     }
-    queue_.pop_front();
+    if (gone_) queue_.clear();
+  }
+  // What comes instead of a batch without credit.
+  if (frames_.empty() && heartbeat_due_ && !gone_) {
+    v1::StreamResponse heartbeat;
+    heartbeat.mutable_heartbeat();
+    frames_.push_back(Serialize(heartbeat));
   }
   if (!frames_.empty()) {
     writing_ = std::move(frames_.front());
     frames_.pop_front();
     write_active_ = true;
+    wrote_since_beat_ = true;
+    heartbeat_due_ = false;
     StartWrite(&writing_);
-  } else if (final_status_.has_value()) {
+  } else if (final_status_.has_value() && queue_.empty()) {
     finish_called_ = true;
     Finish(ToRpcStatus(*final_status_));
   }
+}
+
+void StreamSession::FrameNextBatch(ReadyBatch batch) {
+  const uint64_t bytes = PayloadBytes(schema_, batch.header.sample_count());
+  if (arena_client_ == nullptr) {
+    unreleased_.emplace_back(batch.header.sequence(), bytes);
+    unreleased_bytes_ += bytes;
+    frames_ = FrameBatch(schema_, std::move(batch));
+    return;
+  }
+  v1::StreamResponse response;
+  v1::SlotBatch& slot = *response.mutable_slot();
+  *slot.mutable_header() = batch.header;
+  slot.mutable_header()->set_payload_bytes(bytes);
+  slot.set_arena_id(arena_id_);
+  slot.set_slot(batch.hold->slot());
+  const uint64_t sequence = batch.header.sequence();
+  if (arena_client_->HandOut(arena_id_, slot.slot(), std::move(batch.hold))) {
+    unreleased_.emplace_back(sequence, 0);
+    frames_.push_back(Serialize(response));
+    return;
+  }
+  // Whoever reads this stream cannot read that arena.
+  final_status_ = MakeError(absl::StatusCode::kUnavailable, reason::kTransportUnavailable,
+                            "the client hung up at the arena door");
+  gone_ = true;
+}
+
+void StreamSession::EndClaims() {
+  if (stream_id_ != 0) context_.supervisor->CloseStream(stream_id_);
+  if (arena_client_ != nullptr) arena_client_->Retire(arena_id_);
+  if (claim_id_ != 0) context_.directory->Release(name_, rank_, claim_id_);
 }
 
 void StreamSession::OnWriteDone(bool ok) {
@@ -249,8 +365,7 @@ void StreamSession::OnCancel() {
 void StreamSession::OnDone() {
   {
     absl::MutexLock lock(&mutex_);
-    if (stream_id_ != 0) context_.supervisor->CloseStream(stream_id_);
-    context_.directory->Release(name_, rank_, claim_id_);
+    EndClaims();
   }
   self_.reset();  // may delete this
 }

@@ -18,11 +18,13 @@
 namespace bulkhead {
 
 // One call of Loader.Stream: reads Open and Releases, prepares the pipeline on a thread of its own,
-// writes what the supervisor delivers, within the client's credits.
+// writes what the supervisor delivers, within the client's credits: a batch's bytes, or, to a
+// client that came through the arena door, which slot it lies in.
 //
 //   gRPC threads: OnReadDone, OnWriteDone, OnCancel ─┐
 //   preparing thread: Progress, Opened ──────────────┼─▶ outgoing queue ─▶ one write at a time
-//   supervisor's thread: OnBatch, OnEvent, OnEnd ────┘
+//   supervisor's thread: OnBatch, OnEvent, OnEnd ────┤
+//   service's loop: heartbeats, released slots ──────┘
 //
 // Life: made by Start for a new call; keeps itself alive until gRPC is done with it (OnDone) and
 // the supervisor has let go.
@@ -57,6 +59,11 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Prepare(v1::Open open);
   absl::Status ClaimStream(const v1::Open& open);
   absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared);
+  // Passes the arena through the door if client and service can; `opened` says what came of it.
+  absl::Status ChooseTransport(const v1::Open& open, const Arena& arena, v1::Opened& opened);
+  // A heartbeat, when nothing else was sent since the last call; again in a second.
+  void Beat() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSlotsReleased(uint32_t slots) ABSL_LOCKS_EXCLUDED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
   void Enqueue(const v1::StreamResponse& response);
   // Ends the call with `status` at once: what is queued is dropped.
@@ -66,6 +73,9 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // Starts the next write, or the end of the call, if none is under way and credits allow.
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasCredit(const ReadyBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the messages of a batch into frames_.
+  void FrameNextBatch(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndClaims() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
   const std::string peer_;
@@ -81,12 +91,17 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::deque<grpc::ByteBuffer> frames_ ABSL_GUARDED_BY(mutex_);  // of the batch under way
   grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);
   bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
+  bool wrote_since_beat_ ABSL_GUARDED_BY(mutex_) = false;
+  bool heartbeat_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
   // Sent and not released: bytes of each batch, the oldest first.
   std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
   uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stream_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  // With shared memory: who holds the slots, and how it calls the arena.
+  std::shared_ptr<ArenaClient> arena_client_ ABSL_GUARDED_BY(mutex_);
+  uint64_t arena_id_ ABSL_GUARDED_BY(mutex_) = 0;
   // The claim on (name, rank) in the directory.
   std::string name_ ABSL_GUARDED_BY(mutex_);
   uint32_t rank_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -163,7 +163,7 @@ v1::StreamStatus Stream::Status() const {
   status.set_name(config_.name);
   status.set_rank(config_.rank);
   status.set_world_size(config_.world_size);
-  status.set_transport(v1::TRANSPORT_GRPC);
+  status.set_transport(config_.transport);
   status.set_batches_sent(delivered_);
   status.set_batches_released(released_);
   status.set_epoch(epoch_);

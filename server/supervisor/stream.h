@@ -28,6 +28,7 @@ class SlotHold {
   SlotHold& operator=(const SlotHold&) = delete;
 
   const std::byte* data() const { return arena_->slot(slot_); }
+  uint32_t slot() const { return slot_; }
 
  private:
   const std::shared_ptr<Arena> arena_;
@@ -59,6 +60,7 @@ struct StreamConfig {
   uint32_t rank = 0;
   uint32_t world_size = 1;
   std::string peer;
+  v1::Transport transport = v1::TRANSPORT_GRPC;
   // How workers see it; the supervisor fills in stream_id.
   internal::v1::StreamBinding binding;
   std::shared_ptr<Arena> arena;

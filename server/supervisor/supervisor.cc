@@ -32,8 +32,9 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop)
 
 Supervisor::~Supervisor() { Shutdown(); }
 
-void Supervisor::FailStreams(const absl::Status& status) {
+void Supervisor::EndStreams(const absl::Status& status) {
   RunOnLoop([&] {
+    ending_ = status;
     for (const PoolEntry& entry : pools_) entry.pool->FailStreams(status);
   });
 }
@@ -82,6 +83,10 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
 uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
   const uint64_t id = next_stream_id_++;
   loop_->Post([this, id, pipeline = std::move(pipeline), config = std::move(config)]() mutable {
+    if (!ending_.ok()) {
+      config.observer->OnFailed(ending_);
+      return;
+    }
     WorkerPool& pool = PoolFor(pipeline);
     pool.AddStream(
         std::make_shared<Stream>(id, std::move(config), loop_, [&pool] { pool.Dispatch(); }));

@@ -53,8 +53,9 @@ class Supervisor {
   // Workers, streams, exits, CPU time. Blocks for the loop.
   v1::GetStatusResponse GetStatus();
 
-  // Ends every stream with `status`; their observers have been told when it returns.
-  void FailStreams(const absl::Status& status);
+  // Ends every stream with `status`, and every one that is opened later; the observers of the
+  // former have been told when it returns.
+  void EndStreams(const absl::Status& status);
 
   // Kills and reaps every worker, drops every stream and index job. Blocks until the loop's thread
   // has ended: a worker that cannot be reaped for two seconds is left behind.
@@ -87,6 +88,7 @@ class Supervisor {
   ExitLog exits_;
   std::unique_ptr<IndexJobs> index_jobs_;
   std::vector<PoolEntry> pools_;
+  absl::Status ending_;  // not OK once streams are opened no more
   uint64_t peak_memory_bytes_ = 0;
   uint64_t past_samples_ = 0;  // of pools that are gone
   uint64_t past_redone_ = 0;

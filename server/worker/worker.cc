@@ -23,7 +23,8 @@ namespace {
 // decode threads too.
 class Session {
  public:
-  explicit Session(PacketSocket socket) : socket_(std::move(socket)) {}
+  Session(PacketSocket socket, std::function<void(LeaseMoment)> on_moment)
+      : socket_(std::move(socket)), on_moment_(std::move(on_moment)) {}
 
   int Run();
 
@@ -36,13 +37,20 @@ class Session {
   absl::Status Bind(const internal::v1::Bind& bind, int binding_fd);
   void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
 
+  void Note(LeaseMoment moment) const {
+    if (on_moment_ != nullptr) on_moment_(moment);
+  }
+
   const PacketSocket socket_;
+  const std::function<void(LeaseMoment)> on_moment_;
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // to the quota, by an index job
 };
 
 void Session::Report(const internal::v1::FromWorker& message) {
+  if (message.has_lease_done()) Note(LeaseMoment::kProduced);
   if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
+  if (message.has_lease_done()) Note(LeaseMoment::kReported);
 }
 
 void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id) {
@@ -90,6 +98,7 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       return true;
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;
+      Note(LeaseMoment::kReceived);
       runner_->Add(message.lease());
       return true;
     case internal::v1::ToWorker::kBuildIndex:
@@ -156,10 +165,10 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
 
 }  // namespace
 
-int RunWorker(PacketSocket socket) {
+int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment) {
   // An allocation that the quota refuses ends the worker at once; no library may swallow it.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
-  return Session(std::move(socket)).Run();
+  return Session(std::move(socket), std::move(on_moment)).Run();
 }
 
 }  // namespace bulkhead

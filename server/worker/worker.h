@@ -1,16 +1,27 @@
 #ifndef BULKHEAD_SERVER_WORKER_WORKER_H_
 #define BULKHEAD_SERVER_WORKER_WORKER_H_
 
+#include <functional>
+
 #include "server/os/packet_socket.h"
 
 namespace bulkhead {
+
+// Moments in the life of a lease, as its worker sees them.
+enum class LeaseMoment {
+  kReceived,  // before anything was done about it
+  kProduced,  // its samples are in the slot, nobody was told
+  kReported,  // the supervisor was told
+};
 
 // Runs a worker on its end of the supervisor's socket until it is told to end or the supervisor is
 // gone: builds indexes, or runs one pipeline for the streams it is given. The calling thread reads
 // messages; decode threads produce leases and report them. Returns the process's exit code
 // (server/arena/exit_codes.h); when that is not 0 the process should end at once, without running
 // destructors, since threads may still be at work.
-int RunWorker(PacketSocket socket);
+// `on_moment`, where given, is called from whatever thread is at work: a test makes its faults there
+// (tests/chaos).
+int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr);
 
 }  // namespace bulkhead
 

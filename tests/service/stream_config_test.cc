@@ -49,6 +49,17 @@ TEST(PlanBatchesTest, BeginsWhereTheCursorStands) {
   EXPECT_EQ(plan->batches_left_in_first_epoch(), 2);
 }
 
+TEST(MakeOpenedTest, NothingIsLeftBehindTheLastEpoch) {
+  PreparedPipeline prepared = Prepared();
+  prepared.spec.set_epochs(2);
+  const auto left_at = [&](uint64_t epoch) {
+    const v1::Open open = OpenAt(epoch, 0);
+    return MakeOpened(open, prepared, *PlanBatches(open, prepared), "boot").batches_left_in_epoch();
+  };
+  EXPECT_EQ(left_at(1), 4);
+  EXPECT_EQ(left_at(2), 0);
+}
+
 TEST(PlanBatchesTest, RefusesACursorOfOtherData) {
   EXPECT_EQ(ReasonOf(OpenAt(0, 0)), "OK");
   v1::Open open = OpenAt(0, 0);

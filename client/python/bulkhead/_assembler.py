@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
-from ._batch import Batch, Layout
+from ._batch import Layout, arrays_in
 from ._buffers import BufferPool
 from ._wire import Part
 from .errors import ProtocolError
 
 
-class Assembler:
-    """A part outside its batch, a gap, an overlap or a batch out of sequence is a ProtocolError.
+class Arrived(NamedTuple):
+    """A whole batch."""
 
-    No byte of a batch is left as an earlier batch's memory had it. Owned by one thread.
+    header: Any
+    arrays: Dict[str, np.ndarray]
+
+
+class Assembler:
+    """A part outside its batch, a gap or an overlap is a ProtocolError.
+
+    `check_header` raises when a header is not believed. No byte of a batch is left as an earlier
+    batch's memory had it. Owned by one thread.
     """
 
-    def __init__(self, layout: Layout, base_cursor: Mapping[str, Any], kept_blocks: int):
+    def __init__(self, layout: Layout, kept_blocks: int, check_header: Callable[[Any], None]):
         self._layout = layout
-        self._base_cursor = base_cursor
+        self._check_header = check_header
         self._pool = BufferPool(layout.batch_bytes, kept_blocks)
-        self._next_sequence = 0
         self._header: Any = None
         self._block: Optional[np.ndarray] = None
         self._memory: Any = None
@@ -34,7 +41,7 @@ class Assembler:
     def in_batch(self) -> bool:
         return self._header is not None
 
-    def add(self, part: Part) -> Optional[Batch]:
+    def add(self, part: Part) -> Optional[Arrived]:
         """Copies the part's data; returns the batch that it completed, if it did."""
         if part.header is not None:
             self._begin(part.header)
@@ -55,15 +62,8 @@ class Assembler:
     def _begin(self, header) -> None:
         if self._header is not None:
             raise ProtocolError("the service began a batch before it completed the one before")
+        self._check_header(header)
         layout = self._layout
-        if header.sequence != self._next_sequence:
-            raise ProtocolError(
-                f"batch {self._next_sequence} was due, the service sent batch {header.sequence}"
-            )
-        if not 1 <= header.sample_count <= layout.batch_size:
-            raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
-        if header.valid_count > header.sample_count or header.payload_bytes > layout.batch_bytes:
-            raise ProtocolError("the service sent a batch header that contradicts itself")
         self._header = header
         self._block = self._pool.take()
         self._memory = memoryview(self._block)
@@ -84,17 +84,11 @@ class Assembler:
                 raise ProtocolError(f"the service left a gap or overlap in '{name}'")
             self._filled[index] = stop
 
-    def _finish(self) -> Batch:
+    def _finish(self) -> Arrived:
         header, block = self._header, self._block
         assert block is not None
-        arrays = {}
-        for index, tensor in enumerate(self._layout.tensors):
-            start, end = self._layout.offsets[index], self._ends[index]
-            if self._filled[index] != end:
+        for tensor, filled, end in zip(self._layout.tensors, self._filled, self._ends):
+            if filled != end:
                 raise ProtocolError(f"the service ended a batch without all of '{tensor.name}'")
-            shape = (header.sample_count, *tensor.shape)
-            # np.ndarray rather than view(): it takes zero-sized shapes as well.
-            arrays[tensor.name] = np.ndarray(shape, tensor.dtype, buffer=block, offset=start)
         self._header = self._block = self._memory = None
-        self._next_sequence += 1
-        return Batch(arrays, header, self._base_cursor)
+        return Arrived(header, arrays_in(block, self._layout, header.sample_count))

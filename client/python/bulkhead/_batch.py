@@ -87,10 +87,20 @@ _CURSOR_FIELDS = (
 )
 
 
+# Only of a cursor with batches that were delivered out of turn.
+UNORDERED_CURSOR_FIELDS = ("completed", "batch_size", "world_size")
+
+
 def cursor_to_dict(cursor) -> Dict[str, Any]:
-    values = {name: getattr(cursor, name) for name in _CURSOR_FIELDS}
-    values["quarantined"] = list(values["quarantined"])
-    return values
+    names = _CURSOR_FIELDS + (UNORDERED_CURSOR_FIELDS if cursor.completed else ())
+    return copy_cursor({name: getattr(cursor, name) for name in names})
+
+
+def copy_cursor(values: Mapping[str, Any]) -> Dict[str, Any]:
+    copy = {**values, "quarantined": list(values["quarantined"])}
+    if "completed" in copy:
+        copy["completed"] = list(copy["completed"])
+    return copy
 
 
 def cursor_from_dict(values: Mapping[str, Any]):
@@ -98,31 +108,47 @@ def cursor_from_dict(values: Mapping[str, Any]):
         numbers = {
             name: int(value)
             for name, value in values.items()
-            if name not in ("order_fingerprint", "bytes_fingerprint", "quarantined")
+            if name not in ("order_fingerprint", "bytes_fingerprint", "quarantined", "completed")
         }
         return _proto.Cursor(**{**values, **numbers})
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgument(f"the cursor is not one that a batch gave: {error}") from None
 
 
+def arrays_in(block: np.ndarray, layout: Layout, sample_count: int) -> Dict[str, np.ndarray]:
+    """Views of a batch that lies in `block`; each keeps the block's owner alive."""
+    return {
+        # np.ndarray rather than view(): it takes zero-sized shapes as well.
+        tensor.name: np.ndarray(
+            (sample_count, *tensor.shape), tensor.dtype, buffer=block, offset=offset
+        )
+        for tensor, offset in zip(layout.tensors, layout.offsets)
+    }
+
+
 class Batch(Mapping[str, np.ndarray]):
     """A batch: its arrays by name, as views of one 64-byte-aligned block of memory.
 
-    The arrays are writable and stay valid as long as anything refers to them; the memory is reused
-    when nothing does. The first dimension is the sample's; `valid_count` samples are genuine, the
-    rest pad the last batch of an epoch (batch.last: pad).
+    The arrays are writable and stay valid as long as anything refers to them, also when the loader
+    is closed; the memory is reused when nothing does. Over shared memory that block is one of the
+    few slots of the stream: copy what is to be kept for long. The first dimension is the sample's;
+    `valid_count` samples are genuine, the rest pad the last batch of an epoch (batch.last: pad).
+
+    `sequence` counts the stream's batches in the order of the epoch; with `deterministic: false`
+    they may come in another one.
     """
 
-    def __init__(self, arrays: Dict[str, np.ndarray], header, base_cursor: Mapping[str, Any]):
+    def __init__(
+        self, arrays: Dict[str, np.ndarray], header, sequence: int, cursor: Mapping[str, Any]
+    ):
         self._arrays = arrays
-        self._base_cursor = base_cursor
+        self._cursor = cursor
         self.epoch: int = header.epoch
-        self.sequence: int = header.sequence
+        self.sequence: int = sequence
         self.sample_count: int = header.sample_count
         self.valid_count: int = header.valid_count
         self.batches_left_in_epoch: int = header.batches_left_in_epoch
         self._first_position: int = header.first_position
-        self._next = (header.next_epoch, header.next_consumed, header.substitutions)
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._arrays[name]
@@ -150,14 +176,7 @@ class Batch(Mapping[str, np.ndarray]):
     @property
     def cursor(self) -> Dict[str, Any]:
         """State after this batch, ready for JSON: `Loader.load_state_dict` goes on from there."""
-        epoch, consumed, substitutions = self._next
-        return {
-            **self._base_cursor,
-            "quarantined": list(self._base_cursor["quarantined"]),
-            "epoch": epoch,
-            "consumed": consumed,
-            "substitutions": substitutions,
-        }
+        return copy_cursor(self._cursor)
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())

@@ -6,22 +6,32 @@ import atexit
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from typing import Callable, Dict, Optional, Tuple
 
+from ._runtime_folder import RuntimeFolder
 from .errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStartFailed
 
 _LAST_WORDS_BYTES = 8192
 _TERM_GRACE_SECONDS = 10.0
-_SOCKET_PATH_BYTES = 107  # what a socket's address holds
 
 _Key = Tuple[str, Optional[int], Optional[int], Optional[str]]
-_lock = threading.RLock()  # held while one is spawned, so that two loaders do not spawn two
-_services: Dict[_Key, "EmbeddedService"] = {}
+
+
+class _Entry:
+    """The service of one key."""
+
+    def __init__(self) -> None:
+        self.spawning = threading.Lock()  # held while one starts, so that two loaders start one
+        self.service: Optional["EmbeddedService"] = None
+
+
+_lock = threading.Lock()  # guards what follows and all `holders`; held for moments only
+_entries: Dict[_Key, _Entry] = {}
 
 
 def find_program() -> str:
@@ -46,20 +56,10 @@ def find_program() -> str:
     return found
 
 
-def _make_folder() -> str:
-    for parent in (os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"):
-        if parent.startswith("/") and len(os.fsencode(parent)) + 24 <= _SOCKET_PATH_BYTES:
-            try:
-                return tempfile.mkdtemp(prefix="bulkhead-", dir=parent)  # mode 0700
-            except OSError:
-                continue
-    raise ServiceStartFailed("cannot start a service: no folder for its socket can be made in /tmp")
-
-
 class EmbeddedService:
     """spawn → "ready" → serving → last holder gone → TERM … KILL, reaped, folder removed.
 
-    A forked child leaves its parent's services alone. Thread-safe through the module's lock.
+    A forked child leaves its parent's services alone. Thread-safe.
     """
 
     def __init__(self, key: _Key, timeout: float, cancelled: Callable[[], bool]):
@@ -68,8 +68,8 @@ class EmbeddedService:
         self._owner = os.getpid()
         self._last_words = b""
         self.holders = 0
-        self.folder = _make_folder()
-        socket = os.path.join(self.folder, "s.sock")
+        self._folder = RuntimeFolder()
+        socket = os.path.join(self._folder.path, "s.sock")
         self.target = "unix:" + socket
         ready, ready_child = os.pipe()
         command = [program, "--embedded", "--watch-pid", str(self._owner)]
@@ -89,7 +89,7 @@ class EmbeddedService:
             )
         except OSError as error:
             os.close(ready)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._folder.remove()
             raise ServiceStartFailed(f"cannot start {program}: {error.strerror}") from None
         finally:
             os.close(ready_child)
@@ -125,7 +125,7 @@ class EmbeddedService:
         while not (said.startswith(b"ready") and b"\n" in said):  # "ready ADDRESS\n"
             left = until - time.monotonic()
             if left <= 0:
-                raise DeadlineExceeded(f"the embedded service was not ready within {timeout:g} s")
+                raise DeadlineExceeded(f"the embedded service was not ready within {timeout:.3g} s")
             if cancelled():
                 raise LoaderClosed("the loader is closed")
             if not poller.poll(min(left, 0.05) * 1000):
@@ -164,6 +164,7 @@ class EmbeddedService:
             return
         if self._process.poll() is None:
             self._process.terminate()
+            self._process.send_signal(signal.SIGCONT)  # a stopped one would not hear of it
             try:
                 self._process.wait(_TERM_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
@@ -172,7 +173,13 @@ class EmbeddedService:
         self._reader.join(1.0)
         if not self._reader.is_alive() and self._process.stderr is not None:
             self._process.stderr.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._folder.remove()
+
+    def kill(self) -> None:
+        """At once; for one that is stuck. Its holders find it dead."""
+        if self._owner == os.getpid() and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
 
 
 def acquire(
@@ -187,33 +194,51 @@ def acquire(
     `cancelled` is asked now and then while a service starts; then LoaderClosed.
     """
     key = (find_program(), workers, threads, cache_dir)
+    until = time.monotonic() + timeout
     with _lock:
-        service = _services.get(key)
-        if service is None or not service.alive():
-            service = _services[key] = EmbeddedService(key, timeout, cancelled)
-        service.holders += 1
-        return service
+        entry = _entries.setdefault(key, _Entry())
+    while not entry.spawning.acquire(timeout=0.05):  # another loader starts it
+        if cancelled():
+            raise LoaderClosed("the loader is closed")
+        if time.monotonic() >= until:
+            raise DeadlineExceeded(f"the embedded service was not ready within {timeout:.3g} s")
+    try:
+        with _lock:
+            service = entry.service
+            if service is not None and service.alive():
+                service.holders += 1
+                return service
+        service = EmbeddedService(key, until - time.monotonic(), cancelled)
+        with _lock:
+            entry.service = service
+            service.holders += 1
+            return service
+    finally:
+        entry.spawning.release()
 
 
 def release(service: EmbeddedService) -> None:
+    """Ends the service when nobody else holds it; that may take seconds."""
     with _lock:
         service.holders -= 1
         if service.holders > 0:
             return
-        if _services.get(service._key) is service:
-            del _services[service._key]
+        entry = _entries.get(service._key)
+        if entry is not None and entry.service is service:
+            entry.service = None
     service.stop()
 
 
 def _stop_all() -> None:
-    for service in list(_services.values()):
-        service.stop()
+    for entry in list(_entries.values()):
+        if entry.service is not None:
+            entry.service.stop()
 
 
 def _forget_in_child() -> None:
     global _lock
     _lock = threading.Lock()
-    _services.clear()
+    _entries.clear()
 
 
 atexit.register(_stop_all)

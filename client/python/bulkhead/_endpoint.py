@@ -39,6 +39,12 @@ class Endpoint:
         service = self.service
         return service.post_mortem() if service is not None else ""
 
+    def kill(self) -> None:
+        """Kills an embedded service that is stuck, so that `revive` replaces it."""
+        service = self.service
+        if service is not None:
+            service.kill()
+
     def close(self) -> None:
         service, self.service = self.service, None
         if service is not None:

@@ -9,11 +9,11 @@ import time
 import weakref
 from typing import Any, Callable, Deque, List, Optional
 
-from . import _proto, errors
-from . import _stream
+from . import _door, _proto, _stream, errors
 from ._batch import Batch, Layout
+from ._door import Door, DoorError, DoorTimeout
 from ._endpoint import Endpoint
-from ._stream import Progress, Stream, Substitution
+from ._stream import Progress, Stream, Substitution, UnusableArena
 
 _log = logging.getLogger("bulkhead")
 
@@ -22,7 +22,9 @@ _LONGEST_PAUSE = 1.0
 # An embedded service that was lost so often in a row without giving a batch dies of what it serves.
 _MOST_EMBEDDED_LOSSES = 5
 _MAX_EVENTS = 1000
-_LOST = frozenset(("SERVICE_UNAVAILABLE", "SHUTTING_DOWN", "SERVICE_START_FAILED"))
+_LOST = frozenset(
+    ("SERVICE_UNAVAILABLE", "SERVICE_SILENT", "SHUTTING_DOWN", "SERVICE_START_FAILED")
+)
 
 _open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
 
@@ -55,13 +57,22 @@ class HealingStream:
 
     Name, rank and incarnation stay, so the service knows the consumer. The healer goes on when a
     `next` ran into its own timeout. It gives up when no batch arrived within `deadline` seconds, or
-    when an embedded service died again and again without giving one. Thread-safe.
+    when an embedded service died again and again without giving one.
+
+    Transport: one door for all its Streams as long as the service keeps it. What was demanded is
+    demanded of the first Stream only: once a trainer runs, gRPC is better than an error.
+    Thread-safe.
     """
 
-    def __init__(self, endpoint: Endpoint, open_request, deadline: float):
+    def __init__(self, endpoint: Endpoint, open_request, deadline: float, transport: str):
+        """`transport`: "auto", "shm" or "grpc"."""
         self._endpoint = endpoint
         self._open = open_request
         self._deadline = deadline
+        self._transport = transport
+        self._door: Optional[Door] = None
+        self._no_shm = ""  # why there cannot be shared memory now
+        self._never_shm = ""  # why there cannot be at all
         self._changed = threading.Condition()
         self._first: Any = None  # Opened of the first stream
         self._candidate: Optional[Stream] = None  # the healer's, not yet opened
@@ -73,17 +84,95 @@ class HealingStream:
         self._pause = _FIRST_PAUSE
         self.reconnects = 0
         self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MAX_EVENTS)
-        self._stream = self._start(open_request, 0)
+        self._stream = self._start(open_request, 0, _door.WELCOME_SECONDS)
         _open_streams.add(self)
 
-    def _start(self, open_request, first_sequence: int) -> Stream:
+    def _start(self, open_request, first_sequence: int, patience: float) -> Stream:
+        request = _proto.Open()
+        request.CopyFrom(open_request)
+        demanded = self._transport == "shm" and self._first is None
+        door = self._open_door(patience)
+        if door is not None:
+            request.arena_token = door.token
+            request.transport = _proto.TRANSPORT_SHM if demanded else _proto.TRANSPORT_UNSPECIFIED
+            # The batch that the training loop works on keeps its slot meanwhile.
+            request.credits.batches = max(request.credits.batches, 2)
+        elif demanded:
+            raise self._transport_unavailable()
+        else:
+            request.transport = _proto.TRANSPORT_GRPC
         return Stream(
             self._endpoint.target,
-            open_request,
-            self._endpoint.post_mortem if self._endpoint.embedded else str,
+            request,
+            door,
+            self._endpoint.post_mortem if self._endpoint.embedded else None,
             first_sequence,
             self.substitutions,
         )
+
+    def _transport_unavailable(self) -> errors.TransportUnavailable:
+        return errors.TransportUnavailable(
+            f"shared memory was demanded and cannot be had: {self._no_shm}; transport='auto' takes "
+            "gRPC instead",
+            metadata={"target": self._endpoint.target},
+        )
+
+    def _open_door(self, patience: float) -> Optional[Door]:
+        """The door to the service, or None and the reason in `_no_shm`."""
+        self._no_shm = ""
+        if self._transport == "grpc":
+            return None
+        path = _door.path_of(self._endpoint.target)
+        if path is None:
+            self._no_shm = f"{self._endpoint.target} is not a Unix socket"
+        elif self._never_shm:
+            self._no_shm = self._never_shm
+        if path is None or self._never_shm:
+            return None
+        door = self._door
+        if door is not None and door.path == path and not door.hung_up():
+            return door
+        try:
+            fresh = Door(path, min(patience, _door.WELCOME_SECONDS), lambda: self._closed)
+        except DoorTimeout as failure:
+            if self._first is not None:  # a service that does not answer: try again later
+                raise errors.DeadlineExceeded(str(failure)) from None
+            self._no_shm = str(failure)
+            fresh = None
+        except DoorError as failure:
+            self._no_shm = str(failure)
+            fresh = None
+        with self._changed:
+            self._door = fresh
+            closed = self._closed
+        if door is not None:
+            door.close()
+        if closed and fresh is not None:
+            fresh.close()
+        return fresh
+
+    def _note_transport(self, stream: Stream) -> None:
+        """`stream` was opened: tells which way its batches take, when it is not the best one."""
+        if stream.transport == "shm" or self._transport == "grpc":
+            return
+        self._no_shm = stream.opened.transport_reason or self._no_shm or "the service chose gRPC"
+        if self._first is None and self._transport == "shm":
+            raise self._transport_unavailable()
+        level = logging.INFO if self._transport == "auto" else logging.WARNING
+        _log.log(level, "batches travel over gRPC: %s", self._no_shm)
+
+    @property
+    def transport(self) -> str:
+        return self._stream.transport
+
+    @property
+    def transport_reason(self) -> str:
+        """Why batches do not travel through shared memory; empty when they do or shall not."""
+        return "" if self.transport == "shm" else self._no_shm
+
+    @property
+    def held_slots(self) -> int:
+        return self._stream.held_slots
 
     @property
     def opened(self):
@@ -100,7 +189,19 @@ class HealingStream:
 
     def wait_opened(self, silence: float, progress: Optional[Callable[[Progress], None]]) -> None:
         """The first opening is not healed: a wrong address shall fail at once."""
-        self._stream.wait_opened(silence, progress)
+        try:
+            self._stream.wait_opened(silence, progress)
+        except UnusableArena as failure:
+            if self._transport == "shm":
+                raise
+            self._never_shm = failure.message
+            self._stream.close()
+            with self._changed:
+                if self._closed:
+                    raise errors.LoaderClosed("the loader is closed") from None
+                self._stream = self._start(self._open, 0, silence)
+            self._stream.wait_opened(silence, progress)
+        self._note_transport(self._stream)
         self._first = self._stream.opened
 
     def next(self, timeout: float) -> Optional[Batch]:
@@ -168,10 +269,15 @@ class HealingStream:
         lost: Optional[Stream] = None
         try:
             while not self._closed:
+                if cause.reason == "SERVICE_SILENT":
+                    self._endpoint.kill()
                 try:
                     stream = self._reconnect(request, first_sequence)
                 except errors.DeadlineExceeded:
                     pass  # slow: nothing new about the cause
+                except UnusableArena as failure:
+                    self._never_shm = failure.message
+                    continue
                 except errors.BulkheadError as error:
                     if error.reason not in _LOST:
                         self._failure = error
@@ -203,12 +309,17 @@ class HealingStream:
         self._drop_candidate()
         patience = max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
         self._endpoint.revive(patience, lambda: self._closed)
+        stream = self._start(request, first_sequence, patience)
         with self._changed:
-            if self._closed:
-                raise errors.LoaderClosed("the loader is closed")
-            self._candidate = stream = self._start(request, first_sequence)
+            closed = self._closed
+            if not closed:
+                self._candidate = stream
+        if closed:
+            stream.close()
+            raise errors.LoaderClosed("the loader is closed")
         stream.wait_opened(patience, None)
         _check_same(self._first, stream.opened)
+        self._note_transport(stream)
         return stream
 
     def _drop_candidate(self) -> None:
@@ -238,13 +349,18 @@ class HealingStream:
         with self._changed:
             self._closed = True
             stream, candidate, healer = self._stream, self._candidate, self._healer
+            door, self._door = self._door, None
             self._changed.notify_all()
-        if candidate is not None:
-            candidate.close()
-        stream.close()
-        if healer is not None:
-            healer.join()
-        _open_streams.discard(self)
+        try:
+            if candidate is not None:
+                candidate.close()
+            stream.close()
+        finally:
+            if door is not None:
+                door.close()
+            if healer is not None and healer is not threading.current_thread():
+                healer.join()
+            _open_streams.discard(self)
 
 
 def close_all() -> None:

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import socket
 import time
 import uuid
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from . import _proto, _spec, errors
-from ._batch import Batch, TensorSpec, cursor_from_dict, cursor_to_dict
+from . import _proto, _reaper, _spec, errors
+from ._batch import (
+    UNORDERED_CURSOR_FIELDS,
+    Batch,
+    TensorSpec,
+    copy_cursor,
+    cursor_from_dict,
+    cursor_to_dict,
+)
 from ._endpoint import Endpoint
 from ._healing import HealingStream, close_all
 from ._stream import Progress, Substitution
 
 atexit.register(close_all)
+
+_TRANSPORTS = ("auto", "shm", "grpc")
+
+
+def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
+    try:
+        if stream is not None:
+            stream.close()
+    finally:
+        if endpoint is not None:
+            endpoint.close()
 
 
 class Loader:
@@ -42,6 +61,16 @@ class Loader:
     handed out are the trainer's own. `progress` is called while the service prepares, on the thread
     that constructs the loader.
 
+    `transport` is "auto": a service on a Unix socket hands its memory over and batches are not copied
+    at all; where that cannot be, they travel over gRPC and `transport_reason` says why. "shm" makes
+    it an error (TransportUnavailable) when the first opening finds no shared memory; "grpc" asks for
+    none. Over shared memory a batch lies in one of few slots until the last array that views it goes
+    away. A program that keeps them all is warned after 5 s of waiting and gets SlotsExhausted after
+    60 s, or at `timeout`; `held_slots` counts them, and next_batch goes on once it lets one go.
+
+    A service that says nothing at all for 10 s, not even that it lives, counts as lost; an embedded
+    one is then killed and started again.
+
     One thread should use a loader. It cannot be used in a forked child: open one there.
     """
 
@@ -62,6 +91,7 @@ class Loader:
         reconnect_timeout: float = 120.0,
         credits: int = 4,
         credit_bytes: int = 256 << 20,
+        transport: str = "auto",
         progress: Optional[Callable[[Progress], None]] = None,
     ):
         self._closed = True  # until there is something to close
@@ -71,26 +101,35 @@ class Loader:
         self._owner = os.getpid()
         if world_size < 1 or not 0 <= rank < world_size:
             raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
-        if credits < 1 or timeout <= 0:
+        if not 1 <= credits < 1 << 32 or timeout <= 0:
             raise errors.InvalidArgument("credits must be at least 1 and timeout positive")
+        if not 0 <= credit_bytes < 1 << 64:
+            raise errors.InvalidArgument("credit_bytes must not be negative")
         if reconnect_timeout < 0:
             raise errors.InvalidArgument("reconnect_timeout must not be negative")
+        if transport not in _TRANSPORTS:
+            raise errors.InvalidArgument(
+                f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
+            )
         text, text_name, base_dir = _spec.load(spec)
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
         self._progress = progress
+        self._transport = transport
+        self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         self._open = _proto.Open(
             spec={"text": {"text": text, "name": text_name}, "base_dir": base_dir},
             # A name that no other loader has: the newer of two of one name supersedes the older.
             name=name or f"py-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
             rank=rank,
             world_size=world_size,
-            transport=_proto.TRANSPORT_GRPC,
-            credits={"batches": credits, "bytes": credit_bytes},
+            # One batch may always be sent; 0 would ask for the service's default.
+            credits={"batches": credits, "bytes": max(credit_bytes, 1)},
             allow_changed_bytes=allow_changed_bytes,
         )
         message = cursor_from_dict(cursor) if cursor is not None else None
         self._closed = False
+        _reaper.start()
         try:
             self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout)
             self._start(message)
@@ -104,13 +143,25 @@ class Loader:
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
         assert self._endpoint is not None
-        self._stream = HealingStream(self._endpoint, self._open, self._reconnect_timeout)
-        self._stream.wait_opened(self._timeout, self._progress)
-        opened = self._stream.opened
+        before = self._stream
+        self._stream = stream = HealingStream(
+            self._endpoint, self._open, self._reconnect_timeout, self._transport
+        )
+        try:
+            stream.wait_opened(self._timeout, self._progress)
+        except BaseException:
+            if before is not None:
+                self._stream = before  # closed, but it knows what was opened
+            stream.close()
+            raise
+        if before is not None:
+            self._reconnects_before += before.reconnects
+        opened = stream.opened
         self._cursor: Dict[str, Any] = cursor_to_dict(opened.cursor)
         self._epoch: int = opened.cursor.epoch
         self._left: int = opened.batches_left_in_epoch
         self._finished = False
+        self._suspended = False
 
     def _check(self) -> HealingStream:
         if self._owner != os.getpid():
@@ -128,9 +179,13 @@ class Loader:
     def next_batch(self, timeout: Optional[float] = None) -> Optional[Batch]:
         """The next batch of whatever epoch; None after the last. Waits at most `timeout` seconds.
 
-        After DeadlineExceeded the stream is intact and the call may be repeated.
+        After DeadlineExceeded and SlotsExhausted the stream is intact and the call may be repeated.
         """
-        batch = self._check().next(self._timeout if timeout is None else timeout)
+        stream = self._check()
+        if self._suspended:
+            self._start(cursor_from_dict(self._cursor))
+            stream = self._check()
+        batch = stream.next(self._timeout if timeout is None else timeout)
         if batch is None:
             self._finished = True
             self._left = 0
@@ -144,20 +199,23 @@ class Loader:
         self._check()
         return self._rest_of_epoch()
 
+    # A generator keeps no batch that it has given: the slot of shared memory would stay taken.
+
     def _rest_of_epoch(self) -> Iterator[Batch]:
-        batch = self._first()
-        while batch is not None:
-            yield batch
-            if batch.last_in_epoch:
+        box = [self._first()]
+        while box[0] is not None:
+            last = box[0].last_in_epoch
+            yield box.pop()
+            if last:
                 return
-            batch = self.next_batch()
+            box.append(self.next_batch())
 
     def stream(self) -> Iterator[Batch]:
         """Batches of all epochs that are left, one after the other."""
-        batch = self._first()
-        while batch is not None:
-            yield batch
-            batch = self.next_batch()
+        box = [self._first()]
+        while box[0] is not None:
+            yield box.pop()
+            box.append(self.next_batch())
 
     def _first(self) -> Batch:
         batch = self.next_batch()
@@ -175,9 +233,11 @@ class Loader:
     def __len__(self) -> int:
         """Batches that the next loop will give."""
         opened = self._check().opened
+        count = self._epoch_count()
+        if count is not None and self._epoch >= count:  # opened behind the last epoch
+            return 0
         if self._left > 0 or self._finished:
             return self._left
-        count = self._epoch_count()
         return 0 if count is not None and self._epoch + 1 >= count else opened.batches_per_epoch
 
     def __bool__(self) -> bool:
@@ -209,6 +269,21 @@ class Loader:
         return self._endpoint.target if self._endpoint is not None else ""
 
     @property
+    def transport(self) -> str:
+        """How batches travel now: "shm" or "grpc"; a reconnect may change it."""
+        return self._check().transport
+
+    @property
+    def transport_reason(self) -> str:
+        """Why they travel over gRPC although shared memory was welcome; else empty."""
+        return self._check().transport_reason
+
+    @property
+    def held_slots(self) -> int:
+        """Slots of the stream's shared memory that the program's arrays keep; 0 over gRPC."""
+        return self._check().held_slots
+
+    @property
     def boot_id(self) -> str:
         """Of the service that serves this loader now; changes when it restarts."""
         return self._check().boot_id
@@ -232,14 +307,18 @@ class Loader:
 
     def state_dict(self) -> Dict[str, Any]:
         """The cursor after the last batch handed out, ready for JSON."""
-        return {**self._cursor, "quarantined": list(self._cursor["quarantined"])}
+        return copy_cursor(self._cursor)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; what was prefetched is dropped."""
+        """Goes on from a cursor; what was prefetched is dropped.
+
+        When it fails, nothing has happened: the error is raised, and the next batch is the one that
+        would have come without the call (its stream is opened once more for it).
+        """
         message = cursor_from_dict(state)
         stream = self._check()
+        self._suspended = True
         stream.close()
-        self._reconnects_before += stream.reconnects
         assert self._endpoint is not None
         self._endpoint.revive(self._timeout, lambda: False)
         self._start(message)
@@ -248,9 +327,10 @@ class Loader:
         """Goes to the start of `epoch`."""
         if epoch < 0:
             raise errors.InvalidArgument(f"there is no epoch {epoch}")
-        self.load_state_dict(
-            {**self.state_dict(), "epoch": epoch, "consumed": 0, "substitutions": 0}
-        )
+        state = self.state_dict()
+        for name in UNORDERED_CURSOR_FIELDS:
+            state.pop(name, None)
+        self.load_state_dict({**state, "epoch": epoch, "consumed": 0, "substitutions": 0})
 
     # The end.
 
@@ -259,10 +339,7 @@ class Loader:
         if self._closed or self._owner != os.getpid():
             return
         self._closed = True
-        if self._stream is not None:
-            self._stream.close()
-        if self._endpoint is not None:
-            self._endpoint.close()
+        _end(self._stream, self._endpoint)
 
     def __enter__(self) -> "Loader":
         return self
@@ -271,7 +348,10 @@ class Loader:
         self.close()
 
     def __del__(self) -> None:
+        # Any thread, any time: ending a stream takes locks and ending a service takes seconds.
         try:
-            self.close()
-        except Exception:  # the interpreter may be half gone
+            if not self._closed and self._owner == os.getpid():
+                self._closed = True
+                _reaper.bury(functools.partial(_end, self._stream, self._endpoint))
+        except Exception:  # __init__ failed early, or the interpreter is half gone
             pass

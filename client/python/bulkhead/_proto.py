@@ -36,10 +36,14 @@ StreamResponse = _message("bulkhead.v1.StreamResponse")
 BatchHeader = _message("bulkhead.v1.BatchHeader")
 Open = _message("bulkhead.v1.Open")
 Cursor = _message("bulkhead.v1.Cursor")
+ArenaServerMessage = _message("bulkhead.v1.ArenaServerMessage")
+ArenaClientMessage = _message("bulkhead.v1.ArenaClientMessage")
 RpcStatus = _message("bulkhead.internal.v1.RpcStatus")
 RpcErrorInfo = _message("bulkhead.internal.v1.RpcErrorInfo")
 
+TRANSPORT_UNSPECIFIED = 0
 TRANSPORT_GRPC = 1
+TRANSPORT_SHM = 2
 KIND_SUBSTITUTED = 1
 
 # Names of bulkhead.v1.DType by number: "float32" and the like.

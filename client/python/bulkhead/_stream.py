@@ -8,13 +8,17 @@ import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Deque, List, NamedTuple, Optional
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
 
 import grpc
+import numpy as np
 
 from . import _proto, errors
+from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
-from ._batch import Batch, Layout, cursor_from_dict, cursor_to_dict, make_layout
+from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
+from ._door import Door, DoorError
+from ._order import WINDOW, Order
 from ._wire import Part, parse
 
 _log = logging.getLogger("bulkhead")
@@ -22,11 +26,22 @@ _log = logging.getLogger("bulkhead")
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", 16 << 20),
     ("grpc.max_send_message_length", 16 << 20),
+    # An error's text travels percent-encoded, in which a letter beyond ASCII takes 6 to 12 bytes.
+    ("grpc.max_metadata_size", 64 << 10),
     # Another channel's back-off must not delay this one.
     ("grpc.use_local_subchannel_pool", 1),
     # Batches do not go through a proxy that was meant for web pages.
     ("grpc.enable_http_proxy", 0),
 ]
+
+# A service says something every second; one that said nothing at all for so long is lost. A little
+# at a time is counted, so that a trainer that was itself suspended does not blame its service.
+SILENCE_SECONDS = 10.0
+_TICK_SECONDS = 1.0
+# What a trainer that keeps all slots is given before it is warned, and before it is stopped.
+EXHAUSTED_WARNING_SECONDS = 5.0
+EXHAUSTED_SECONDS = 60.0
+_GRANT_SECONDS = 10.0  # the grant is sent before the message that leads to it
 
 # Streams that a forked child inherited; their destructors must not run there.
 _inherited: List["Stream"] = []
@@ -52,42 +67,61 @@ class Substitution(NamedTuple):
     message: str
 
 
+class UnusableArena(errors.TransportUnavailable):
+    """The service opened the stream over shared memory, and this end cannot use it."""
+
+
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
 
-    reader thread: gRPC → Assembler → queue; callers: wait_opened, next. A batch's credit goes back
-    when `next` hands it out: from then on its memory is the caller's. The first error stays.
-    Thread-safe.
+    reader thread: gRPC → Assembler (or a slot of the Arena) → queue; callers: wait_opened, next. Over
+    gRPC a batch's credit goes back when `next` hands it out: from then on its memory is the
+    caller's. Over shared memory its slot goes back when the last array that views it goes away. The
+    first error stays. Thread-safe.
     """
 
     def __init__(
         self,
         target: str,
         open_request,
-        post_mortem: Callable[[], str],
+        door: Optional[Door],
+        post_mortem: Optional[Callable[[], str]],
         first_sequence: int,
         substitutions: Deque[Substitution],
     ):
-        """`first_sequence` is what the caller calls the first batch; on the wire it is 0."""
+        """`first_sequence` is what the caller calls the first batch; on the wire it is 0.
+
+        `door` is what the request's token came from. `post_mortem` tells how a service of our own
+        ended; such a one was ready before, so its silence counts from the beginning.
+        """
         self._target = target
         self._credits = open_request.credits
+        self._world_size = open_request.world_size
+        self._door = door
         self._post_mortem = post_mortem
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._ready: Deque[Batch] = collections.deque()
         self._opened: Any = None
         self._layout: Optional[Layout] = None
+        self._order: Optional[Order] = None
         self._assembler: Optional[Assembler] = None
+        self._arena: Optional[Arena] = None
         self._progress: Optional[Progress] = None
         self._progress_seen: Any = None
         self._error: Optional[errors.BulkheadError] = None
         self._ended = False
         self._closed = False
-        self._held = 0  # batches that began to arrive and are not handed out
+        self._held = 0  # over gRPC: batches that began to arrive and are not handed out
         self._first_sequence = first_sequence
         self._resume: Any = None
         self.next_sequence = first_sequence
         self._substitutions = substitutions
+        self._heard = 0  # messages of any kind
+        self._quiet_since = 0  # _heard when _quiet began to count
+        self._quiet = 0.0  # seconds that callers waited since then
+        self._exhausted_since: Optional[float] = None
+        self._warned_exhausted = False
 
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(_proto.StreamRequest(open=open_request))
@@ -106,38 +140,44 @@ class Stream:
     # The reader thread.
 
     def _read(self) -> None:
-        error: Optional[errors.BulkheadError] = None
+        try:
+            error = self._receive_all()
+        except BaseException as failure:  # whatever it is: a silent end would be a hang
+            error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
+        with self._changed:
+            if not self._ended:
+                self._error = error
+            self._ended = True
+            self._changed.notify_all()
+        self._call.cancel()
+        self._requests.put(None)
+
+    def _receive_all(self) -> Optional[errors.BulkheadError]:
         try:
             for message in self._call:
+                self._heard += 1
                 self._on_message(message)
-            if self._opened is None:
-                error = errors.ProtocolError("the service ended the stream before it was opened")
-            elif self._assembler is not None and self._assembler.in_batch:
-                error = errors.ProtocolError("the service ended the stream in the middle of a batch")
         except grpc.RpcError as failure:
-            error = self._explain(failure)
+            return self._explain(failure)
         except errors.BulkheadError as failure:
-            error = failure
+            return failure
         except MemoryError:
-            error = errors.BulkheadError(
+            return errors.BulkheadError(
                 "no memory for a batch; lower batch.size or the credits",
                 "RESOURCE_EXHAUSTED",
                 code="RESOURCE_EXHAUSTED",
             )
-        except Exception as failure:
-            error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
-        self._call.cancel()
-        self._requests.put(None)
-        with self._changed:
-            self._ended = True
-            self._error = error
-            self._changed.notify_all()
+        if self._opened is None:
+            return errors.ProtocolError("the service ended the stream before it was opened")
+        if self._assembler is not None and self._assembler.in_batch:
+            return errors.ProtocolError("the service ended the stream in the middle of a batch")
+        return None
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target)
         if self._closed or error.reason != "SERVICE_UNAVAILABLE":
             return error
-        died = self._post_mortem()
+        died = self._post_mortem() if self._post_mortem is not None else ""
         if not died:
             return error
         return type(error)(f"{error.message}; {died}", error.reason, error.metadata, error.code)
@@ -152,6 +192,8 @@ class Stream:
             self._on_progress(item.progress)
         elif kind == "opened":
             self._on_opened(item.opened)
+        elif kind == "slot":
+            self._on_slot(item.slot)
         elif kind == "event" and item.event.kind == _proto.KIND_SUBSTITUTED:
             self._on_substituted(item.event)
 
@@ -166,26 +208,49 @@ class Stream:
 
     def _on_part(self, part: Part) -> None:
         if self._assembler is None:
-            raise errors.ProtocolError("the service sent a batch before it opened the stream")
+            raise errors.ProtocolError(
+                "the service sent a batch before it opened the stream"
+                if self._opened is None
+                else "the service sent a batch's bytes although it lies in shared memory"
+            )
         if part.header is not None:
+            # One release may stand for several batches of an unordered stream.
+            spare = WINDOW - 1 if self._opened.unordered else 0
             with self._changed:
-                if self._held >= self._credits.batches:
+                if self._held >= self._credits.batches + spare:
                     raise errors.ProtocolError(
                         f"the service sent more than the {self._credits.batches} batches of credit"
                     )
                 self._held += 1
-        batch = self._assembler.add(part)
-        if batch is not None:
-            self._note_progress(batch)
-            with self._changed:
-                self._ready.append(batch)
-                self._changed.notify()
+        arrived = self._assembler.add(part)
+        if arrived is not None:
+            self._deliver(*arrived)
 
-    def _note_progress(self, batch: Batch) -> None:
-        batch.sequence += self._first_sequence
+    def _on_slot(self, message) -> None:
+        arena, order, layout = self._arena, self._order, self._layout
+        if arena is None or order is None or layout is None:
+            raise errors.ProtocolError("the service sent a slot of shared memory that was not agreed on")
+        if message.arena_id != arena.arena_id:
+            raise errors.ProtocolError("the service sent a slot of another arena")
+        if len(arena.held) >= self._credits.batches:
+            raise errors.ProtocolError(
+                f"the service sent more than the {self._credits.batches} batches of credit"
+            )
+        block = arena.take(message.slot)
+        order.check(message.header)
+        self._deliver(message.header, arrays_in(block, layout, message.header.sample_count))
+
+    def _deliver(self, header, arrays: Dict[str, np.ndarray]) -> None:
+        assert self._order is not None
+        cursor = self._order.note(header)
+        batch = Batch(arrays, header, self._first_sequence + header.sequence, cursor)
         with self._changed:
-            self._resume = batch.cursor
-            self.next_sequence = batch.sequence + 1
+            self._resume = cursor
+            self.next_sequence = self._first_sequence + self._order.low_water
+            if self._closed:
+                return
+            self._ready.append(batch)
+            self._changed.notify()
 
     def _on_progress(self, progress) -> None:
         eta = progress.eta.seconds + progress.eta.nanos * 1e-9 if progress.HasField("eta") else None
@@ -200,11 +265,26 @@ class Stream:
             raise errors.ProtocolError("the service opened the stream twice")
         layout = make_layout(opened.schema)
         self._resume = cursor_to_dict(opened.cursor)
-        self._assembler = Assembler(layout, self._resume, self._credits.batches)
+        self._order = Order(opened, layout, self._world_size, self._resume)
+        if opened.transport == _proto.TRANSPORT_SHM:
+            self._arena = self._receive_arena(opened.arena_id, layout)
+        else:
+            self._assembler = Assembler(layout, self._credits.batches, self._order.check)
         with self._changed:
             self._layout = layout
             self._opened = opened
             self._changed.notify_all()
+
+    def _receive_arena(self, arena_id: int, layout: Layout) -> Arena:
+        if self._door is None:
+            raise errors.ProtocolError("the service chose shared memory for a client without a door")
+        try:
+            grant, descriptor = self._door.receive_grant(
+                arena_id, _GRANT_SECONDS, lambda: self._closed
+            )
+            return Arena(grant, descriptor, layout.batch_bytes, self._door)
+        except (ArenaUnusable, DoorError) as failure:
+            raise UnusableArena(str(failure), metadata={"target": self._target}) from None
 
     # Callers.
 
@@ -217,6 +297,17 @@ class Stream:
         assert self._layout is not None
         return self._layout
 
+    @property
+    def transport(self) -> str:
+        """"shm" or "grpc", once it is opened."""
+        return "shm" if self._arena is not None else "grpc"
+
+    @property
+    def held_slots(self) -> int:
+        """Slots of shared memory that the program's arrays keep."""
+        with self._changed:
+            return len(self._arena.held) - len(self._ready) if self._arena is not None else 0
+
     def resume_cursor(self):
         """State after the last batch that arrived whole."""
         return cursor_from_dict(self._resume)
@@ -225,25 +316,56 @@ class Stream:
         if self._closed:
             raise errors.LoaderClosed("the loader is closed")
 
+    def _wait_a_while(self, done: Callable[[], Any], until: float) -> bool:
+        """Waits at most a moment, with `_changed` held; whether `done`.
+
+        Also notices that the service fell silent; that ends the stream.
+        """
+        if self._quiet_since != self._heard:
+            self._quiet_since, self._quiet = self._heard, 0.0
+        started = time.monotonic()
+        moment = min(_TICK_SECONDS, SILENCE_SECONDS / 4, max(until - started, 0.0))
+        if self._changed.wait_for(done, moment):
+            return True
+        expected = self._heard > 0 or self._post_mortem is not None
+        if expected and self._quiet_since == self._heard:
+            self._quiet += min(time.monotonic() - started, 2 * moment)
+            if self._quiet >= SILENCE_SECONDS:
+                self._lose_silent_service()
+        return bool(done())
+
+    def _lose_silent_service(self) -> None:
+        if self._ended:
+            return
+        self._error = errors.ServiceUnavailable(
+            f"the service at {self._target} has said nothing for {self._quiet:.3g} s, though a "
+            "service that lives says something every second",
+            "SERVICE_SILENT",
+            {"target": self._target, "silent_seconds": f"{self._quiet:.3g}"},
+        )
+        self._ended = True
+        self._call.cancel()
+        self._requests.put(None)
+
     def wait_opened(self, silence: float, progress: Optional[Callable[[Progress], None]]) -> None:
         """Until the service opened the stream; fails when nothing moved for `silence` seconds."""
         seen: Any = None
         until = time.monotonic() + silence
         while True:
             with self._changed:
-                news = self._changed.wait_for(
+                news = self._wait_a_while(
                     lambda: self._opened is not None
                     or self._ended
                     or self._closed
                     or self._progress is not None,
-                    until - time.monotonic(),
+                    until,
                 )
                 self._raise_if_closed()
                 if self._opened is not None:
                     return
                 if self._error is not None:
                     raise self._error
-                if not news:
+                if not news and time.monotonic() >= until:
                     raise errors.DeadlineExceeded(
                         f"the service at {self._target} made no progress for {silence:g} s while "
                         "opening the stream",
@@ -261,27 +383,68 @@ class Stream:
 
         `timeout` is what is left of the `asked` seconds.
         """
-        with self._changed:
-            came = self._changed.wait_for(
-                lambda: self._ready or self._ended or self._closed, timeout
-            )
-            self._raise_if_closed()
-            if self._ready:
-                batch = self._ready.popleft()
-                self._held -= 1
-                if not self._ended:
-                    self._requests.put(
-                        _proto.StreamRequest(release={"through_sequence": batch.sequence - self._first_sequence})
-                    )
-                return batch
-            if not came:
-                raise errors.DeadlineExceeded(
-                    f"no batch came from the service at {self._target} within {asked:g} s",
-                    metadata={"target": self._target},
+        started = time.monotonic()
+        until = started + timeout
+        self._exhausted_since = started
+        while True:
+            if self._door is not None:
+                self._door.flush()
+            with self._changed:
+                came = self._wait_a_while(
+                    lambda: self._ready or self._ended or self._closed, until
                 )
-            if self._error is not None:
-                raise self._error
-            return None
+                self._raise_if_closed()
+                if self._ready:
+                    return self._hand_out()
+                if self._ended:
+                    if self._error is not None:
+                        raise self._error
+                    return None
+            if not came:
+                self._check_exhausted(until)
+                if time.monotonic() >= until:
+                    raise errors.DeadlineExceeded(
+                        f"no batch came from the service at {self._target} within {asked:g} s",
+                        metadata={"target": self._target},
+                    )
+
+    def _hand_out(self) -> Batch:
+        batch = self._ready.popleft()
+        if self._arena is None:
+            self._held -= 1
+            if not self._ended:
+                through = batch.sequence - self._first_sequence
+                self._requests.put(_proto.StreamRequest(release={"through_sequence": through}))
+        return batch
+
+    def _slot_limit(self) -> int:
+        """How many slots the program may keep before the service can send no more."""
+        assert self._arena is not None and self._layout is not None
+        fit = self._credits.bytes // max(self._layout.batch_bytes, 1)
+        return min(self._arena.slot_count - 1, self._credits.batches, max(fit, 1))
+
+    def _check_exhausted(self, until: float) -> None:
+        """Warns, then raises, when `next` waits because the program keeps all it may have."""
+        arena, now = self._arena, time.monotonic()
+        if arena is None or len(arena.held) < self._slot_limit():
+            self._exhausted_since = None
+            return
+        if self._exhausted_since is None:
+            self._exhausted_since = now
+        waited = now - self._exhausted_since
+        text = (
+            f"all {len(arena.held)} batches that this stream may have out at once are still "
+            "referenced by your program: let batches go, copy what you keep (array.copy()), or "
+            "raise `credits` and `credit_bytes`"
+        )
+        if waited >= EXHAUSTED_SECONDS or now >= until:
+            raise errors.SlotsExhausted(
+                f"no batch came within {waited:.3g} s: {text}",
+                metadata={"target": self._target, "held": str(len(arena.held))},
+            )
+        if waited >= EXHAUSTED_WARNING_SECONDS and not self._warned_exhausted:
+            self._warned_exhausted = True
+            _log.warning("waiting for a slot of shared memory; %s", text)
 
     def close(self) -> None:
         """Ends the call. Safe to call twice and from a forked child, where it does nothing."""

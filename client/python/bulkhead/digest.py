@@ -32,6 +32,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--credit-batches", type=int, default=4)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
     parser.add_argument("--reconnect-deadline", type=float, default=120.0, help="seconds")
+    parser.add_argument("--transport", choices=("auto", "shm", "grpc"), default="auto")
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
     parser.add_argument("--error-json", action="store_true", help="errors into the JSON as well")
     return parser.parse_args()
@@ -51,6 +52,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
         timeout=arguments.timeout,
         reconnect_timeout=arguments.reconnect_deadline,
         credits=arguments.credit_batches,
+        transport=arguments.transport,
     ) as loader:
         while totals["batches"] < arguments.batches:
             if totals["batches"] == arguments.pause_after:

@@ -69,10 +69,30 @@ class CursorMismatch(BulkheadError):
     default_reason = "CURSOR_MISMATCH"
 
 
-class BudgetExceeded(BulkheadError):
+class ResourceExhausted(BulkheadError):
+    """Something is used up; base of the errors that say what."""
+
+    default_reason = "RESOURCE_EXHAUSTED"
+    default_code = "RESOURCE_EXHAUSTED"
+
+
+class BudgetExceeded(ResourceExhausted):
     """The service has no memory left in its budget for this stream."""
 
     default_reason = "BUDGET_EXCEEDED"
+
+
+class SlotsExhausted(ResourceExhausted):
+    """The program keeps every batch of the shared memory; `next` goes on when it lets one go."""
+
+    default_reason = "SLOTS_EXHAUSTED"
+
+
+class TransportUnavailable(BulkheadError):
+    """The transport that was demanded cannot be had; the message says why."""
+
+    default_reason = "TRANSPORT_UNAVAILABLE"
+    default_code = "FAILED_PRECONDITION"
 
 
 class WorkerError(BulkheadError):
@@ -143,6 +163,7 @@ _BY_REASON = {
     "SUPERSEDED": Superseded,
     "PROTOCOL_VIOLATION": ProtocolError,
     "INVALID_ARGUMENT": InvalidArgument,
+    "TRANSPORT_UNAVAILABLE": TransportUnavailable,
 }
 _DATA_REASONS = frozenset(
     """FILE_NOT_FOUND FILE_UNREADABLE FILE_EMPTY FILE_CHANGED PATH_NOT_ALLOWED NO_SAMPLES

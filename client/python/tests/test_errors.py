@@ -99,7 +99,8 @@ def test_close_while_reconnecting_leaves_no_thread(fake):
             loader.next_batch(timeout=0.5)
     assert any(thread.name == "bulkhead-reconnect" for thread in threading.enumerate())
     loader.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("bulkhead-")]
+    left = {t.name for t in threading.enumerate() if t.name.startswith("bulkhead-")}
+    assert left <= {"bulkhead-reaper"}  # the one that serves all loaders of the process
     with pytest.raises(bulkhead.LoaderClosed):
         loader.next_batch()
 

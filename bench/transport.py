@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""What it costs a trainer to receive batches, by transport: 38.5 MB of float32 a batch, as training on 64 crops of
+224 x 224 takes them.
+
+    bench/transport.py [--seconds S] [--rounds N] [--json]
+
+Each way runs in a process of its own, in turns, against the same kind of service: two workers that fill batches by
+one_hot (150,528 classes are 224 x 224 x 3), which costs them little more than writing the memory.
+
+    cpp-shm, cpp-unix, cpp-tcp        the C++ client (bulkhead bench run)
+    python-shm, python-unix           the Python client
+    bare-unix                         a grpcio loop that receives the same messages and drops them
+
+rate: bytes over wall time, which the workers bound as well. CPU: user and system time of the trainer's process for
+each GB.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+SPEC = {
+    "source": {"range": {"size": 1_000_000}},
+    "stages": [{"one_hot": {"input": "index", "classes": 150_528}}],
+    "batch": {"size": 64},
+}
+WAYS = ["cpp-shm", "cpp-unix", "cpp-tcp", "python-shm", "python-unix", "bare-unix"]
+WARM_UP_BATCHES = 8
+
+
+class Service:
+    def __init__(self, folder, tcp=False):
+        ready, child_end = os.pipe()
+        listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if tcp else ["--listen", f"unix:{folder}/s.sock"]
+        self._process = subprocess.Popen(
+            [BIN / "bulkheadd", *listen, "--workers", "2", "--cache-dir", folder, "--log-level", "err",
+             "--ready-fd", str(child_end)],
+            pass_fds=(child_end,),
+        )
+        os.close(child_end)
+        with os.fdopen(ready) as said:
+            self.target = said.readline().split()[1]
+
+    def stop(self):
+        self._process.terminate()
+        self._process.wait()
+
+
+def cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure_python(target, transport, seconds):
+    sys.path.insert(0, str(ROOT / "client/python"))
+    import bulkhead
+
+    with bulkhead.Loader(SPEC, target, transport=transport) as loader:
+        stream = loader.stream()
+        for _ in range(WARM_UP_BATCHES):
+            size = sum(array.nbytes for array in next(stream).values())
+        batches, begin, cpu = 0, time.perf_counter(), cpu_seconds()
+        while time.perf_counter() - begin < seconds:
+            next(stream)
+            batches += 1
+        wall, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+    return result(size * batches, wall, cpu)
+
+
+def result(received, wall, cpu):
+    return {"rate_gb_s": received / wall / 1e9, "cpu_s_per_gb": cpu / (received / 1e9)}
+
+
+def measure_bare(target, seconds):
+    """grpcio alone: messages as bytes, dropped. Credits are such that nothing needs to be released."""
+    import grpc
+
+    sys.path.insert(0, str(ROOT / "client/python"))
+    from bulkhead import _proto
+
+    opening = _proto.Open(
+        spec={"text": {"text": json.dumps(SPEC)}}, name="bare", world_size=1, transport=_proto.TRANSPORT_GRPC,
+        credits={"batches": 1 << 30, "bytes": 1 << 60},
+    )
+    requests = iter([_proto.StreamRequest(open=opening).SerializeToString()])
+
+    def keep_open():
+        yield from requests
+        time.sleep(3600)
+
+    options = [("grpc.max_receive_message_length", 16 << 20)]
+    with grpc.insecure_channel(target, options=options) as channel:
+        call = channel.stream_stream("/bulkhead.v1.Loader/Stream")(keep_open())
+        received, begin = 0, None
+        for message in call:
+            if begin is None:
+                if len(message) < 1 << 19:
+                    continue
+                begin, cpu = time.perf_counter(), cpu_seconds()
+            received += len(message)
+            if time.perf_counter() - begin > seconds:
+                break
+        wall, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+        call.cancel()
+    return result(received, wall, cpu)
+
+
+def measure_cpp(target, transport, seconds):
+    """By `bulkhead bench run`, which counts the CPU time of its whole life: so enough batches are taken."""
+    batches = int(seconds * (500 if transport == "shm" else 80))
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as spec:
+        json.dump(SPEC, spec)
+        spec.flush()
+        output = subprocess.run(
+            [BIN / "bulkhead", "bench", "run", "--spec", spec.name, "--target", target, "--transport", transport,
+             "--batches", str(batches), "--no-digest", "--json"],
+            check=True, stdout=subprocess.PIPE,
+        ).stdout
+    report = json.loads(output)
+    return {
+        "rate_gb_s": report["bytes_per_second"] / 1e9,
+        "cpu_s_per_gb": report["client_cpu_seconds"] / (report["bytes"] / 1e9),
+    }
+
+
+def measure(way, seconds):
+    client, transport = way.split("-")
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(folder, tcp=transport == "tcp")
+        try:
+            name = "shm" if transport == "shm" else "grpc"
+            if client == "cpp":
+                return measure_cpp(service.target, name, seconds)
+            if client == "bare":
+                return measure_bare(service.target, seconds)
+            return measure_python(service.target, name, seconds)
+        finally:
+            service.stop()
+
+
+def machine():
+    model = next(
+        line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")
+    )
+    return f"{model}, {os.cpu_count()} CPUs"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.way:
+        print(json.dumps(measure(arguments.way, arguments.seconds)))
+        return
+    rounds = []
+    for _ in range(arguments.rounds):
+        rounds.append({})
+        for way in WAYS:
+            output = subprocess.run(
+                [sys.executable, __file__, "--way", way, "--seconds", str(arguments.seconds)],
+                check=True, stdout=subprocess.PIPE,
+            ).stdout
+            rounds[-1][way] = json.loads(output)
+    medians = {
+        way: {key: statistics.median(r[way][key] for r in rounds) for key in rounds[0][way]} for way in WAYS
+    }
+    ratio = statistics.median(r["python-unix"]["rate_gb_s"] / r["bare-unix"]["rate_gb_s"] for r in rounds)
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "medians": medians,
+                          "python_to_bare": ratio, "rounds": rounds}))
+        return
+    print(f"{machine()}; medians of {arguments.rounds} rounds of {arguments.seconds:g} s")
+    print(f"{'':12}  {'rate GB/s':>9}  {'CPU s/GB':>8}")
+    for way, values in medians.items():
+        print(f"{way:12}  {values['rate_gb_s']:9.2f}  {values['cpu_s_per_gb']:8.4f}")
+    print(f"python-unix / bare-unix: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()

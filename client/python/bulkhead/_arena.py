@@ -1,0 +1,98 @@
+"""A stream's memory, shared with the service; its slots as arrays that give themselves back."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from typing import Set
+
+import numpy as np
+
+from . import _proto
+from ._door import Door
+from .errors import ProtocolError
+
+_F_GET_SEALS = 1034
+_F_SEAL_SHRINK, _F_SEAL_GROW = 2, 4
+_ALIGNMENT = 64
+
+
+class ArenaUnusable(Exception):
+    """The arena cannot be mapped; the text says why."""
+
+
+class Arena:
+    """Maps what a grant describes; the mapping lives as long as any array that views it.
+
+    Thread-safe without a lock: `held` changes in destructors.
+    """
+
+    def __init__(self, grant, descriptor: int, batch_bytes: int, door: Door):
+        """Takes the descriptor."""
+        self.arena_id: int = grant.arena_id
+        self.slot_count: int = grant.slot_count
+        self._slot_bytes: int = grant.slot_bytes
+        self._door = door
+        self.held: Set[int] = set()  # slots that are announced or handed out
+        try:
+            self._memory = self._map(descriptor, batch_bytes)
+        finally:
+            os.close(descriptor)
+        self._address: int = self._memory.__array_interface__["data"][0]
+
+    def _map(self, descriptor: int, batch_bytes: int) -> np.ndarray:
+        size = self._slot_bytes * self.slot_count
+        if size == 0 or self._slot_bytes % _ALIGNMENT or self._slot_bytes < batch_bytes:
+            raise ArenaUnusable(
+                f"the granted arena has {self.slot_count} slots of {self._slot_bytes} bytes for "
+                f"batches of {batch_bytes}"
+            )
+        try:
+            seals = fcntl.fcntl(descriptor, _F_GET_SEALS)
+            if seals & _F_SEAL_SHRINK == 0 or seals & _F_SEAL_GROW == 0:
+                raise ArenaUnusable("the granted arena is not sealed against changes of its size")
+            if os.fstat(descriptor).st_size < size:
+                raise ArenaUnusable("the granted arena is smaller than its slots")
+            mapping = mmap.mmap(
+                descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ | mmap.PROT_WRITE
+            )
+        except (OSError, ValueError, OverflowError) as error:
+            raise ArenaUnusable(f"the granted arena cannot be mapped: {error}") from None
+        return np.frombuffer(mapping, np.uint8)
+
+    def take(self, slot: int) -> np.ndarray:
+        """A slot that the service announced, as uint8 array; it is given back with the last view."""
+        if slot >= self.slot_count:
+            raise ProtocolError(f"the service sent slot {slot} of {self.slot_count}")
+        if slot in self.held:
+            raise ProtocolError(f"the service sent slot {slot}, which was not given back")
+        return np.asarray(_SlotLease(self, slot))
+
+
+class _SlotLease:
+    """Owner of a slot, at the base of every view's chain: NumPy, DLPack, torch and memoryview hold it."""
+
+    def __init__(self, arena: Arena, slot: int):
+        self._arena = arena  # and with it the mapping
+        self._slot = slot
+        self._packet = _proto.ArenaClientMessage(
+            release={"arena_id": arena.arena_id, "slots": [slot]}
+        ).SerializeToString()
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (arena._address + slot * arena._slot_bytes, False),
+            "shape": (arena._slot_bytes,),
+            "typestr": "|u1",
+        }
+        arena._door.hold(arena.arena_id, slot)
+        arena.held.add(slot)
+
+    def __del__(self) -> None:
+        # On any thread, at any time: no lock is taken and nothing waits.
+        try:
+            arena = self._arena
+            arena.held.discard(self._slot)
+            arena._door.release(arena.arena_id, self._slot, self._packet)
+        except Exception:  # the interpreter may be half gone
+            pass

@@ -1,0 +1,51 @@
+"""Ends what was dropped without close(), on a thread of its own.
+
+The garbage collector runs destructors on any thread and at any allocation, also while that thread
+holds a lock. So a destructor only queues here what is to be ended.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from typing import Any, Callable, Optional
+
+# SimpleQueue.put is made for destructors: it may interrupt itself.
+_jobs: "queue.SimpleQueue[Callable[[], Any]]" = queue.SimpleQueue()
+_starting = threading.Lock()  # not taken by `bury`
+_thread: Optional[threading.Thread] = None
+
+
+def start() -> None:
+    """To be called before there is anything to bury: a destructor must not start a thread."""
+    global _thread
+    with _starting:
+        if _thread is None:
+            _thread = threading.Thread(
+                target=_run, args=(_jobs,), name="bulkhead-reaper", daemon=True
+            )
+            _thread.start()
+
+
+def bury(job: Callable[[], Any]) -> None:
+    """Calls `job` soon, on the reaper's thread. Takes no lock and does not wait."""
+    _jobs.put(job)
+
+
+def _run(jobs) -> None:
+    while True:
+        job = jobs.get()
+        try:
+            job()
+        except Exception:  # nobody is left to be told
+            pass
+        del job  # else what it ended would live until the next one
+
+
+def _forget_in_child() -> None:
+    global _jobs, _starting, _thread
+    _jobs, _starting, _thread = queue.SimpleQueue(), threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
