@@ -37,7 +37,7 @@ std::array<uint8_t, IndexHeader::kBytes> IndexHeader::Serialize() const {
   StoreLittle<uint32_t>(out + kKindAt, kind);
   StoreLittle<uint64_t>(out + kRecordCountAt, record_count);
   StoreLittle<uint64_t>(out + kPayloadBytesAt, payload_bytes);
-  StoreLittle<uint32_t>(out + kPayloadCrcAt, payload_crc32c);
+  StoreLittle<uint32_t>(out + kPayloadCrcAt, table_crc32c);
   StoreLittle<uint64_t>(out + kFileSizeAt, file_size_bytes);
   StoreLittle<int64_t>(out + kFileMtimeAt, file_mtime_ns);
   std::memcpy(out + kChecksumAt, checksum.data(), checksum.size());
@@ -60,7 +60,7 @@ absl::StatusOr<IndexHeader> IndexHeader::Parse(absl::string_view bytes) {
   header.kind = LoadLittle<uint32_t>(in + kKindAt);
   header.record_count = LoadLittle<uint64_t>(in + kRecordCountAt);
   header.payload_bytes = LoadLittle<uint64_t>(in + kPayloadBytesAt);
-  header.payload_crc32c = LoadLittle<uint32_t>(in + kPayloadCrcAt);
+  header.table_crc32c = LoadLittle<uint32_t>(in + kPayloadCrcAt);
   header.file_size_bytes = LoadLittle<uint64_t>(in + kFileSizeAt);
   header.file_mtime_ns = LoadLittle<int64_t>(in + kFileMtimeAt);
   std::memcpy(header.checksum.data(), in + kChecksumAt, header.checksum.size());

@@ -206,7 +206,7 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
     const absl::string_view checksum(reinterpret_cast<const char*>(header.checksum.data()),
                                      header.checksum.size());
     return absl::StrCat(cache_dir_, "/list-", absl::BytesToHexString(checksum).substr(0, 32), "-",
-                        header.payload_crc32c, ".index");
+                        header.table_crc32c, ".index");
   };
   Builder builder(source, resolved, cache_dir_, worker_quota_bytes_, supervisor_);
   const absl::Time begin = absl::Now();

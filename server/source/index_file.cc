@@ -6,17 +6,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/little_endian.h"
 #include "server/source/file.h"
 
 namespace bulkhead {
 namespace {
 
-constexpr size_t kFlushBytes = 64 << 10;
+constexpr size_t kBlockBytes = 64 << 10;
+constexpr size_t kSizeBytes = sizeof(uint64_t);  // the last field of an index
+
+uint64_t BlockCount(uint64_t payload_bytes) {
+  return payload_bytes / kBlockBytes + (payload_bytes % kBlockBytes != 0);
+}
 
 absl::Status WriteAt(int fd, uint64_t offset, absl::string_view bytes) {
   while (!bytes.empty()) {
@@ -38,33 +45,40 @@ absl::Status IndexDamaged(absl::string_view name, absl::string_view what) {
                    {{"file", std::string(name)}});
 }
 
-IndexFileWriter::IndexFileWriter(int fd) : fd_(fd) { buffer_.reserve(kFlushBytes); }
+IndexFileWriter::IndexFileWriter(int fd) : fd_(fd) { buffer_.reserve(2 * kBlockBytes); }
 
 absl::Status IndexFileWriter::Append(absl::string_view bytes) {
-  buffer_.append(bytes.data(), bytes.size());
   payload_bytes_ += bytes.size();
-  return buffer_.size() >= kFlushBytes ? Flush() : absl::OkStatus();
+  while (!bytes.empty()) {
+    const size_t part = std::min(bytes.size(), kBlockBytes - buffer_.size());
+    buffer_.append(bytes.data(), part);
+    bytes.remove_prefix(part);
+    if (buffer_.size() == kBlockBytes) BULKHEAD_RETURN_IF_ERROR(WriteBlock());
+  }
+  return absl::OkStatus();
 }
 
-absl::Status IndexFileWriter::Flush() {
-  crc_ = Crc32c(buffer_, crc_);
-  BULKHEAD_RETURN_IF_ERROR(WriteAt(fd_, IndexHeader::kBytes + flushed_bytes_, buffer_));
-  flushed_bytes_ += buffer_.size();
+absl::Status IndexFileWriter::WriteBlock() {
+  AppendLittle<uint32_t>(table_, Crc32c(buffer_));
+  BULKHEAD_RETURN_IF_ERROR(WriteAt(fd_, IndexHeader::kBytes + written_bytes_, buffer_));
+  written_bytes_ += buffer_.size();
   buffer_.clear();
   return absl::OkStatus();
 }
 
 absl::Status IndexFileWriter::Finish(IndexHeader header) {
-  BULKHEAD_RETURN_IF_ERROR(Flush());
-  header.payload_bytes = payload_bytes_;
-  header.payload_crc32c = crc_;
+  if (!buffer_.empty()) BULKHEAD_RETURN_IF_ERROR(WriteBlock());
+  AppendLittle<uint64_t>(table_, payload_bytes_);
+  BULKHEAD_RETURN_IF_ERROR(WriteAt(fd_, IndexHeader::kBytes + payload_bytes_, table_));
+  header.payload_bytes = payload_bytes_ + table_.size();
+  header.table_crc32c = Crc32c(table_);
   const auto bytes = header.Serialize();
   return WriteAt(fd_, 0,
                  absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 absl::StatusOr<MappedIndex> MappedIndex::Open(const std::string& path, absl::string_view name,
-                                              uint32_t kind) {
+                                              uint32_t kind, Checks checks) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return Annotate(FileError(errno, path, "opened"), absl::StrCat("record index of ", name));
@@ -81,7 +95,7 @@ absl::StatusOr<MappedIndex> MappedIndex::Open(const std::string& path, absl::str
   if (data == MAP_FAILED) {
     return Annotate(FileError(error, path, "mapped"), absl::StrCat("record index of ", name));
   }
-  MappedIndex index(data, size);
+  MappedIndex index(data, size, name);
   const auto header = IndexHeader::Parse(absl::string_view(static_cast<const char*>(data), size));
   if (!header.ok()) return Annotate(header.status(), absl::StrCat("record index of ", name));
   index.header_ = *header;
@@ -89,19 +103,58 @@ absl::StatusOr<MappedIndex> MappedIndex::Open(const std::string& path, absl::str
   if (index.header_.payload_bytes != size - IndexHeader::kBytes) {
     return IndexDamaged(name, "has the wrong size");
   }
-  if (Crc32c(index.payload()) != index.header_.payload_crc32c) {
-    return IndexDamaged(name, "does not match its checksum");
+  BULKHEAD_RETURN_IF_ERROR(index.ReadTable());
+  if (checks == Checks::kAtOnce) {
+    BULKHEAD_RETURN_IF_ERROR(index.Verify(0, index.payload_bytes_));
   }
   return index;
 }
 
-MappedIndex::MappedIndex(MappedIndex&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(other.size_), header_(other.header_) {}
+absl::Status MappedIndex::ReadTable() {
+  const absl::string_view behind(static_cast<const char*>(data_) + IndexHeader::kBytes,
+                                 size_ - IndexHeader::kBytes);
+  if (behind.size() < kSizeBytes) return IndexDamaged(name_, "has the wrong size");
+  payload_bytes_ = LoadLittle<uint64_t>(behind.data() + behind.size() - kSizeBytes);
+  if (payload_bytes_ > behind.size() ||
+      behind.size() - payload_bytes_ !=
+          BlockCount(payload_bytes_) * sizeof(uint32_t) + kSizeBytes) {
+    return IndexDamaged(name_, "has the wrong size");
+  }
+  table_ = behind.data() + payload_bytes_;
+  if (Crc32c(behind.substr(payload_bytes_)) != header_.table_crc32c) {
+    return IndexDamaged(name_, "does not match its checksum");
+  }
+  verified_ = std::make_unique<std::atomic<bool>[]>(BlockCount(payload_bytes_));
+  return absl::OkStatus();
+}
+
+absl::Status MappedIndex::Verify(uint64_t offset, uint64_t bytes) const {
+  if (offset > payload_bytes_ || bytes > payload_bytes_ - offset) {
+    return IndexDamaged(name_, "is shorter than it says");
+  }
+  if (bytes == 0) return absl::OkStatus();
+  for (uint64_t block = offset / kBlockBytes; block <= (offset + bytes - 1) / kBlockBytes;
+       ++block) {
+    if (verified_[block].load(std::memory_order_relaxed)) continue;
+    const absl::string_view data = payload().substr(block * kBlockBytes, kBlockBytes);
+    if (Crc32c(data) != LoadLittle<uint32_t>(table_ + block * sizeof(uint32_t))) {
+      return IndexDamaged(name_, "does not match its checksum");
+    }
+    verified_[block].store(true, std::memory_order_relaxed);
+  }
+  return absl::OkStatus();
+}
+
+MappedIndex::MappedIndex(MappedIndex&& other) noexcept { *this = std::move(other); }
 
 MappedIndex& MappedIndex::operator=(MappedIndex&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(name_, other.name_);
   std::swap(header_, other.header_);
+  std::swap(payload_bytes_, other.payload_bytes_);
+  std::swap(table_, other.table_);
+  std::swap(verified_, other.verified_);
   return *this;
 }
 
@@ -110,8 +163,7 @@ MappedIndex::~MappedIndex() {
 }
 
 absl::string_view MappedIndex::payload() const {
-  return absl::string_view(static_cast<const char*>(data_) + IndexHeader::kBytes,
-                           size_ - IndexHeader::kBytes);
+  return absl::string_view(static_cast<const char*>(data_) + IndexHeader::kBytes, payload_bytes_);
 }
 
 }  // namespace bulkhead

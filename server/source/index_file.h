@@ -1,8 +1,10 @@
 #ifndef BULKHEAD_SERVER_SOURCE_INDEX_FILE_H_
 #define BULKHEAD_SERVER_SOURCE_INDEX_FILE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +13,15 @@
 #include "server/base/index_header.h"
 
 namespace bulkhead {
+
+// A record index as a file:
+//
+//   header │ payload, in blocks of 64 KiB │ CRC32C of each block (u32) │ size of the payload (u64)
+//           ◀────────────────────────────  header.payload_bytes  ────────────────────────────────▶
+//
+// The header's table_crc32c guards what stands behind the payload. So the index of a hundred
+// million records need not be read as a whole to be trusted: a block is checked when it is first
+// used.
 
 // Writes a record index: payload first, front to back, then the header that makes it valid. Not
 // thread-safe.
@@ -27,23 +38,26 @@ class IndexFileWriter {
   absl::Status Finish(IndexHeader header);
 
  private:
-  absl::Status Flush();
+  // Writes the buffer as a block.
+  absl::Status WriteBlock();
 
   const int fd_;
   std::string buffer_;
+  std::string table_;
   uint64_t payload_bytes_ = 0;
-  uint64_t flushed_bytes_ = 0;
-  uint32_t crc_ = 0;
+  uint64_t written_bytes_ = 0;
 };
 
-// A record index, mapped for reading; both checksums were verified when it was opened. Movable;
-// thread-safe.
+// A record index, mapped for reading. Movable; thread-safe.
 class MappedIndex {
  public:
+  // When the payload is verified: all of it in Open, or what Verify is asked for.
+  enum class Checks { kAtOnce, kOnUse };
+
   // `name`: the indexed file, for messages. Errors: NOT_FOUND when there is no index at `path`,
   // DATA_LOSS (INDEX_DAMAGED) when it is damaged or of another kind than `kind`.
   static absl::StatusOr<MappedIndex> Open(const std::string& path, absl::string_view name,
-                                          uint32_t kind);
+                                          uint32_t kind, Checks checks = Checks::kAtOnce);
 
   MappedIndex(MappedIndex&& other) noexcept;
   MappedIndex& operator=(MappedIndex&& other) noexcept;
@@ -53,12 +67,23 @@ class MappedIndex {
   // Begins at a multiple of 8 bytes; lives as long as this object.
   absl::string_view payload() const;
 
+  // Checks the blocks that hold [offset, offset + bytes) of the payload, each once. DATA_LOSS
+  // (INDEX_DAMAGED) when one does not match its checksum or the range lies outside.
+  absl::Status Verify(uint64_t offset, uint64_t bytes) const;
+
  private:
-  MappedIndex(void* data, size_t size) : data_(data), size_(size) {}
+  MappedIndex(void* data, size_t size, absl::string_view name)
+      : data_(data), size_(size), name_(name) {}
+  // Finds payload and table, and checks the latter.
+  absl::Status ReadTable();
 
   void* data_ = nullptr;
   size_t size_ = 0;
+  std::string name_;
   IndexHeader header_;
+  uint64_t payload_bytes_ = 0;
+  const char* table_ = nullptr;
+  std::unique_ptr<std::atomic<bool>[]> verified_;  // by block
 };
 
 // DATA_LOSS (INDEX_DAMAGED) for the index of the file called `name`.

@@ -217,11 +217,13 @@ absl::StatusOr<uint64_t> BuildTfRecordIndex(const internal::v1::BuildIndex& requ
 }
 
 absl::StatusOr<TfRecordIndex> TfRecordIndex::Open(const internal::v1::ResolvedFile& file) {
-  BULKHEAD_ASSIGN_OR_RETURN(
-      MappedIndex mapped, MappedIndex::Open(file.index_path(), file.name(), v1::Source::kTfrecord));
+  BULKHEAD_ASSIGN_OR_RETURN(MappedIndex mapped,
+                            MappedIndex::Open(file.index_path(), file.name(), v1::Source::kTfrecord,
+                                              MappedIndex::Checks::kOnUse));
   TfRecordIndex index(std::move(mapped));
   const absl::string_view payload = index.index_.payload();
   if (payload.size() < kFooterBytes) return IndexDamaged(file.name(), "has no footer");
+  BULKHEAD_RETURN_IF_ERROR(index.index_.Verify(payload.size() - kFooterBytes, kFooterBytes));
   const char* footer = payload.data() + payload.size() - kFooterBytes;
   index.restart_count_ = LoadLittle<uint64_t>(footer);
   const uint32_t compression = LoadLittle<uint32_t>(footer + 8);
@@ -237,12 +239,19 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Open(const internal::v1::ResolvedFi
   if (offset_bytes % 8 != 0 || offset_bytes / 8 != index.record_count() + 1) {
     return IndexDamaged(file.name(), "has the wrong size");
   }
+  // Restart points are few, and are searched.
+  BULKHEAD_RETURN_IF_ERROR(index.index_.Verify(0, index.restart_count_ * kRestartBytes));
   index.restarts_ = payload.data();
   index.offsets_ = payload.data() + index.restart_count_ * kRestartBytes;
   return index;
 }
 
-uint64_t TfRecordIndex::offset(uint64_t i) const { return LoadLittle<uint64_t>(offsets_ + 8 * i); }
+absl::StatusOr<TfRecordIndex::Extent> TfRecordIndex::Find(uint64_t i) const {
+  const char* at = offsets_ + 8 * i;
+  BULKHEAD_RETURN_IF_ERROR(
+      index_.Verify(static_cast<uint64_t>(at - index_.payload().data()), 2 * sizeof(uint64_t)));
+  return Extent{LoadLittle<uint64_t>(at), LoadLittle<uint64_t>(at + 8)};
+}
 
 RestartPoint TfRecordIndex::restart(uint64_t i) const {
   const char* at = restarts_ + i * kRestartBytes;

@@ -31,8 +31,13 @@ class TfRecordIndex {
   uint64_t record_count() const { return index_.header().record_count; }
   const IndexHeader& header() const { return index_.header(); }
   v1::Compression compression() const { return compression_; }
-  // Record i lies at [offset(i), offset(i + 1)) of the decompressed stream. i ≤ record_count().
-  uint64_t offset(uint64_t i) const;
+  // Where record i < record_count() lies in the decompressed stream.
+  struct Extent {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  // DATA_LOSS (INDEX_DAMAGED) when that part of the index is damaged.
+  absl::StatusOr<Extent> Find(uint64_t i) const;
   // The last restart point at or before `output_offset`; false when decompression has to begin at
   // the file's beginning.
   bool FindRestart(uint64_t output_offset, RestartPoint& point) const;

@@ -64,8 +64,9 @@ class TfRecordSource final : public Source {
                          [](uint64_t i, const File& file) { return i < file.first_record; });
     const size_t number = static_cast<size_t>(behind - files_.begin()) - 1;
     const File& file = files_[number];
-    const uint64_t begin = file.index.offset(index - file.first_record);
-    const uint64_t end = file.index.offset(index - file.first_record + 1);
+    BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
+                              file.index.Find(index - file.first_record));
+    const auto [begin, end] = extent;
     record.origin.assign(file.name);
     absl::StrAppend(&record.origin, "@", begin);
     auto& mine = static_cast<Context&>(context);

@@ -14,7 +14,7 @@ IndexHeader MakeHeader() {
   header.kind = 3;
   header.record_count = 0x0102030405060708;
   header.payload_bytes = 77;
-  header.payload_crc32c = 0xdeadbeef;
+  header.table_crc32c = 0xdeadbeef;
   for (size_t i = 0; i < header.checksum.size(); ++i) header.checksum[i] = i + 1;
   header.file_size_bytes = 1u << 31;
   header.file_mtime_ns = -5;
@@ -32,7 +32,7 @@ TEST(IndexHeaderTest, KeepsEveryField) {
   EXPECT_EQ(parsed->kind, 3u);
   EXPECT_EQ(parsed->record_count, 0x0102030405060708u);
   EXPECT_EQ(parsed->payload_bytes, 77u);
-  EXPECT_EQ(parsed->payload_crc32c, 0xdeadbeefu);
+  EXPECT_EQ(parsed->table_crc32c, 0xdeadbeefu);
   EXPECT_EQ(parsed->checksum, MakeHeader().checksum);
   EXPECT_EQ(parsed->file_size_bytes, 1u << 31);
   EXPECT_EQ(parsed->file_mtime_ns, -5);

@@ -9,6 +9,7 @@
 
 from ._batch import Batch, TensorSpec
 from ._loader import Loader
+from ._service import service_status
 from ._stream import Progress, Substitution
 from .errors import (
     BudgetExceeded,
@@ -57,4 +58,5 @@ __all__ = [
     "TensorSpec",
     "TransportUnavailable",
     "WorkerError",
+    "service_status",
 ]

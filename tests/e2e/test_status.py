@@ -1,0 +1,34 @@
+"""What a running service says of itself."""
+
+import os
+
+import bulkhead
+import pytest
+from conftest import Service, write_spec
+
+
+def test_status_names_workers_streams_and_memory(folder):
+    spec = write_spec(
+        folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10}, epochs=1
+    )
+    service = Service(folder, "--workers", "2")
+    try:
+        with bulkhead.Loader(spec, service.target, name="watched") as loader:
+            loader.next_batch()
+            status = bulkhead.service_status(service.target)
+            assert status["pid"] == service.process.pid
+            assert {worker["pid"] for worker in status["workers"]} == set(service.workers())
+            assert status["workers"][0]["state"].startswith("WORKER_STATE_")
+            assert [stream["name"] for stream in status["streams"]] == ["watched"]
+            assert status["streams"][0]["transport"] == "TRANSPORT_SHM"
+            assert status["streams"][0]["arena"]["slots"] == 5
+            assert status["supervisor"]["memory_bytes"] > 1 << 20
+            assert isinstance(status["samples_produced"], int)
+            assert status["start_time"] > os.stat(folder / "s.json").st_mtime - 60
+    finally:
+        service.stop()
+
+
+def test_no_service_is_a_clear_error(folder):
+    with pytest.raises(bulkhead.ServiceUnavailable, match="nobody.sock|does not say"):
+        bulkhead.service_status(f"unix:{folder}/nobody.sock", timeout=2)
