@@ -6,10 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -21,6 +23,7 @@
 #include "server/base/error.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
+#include "server/spec/selection.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
@@ -36,6 +39,7 @@ struct Report {
   PipelineSignature signature;
   v1::MemoryPlan memory;
   std::vector<std::string> random_stages;
+  std::optional<v1::SelectionCounts> counts;  // where the data was looked at
 };
 
 // The text of a file, or of standard input; at most one byte more than a spec may have.
@@ -62,7 +66,7 @@ absl::StatusOr<std::string> ReadText(const std::string& name) {
   return text;
 }
 
-absl::StatusOr<Report> Examine(const std::string& name) {
+absl::StatusOr<Report> Examine(const std::string& name, const CountDataFn& count) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(name));
   Report report;
   BULKHEAD_ASSIGN_OR_RETURN(report.spec, ParseSpec(text, name == "-" ? "stdin" : name));
@@ -74,6 +78,13 @@ absl::StatusOr<Report> Examine(const std::string& name) {
       if (!IsRandomStage(*step.stage) || !named.insert(step.path).second) continue;
       report.random_stages.push_back(absl::StrCat(step.path, ".", StageName(*step.stage)));
     }
+  }
+  if (count) {
+    std::error_code ignored;
+    const auto folder = std::filesystem::absolute(name == "-" ? "." : name, ignored);
+    BULKHEAD_ASSIGN_OR_RETURN(
+        report.counts,
+        count(report.spec, name == "-" ? folder.string() : folder.parent_path().string()));
   }
   return report;
 }
@@ -116,6 +127,14 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const auto& row : rows) {
     out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
                            widths[2], row[2], widths[3], row[3]);
+  }
+  if (report.counts.has_value()) {
+    out << "  samples an epoch: "
+        << (report.spec.source().has_mixture()
+                ? absl::StrCat(report.counts->samples(), ", drawn from sources of ",
+                               report.counts->records(), " records")
+                : SelectionSummary(SelectionOf(report.spec, report.spec.errors()), *report.counts))
+        << "\n";
   }
   out << "  batch: " << Bytes(schema.batch_bytes()) << "\n  arena: " << report.memory.slot_count()
       << " slots, " << Bytes(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
@@ -222,6 +241,12 @@ void AddReport(const Report& report, Struct& object) {
   number("slot_bytes", report.memory.slot_bytes());
   number("arena_bytes", report.memory.arena_bytes());
   number("sample_bytes", report.signature.sample_bytes);
+  if (report.counts.has_value()) {
+    number("records", report.counts->records());
+    number("records_in_part", report.counts->in_part());
+    number("records_kept", report.counts->kept());
+    number("samples_per_epoch", report.counts->samples());
+  }
   fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
   fields["spec"].set_string_value(SpecToYaml(report.spec));
   AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
@@ -237,12 +262,12 @@ void AddProblems(const absl::Status& status, Struct& object) {
 
 }  // namespace
 
-int ValidateFiles(const std::vector<std::string>& files, bool json, std::ostream& out,
-                  std::ostream& err) {
+int ValidateFiles(const std::vector<std::string>& files, bool json, const CountDataFn& count,
+                  std::ostream& out, std::ostream& err) {
   int exit_code = 0;
   ListValue objects;
   for (const std::string& name : files) {
-    const absl::StatusOr<Report> report = Examine(name);
+    const absl::StatusOr<Report> report = Examine(name, count);
     Struct& object = *objects.add_values()->mutable_struct_value();
     (*object.mutable_fields())["file"].set_string_value(name);
     (*object.mutable_fields())["valid"].set_bool_value(report.ok());
@@ -266,14 +291,18 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, std::ostream
   return exit_code;
 }
 
-void AddValidateCommand(CLI::App& app, int& exit_code) {
+void AddValidateCommand(CLI::App& app, CountDataFn count, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "validate", "Check specs and say what their batches will be; no data is read");
+      "validate", "Check specs and say what their batches will be; no data is read without --data");
   const auto files = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
+  const auto data = std::make_shared<bool>(false);
   command->add_option("FILE", *files, "Spec files, YAML or JSON; - reads standard input")
       ->required();
   command->add_flag("--json", *json, "Print a JSON array with one object a file");
+  command->add_flag("--data", *data,
+                    "Look at the data, too, in this process: count the records, and those that "
+                    "filter, split, skip and take leave");
   command->footer(
       "Exit code: 0 when every spec is valid, 1 when one is not; its problems are printed as\n"
       "file:line:column: what is wrong.\n\n"
@@ -281,8 +310,8 @@ void AddValidateCommand(CLI::App& app, int& exit_code) {
       "  bulkhead validate pipeline.yaml\n"
       "  bulkhead validate --json specs/*.yaml\n"
       "  generate-spec | bulkhead validate -");
-  command->callback([files, json, &exit_code] {
-    exit_code = ValidateFiles(*files, *json, std::cout, std::cerr);
+  command->callback([files, json, data, count = std::move(count), &exit_code] {
+    exit_code = ValidateFiles(*files, *json, *data ? count : nullptr, std::cout, std::cerr);
   });
 }
 

@@ -20,6 +20,8 @@ constexpr size_t kPayloadCrcAt = 32;
 constexpr size_t kFileSizeAt = 40;
 constexpr size_t kFileMtimeAt = 48;
 constexpr size_t kChecksumAt = 56;
+constexpr size_t kIndexedCountAt = 88;
+constexpr size_t kPartCountAt = 96;
 constexpr size_t kHeaderCrcAt = IndexHeader::kBytes - 4;
 
 absl::Status Damaged(absl::string_view what) {
@@ -41,6 +43,8 @@ std::array<uint8_t, IndexHeader::kBytes> IndexHeader::Serialize() const {
   StoreLittle<uint64_t>(out + kFileSizeAt, file_size_bytes);
   StoreLittle<int64_t>(out + kFileMtimeAt, file_mtime_ns);
   std::memcpy(out + kChecksumAt, checksum.data(), checksum.size());
+  StoreLittle<uint64_t>(out + kIndexedCountAt, indexed_count);
+  StoreLittle<uint64_t>(out + kPartCountAt, part_count);
   StoreLittle<uint32_t>(out + kHeaderCrcAt, Crc32c(absl::string_view(out, kHeaderCrcAt)));
   return bytes;
 }
@@ -64,6 +68,8 @@ absl::StatusOr<IndexHeader> IndexHeader::Parse(absl::string_view bytes) {
   header.file_size_bytes = LoadLittle<uint64_t>(in + kFileSizeAt);
   header.file_mtime_ns = LoadLittle<int64_t>(in + kFileMtimeAt);
   std::memcpy(header.checksum.data(), in + kChecksumAt, header.checksum.size());
+  header.indexed_count = LoadLittle<uint64_t>(in + kIndexedCountAt);
+  header.part_count = LoadLittle<uint64_t>(in + kPartCountAt);
   return header;
 }
 

@@ -1,6 +1,5 @@
 #include "server/service/preparation.h"
 
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -10,33 +9,24 @@
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize.h"
+#include "server/spec/selection.h"
+#include "server/spec/source_chain.h"
 #include "server/spec/yaml.h"
 
 namespace bulkhead {
 
 namespace {
 
-uint64_t RecordCount(const v1::Source& source, const internal::v1::ResolvedSource& resolved) {
-  const std::vector<uint64_t> files = FileRecords(source, resolved);
-  return std::accumulate(files.begin(), files.end(), uint64_t{0});
-}
-
-// Of an indexed source.
+// Of a source that was resolved, indexed and selected from.
 absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
                                          const internal::v1::ResolvedSource& resolved) {
-  if (source.has_mixture()) {
-    std::vector<uint64_t> records;
-    for (int i = 0; i < resolved.mixed_size(); ++i) {
-      records.push_back(RecordCount(source.mixture().sources(i).source(), resolved.mixed(i)));
-    }
-    return MixtureSamplesPerEpoch(source.mixture(), records);
+  if (!source.has_mixture()) return CountSelected(source, resolved).samples();
+  std::vector<uint64_t> records;
+  for (int i = 0; i < resolved.mixed_size(); ++i) {
+    records.push_back(
+        CountSelected(source.mixture().sources(i).source(), resolved.mixed(i)).samples());
   }
-  const uint64_t records = RecordCount(source, resolved);
-  if (records == 0) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
-                     "the source holds no samples");
-  }
-  return records;
+  return MixtureSamplesPerEpoch(source.mixture(), records);
 }
 
 }  // namespace
@@ -79,24 +69,37 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   }
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
-    prepared.samples_per_epoch = prepared.spec.source().range().size();
+    const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
+    SetWindow(selection, prepared.resolved);
     prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
+    if (!SelectsRecords(selection)) {
+      const v1::SelectionCounts counts = CountSelected(prepared.spec.source(), prepared.resolved);
+      BULKHEAD_RETURN_IF_ERROR(CheckSelected(selection, counts));
+      prepared.samples_per_epoch = counts.samples();
+    }
   }
   return prepared;
 }
 
 absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source& source,
+                                  const google::protobuf::Map<std::string, v1::Feature>& features,
+                                  const internal::v1::Selection& selection,
                                   internal::v1::ResolvedSource& resolved,
                                   const IndexStore::ProgressFn& progress,
                                   const IndexStore::CancelledFn& cancelled) const {
   BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(source, base_dir, roots_));
-  return indexes_->EnsureIndexes(source, resolved, progress, cancelled);
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureSelections(source, FilterFeatures(features, selection),
+                                                      selection, resolved, progress, cancelled));
+  SetWindow(selection, resolved);
+  return CheckSelected(selection, CountSelected(source, resolved));
 }
 
-absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::MixtureSource& mixture,
+absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
                                    internal::v1::ResolvedSource& resolved,
                                    const IndexStore::ProgressFn& progress,
                                    const IndexStore::CancelledFn& cancelled) const {
+  const v1::MixtureSource& mixture = spec.source().mixture();
   uint64_t files_before = 0;
   uint64_t records_before = 0;
   for (int i = 0; i < mixture.sources_size(); ++i) {
@@ -111,11 +114,14 @@ absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::Mixtur
           absl::StrCat("source ", i + 1, " of ", mixture.sources_size(), ": ", of_one.activity()));
       progress(report);
     };
-    const v1::Source& source = mixture.sources(i).source();
-    internal::v1::ResolvedSource& mixed = *resolved.add_mixed();
-    BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, source, mixed, progress_of_all, cancelled));
-    files_before += mixed.files_size();
-    records_before += RecordCount(source, mixed);
+    const v1::MixedSource& mixed = mixture.sources(i);
+    internal::v1::ResolvedSource& found = *resolved.add_mixed();
+    const absl::Status status =
+        FindSource(base_dir, mixed.source(), mixed.features(), SelectionOf(mixed, spec.errors()),
+                   found, progress_of_all, cancelled);
+    if (!status.ok()) return Annotate(status, MixedSourcePath(i));
+    files_before += found.files_size();
+    records_before += CountSelected(mixed.source(), found).records();
   }
   return absl::OkStatus();
 }
@@ -123,14 +129,18 @@ absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::Mixtur
 absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
                                 const IndexStore::ProgressFn& progress,
                                 const IndexStore::CancelledFn& cancelled) const {
-  const v1::Source& source = prepared.spec.source();
-  if (source.has_range()) return absl::OkStatus();
-  BULKHEAD_RETURN_IF_ERROR(
-      source.has_mixture()
-          ? FindMixture(base_dir, source.mixture(), prepared.resolved, progress, cancelled)
-          : FindSource(base_dir, source, prepared.resolved, progress, cancelled));
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch, SamplesPerEpoch(source, prepared.resolved));
-  prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
+  const v1::PipelineSpec& spec = prepared.spec;
+  if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // the spec alone told
+  if (spec.source().has_mixture()) {
+    BULKHEAD_RETURN_IF_ERROR(FindMixture(base_dir, spec, prepared.resolved, progress, cancelled));
+  } else {
+    BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, spec.source(), spec.features(),
+                                        SelectionOf(spec, spec.errors()), prepared.resolved,
+                                        progress, cancelled));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch,
+                            SamplesPerEpoch(spec.source(), prepared.resolved));
+  prepared.order_fingerprint = OrderFingerprint(spec, prepared.resolved);
   return absl::OkStatus();
 }
 

@@ -46,7 +46,15 @@ class Preparer {
   // one for redoing the head.
   absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input,
                                               uint32_t slots = kDefaultSlots) const;
-  // Finds and indexes the files of an understood spec. Blocks; see IndexStore::EnsureIndexes.
+  // Finds and indexes the files of one source, and selects its records; `resolved` becomes
+  // complete. Blocks; see IndexStore::EnsureIndexes. NO_SAMPLES, with counts, when nothing is left.
+  absl::Status FindSource(const std::string& base_dir, const v1::Source& source,
+                          const google::protobuf::Map<std::string, v1::Feature>& features,
+                          const internal::v1::Selection& selection,
+                          internal::v1::ResolvedSource& resolved,
+                          const IndexStore::ProgressFn& progress,
+                          const IndexStore::CancelledFn& cancelled) const;
+  // The same for the source of an understood spec, of a mixture for one after the other. Blocks.
   absl::Status FindData(const std::string& base_dir, PreparedPipeline& prepared,
                         const IndexStore::ProgressFn& progress,
                         const IndexStore::CancelledFn& cancelled) const;
@@ -54,13 +62,7 @@ class Preparer {
   const ServiceLimits& limits() const { return limits_; }
 
  private:
-  // The same for one source.
-  absl::Status FindSource(const std::string& base_dir, const v1::Source& source,
-                          internal::v1::ResolvedSource& resolved,
-                          const IndexStore::ProgressFn& progress,
-                          const IndexStore::CancelledFn& cancelled) const;
-  // The sources of a mixture, one after the other.
-  absl::Status FindMixture(const std::string& base_dir, const v1::MixtureSource& mixture,
+  absl::Status FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
                            internal::v1::ResolvedSource& resolved,
                            const IndexStore::ProgressFn& progress,
                            const IndexStore::CancelledFn& cancelled) const;

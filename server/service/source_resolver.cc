@@ -155,14 +155,4 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   return resolved;
 }
 
-std::vector<uint64_t> FileRecords(const v1::Source& source,
-                                  const internal::v1::ResolvedSource& resolved) {
-  if (source.has_range()) return {source.range().size()};
-  std::vector<uint64_t> records;
-  for (const internal::v1::ResolvedFile& file : resolved.files()) {
-    records.push_back(file.record_count());
-  }
-  return records;
-}
-
 }  // namespace bulkhead

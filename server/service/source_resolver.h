@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_SERVER_SERVICE_SOURCE_RESOLVER_H_
 #define BULKHEAD_SERVER_SERVICE_SOURCE_RESOLVER_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,11 +27,6 @@ struct DataRoots {
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
                                                            const DataRoots& roots);
-
-// How many records each file of an indexed source holds, in their order; a source without files is
-// one.
-std::vector<uint64_t> FileRecords(const v1::Source& source,
-                                  const internal::v1::ResolvedSource& resolved);
 
 }  // namespace bulkhead
 

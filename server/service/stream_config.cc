@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/spec/selection.h"
 
 namespace bulkhead {
 namespace {
@@ -30,11 +31,14 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
   }
   if (cursor.samples_per_epoch() != prepared.samples_per_epoch) {
     return Mismatch("number of samples per epoch", absl::StrCat(prepared.samples_per_epoch),
-                    absl::StrCat(cursor.samples_per_epoch()), "the files have changed");
+                    absl::StrCat(cursor.samples_per_epoch()),
+                    "the files, or what is selected from them, have changed");
   }
   if (cursor.order_fingerprint() != prepared.order_fingerprint) {
-    return Mismatch("order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
-                    "source, order or seed of the spec differ, or the files have changed");
+    return Mismatch(
+        "order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
+        "source, filter, split, skip, take, order or seed of the spec differ, or the files "
+        "have changed");
   }
   if (cursor.bytes_fingerprint() != prepared.bytes_fingerprint && !open.allow_changed_bytes()) {
     return Mismatch("bytes fingerprint", prepared.bytes_fingerprint, cursor.bytes_fingerprint(),
@@ -64,7 +68,7 @@ void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& bin
   const v1::Source& source = prepared.spec.source();
   if (!source.has_mixture()) {
     *binding.mutable_order() = prepared.spec.order();
-    for (const uint64_t records : FileRecords(source, prepared.resolved)) {
+    for (const uint64_t records : SelectedFileRecords(source, prepared.resolved)) {
       binding.add_file_records(records);
     }
     return;
@@ -74,7 +78,7 @@ void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& bin
     internal::v1::MixedOrder& mixed = *binding.add_mixed();
     mixed.set_weight(from.weight());
     *mixed.mutable_order() = from.order();
-    for (const uint64_t records : FileRecords(from.source(), prepared.resolved.mixed(i))) {
+    for (const uint64_t records : SelectedFileRecords(from.source(), prepared.resolved.mixed(i))) {
       mixed.add_file_records(records);
     }
   }

@@ -73,6 +73,12 @@ class ImageSource final : public Source {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
+    ImageRow row;
+    BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, row));
+    return RecordIdentity{row.images[0].path, 0};
+  }
+
  private:
   void SetOrigin(const ImageRow& row, Record& record) const {
     record.origin.clear();

@@ -3,12 +3,14 @@
 #include "server/base/error.h"
 #include "server/source/image_folder.h"
 #include "server/source/image_list.h"
+#include "server/source/selection_builder.h"
 #include "server/source/tfrecord_index.h"
 
 namespace bulkhead {
 
 absl::StatusOr<uint64_t> BuildIndex(const internal::v1::BuildIndex& request, int fd,
                                     const IndexProgressFn& progress) {
+  if (request.has_selection()) return BuildSelection(request, fd, progress);
   switch (request.source().source_case()) {
     case v1::Source::kTfrecord:
       return BuildTfRecordIndex(request, fd, progress);

@@ -31,6 +31,10 @@ class Range final : public Source {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
+    return RecordIdentity{absl::string_view(), index};
+  }
+
  private:
   const uint64_t size_;
   const std::vector<FeatureSignature> features_;

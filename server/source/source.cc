@@ -1,20 +1,24 @@
 #include "server/source/source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/base/error.h"
 #include "server/source/image_source.h"
 #include "server/source/range_source.h"
+#include "server/source/selected_source.h"
 #include "server/source/tfrecord_source.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Source>> OpenSource(
-    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
-    const internal::v1::ResolvedSource& resolved) {
-  BULKHEAD_ASSIGN_OR_RETURN(std::vector<FeatureSignature> signatures,
-                            SourceFeatures(source, features));
+using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
+
+absl::StatusOr<std::unique_ptr<Source>> OpenAll(const v1::Source& source,
+                                                const FeatureMap& features,
+                                                const internal::v1::ResolvedSource& resolved,
+                                                std::vector<FeatureSignature> signatures) {
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
       return OpenTfRecordSource(features, resolved, std::move(signatures));
@@ -23,6 +27,38 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(
     default:  // SourceFeatures has refused a source that is not set
       return OpenImageSource(source, resolved, std::move(signatures));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(const v1::Source& source,
+                                                   const FeatureMap& features,
+                                                   const internal::v1::ResolvedSource& resolved) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<FeatureSignature> signatures,
+                            SourceFeatures(source, features));
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Source> all,
+                            OpenAll(source, features, resolved, std::move(signatures)));
+  if (!IsSelected(resolved)) return all;
+  return SelectFrom(std::move(all), static_cast<uint32_t>(source.source_case()), resolved);
+}
+
+absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(const v1::Source& source,
+                                                       const FeatureMap& features,
+                                                       const internal::v1::ResolvedSource& resolved,
+                                                       const std::set<std::string>& names) {
+  if (names.empty() && source.has_tfrecord()) return OpenAll(source, {}, resolved, {});
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<FeatureSignature> signatures,
+                            SourceFeatures(source, features));
+  FeatureMap named;
+  std::vector<FeatureSignature> kept;
+  for (FeatureSignature& signature : signatures) {
+    if (names.count(signature.name) == 0) continue;
+    if (const auto found = features.find(signature.name); found != features.end()) {
+      named[found->first] = found->second;
+    }
+    kept.push_back(std::move(signature));
+  }
+  return OpenAll(source, named, resolved, std::move(kept));
 }
 
 }  // namespace bulkhead

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
@@ -31,6 +33,14 @@ struct Record {
   // Where it came from, for messages: "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17
   // (cats/one.jpg)".
   std::string origin;
+};
+
+// What a record is called for ever, whatever else joins the data set: its file relative to the
+// source's root and the offset in it; an image's path (the first one's); a range's value. `name` is
+// a view of the source.
+struct RecordIdentity {
+  absl::string_view name;
+  uint64_t number = 0;
 };
 
 // What one thread needs to read: buffers, open files, decompression state. Reused from record to
@@ -63,13 +73,24 @@ class Source {
   // with metadata `file` and `offset`. Other errors end the stream: FILE_NOT_FOUND,
   // FILE_UNREADABLE, FILE_CHANGED.
   virtual absl::Status Read(uint64_t index, ReadContext& context, Record& record) const = 0;
+
+  // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED.
+  virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
 };
 
-// Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes.
-// Errors: DATA_LOSS when an index is damaged, NOT_FOUND when it is gone.
+// Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes. Where
+// the files have selections, or `resolved` skips or takes, the records that are left are counted
+// from 0, and the others are not there. Errors: DATA_LOSS when an index is damaged, NOT_FOUND when
+// it is gone.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
     const internal::v1::ResolvedSource& resolved);
+
+// The records of `resolved` with the features called `names` only, and all of them, whatever is
+// selected: what a filter looks at. Reads no image whose column is not named.
+absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(
+    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
+    const internal::v1::ResolvedSource& resolved, const std::set<std::string>& names);
 
 }  // namespace bulkhead
 

@@ -59,10 +59,7 @@ class TfRecordSource final : public Source {
   std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
-    const auto behind =
-        std::upper_bound(files_.begin(), files_.end(), index,
-                         [](uint64_t i, const File& file) { return i < file.first_record; });
-    const size_t number = static_cast<size_t>(behind - files_.begin()) - 1;
+    const size_t number = FileOf(index);
     const File& file = files_[number];
     BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
                               file.index.Find(index - file.first_record));
@@ -81,7 +78,20 @@ class TfRecordSource final : public Source {
         {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", absl::StrCat(index)}});
   }
 
+  absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
+    const File& file = files_[FileOf(index)];
+    return RecordIdentity{file.name, file.index.offset(index - file.first_record)};
+  }
+
  private:
+  // Which file holds record `index`.
+  size_t FileOf(uint64_t index) const {
+    const auto behind =
+        std::upper_bound(files_.begin(), files_.end(), index,
+                         [](uint64_t i, const File& file) { return i < file.first_record; });
+    return static_cast<size_t>(behind - files_.begin()) - 1;
+  }
+
   // Reads and verifies the frame at [begin, end) of a file's stream.
   absl::Status ReadFrame(size_t number, uint64_t begin, uint64_t end, Context& context,
                          absl::string_view& data) const {

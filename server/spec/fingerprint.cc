@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/spec/canonical.h"
+#include "server/spec/selection.h"
 
 namespace bulkhead {
 namespace {
@@ -62,16 +63,20 @@ std::string SourceBytesText(const v1::Source& source) {
   return "none";
 }
 
-// A source, its files and the order of its records.
+// A source, its files, which of their records are read, and in which order. `spec` has them beside
+// the source: PipelineSpec, MixedSource.
+template <typename Spec>
 std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSource& resolved,
-                        const v1::Order& order) {
+                        const Spec& spec, const v1::ErrorPolicy& errors) {
   std::string text = absl::StrCat("source=", SourceOrderText(source), "\n");
   for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    if (source.has_range()) break;  // its only file is its selection
     absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
                     " records=", file.record_count(),
                     " checksum=", absl::BytesToHexString(file.checksum()), "\n");
   }
-  absl::StrAppend(&text, "order=", CanonicalText(order), "\n");
+  absl::StrAppend(&text, SelectionText(source, spec.features(), SelectionOf(spec, errors)),
+                  "order=", CanonicalText(spec.order()), "\n");
   return text;
 }
 
@@ -80,13 +85,14 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved) {
   std::string text = "bulkhead order 1\n";
-  absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec.order()));
+  absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec, spec.errors()));
   const v1::MixtureSource& mixture = spec.source().mixture();
   for (int i = 0; i < mixture.sources_size() && i < resolved.mixed_size(); ++i) {
     const v1::MixedSource& mixed = mixture.sources(i);
     absl::StrAppend(&text, "mixed=", i, " ",
-                    CanonicalText(mixed, {"source", "features", "order", "stages"}), "\n",
-                    RecordsText(mixed.source(), resolved.mixed(i), mixed.order()));
+                    CanonicalText(mixed, {"source", "features", "filter", "split", "skip", "take",
+                                          "order", "stages"}),
+                    "\n", RecordsText(mixed.source(), resolved.mixed(i), mixed, spec.errors()));
   }
   absl::StrAppend(&text, "seed=", spec.seed(), "\n");
   return HexDigest(text);
@@ -95,8 +101,10 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
 std::string BytesFingerprint(const v1::PipelineSpec& spec) {
   std::string text = "bulkhead bytes 1\n";
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
-  absl::StrAppend(
-      &text, "spec=", CanonicalText(spec, {"source", "batch", "order", "seed", "epochs"}), "\n");
+  absl::StrAppend(&text, "spec=",
+                  CanonicalText(spec, {"source", "batch", "order", "seed", "epochs", "filter",
+                                       "split", "skip", "take"}),
+                  "\n");
   for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
     absl::StrAppend(
         &text, "mixed=", SourceBytesText(mixed.source()), " ",

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/spec/normalize_mixture.h"
 #include "server/spec/normalize_order.h"
+#include "server/spec/normalize_selection.h"
 #include "server/spec/normalize_source.h"
 #include "server/spec/normalize_stage.h"
 
@@ -72,6 +73,7 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
     NormalizeMixture(spec, problems);
   } else {
     NormalizeSource(*spec.mutable_source(), *spec.mutable_features(), problems);
+    NormalizeSelection(spec, "", problems);
     NormalizeOrder(*spec.mutable_order(), problems);
   }
   for (int i = 0; i < spec.stages_size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/spec/normalize_order.h"
+#include "server/spec/normalize_selection.h"
 #include "server/spec/normalize_source.h"
 #include "server/spec/normalize_stage.h"
 #include "server/spec/source_chain.h"
@@ -58,17 +59,11 @@ void NormalizeMixed(v1::MixedSource& mixed, SpecProblems& problems) {
                                         " and ", kMaxWeight));
   }
   NormalizeSource(*mixed.mutable_source(), *mixed.mutable_features(), problems);
+  NormalizeSelection(mixed, "", problems);
   NormalizeOrder(*mixed.mutable_order(), problems);
   for (int i = 0; i < mixed.stages_size(); ++i) {
     NormalizeStage(*mixed.mutable_stages(i), absl::StrCat("stages[", i, "]"), problems);
   }
-  const auto refuse = [&](bool given, absl::string_view field) {
-    if (given) problems.Add(field, "is not built yet for a source of a mixture");
-  };
-  refuse(!mixed.filter().empty(), "filter");
-  refuse(mixed.has_split(), "split");
-  refuse(mixed.skip() != 0, "skip");
-  refuse(mixed.has_take(), "take");
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ class Mapper {
     }
   }
 
-  // A map field: entries of (string key, message value).
+  // A map field: entries of a string key and a message or a scalar.
   void MapEntries(const YamlNode& key, const YamlNode& value, const FieldDescriptor& field,
                   Message& message, const std::string& path) {
     if (!Visit(value)) return;
@@ -255,11 +255,16 @@ class Mapper {
                              ":", first->second.column));
         continue;
       }
-      result_.marks.emplace(place, name->mark);
+      const bool is_message = value_field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+      result_.marks.emplace(place, is_message ? name->mark : item->mark);
       Message* entry = message.GetReflection()->AddMessage(&message, &field);
       const std::string problem = SetScalar(name->text, key_field, *entry);
       if (!problem.empty()) Problem(name->mark, place, problem);
-      MapMessage(*item, *entry->GetReflection()->MutableMessage(entry, &value_field), place);
+      if (is_message) {
+        MapMessage(*item, *entry->GetReflection()->MutableMessage(entry, &value_field), place);
+      } else {
+        MapScalar(name->mark, *item, value_field, *entry, place);
+      }
     }
   }
 

@@ -101,7 +101,7 @@ std::string List(const Message& message, const FieldDescriptor& field) {
   return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
 }
 
-// "key: value" of each entry, sorted by key: a map's own order differs from run to run.
+// "train: 0.9" for every entry of a map, sorted by key: a map's own order differs from run to run.
 std::vector<std::string> MapEntries(const Message& message, const FieldDescriptor& field) {
   std::map<std::string, std::string> entries;
   const Reflection& reflection = *message.GetReflection();
@@ -112,20 +112,20 @@ std::vector<std::string> MapEntries(const Message& message, const FieldDescripto
     entries[key] =
         absl::StrCat(Quoted(key), ": ", Value(entry, *field.message_type()->map_value(), 0));
   }
-  std::vector<std::string> texts;
-  for (const auto& [key, text] : entries) texts.push_back(text);
-  return texts;
+  std::vector<std::string> sorted;
+  for (auto& [key, text] : entries) sorted.push_back(std::move(text));
+  return sorted;
 }
 
 // "{size: [224, 224], interpolation: linear}".
 std::string Flow(const Message& message) {
   std::vector<std::string> parts;
   for (const FieldDescriptor* field : SetFields(message)) {
-    parts.push_back(absl::StrCat(
-        field->name(), ": ",
+    const std::string value =
         field->is_map() ? absl::StrCat("{", absl::StrJoin(MapEntries(message, *field), ", "), "}")
         : field->is_repeated() ? List(message, *field)
-                               : Value(message, *field, 0)));
+                               : Value(message, *field, 0);
+    parts.push_back(absl::StrCat(field->name(), ": ", value));
   }
   return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
 }
@@ -144,9 +144,11 @@ std::string SpecToYaml(const v1::PipelineSpec& spec) {
     } else if (field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       text += "\n";
       for (int i = 0; i < spec.GetReflection()->FieldSize(spec, field); ++i) {
+        std::string item = Value(spec, *field, i);
         // "- {resize: {…}}" without the outer braces reads better.
-        const std::string item = Value(spec, *field, i);
-        absl::StrAppend(&text, "  - ", item.substr(1, item.size() - 2), "\n");
+        const Message& message = spec.GetReflection()->GetRepeatedMessage(spec, field, i);
+        if (SetFields(message).size() == 1) item = item.substr(1, item.size() - 2);
+        absl::StrAppend(&text, "  - ", item, "\n");
       }
     } else {
       absl::StrAppend(&text, " ",

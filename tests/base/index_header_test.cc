@@ -18,6 +18,8 @@ IndexHeader MakeHeader() {
   for (size_t i = 0; i < header.checksum.size(); ++i) header.checksum[i] = i + 1;
   header.file_size_bytes = 1u << 31;
   header.file_mtime_ns = -5;
+  header.indexed_count = 0x1122334455667788;
+  header.part_count = 0x2233445566778899;
   return header;
 }
 
@@ -36,6 +38,8 @@ TEST(IndexHeaderTest, KeepsEveryField) {
   EXPECT_EQ(parsed->checksum, MakeHeader().checksum);
   EXPECT_EQ(parsed->file_size_bytes, 1u << 31);
   EXPECT_EQ(parsed->file_mtime_ns, -5);
+  EXPECT_EQ(parsed->indexed_count, 0x1122334455667788u);
+  EXPECT_EQ(parsed->part_count, 0x2233445566778899u);
 }
 
 TEST(IndexHeaderTest, NoticesDamageOfAnyByte) {

@@ -123,6 +123,28 @@ def test_all_exhausted_goes_through_every_set(numbers, folder):
     assert {number for source, number in found if source == 0} == set(range(MANY))
 
 
+def test_each_source_may_be_selected_from(numbers, folder):
+    spec = number_spec(numbers, folder.name)
+    whole = json.loads(spec.read_text())
+    many, few = whole["source"]["mixture"]["sources"]
+    many["filter"] = {"feature": "var", "min": 1000, "max": 2999}
+    few.update(skip=100, take=50)
+    spec.write_text(json.dumps(whole))
+    with bulkhead.Loader(spec, workers=2) as loader:
+        found = records(loader)
+    # The rare source has 50 left: 0.1 × 504 = 50.4 is still 50, 0.1 × 505 = 50.5 as well (the half goes to the other).
+    assert len(found) == 505
+    assert [number for source, number in found if source == 1] == list(range(MANY + 100, MANY + 150))
+    drawn = [number for source, number in found if source == 0]
+    assert len(set(drawn)) == 455 and set(drawn) <= set(range(1000, 3000))
+    said = subprocess.run([BIN / "bulkhead", "order", "--json", "--spec", spec], capture_output=True, text=True)
+    assert json.loads(said.stdout)["records"] == 2050
+    few["skip"] = FEW
+    spec.write_text(json.dumps(whole))
+    with pytest.raises(bulkhead.errors.BulkheadError, match=r"source.mixture.sources\[1\].*leaves out 2000"):
+        bulkhead.Loader(spec)
+
+
 def test_resume_in_mid_epoch_with_other_batches(numbers, folder):
     whole, _ = epoch_of(numbers, folder)
     with bulkhead.Loader(number_spec(numbers, folder.name), workers=2) as loader:

@@ -199,6 +199,24 @@ def record_spec(photos, folder, files="records-*.tfrecord"):
                       features={"label": {"int64": {}}}, batch={"size": 16}, seed=1)
 
 
+def test_describe_counts_what_is_selected(photos, folder, service):
+    record_spec(photos, folder)
+    split = {"parts": {"train": 0.7, "test": 0.3}, "use": "train"}
+    spec = write_spec(folder / "some.yaml", source={"tfrecord": {"files": "records-*.tfrecord"}},
+                      features={"label": "int64"}, batch={"size": 4}, filter={"feature": "label", "max": 4},
+                      split=split, skip=5, take=20)
+    progress, description = describe(service, spec)
+    assert progress[-1].files_done == progress[-1].files_total
+    [counts] = description.selections
+    assert 150 == counts.records > counts.in_part > counts.kept > counts.samples == 20
+    assert (description.samples_per_epoch, description.batches_per_epoch) == (20, 5)
+    _, outline = describe(service, spec, schema_only=True)
+    assert not outline.selections and not outline.HasField("samples_per_epoch")
+    ranged = write_spec(folder / "range.yaml", source={"range": {"size": 10}}, batch={"size": 2}, skip=3)
+    _, outline = describe(service, ranged, schema_only=True)
+    assert outline.samples_per_epoch == 7, "the spec alone tells"
+
+
 def test_describe_says_what_batches_will_be(photos, folder, service):
     spec = record_spec(photos, folder)
     progress, description = describe(service, spec, world_size=2)
@@ -213,6 +231,7 @@ def test_describe_says_what_batches_will_be(photos, folder, service):
     assert memory.arena_bytes == memory.slot_bytes * memory.slot_count > 0
     assert (memory.workers, memory.threads_per_worker) == (2, 1)
     assert memory.worker_quota_bytes == 512 << 20
+    assert not description.selections
     assert description.spec.batch.size == 16
 
 

@@ -53,6 +53,9 @@ class FakeSource : public Source {
     record.origin = absl::StrCat("fake.tfrecord@", index * 100);
     return absl::OkStatus();
   }
+  absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
+    return RecordIdentity{"fake.tfrecord", index * 100};
+  }
 
  private:
   std::vector<FeatureSignature> features_;

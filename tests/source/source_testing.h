@@ -89,6 +89,33 @@ struct TestSource {
     return records;
   }
 
+  // Selects from every indexed file (a range gets its file now), as the service would. Returns how
+  // many records are kept, or the error.
+  absl::StatusOr<uint64_t> Select(const internal::v1::Selection& selection,
+                                  const std::string& folder) {
+    if (resolved.files().empty()) {
+      resolved.add_files()->set_name("range");
+      resolved.mutable_files(0)->set_record_count(source.range().size());
+    }
+    uint64_t kept = 0;
+    for (internal::v1::ResolvedFile& file : *resolved.mutable_files()) {
+      internal::v1::BuildIndex request;
+      *request.mutable_source() = source;
+      *request.mutable_features() = features;
+      *request.mutable_file() = file;
+      request.set_base_dir(resolved.base_dir());
+      *request.mutable_selection() = selection;
+      static int number = 0;
+      file.set_selection_path(folder + "/" + std::to_string(number++) + ".selection");
+      const int fd = open(file.selection_path().c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+      const auto records = BuildIndex(request, fd, nullptr);
+      close(fd);
+      if (!records.ok()) return records;
+      kept += *records;
+    }
+    return kept;
+  }
+
   absl::StatusOr<std::unique_ptr<Source>> Open() const {
     return OpenSource(source, features, resolved);
   }

@@ -38,6 +38,10 @@ std::string Completed(const std::string& fragment) {
   if (absl::StartsWith(fragment, "features:")) {
     return absl::StrCat(text, "source: {tfrecord: {files: a}}\noutputs: [label, boxes]\n");
   }
+  if (absl::StartsWith(fragment, "filter:")) {
+    return text + "source: {tfrecord: {files: a}}\nfeatures: {label: int64, score: float}\n";
+  }
+  if (absl::StartsWith(fragment, "split:")) return text + "source: {range: {size: 10}}\n";
   if (absl::StrContains(fragment, "tfrecord:")) return text + "features: {label: int64}\n";
   return text + "outputs: path\n";
 }
@@ -52,14 +56,18 @@ TEST(SpecPageTest, ItsExamplesAreValid) {
     const auto spec = ParseSpec(Completed(part.substr(5)), "docs/spec.md");
     EXPECT_TRUE(spec.ok()) << spec.status() << "\n" << Completed(part.substr(5));
   }
-  EXPECT_EQ(examples, 6);
+  EXPECT_EQ(examples, 8);
 }
+
+// Fields of the schema that nothing reads yet.
+const std::set<std::string> kNotBuilt = {"bulkhead.v1.PipelineSpec.deterministic"};
 
 void ExpectDescribed(const google::protobuf::Descriptor& type, const std::string& page,
                      std::set<std::string>& seen) {
   if (!seen.insert(type.full_name()).second) return;  // a mixture holds sources
   for (int i = 0; i < type.field_count(); ++i) {
     const google::protobuf::FieldDescriptor& field = *type.field(i);
+    if (kNotBuilt.count(field.full_name()) > 0) continue;
     EXPECT_THAT(page, HasSubstr(field.name())) << field.full_name();
     if (field.enum_type() != nullptr) {
       for (int v = 1; v < field.enum_type()->value_count(); ++v) {

@@ -180,6 +180,18 @@ TEST(MixtureSpecTest, WhatIsWrongInsideASourceIsFoundThere) {
               HasSubstr("m.yaml:17:51: source.mixture.sources[1].features.boxes.tensor.shape: a "));
 }
 
+TEST(MixtureSpecTest, EachSourceHasItsOwnSelection) {
+  const auto with = [](const std::string& lines) {
+    return Faces("      - weight: 0.1\n", absl::StrCat("      - weight: 0.1\n", lines));
+  };
+  EXPECT_EQ(Problem(with("        split: {parts: {a: 0.5, b: 0.5}, use: a}\n        take: 9\n")),
+            "valid");
+  EXPECT_THAT(Problem(with("        filter: {feature: labl, in: 3}\n")),
+              HasSubstr("m.yaml:14:26: source.mixture.sources[1].filter[0].feature: "));
+  EXPECT_THAT(Problem(with("        take: 0\n")),
+              HasSubstr("m.yaml:14:15: source.mixture.sources[1].take: must be at least 1"));
+}
+
 TEST(MixtureSpecTest, SourcesMustOfferTheSameFeatures) {
   EXPECT_THAT(
       Problem(Faces("center_crop: {size: [32, 24]}", "center_crop: {size: [32, 32]}")),
@@ -233,6 +245,8 @@ TEST(MixtureFingerprintTest, EverythingThatDecidesTheOrderIsInIt) {
       [](auto& mixture) { mixture.mutable_sources()->SwapElements(0, 1); },
       [](auto& mixture) { mixture.set_stop(v1::MIXTURE_STOP_ALL_EXHAUSTED); },
       [](auto& mixture) { mixture.set_samples_per_epoch(7); },
+      [](auto& mixture) { mixture.mutable_sources(1)->set_skip(7); },
+      [](auto& mixture) { mixture.mutable_sources(1)->mutable_split()->set_use("a"); },
       [](auto& mixture) { mixture.mutable_sources(1)->mutable_order()->mutable_global(); }};
   for (const auto& change : changes) {
     v1::PipelineSpec spec = before;

@@ -30,17 +30,51 @@ class ValidateTest : public ::testing::Test {
     return path;
   }
   int Run(const std::vector<std::string>& files, bool json = false) {
-    return ValidateFiles(files, json, out_, err_);
+    return ValidateFiles(files, json, count_, out_, err_);
   }
 
   static constexpr char kGood[] =
       "source: {image_folder: {path: p}}\nbatch: {size: 4}\n"
       "stages: [decode_image, random_resized_crop: {size: 8}]\n";
 
+  CountDataFn count_;
   std::filesystem::path folder_;
   std::ostringstream out_;
   std::ostringstream err_;
 };
+
+TEST_F(ValidateTest, CountsWhatIsSelectedWhenItMayLookAtTheData) {
+  const std::string file =
+      Write("sub.yaml",
+            "source: {range: {size: 1000}}\nbatch: {size: 4}\nskip: 10\ntake: 400\n"
+            "split: {parts: {a: 0.9, b: 0.1}, use: a}\nfilter: {feature: index, min: 5}\n");
+  EXPECT_EQ(Run({file}), 0);
+  EXPECT_THAT(out_.str(), testing::Not(HasSubstr("samples an epoch")));
+  std::string base_dir;
+  count_ = [&](const v1::PipelineSpec& spec, const std::string& folder) {
+    EXPECT_EQ(spec.skip(), 10);
+    base_dir = folder;
+    v1::SelectionCounts counts;
+    counts.set_records(1000);
+    counts.set_in_part(900);
+    counts.set_kept(450);
+    counts.set_samples(400);
+    return counts;
+  };
+  EXPECT_EQ(Run({file}), 0);
+  EXPECT_EQ(base_dir, folder_.string());
+  EXPECT_THAT(out_.str(), HasSubstr("  samples an epoch: 400 of 1000 records: 900 in the part `a`, "
+                                    "450 that the filter keeps, 10 skipped, at most 400 taken\n"));
+  out_.str("");
+  EXPECT_EQ(Run({file}, true), 0);
+  EXPECT_THAT(out_.str(),
+              AllOf(HasSubstr("\"records_kept\": 450"), HasSubstr("\"samples_per_epoch\": 400")));
+  count_ = [](const v1::PipelineSpec&, const std::string&) {
+    return absl::StatusOr<v1::SelectionCounts>(absl::NotFoundError("no file matches"));
+  };
+  EXPECT_EQ(Run({file}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("no file matches"));
+}
 
 TEST_F(ValidateTest, PrintsWhatABatchHolds) {
   const std::string file = Write("good.yaml", kGood);
@@ -114,7 +148,7 @@ TEST_F(ValidateTest, WarnsOfInterleavingWhatDoesNotSuit) {
 TEST_F(ValidateTest, TheCommandSetsTheExitCode) {
   CLI::App app;
   int exit_code = -1;
-  AddValidateCommand(app, exit_code);
+  AddValidateCommand(app, nullptr, exit_code);
   testing::internal::CaptureStderr();
   app.parse("validate " + Write("bad.yaml", "sorce: 1\n"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(":1:1: sorce"));

@@ -12,9 +12,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/index_header.h"
 #include "server/os/fd.h"
 #include "server/os/filesystem.h"
 #include "server/source/index_builder.h"
+#include "server/spec/selection.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -45,14 +47,25 @@ absl::StatusOr<std::unique_ptr<IndexedSource>> IndexedSource::Create(const v1::P
                                                                      const std::string& base_dir,
                                                                      const ProgressFn& progress) {
   std::unique_ptr<IndexedSource> source(new IndexedSource(spec));
-  if (spec.source().has_range()) {
-    source->file_names_ = {"range"};
-    source->file_records_ = {spec.source().range().size()};
-    source->record_count_ = spec.source().range().size();
-    return source;
+  const internal::v1::Selection selection = SelectionOf(spec, spec.errors());
+  if (!spec.source().has_range()) {
+    BULKHEAD_RETURN_IF_ERROR(source->FindFiles(base_dir));
+    BULKHEAD_RETURN_IF_ERROR(source->MakeFolder());
+    BULKHEAD_RETURN_IF_ERROR(source->BuildIndexes(progress));
+    if (SelectsRecords(selection)) BULKHEAD_RETURN_IF_ERROR(source->BuildSelections(progress));
+  } else if (SelectsRecords(selection)) {
+    internal::v1::ResolvedFile& file = *source->resolved_.add_files();
+    file.set_name("range");
+    file.set_record_count(spec.source().range().size());
+    BULKHEAD_RETURN_IF_ERROR(source->MakeFolder());
+    BULKHEAD_RETURN_IF_ERROR(source->BuildSelections(progress));
   }
-  BULKHEAD_RETURN_IF_ERROR(source->FindFiles(base_dir));
-  BULKHEAD_RETURN_IF_ERROR(source->BuildIndexes(progress));
+  SetWindow(selection, source->resolved_);
+  source->counts_ = CountSelected(spec.source(), source->resolved_);
+  BULKHEAD_RETURN_IF_ERROR(CheckSelected(selection, source->counts_));
+  source->file_records_ = SelectedFileRecords(spec.source(), source->resolved_);
+  for (const auto& file : source->resolved_.files()) source->file_names_.push_back(file.name());
+  if (source->file_names_.empty()) source->file_names_ = {"range"};
   return source;
 }
 
@@ -104,32 +117,60 @@ absl::Status IndexedSource::AddFile(const std::string& path, const std::string& 
   return absl::OkStatus();
 }
 
-absl::Status IndexedSource::BuildIndexes(const ProgressFn& progress) {
+absl::Status IndexedSource::MakeFolder() {
   std::error_code no_folder;
   const fs::path temporary = fs::temp_directory_path(no_folder);
   folder_ = ((no_folder ? fs::path("/tmp") : temporary) / "bulkhead-order-XXXXXX").string();
-  if (mkdtemp(folder_.data()) == nullptr) {
-    const absl::Status status = Unwritable(folder_, errno);
-    folder_.clear();
-    return status;
-  }
+  if (mkdtemp(folder_.data()) != nullptr) return absl::OkStatus();
+  const absl::Status status = Unwritable(folder_, errno);
+  folder_.clear();
+  return status;
+}
+
+absl::StatusOr<std::string> IndexedSource::Build(const internal::v1::BuildIndex& request,
+                                                 const std::string& name, uint64_t& records) const {
+  const std::string path = absl::StrCat(folder_, "/", name);
+  const UniqueFd fd(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd) return Unwritable(path, errno);
+  BULKHEAD_ASSIGN_OR_RETURN(records, BuildIndex(request, fd.get(), [](uint64_t, uint64_t) {}));
+  return path;
+}
+
+absl::Status IndexedSource::BuildIndexes(const ProgressFn& progress) {
   for (int i = 0; i < resolved_.files_size(); ++i) {
     internal::v1::ResolvedFile& file = *resolved_.mutable_files(i);
     progress(file.name(), i, resolved_.files_size());
-    const std::string path = absl::StrCat(folder_, "/", i, ".index");
-    const UniqueFd fd(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-    if (!fd) return Unwritable(path, errno);
     internal::v1::BuildIndex request;
     *request.mutable_source() = spec_.source();
     *request.mutable_file() = file;
     request.set_base_dir(resolved_.base_dir());
-    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t records,
-                              BuildIndex(request, fd.get(), [](uint64_t, uint64_t) {}));
+    uint64_t records = 0;
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string path,
+                              Build(request, absl::StrCat(i, ".index"), records));
     file.set_index_path(path);
     file.set_record_count(records);
-    file_names_.push_back(file.name());
-    file_records_.push_back(records);
-    record_count_ += records;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexedSource::BuildSelections(const ProgressFn& progress) {
+  for (int i = 0; i < resolved_.files_size(); ++i) {
+    internal::v1::ResolvedFile& file = *resolved_.mutable_files(i);
+    progress(file.name(), i, resolved_.files_size());
+    internal::v1::BuildIndex request;
+    *request.mutable_source() = spec_.source();
+    *request.mutable_features() = spec_.features();
+    *request.mutable_file() = file;
+    request.set_base_dir(resolved_.base_dir());
+    *request.mutable_selection() = SelectionOf(spec_, spec_.errors());
+    uint64_t kept = 0;
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string path,
+                              Build(request, absl::StrCat(i, ".selection"), kept));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(path, IndexHeader::kBytes));
+    BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
+    file.set_selection_path(path);
+    file.set_part_count(header.part_count);
+    file.set_kept_count(kept);
   }
   return absl::OkStatus();
 }

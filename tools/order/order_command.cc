@@ -18,6 +18,7 @@
 #include "server/image/encode.h"
 #include "server/os/filesystem.h"
 #include "server/sampler/order.h"
+#include "server/spec/selection.h"
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_tree.h"
 #include "tools/common/json.h"
@@ -31,8 +32,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
-    "Records count through all files of the source, or of all sources of a mixture. Without "
-    "--feature no record is read; the "
+    "Records count through all files of the source, or of all sources of a mixture, those that\n"
+    "filter, split, skip and take leave out left aside. Without --feature no record is read; the "
     "files\n"
     "are indexed for it, in this process.\n\n"
     "Examples:\n"
@@ -149,6 +150,9 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
         .Add("epoch", options.epoch)
         .Add("records", source.record_count())
         .Add("files", static_cast<uint64_t>(source.file_records().size()))
+        .Add("records_of_source", source.counts().records())
+        .Add("records_in_part", source.counts().in_part())
+        .Add("records_kept", source.counts().kept())
         .Add("samples_per_epoch", source.samples_per_epoch())
         .Add("positions_examined", survey.positions)
         .Add("longest_run", run)
@@ -159,6 +163,13 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
   }
   out << options.spec << ": " << OrderText(spec) << ", epoch " << options.epoch << ": "
       << source.record_count() << " records in " << source.file_records().size() << " file(s)\n";
+  if (source.counts().records() != source.record_count()) {
+    out << "  selected: "
+        << (spec.source().has_mixture()
+                ? absl::StrCat(source.record_count(), " of ", source.counts().records(), " records")
+                : SelectionSummary(SelectionOf(spec, spec.errors()), source.counts()))
+        << "\n";
+  }
   if (spec.source().has_mixture()) {
     out << "  an epoch draws " << source.samples_per_epoch() << " samples\n";
   }

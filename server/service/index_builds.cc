@@ -1,0 +1,197 @@
+#include "server/service/index_builds.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+// Checks what a worker wrote, without trusting or parsing more than its header.
+absl::StatusOr<IndexHeader> CheckIndex(int fd, uint32_t kind) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd, IndexHeader::kBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd));
+  if (header.kind != kind || size - IndexHeader::kBytes != header.payload_bytes) {
+    return absl::DataLossError("an index worker wrote an index that is not one");
+  }
+  return header;
+}
+
+// What the threads of one Builder share: the caller waits, the supervisor's thread reports.
+struct Build {
+  struct Job {
+    size_t file = 0;  // in ResolvedSource.files
+    UniqueFd fd;
+    uint64_t id = 0;
+    uint64_t records = 0;
+    uint64_t bytes_done = 0;
+    std::optional<absl::StatusOr<uint64_t>> result;
+  };
+  absl::Mutex mutex;
+  std::vector<std::shared_ptr<Job>> running;  // of the waiting thread
+};
+
+// Runs the jobs of one source, some at a time.
+class Builder {
+ public:
+  Builder(const IndexKind& kind, internal::v1::ResolvedSource& resolved,
+          const std::string& cache_dir, uint64_t quota_bytes, Supervisor* supervisor)
+      : kind_(kind),
+        resolved_(resolved),
+        cache_dir_(cache_dir),
+        quota_bytes_(quota_bytes),
+        supervisor_(supervisor),
+        build_(std::make_shared<Build>()) {}
+  ~Builder() {
+    for (const auto& job : build_->running) supervisor_->CancelIndexJob(job->id);
+  }
+
+  bool busy() const { return !build_->running.empty(); }
+  size_t running() const { return build_->running.size(); }
+  absl::Status StartJob(size_t file_index);
+  // Waits up to `timeout` for a job to end; publishes what has ended.
+  absl::Status Collect(absl::Duration timeout);
+  // Records found and share of the running files read so far.
+  void AddProgress(uint64_t& records, double& files) const;
+
+ private:
+  const IndexKind& kind_;
+  internal::v1::ResolvedSource& resolved_;
+  const std::string& cache_dir_;
+  const uint64_t quota_bytes_;
+  Supervisor* const supervisor_;
+  const std::shared_ptr<Build> build_;
+};
+
+absl::Status Builder::StartJob(size_t file_index) {
+  auto job = std::make_shared<Build::Job>();
+  job->file = file_index;
+  absl::StatusOr<UniqueFd> fd = CreateUnnamedFile(cache_dir_);
+  if (!fd.ok()) {
+    return MakeError(
+        fd.status().code(), reason::kFileUnreadable,
+        absl::StrCat("the cache folder cannot be used: ", std::string(fd.status().message()),
+                     "; give another --cache-dir"));
+  }
+  job->fd = *std::move(fd);
+  IndexJob request;
+  request.request = kind_.request(resolved_.files(static_cast<int>(file_index)));
+  request.request.set_base_dir(resolved_.base_dir());
+  *request.request.mutable_roots() = resolved_.roots();
+  request.request.set_quota_bytes(quota_bytes_);
+  request.fd = job->fd.get();
+  request.on_progress = [build = build_, job](uint64_t records, uint64_t bytes_done) {
+    absl::MutexLock lock(&build->mutex);
+    job->records = records;
+    job->bytes_done = bytes_done;
+  };
+  request.on_done = [build = build_, job](absl::StatusOr<uint64_t> records) {
+    absl::MutexLock lock(&build->mutex);
+    job->result = std::move(records);
+  };
+  job->id = supervisor_->AddIndexJob(std::move(request));
+  build_->running.push_back(std::move(job));
+  return absl::OkStatus();
+}
+
+absl::Status Builder::Collect(absl::Duration timeout) {
+  std::vector<std::shared_ptr<Build::Job>> done;
+  {
+    absl::MutexLock lock(&build_->mutex);
+    const auto any_done = [this] {
+      return std::any_of(build_->running.begin(), build_->running.end(),
+                         [](const auto& job) { return job->result.has_value(); });
+    };
+    build_->mutex.AwaitWithTimeout(absl::Condition(&any_done), timeout);
+    const auto first_done =
+        std::stable_partition(build_->running.begin(), build_->running.end(),
+                              [](const auto& job) { return !job->result.has_value(); });
+    done.assign(first_done, build_->running.end());
+    build_->running.erase(first_done, build_->running.end());
+  }
+  for (const auto& job : done) {
+    if (!job->result->ok()) return job->result->status();
+    internal::v1::ResolvedFile& file = *resolved_.mutable_files(static_cast<int>(job->file));
+    BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header,
+                              CheckIndex(job->fd.get(), kind_.header_kind));
+    if (!kind_.belongs(header, file)) {
+      return absl::DataLossError("an index worker wrote something about another file");
+    }
+    const std::string path = kind_.path(file, header);
+    if (absl::Status published = PublishFile(job->fd.get(), path); !published.ok()) {
+      return MakeError(published.code(), reason::kFileUnreadable,
+                       absl::StrCat("the index of ", file.name(),
+                                    " cannot be kept: ", std::string(published.message())),
+                       {{"file", file.name()}});
+    }
+    kind_.adopt(header, path, file);
+  }
+  return absl::OkStatus();
+}
+
+void Builder::AddProgress(uint64_t& records, double& files) const {
+  absl::MutexLock lock(&build_->mutex);
+  for (const auto& job : build_->running) {
+    const uint64_t size = resolved_.files(static_cast<int>(job->file)).size_bytes();
+    records += job->records;
+    if (size > 0) files += static_cast<double>(std::min(job->bytes_done, size)) / size;
+  }
+}
+
+}  // namespace
+
+IndexBuilds::IndexBuilds(std::string cache_dir, uint32_t max_parallel, uint64_t worker_quota_bytes,
+                         Supervisor* supervisor)
+    : cache_dir_(std::move(cache_dir)),
+      max_parallel_(max_parallel),
+      worker_quota_bytes_(worker_quota_bytes),
+      supervisor_(supervisor) {}
+
+absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& missing,
+                              internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
+                              const CancelledFn& cancelled) const {
+  Builder builder(kind, resolved, cache_dir_, worker_quota_bytes_, supervisor_);
+  const absl::Time begin = absl::Now();
+  size_t next = 0;
+  while (next < missing.size() || builder.busy()) {
+    // As many again wait, so that a worker that has finished finds its next job at once.
+    while (next < missing.size() && builder.running() < 2 * max_parallel_) {
+      BULKHEAD_RETURN_IF_ERROR(builder.StartJob(missing[next++]));
+    }
+    BULKHEAD_RETURN_IF_ERROR(builder.Collect(absl::Milliseconds(250)));
+    if (cancelled()) return absl::CancelledError("the client is gone");
+
+    v1::Progress report;
+    uint64_t records = 0;
+    for (const auto& file : resolved.files()) {
+      // Of a file whose job is not done, that is what the job has reported.
+      if (kind.is_done(file)) records += file.record_count();
+    }
+    const uint64_t done = next - builder.running();
+    double files = static_cast<double>(done);
+    builder.AddProgress(records, files);
+    report.set_files_done(resolved.files_size() - missing.size() + done);
+    report.set_files_total(resolved.files_size());
+    report.set_records(records);
+    if (files > 0) {
+      const double left = static_cast<double>(missing.size()) - files;
+      report.mutable_eta()->set_seconds(
+          static_cast<int64_t>(absl::ToDoubleSeconds(absl::Now() - begin) / files * left));
+    }
+    report.set_activity(
+        builder.busy() ? absl::StrCat(kind.activity, " ", resolved.files(missing[next - 1]).name())
+                       : "indexed");
+    progress(report);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

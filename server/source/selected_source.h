@@ -1,0 +1,26 @@
+#ifndef BULKHEAD_SERVER_SOURCE_SELECTED_SOURCE_H_
+#define BULKHEAD_SERVER_SOURCE_SELECTED_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/source/source.h"
+
+namespace bulkhead {
+
+// Whether not all records of a source are read: its files have selections, or it skips or takes.
+bool IsSelected(const internal::v1::ResolvedSource& resolved);
+
+// The records of `all` that the files' selections keep, less those that skip and take leave out,
+// counted from 0 in the source's order. A record is found in O(log files + log records); the
+// selections are mapped, not read into memory. `kind`: Source.source_case(). Errors: those of
+// SelectionIndex::Open; INDEX_DAMAGED when a selection belongs to other files; NO_SAMPLES when
+// nothing is left.
+absl::StatusOr<std::unique_ptr<Source>> SelectFrom(std::unique_ptr<Source> all, uint32_t kind,
+                                                   const internal::v1::ResolvedSource& resolved);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_SELECTED_SOURCE_H_

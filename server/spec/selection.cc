@@ -1,0 +1,186 @@
+#include "server/spec/selection.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/checksum.h"
+#include "server/base/error.h"
+#include "server/spec/canonical.h"
+
+namespace bulkhead {
+namespace {
+
+using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
+
+// What a feature is to a filter: its declaration; in lists, the column that holds it.
+std::string FeatureText(const v1::Source& source, const FeatureMap& features,
+                        const std::string& name) {
+  if (const auto found = features.find(name); found != features.end()) {
+    return CanonicalText(found->second);
+  }
+  const auto& labels = source.image_list().labels();
+  const auto label = std::find(labels.begin(), labels.end(), name);
+  if (label == labels.end()) return name;
+  return absl::StrCat("label ", label - labels.begin(), " ",
+                      v1::DType_Name(source.image_list().label_dtype()));
+}
+
+std::string FilterText(const v1::Source& source, const FeatureMap& features,
+                       const internal::v1::Selection& selection) {
+  std::string text;
+  std::set<std::string> names;
+  for (const v1::Condition& condition : selection.filter()) {
+    absl::StrAppend(&text, "filter=", CanonicalText(condition), "\n");
+    names.insert(condition.feature());
+  }
+  for (const std::string& name : names) {
+    absl::StrAppend(&text, "filter on=", CanonicalString(name), " ",
+                    FeatureText(source, features, name), "\n");
+  }
+  return text;
+}
+
+std::string SplitText(const internal::v1::Selection& selection) {
+  return selection.has_split() ? absl::StrCat("split=", CanonicalText(selection.split()), "\n")
+                               : "";
+}
+
+// Of how many records that are kept, `skip` and `take` leave how many.
+uint64_t Trimmed(uint64_t kept, const internal::v1::ResolvedSource& resolved) {
+  const uint64_t left = kept > resolved.skip() ? kept - resolved.skip() : 0;
+  return resolved.has_take() ? std::min(left, resolved.take()) : left;
+}
+
+uint64_t KeptOf(const internal::v1::ResolvedFile& file) {
+  return file.selection_path().empty() ? file.record_count() : file.kept_count();
+}
+
+absl::Status NothingLeft(absl::string_view path, absl::string_view message) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
+                   absl::StrCat(path, path.empty() ? "" : ": ", message),
+                   {{"path", std::string(path)}});
+}
+
+}  // namespace
+
+bool SelectsRecords(const internal::v1::Selection& selection) {
+  return !selection.filter().empty() || selection.has_split();
+}
+
+bool IsSelective(const internal::v1::Selection& selection) {
+  return SelectsRecords(selection) || selection.skip() > 0 || selection.has_take();
+}
+
+FeatureMap FilterFeatures(const FeatureMap& features, const internal::v1::Selection& selection) {
+  FeatureMap read;
+  for (const v1::Condition& condition : selection.filter()) {
+    const auto found = features.find(condition.feature());
+    if (found != features.end()) read[found->first] = found->second;
+  }
+  return read;
+}
+
+std::string SelectionText(const v1::Source& source, const FeatureMap& features,
+                          const internal::v1::Selection& selection) {
+  std::string text = absl::StrCat(FilterText(source, features, selection), SplitText(selection));
+  if (selection.skip() > 0) absl::StrAppend(&text, "skip=", selection.skip(), "\n");
+  if (selection.has_take()) absl::StrAppend(&text, "take=", selection.take(), "\n");
+  return text;
+}
+
+std::string SelectionDigest(const v1::Source& source, const FeatureMap& features,
+                            const internal::v1::Selection& selection) {
+  Sha256 hash;
+  hash.Update("bulkhead selection 1\n");
+  hash.Update(FilterText(source, features, selection));
+  hash.Update(SplitText(selection));
+  if (selection.keep_unreadable()) hash.Update("unreadable records are kept\n");
+  return hash.FinishHex().substr(0, 32);
+}
+
+void SetWindow(const internal::v1::Selection& selection, internal::v1::ResolvedSource& resolved) {
+  resolved.set_skip(selection.skip());
+  if (selection.has_take()) resolved.set_take(selection.take());
+}
+
+v1::SelectionCounts CountSelected(const v1::Source& source,
+                                  const internal::v1::ResolvedSource& resolved) {
+  v1::SelectionCounts counts;
+  uint64_t records = 0;
+  uint64_t in_part = 0;
+  uint64_t kept = 0;
+  for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    records += file.record_count();
+    in_part += file.selection_path().empty() ? file.record_count() : file.part_count();
+    kept += KeptOf(file);
+  }
+  if (resolved.files().empty()) records = in_part = kept = source.range().size();
+  counts.set_records(records);
+  counts.set_in_part(in_part);
+  counts.set_kept(kept);
+  counts.set_samples(Trimmed(kept, resolved));
+  return counts;
+}
+
+std::string SelectionSummary(const internal::v1::Selection& selection,
+                             const v1::SelectionCounts& counts) {
+  std::vector<std::string> steps;
+  if (selection.has_split()) {
+    steps.push_back(absl::StrCat(counts.in_part(), " in the part `", selection.split().use(), "`"));
+  }
+  if (!selection.filter().empty()) {
+    steps.push_back(absl::StrCat(counts.kept(), " that the filter keeps"));
+  }
+  if (selection.skip() > 0) steps.push_back(absl::StrCat(selection.skip(), " skipped"));
+  if (selection.has_take()) steps.push_back(absl::StrCat("at most ", selection.take(), " taken"));
+  return absl::StrCat(counts.samples(), " of ", counts.records(), " records",
+                      steps.empty() ? "" : ": ", absl::StrJoin(steps, ", "));
+}
+
+absl::Status CheckSelected(const internal::v1::Selection& selection,
+                           const v1::SelectionCounts& counts) {
+  if (counts.samples() > 0) return absl::OkStatus();
+  if (counts.records() == 0) return NothingLeft("", "the source holds no samples");
+  const std::string& part = selection.split().use();
+  if (counts.in_part() == 0) {
+    return NothingLeft("split", absl::StrCat("the part `", part, "` has 0 of ", counts.records(),
+                                             " records; give it a larger share, or take "
+                                             "another salt"));
+  }
+  if (counts.kept() == 0) {
+    return NothingLeft(
+        "filter",
+        absl::StrCat("the filter keeps 0 of ", counts.in_part(), " records",
+                     selection.has_split() ? absl::StrCat(" of the part `", part, "`") : ""));
+  }
+  return NothingLeft(
+      "skip",
+      absl::StrCat("leaves out ", selection.skip(), " records, and there are ", counts.kept(),
+                   SelectsRecords(selection)
+                       ? absl::StrCat(" (of ", counts.records(), ") that filter and split keep")
+                       : ""));
+}
+
+std::vector<uint64_t> SelectedFileRecords(const v1::Source& source,
+                                          const internal::v1::ResolvedSource& resolved) {
+  std::vector<uint64_t> records;
+  for (const internal::v1::ResolvedFile& file : resolved.files()) records.push_back(KeptOf(file));
+  if (records.empty()) records.push_back(source.range().size());
+  uint64_t skip = resolved.skip();
+  for (uint64_t& count : records) {
+    const uint64_t skipped = std::min(skip, count);
+    skip -= skipped;
+    count -= skipped;
+  }
+  if (!resolved.has_take()) return records;
+  uint64_t take = resolved.take();
+  for (uint64_t& count : records) {
+    count = std::min(count, take);
+    take -= count;
+  }
+  return records;
+}
+
+}  // namespace bulkhead

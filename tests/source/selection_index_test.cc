@@ -1,0 +1,91 @@
+#include "server/source/selection_index.h"
+
+#include <vector>
+
+#include "tests/source/source_testing.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint32_t kKind = 1;
+
+// The file of a selection that keeps record i where keep[i] says so.
+internal::v1::ResolvedFile WriteSelection(const TempFolder& folder, const std::vector<bool>& keep) {
+  internal::v1::ResolvedFile file;
+  file.set_name("a.tfrecord");
+  file.set_selection_path(folder / "a.selection");
+  const int fd = open(file.selection_path().c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  SelectionWriter writer(fd);
+  for (const bool one : keep) EXPECT_TRUE(writer.Add(one).ok());
+  IndexHeader header;
+  header.kind = kKind;
+  EXPECT_TRUE(writer.Finish(header).ok());
+  close(fd);
+  return file;
+}
+
+void ExpectSelects(const std::vector<bool>& keep) {
+  const TempFolder folder;
+  const auto index = SelectionIndex::Open(WriteSelection(folder, keep), kKind);
+  ASSERT_TRUE(index.ok()) << index.status();
+  ASSERT_EQ(index->indexed_count(), keep.size());
+  uint64_t k = 0;
+  for (uint64_t i = 0; i < keep.size(); ++i) {
+    if (keep[i]) ASSERT_EQ(index->Select(k++), i) << "of " << keep.size();
+  }
+  EXPECT_EQ(index->kept_count(), k);
+}
+
+// Sizes around words, blocks and their ends; patterns from nothing to everything.
+TEST(SelectionIndexTest, FindsEveryKeptRecord) {
+  for (const size_t size : {0, 1, 63, 64, 65, 447, 448, 449, 896, 1000, 5000}) {
+    for (const size_t step : {1, 2, 7, 64, 449, 100000}) {
+      std::vector<bool> every(size);
+      for (size_t i = 0; i < size; i += step) every[i] = true;
+      ExpectSelects(every);
+      every.flip();
+      ExpectSelects(every);
+    }
+  }
+}
+
+TEST(SelectionIndexTest, FindsRecordsBehindLongGaps) {
+  std::vector<bool> keep(20'000);
+  for (const size_t i : {0u, 449u, 9'000u, 9'001u, 19'999u}) keep[i] = true;
+  ExpectSelects(keep);
+}
+
+TEST(SelectionIndexTest, TakesNineSeventhsOfABitForARecord) {
+  const TempFolder folder;
+  const auto file = WriteSelection(folder, std::vector<bool>(448 * 100, true));
+  EXPECT_EQ(std::filesystem::file_size(file.selection_path()), IndexHeader::kBytes + 6400);
+}
+
+TEST(SelectionIndexTest, NoticesDamage) {
+  const TempFolder folder;
+  const auto file = WriteSelection(folder, std::vector<bool>(1000, true));
+  const std::string good = ReadFile(file.selection_path());
+  for (const size_t at :
+       {size_t{0}, size_t{20}, size_t{90}, IndexHeader::kBytes + 3, good.size() - 1}) {
+    std::string bad = good;
+    bad[at] ^= 4;
+    folder.Write("a.selection", bad);
+    EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind).status()), reason::kIndexDamaged) << at;
+  }
+  folder.Write("a.selection", good.substr(0, good.size() - 64));
+  EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind).status()), reason::kIndexDamaged);
+  folder.Write("a.selection", good);
+  EXPECT_TRUE(SelectionIndex::Open(file, kKind).ok());
+  EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind + 1).status()), reason::kIndexDamaged)
+      << "of another kind of source";
+}
+
+// An index of records is no selection, and the other way round.
+TEST(SelectionIndexTest, IsToldFromAnIndex) {
+  const TempFolder folder;
+  const auto file = WriteSelection(folder, {true});
+  EXPECT_FALSE(MappedIndex::Open(file.selection_path(), "a", kKind).ok());
+}
+
+}  // namespace
+}  // namespace bulkhead
