@@ -22,7 +22,7 @@ constexpr char kUsage[] =
     "usage: bulkhead-client-digest --spec FILE [--target ADDRESS] [--batches N] [--workers N]\n"
     "  [--threads N] [--cache-dir DIR] [--rank R] [--world-size W] [--cursor JSON] [--name NAME]\n"
     "  [--credit-batches N] [--timeout SECONDS] [--pause-after N] [--error-json]\n"
-    "  [--reconnect-deadline SECONDS]\n";
+    "  [--reconnect-deadline SECONDS] [--transport auto|shm|grpc]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -64,6 +64,16 @@ bool ToNumber(const char* text, T* value) {
   return absl::SimpleAtoi(text, value);
 }
 
+bool ToTransport(const std::string& text, bulkhead::Transport* transport) {
+  using bulkhead::Transport;
+  for (const Transport known : {Transport::kAuto, Transport::kShm, Transport::kGrpc}) {
+    if (text != bulkhead::TransportName(known)) continue;
+    *transport = known;
+    return true;
+  }
+  return false;
+}
+
 bool Parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {{"spec", required_argument, nullptr, 's'},
                                     {"target", required_argument, nullptr, 't'},
@@ -79,6 +89,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"timeout", required_argument, nullptr, 'o'},
                                     {"pause-after", required_argument, nullptr, 'p'},
                                     {"reconnect-deadline", required_argument, nullptr, 'R'},
+                                    {"transport", required_argument, nullptr, 'x'},
                                     {"error-json", no_argument, nullptr, 'e'},
                                     {nullptr, 0, nullptr, 0}};
   bulkhead::LoaderOptions& loader = arguments->loader;
@@ -126,6 +137,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       case 'R':
         ok = ok && absl::SimpleAtod(optarg, &seconds);
         loader.reconnect_deadline = absl::Seconds(seconds);
+        break;
+      case 'x':
+        ok = ok && ToTransport(optarg, &loader.transport);
         break;
       case 'p':
         ok = ok && ToNumber(optarg, &arguments->pause_after);

@@ -58,12 +58,6 @@ uint64_t Batch::first_position() const { return data_->header.first_position(); 
 bool Batch::last_in_epoch() const { return batches_left_in_epoch() == 0; }
 uint64_t Batch::batches_left_in_epoch() const { return data_->header.batches_left_in_epoch(); }
 
-std::string Batch::cursor() const {
-  v1::Cursor cursor = data_->context->cursor;
-  cursor.set_epoch(data_->header.next_epoch());
-  cursor.set_consumed(data_->header.next_consumed());
-  cursor.set_substitutions(data_->header.substitutions());
-  return client_internal::CursorToJson(cursor);
-}
+std::string Batch::cursor() const { return client_internal::CursorToJson(data_->cursor); }
 
 }  // namespace bulkhead

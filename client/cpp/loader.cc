@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/cpp/internal/channel.h"
 #include "client/cpp/internal/endpoint.h"
 #include "client/cpp/internal/error.h"
 #include "client/cpp/internal/healing_stream.h"
@@ -43,6 +46,9 @@ absl::Status Check(const LoaderOptions& options) {
   if (options.reconnect_deadline < absl::ZeroDuration()) {
     return wrong("reconnect_deadline must not be negative");
   }
+  if (options.silence_deadline <= absl::ZeroDuration()) {
+    return wrong("silence_deadline must be positive");
+  }
   return absl::OkStatus();
 }
 
@@ -60,20 +66,41 @@ absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   open.set_rank(options.rank);
   open.set_world_size(options.world_size);
   open.set_incarnation(static_cast<uint64_t>(absl::GetCurrentTimeNanos()));
-  open.set_transport(v1::TRANSPORT_GRPC);
   open.mutable_credits()->set_batches(options.credit_batches);
-  open.mutable_credits()->set_bytes(options.credit_bytes);
+  // To the service 0 means its default; to us, one batch at a time.
+  open.mutable_credits()->set_bytes(std::max<uint64_t>(options.credit_bytes, 1));
   open.set_allow_changed_bytes(options.allow_changed_bytes);
   return open;
 }
 
 }  // namespace
 
-Loader::Loader() = default;
-Loader::~Loader() { Close(); }
+const char* TransportName(Transport transport) {
+  switch (transport) {
+    case Transport::kAuto:
+      return "auto";
+    case Transport::kShm:
+      return "shm";
+    case Transport::kGrpc:
+      return "grpc";
+  }
+  return "unknown";
+}
+
+Loader::Loader() : process_(getpid()) {}
+
+Loader::~Loader() {
+  Close();
+  if (!Forked()) return;
+  // Threads that might hold their locks, or that they would wait for, stayed in the parent, whose
+  // connections they share: in this process they are left as they are.
+  (void)stream_.release();
+  (void)new std::shared_ptr<Endpoint>(std::move(endpoint_));
+}
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
-  absl::Status checked = Check(options);
+  absl::Status checked = client_internal::CheckNotForked();
+  if (checked.ok()) checked = Check(options);
   if (!checked.ok()) return checked;
   auto open = MakeOpen(options);
   if (!open.ok()) return open.status();
@@ -85,25 +112,36 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.endpoint = loader->endpoint_;
   config.open = *std::move(open);
   config.on_substitution = std::move(options.on_substitution);
+  config.on_warning = std::move(options.on_warning);
+  config.transport = options.transport;
   config.deadline = options.reconnect_deadline;
-  loader->stream_ = std::make_unique<HealingStream>(std::move(config));
-  absl::Status opened = loader->stream_->WaitOpened(options.open_deadline, options.on_progress);
-  if (!opened.ok()) return opened;
+  config.silence = options.silence_deadline;
+  config.held_deadline = options.held_deadline;
+  auto stream = HealingStream::Open(std::move(config), options.open_deadline, options.on_progress);
+  if (!stream.ok()) return stream.status();
+  loader->stream_ = *std::move(stream);
   return loader;
 }
 
 absl::StatusOr<std::optional<Batch>> Loader::Next(absl::Duration deadline) {
+  if (Forked()) return client_internal::ForkedError();
   return stream_->Next(deadline);
 }
 
 void Loader::Close() {
-  if (stream_ != nullptr) stream_->Close();
+  if (stream_ != nullptr && !Forked()) stream_->Close();
   // The embedded service ends with the last loader's object, not here: target() may still be asked.
 }
 
+bool Loader::Forked() const { return process_ != getpid(); }
+
 const StreamInfo& Loader::info() const { return stream_->info(); }
-std::string Loader::target() const { return endpoint_->target(); }
-std::string Loader::boot_id() const { return stream_->boot_id(); }
-uint64_t Loader::reconnects() const { return stream_->reconnects(); }
+std::string Loader::target() const { return Forked() ? "" : endpoint_->target(); }
+std::string Loader::boot_id() const { return Forked() ? "" : stream_->boot_id(); }
+Transport Loader::transport() const { return Forked() ? info().transport : stream_->transport(); }
+std::string Loader::transport_reason() const {
+  return Forked() ? info().transport_reason : stream_->transport_reason();
+}
+uint64_t Loader::reconnects() const { return Forked() ? 0 : stream_->reconnects(); }
 
 }  // namespace bulkhead

@@ -5,7 +5,6 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
+#include "client/cpp/internal/channel.h"
 #include "client/cpp/internal/embedded.h"
 #include "client/cpp/internal/error.h"
 #include "client/cpp/internal/layout.h"
@@ -35,9 +35,11 @@ std::string ToJson(const google::protobuf::Message& message) {
 
 absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target,
                                                 absl::Duration deadline) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
   const auto stub = v1::Loader::NewStub(MakeChannel(target));
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+  context.set_deadline(client_internal::GrpcDeadline(deadline));
   v1::GetStatusResponse response;
   const grpc::Status status = stub->GetStatus(&context, v1::GetStatusRequest(), &response);
   if (!status.ok()) return FromRpcStatus(status, target);
@@ -117,6 +119,8 @@ absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::
 }
 
 absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
   auto spec = client_internal::ToSpecInput(options.spec);
   if (!spec.ok()) return spec.status();
   std::string target = options.target;
@@ -134,7 +138,7 @@ absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
 
   const auto stub = v1::Loader::NewStub(MakeChannel(target));
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options.deadline));
+  context.set_deadline(client_internal::GrpcDeadline(options.deadline));
   const auto reader = stub->Describe(&context, request);
   v1::DescribeResponse response;
   v1::Description description;

@@ -33,7 +33,10 @@ struct ChildPlan {
 
 [[noreturn]] void RunChild(ChildPlan& plan) {
   // A parent that died before the prctl would leave us alive forever: so look again after it.
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan.parent) _exit(127);
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan.parent) {
+    plan.child_error = ESRCH;
+    _exit(127);
+  }
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   setpgid(0, 0);
   const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -130,7 +133,6 @@ std::optional<ProcessExit> ChildProcess::TryReap() {
   exit.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   exit.cpu_seconds = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
   exit.peak_resident_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-  pidfd_.reset();
   return exit;
 }
 

@@ -48,7 +48,7 @@ class ChildProcess {
   static absl::StatusOr<ChildProcess> Spawn(const SpawnSpec& spec);
 
   pid_t pid() const { return pid_; }
-  // Readable when the process has ended. Owned by this object.
+  // Readable when the process has ended. Owned by this object, and open as long as it lives.
   int pidfd() const { return pidfd_.get(); }
   // Sends a signal through the pidfd; a process that has ended is left alone.
   void Signal(int signal) const;

@@ -41,8 +41,31 @@ absl::Status EventLoop::Watch(int fd, Callback callback) {
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     return SystemError(errno, "epoll_ctl");
   }
-  watched_[fd] = std::make_shared<Callback>(std::move(callback));
+  watched_[fd] = {std::make_shared<Callback>(std::move(callback)), nullptr};
   return absl::OkStatus();
+}
+
+absl::Status EventLoop::WatchWritable(int fd, Callback callback) {
+  const auto found = watched_.find(fd);
+  if (found == watched_.end()) return absl::FailedPreconditionError("not watched");
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
+    return SystemError(errno, "epoll_ctl");
+  }
+  found->second.writable = std::make_shared<Callback>(std::move(callback));
+  return absl::OkStatus();
+}
+
+void EventLoop::UnwatchWritable(int fd) {
+  const auto found = watched_.find(fd);
+  if (found == watched_.end() || found->second.writable == nullptr) return;
+  found->second.writable = nullptr;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
 void EventLoop::Unwatch(int fd) {
@@ -107,6 +130,20 @@ void EventLoop::RunPosted() {
   for (const Callback& callback : posted) callback();
 }
 
+void EventLoop::Serve(int fd, uint32_t events) {
+  // Earlier callbacks of this round may have unwatched it; the copies keep callbacks alive that
+  // unwatch themselves.
+  auto found = watched_.find(fd);
+  if (found != watched_.end() && (events & ~EPOLLOUT) != 0) {
+    const std::shared_ptr<Callback> readable = found->second.readable;
+    (*readable)();
+    found = watched_.find(fd);
+  }
+  if (found == watched_.end() || (events & EPOLLOUT) == 0) return;
+  const std::shared_ptr<Callback> writable = found->second.writable;
+  if (writable != nullptr) (*writable)();
+}
+
 void EventLoop::Run() {
   epoll_event events[64];
   while (true) {
@@ -117,12 +154,7 @@ void EventLoop::Run() {
         eventfd_read(wakeup_.get(), &ignored);
         continue;
       }
-      // An earlier callback of this round may have unwatched it; the copy keeps a callback that
-      // unwatches itself alive.
-      const auto found = watched_.find(events[i].data.fd);
-      if (found == watched_.end()) continue;
-      const std::shared_ptr<Callback> callback = found->second;
-      (*callback)();
+      Serve(events[i].data.fd, events[i].events);
     }
     RunTimers();
     RunPosted();

@@ -31,7 +31,11 @@ class EventLoop {
   // Calls `callback` whenever `fd` is readable or its peer hung up, until Unwatch. The descriptor
   // stays the caller's.
   absl::Status Watch(int fd, Callback callback);
-  // Before the descriptor is closed. Safe inside callbacks.
+  // Calls `callback` whenever the watched `fd` can take more, until UnwatchWritable or Unwatch.
+  absl::Status WatchWritable(int fd, Callback callback);
+  void UnwatchWritable(int fd);
+  // Ends both. To be called before the descriptor is closed, or at the latest before the loop goes
+  // on: another file may get its number. Safe inside callbacks, the descriptor's own included.
   void Unwatch(int fd);
   // Descriptors that are watched.
   size_t watched() const { return watched_.size(); }
@@ -50,13 +54,19 @@ class EventLoop {
  private:
   EventLoop(UniqueFd epoll, UniqueFd wakeup);
 
+  struct Watched {
+    std::shared_ptr<Callback> readable;
+    std::shared_ptr<Callback> writable;  // null: not asked for
+  };
+
+  void Serve(int fd, uint32_t events);
   int MillisToNextTimer() const;
   void RunTimers();
   void RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
 
   UniqueFd epoll_;
   UniqueFd wakeup_;  // eventfd
-  absl::flat_hash_map<int, std::shared_ptr<Callback>> watched_;
+  absl::flat_hash_map<int, Watched> watched_;
   std::map<std::pair<int64_t, TimerId>, Callback> timers_;  // by deadline in ns
   absl::flat_hash_map<TimerId, int64_t> deadlines_;
   TimerId next_timer_ = 1;

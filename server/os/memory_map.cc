@@ -12,7 +12,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
+constexpr int kMessageSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL;
 
 }  // namespace
 
@@ -37,16 +37,19 @@ absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes) {
     if (count < 0) return SystemError(errno, "writing a message to shared memory");
     written += static_cast<size_t>(count);
   }
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
+  if (fcntl(fd.get(), F_ADD_SEALS, kMessageSeals) != 0) {
     return SystemError(errno, "sealing a message");
   }
   return fd;
 }
 
-absl::StatusOr<std::string> ReadSealedMessage(int fd) {
+absl::StatusOr<std::string> ReadSealedMessage(int fd, uint64_t max_bytes) {
+  if (const int seals = fcntl(fd, F_GET_SEALS); seals < 0 || (seals & F_SEAL_WRITE) == 0) {
+    return absl::DataLossError("a message came in a file that is not sealed memory");
+  }
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of a message");
-  if (static_cast<uint64_t>(info.st_size) > kMaxMessageBytes) {
+  if (static_cast<uint64_t>(info.st_size) > max_bytes) {
     return absl::DataLossError(absl::StrCat("a message of ", info.st_size, " bytes is too long"));
   }
   std::string bytes(static_cast<size_t>(info.st_size), '\0');

@@ -18,8 +18,11 @@ absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
 
 // A memfd that holds `bytes` and can only be read: for messages too large for a packet.
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes);
-// Reads such a message back. DATA_LOSS when it is longer than 256 MiB or ends early.
-absl::StatusOr<std::string> ReadSealedMessage(int fd);
+// The longest message that anyone may send so.
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
+// Reads such a message back. DATA_LOSS when the descriptor is none (its seals are asked for before
+// anything else: another kind of file might block), or it is longer than `max_bytes`.
+absl::StatusOr<std::string> ReadSealedMessage(int fd, uint64_t max_bytes = kMaxMessageBytes);
 
 // A mapping of a descriptor's first `size()` bytes, shared, readable and writable; unmapped on
 // destruction. Movable.

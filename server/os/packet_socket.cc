@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "server/os/memory_map.h"
 
 namespace bulkhead {
 namespace {
@@ -67,7 +66,7 @@ absl::Status PacketSocket::Send(absl::string_view bytes, const std::vector<int>&
   return absl::OkStatus();
 }
 
-absl::StatusOr<Packet> PacketSocket::Receive(bool wait) const {
+absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) const {
   char where = 0;
   std::string buffer(kInlineBytes, '\0');
   iovec parts[2] = {{&where, 1}, {buffer.data(), buffer.size()}};
@@ -101,7 +100,7 @@ absl::StatusOr<Packet> PacketSocket::Receive(bool wait) const {
   }
   if (where == kInMemfd) {
     if (packet.fds.empty()) return absl::DataLossError("a message's memory did not arrive");
-    absl::StatusOr<std::string> bytes = ReadSealedMessage(packet.fds.front().get());
+    absl::StatusOr<std::string> bytes = ReadSealedMessage(packet.fds.front().get(), max_bytes);
     if (!bytes.ok()) return bytes.status();
     packet.bytes = *std::move(bytes);
     packet.fds.erase(packet.fds.begin());

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/os/fd.h"
+#include "server/os/memory_map.h"
 
 namespace bulkhead {
 
@@ -42,8 +43,8 @@ class PacketSocket {
 
   // Receives one message. Blocks until there is one, unless `wait` is false: then UNAVAILABLE.
   // Errors: OUT_OF_RANGE when the peer has closed its end and everything was read; DATA_LOSS for a
-  // malformed packet.
-  absl::StatusOr<Packet> Receive(bool wait = true) const;
+  // malformed packet, and for a message above 64 KiB that is longer than `max_bytes`.
+  absl::StatusOr<Packet> Receive(bool wait = true, uint64_t max_bytes = kMaxMessageBytes) const;
 
  private:
   UniqueFd fd_;

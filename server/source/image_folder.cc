@@ -21,7 +21,8 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kProgressRecords = 1024;
+// Often enough that slow storage is not taken for hanging storage.
+constexpr uint64_t kProgressRecords = 64;
 constexpr absl::string_view kDefaultExtensions[] = {"jpg", "jpeg", "png",  "webp", "bmp",
                                                     "gif", "tif",  "tiff", "ppm",  "pgm"};
 

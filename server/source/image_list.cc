@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kReadBytes = 256 << 10;
 // A line this long is not a list's.
 constexpr size_t kMaxLineBytes = 64 << 10;
-constexpr uint64_t kProgressRecords = 1024;
+// Often enough that slow storage is not taken for hanging storage.
+constexpr uint64_t kProgressRecords = 64;
 
 class ListIndexer {
  public:

@@ -80,7 +80,9 @@ class TfRecordSource final : public Source {
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     const File& file = files_[FileOf(index)];
-    return RecordIdentity{file.name, file.index.offset(index - file.first_record)};
+    BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
+                              file.index.Find(index - file.first_record));
+    return RecordIdentity{file.name, extent.begin};
   }
 
  private:

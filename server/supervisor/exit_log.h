@@ -15,11 +15,14 @@ class ExitLog {
 
   // `wanted`: the worker ended as it was told to. Then only what it has used is kept.
   void Add(v1::WorkerExit exit, bool wanted) {
-    dead_cpu_seconds_ += exit.usage().cpu_seconds();
+    AddCpu(exit.usage().cpu_seconds());
     if (wanted) return;
     exits_.push_back(std::move(exit));
     if (exits_.size() > kMaxEntries) exits_.pop_front();
   }
+
+  // What a worker has used whose owner is gone.
+  void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
 
   const std::deque<v1::WorkerExit>& exits() const { return exits_; }
   double dead_cpu_seconds() const { return dead_cpu_seconds_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/arena/worker_error.h"
@@ -13,13 +14,19 @@
 namespace bulkhead {
 
 IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
-                     uint32_t max_workers, ExitLog* exits)
+                     uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits)
     : loop_(std::move(loop)),
       worker_program_(std::move(worker_program)),
       max_workers_(max_workers),
-      exits_(exits) {}
+      timeouts_(timeouts),
+      exits_(exits) {
+  CheckForHangs();
+}
 
-IndexJobs::~IndexJobs() = default;
+IndexJobs::~IndexJobs() {
+  loop_->Cancel(start_timer_);
+  loop_->Cancel(hang_timer_);
+}
 
 uint64_t IndexJobs::Add(IndexJob job) {
   auto entry = std::make_unique<Entry>();
@@ -44,33 +51,62 @@ void IndexJobs::Cancel(uint64_t job_id) {
 }
 
 void IndexJobs::StartWorkers() {
-  const auto idle = std::count_if(workers_.begin(), workers_.end(), [](const auto& item) {
-    return item.second->entry == nullptr && item.second->process->phase() < WorkerPhase::kStopping;
-  });
-  size_t wanted = queue_.size() > static_cast<size_t>(idle) ? queue_.size() - idle : 0;
-  while (wanted-- > 0 && workers_.size() < max_workers_) {
-    auto worker = std::make_unique<Worker>();
-    Worker* const raw = worker.get();
-    raw->id = next_id_++;
-    WorkerProcess::Callbacks callbacks;
-    callbacks.on_message = [this, raw](const internal::v1::FromWorker& message) {
-      OnMessage(*raw, message);
-    };
-    callbacks.on_exit = [this, id = raw->id](const ProcessExit& exit, const std::string& reason) {
-      OnExit(id, exit, reason);
-    };
-    auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
-    if (!process.ok()) {
-      const absl::Status failure = MakeError(
-          absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop,
-          absl::StrCat("no worker could be started: ", std::string(process.status().message())));
-      if (!workers_.empty()) return;  // those that run will do the rest
-      FailQueue(failure);
-      return;
-    }
-    raw->process = *std::move(process);
-    workers_[raw->id] = std::move(worker);
+  if (start_timer_ != 0) return;
+  size_t idle = 0;
+  size_t living = 0;  // a killed one does no work, and may be long in ending
+  for (const auto& [id, worker] : workers_) {
+    const WorkerPhase phase = worker->process->phase();
+    if (phase < WorkerPhase::kKilled) ++living;
+    if (phase < WorkerPhase::kStopping && worker->entry == nullptr) ++idle;
   }
+  if (!queue_.empty() && workers_.size() - living >= size_t{kMaxStuck} * max_workers_) {
+    FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                        "too many index workers were killed and do not end; the storage they "
+                        "read seems to hang"));
+    return;
+  }
+  for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
+    if (!StartWorker()) return;
+  }
+}
+
+bool IndexJobs::StartWorker() {
+  auto worker = std::make_unique<Worker>();
+  Worker* const raw = worker.get();
+  raw->id = next_id_++;
+  raw->last_progress_ns = MonotonicNanos();
+  WorkerProcess::Callbacks callbacks;
+  callbacks.on_message = [this, raw](const internal::v1::FromWorker& message) {
+    OnMessage(*raw, message);
+  };
+  callbacks.on_exit = [this, id = raw->id](const WorkerEnd& end) { OnExit(id, end); };
+  callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
+    exits->AddCpu(exit.cpu_seconds);
+  };
+  auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
+  if (!process.ok()) {
+    NoteEarlyExit(
+        absl::StatusCode::kUnavailable,
+        absl::StrCat("no worker could be started: ", std::string(process.status().message())));
+    return false;
+  }
+  raw->process = *std::move(process);
+  workers_[raw->id] = std::move(worker);
+  return true;
+}
+
+void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message) {
+  // A program that cannot even start would be started for ever.
+  if (++early_exits_ >= kMaxDeaths) {
+    early_exits_ = 0;
+    FailQueue(MakeError(code, reason::kWorkerCrashLoop, message));
+    return;
+  }
+  if (start_timer_ != 0) return;
+  start_timer_ = loop_->After(timeouts_.Backoff(early_exits_ + 1), [this] {
+    start_timer_ = 0;
+    StartWorkers();
+  });
 }
 
 void IndexJobs::GiveJob(Worker& worker) {
@@ -80,6 +116,9 @@ void IndexJobs::GiveJob(Worker& worker) {
   }
   worker.entry = std::move(queue_.front());
   queue_.pop_front();
+  worker.last_progress_ns = MonotonicNanos();
+  worker.records = 0;
+  worker.bytes_done = 0;
   internal::v1::ToWorker message;
   *message.mutable_build_index() = worker.entry->job.request;
   worker.process->Send(message, {worker.entry->job.fd});
@@ -94,13 +133,55 @@ void IndexJobs::OnMessage(Worker& worker, const internal::v1::FromWorker& messag
     early_exits_ = 0;
     GiveJob(worker);
   } else if (message.has_index_progress() && at_job(message.index_progress().job_id())) {
-    worker.entry->job.on_progress(message.index_progress().records(),
-                                  message.index_progress().bytes_done());
+    OnProgress(worker, message.index_progress());
   } else if (message.has_index_done() && at_job(message.index_done().job_id())) {
     Finish(worker, message.index_done().records());
   } else if (message.has_failed() && at_job(message.failed().job_id())) {
     Finish(worker, StatusFromWorkerError(message.failed().error()));
   }
+}
+
+void IndexJobs::OnProgress(Worker& worker, const internal::v1::IndexProgress& progress) {
+  if (progress.records() > worker.records || progress.bytes_done() > worker.bytes_done) {
+    worker.last_progress_ns = MonotonicNanos();
+  }
+  worker.records = progress.records();
+  worker.bytes_done = progress.bytes_done();
+  worker.entry->job.on_progress(progress.records(), progress.bytes_done());
+}
+
+void IndexJobs::CheckForHangs() {
+  const int64_t now_ns = MonotonicNanos();
+  std::vector<Worker*> workers;  // a job that ends may begin others
+  for (const auto& [id, worker] : workers_) workers.push_back(worker.get());
+  for (Worker* worker : workers) {
+    CheckForHang(*worker, now_ns);
+    SamplePeak(worker->process->pid(), worker->peak_memory_bytes);
+  }
+  hang_timer_ = loop_->After(timeouts_.CheckInterval(), [this] { CheckForHangs(); });
+}
+
+void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
+  if (worker.process->phase() >= WorkerPhase::kStopping) return;
+  const absl::Duration quiet = absl::Nanoseconds(now_ns - worker.last_progress_ns);
+  if (!worker.greeted && quiet > timeouts_.start) {
+    worker.process->Kill(absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start)));
+    StartWorkers();
+    return;
+  }
+  if (worker.entry == nullptr || quiet <= timeouts_.hang) return;
+  const std::string limit = absl::FormatDuration(timeouts_.hang);
+  worker.process->Kill(absl::StrCat("no progress for ", limit));
+  // Not tried again: the next worker would write to the same file as this one, should it go on.
+  const std::unique_ptr<Entry> entry = std::move(worker.entry);
+  StartWorkers();
+  const std::string& file = entry->job.request.file().name();
+  entry->job.on_done(
+      MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                absl::StrCat("indexing ", file, ": nothing could be read for ", limit, " behind ",
+                             worker.records, " records (byte ", worker.bytes_done,
+                             "); its storage may hang. Open the stream again when it answers"),
+                {{"file", file}, {"offset", absl::StrCat(worker.bytes_done)}}));
 }
 
 void IndexJobs::FailQueue(const absl::Status& status) {
@@ -114,12 +195,11 @@ void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
   entry->job.on_done(std::move(result));
 }
 
-void IndexJobs::OnExit(uint64_t worker_id, const ProcessExit& exit, const std::string& reason) {
+void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& end) {
   const auto found = workers_.find(worker_id);
   const std::shared_ptr<Worker> worker = std::move(found->second);
   workers_.erase(found);
-  exits_->Add(MakeWorkerExit(worker->process->pid(), exit, reason, worker->peak_memory_bytes),
-              exit.ok());
+  exits_->Add(MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes), end.as_told);
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;
@@ -131,31 +211,27 @@ void IndexJobs::OnExit(uint64_t worker_id, const ProcessExit& exit, const std::s
       dead->job.on_done(
           MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
                     absl::StrCat("indexing ", dead->job.request.file().name(), " ended ",
-                                 dead->deaths, " workers; the last one: ", reason),
+                                 dead->deaths, " workers; the last one: ", end.reason),
                     {{"file", dead->job.request.file().name()}}));
     } else {
       queue_.push_front(std::move(worker->entry));
     }
   }
-  // A program that cannot even start would be started for ever.
-  if (!worker->greeted && ++early_exits_ >= kMaxDeaths) {
-    early_exits_ = 0;
-    FailQueue(
-        MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-                  absl::StrCat("index workers end before they are ready; the last one: ", reason)));
-    return;
+  if (!worker->greeted) {
+    NoteEarlyExit(
+        absl::StatusCode::kAborted,
+        absl::StrCat("index workers end before they are ready; the last one: ", end.reason));
   }
   StartWorkers();
 }
 
-void IndexJobs::AppendStatus(v1::GetStatusResponse& response) {
+void IndexJobs::AppendStatus(v1::GetStatusResponse& response) const {
   for (const auto& [id, worker] : workers_) {
     v1::WorkerStatus& status = *response.add_workers();
     status.set_role("index");
     status.set_threads(1);
-    FillWorkerProcess(*worker->process, worker->entry == nullptr ? 0 : 1, worker->peak_memory_bytes,
-                      status);
-    response.set_cpu_seconds(response.cpu_seconds() + status.usage().cpu_seconds());
+    status.set_leases(worker->entry == nullptr ? 0 : 1);
+    DescribeProcess(*worker->process, worker->peak_memory_bytes, status);
   }
 }
 

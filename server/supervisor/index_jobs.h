@@ -13,6 +13,7 @@
 #include "server/os/event_loop.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/worker_process.h"
+#include "server/supervisor/worker_timeouts.h"
 
 namespace bulkhead {
 
@@ -26,14 +27,17 @@ struct IndexJob {
 };
 
 // Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
-// whose worker dies is tried again; one that kills kMaxDeaths workers fails. Workers end when
-// nothing is left to do. Lives on the supervisor's thread.
+// whose worker dies is tried again; one that kills kMaxDeaths workers fails, and so does one at
+// which nothing was read for as long as a hang takes: its worker is killed, and counts no more even
+// if it cannot be reaped. Workers end when nothing is left to do. Lives on the supervisor's thread.
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
+  // Killed workers that do not end, for each that may run; more are not risked.
+  static constexpr uint32_t kMaxStuck = 8;
 
   IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
-            ExitLog* exits);
+            PoolTimeouts timeouts, ExitLog* exits);
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -42,7 +46,8 @@ class IndexJobs {
   // closed afterwards.
   void Cancel(uint64_t job_id);
 
-  void AppendStatus(v1::GetStatusResponse& response);
+  // Adds the workers, without their memory and CPU time.
+  void AppendStatus(v1::GetStatusResponse& response) const;
 
  private:
   struct Entry {
@@ -56,23 +61,37 @@ class IndexJobs {
     std::unique_ptr<Entry> entry;  // what it works on
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
+    // When it began, or last read something new; and how much it has read.
+    int64_t last_progress_ns = 0;
+    uint64_t records = 0;
+    uint64_t bytes_done = 0;
   };
 
   void StartWorkers();
+  // False when no process could be made; then the queue waits, or has failed.
+  bool StartWorker();
+  // A worker ended before it could do anything, or was not to be had.
+  void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void GiveJob(Worker& worker);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
-  void OnExit(uint64_t worker_id, const ProcessExit& exit, const std::string& reason);
+  void OnProgress(Worker& worker, const internal::v1::IndexProgress& progress);
+  void OnExit(uint64_t worker_id, const WorkerEnd& end);
+  void CheckForHangs();
+  void CheckForHang(Worker& worker, int64_t now_ns);
   void FailQueue(const absl::Status& status);
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 
   const std::shared_ptr<EventLoop> loop_;
   const std::string worker_program_;
   const uint32_t max_workers_;
+  const PoolTimeouts timeouts_;
   ExitLog* const exits_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;
-  uint32_t early_exits_ = 0;  // of workers that never said Hello, in a row
+  uint32_t early_exits_ = 0;            // of workers that never said Hello, in a row
+  EventLoop::TimerId start_timer_ = 0;  // of the back-off behind an early exit; 0: none
+  EventLoop::TimerId hang_timer_ = 0;
 };
 
 }  // namespace bulkhead

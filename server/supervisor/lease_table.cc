@@ -5,19 +5,18 @@
 
 namespace bulkhead {
 
-LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples)
-    : stream_id_(stream_id), slot_count_(slot_count), lease_samples_(lease_samples) {
+LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples,
+                       bool ordered)
+    : stream_id_(stream_id),
+      slot_count_(slot_count),
+      lease_samples_(lease_samples),
+      ordered_(ordered) {
   for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.push_back(slot);
 }
 
-bool LeaseTable::Batch::IsFinished() const {
-  return std::all_of(leases.begin(), leases.end(), [](const LeaseEntry& entry) {
-    return entry.state == LeaseState::kReady || entry.state == LeaseState::kFailed;
-  });
-}
-
 void LeaseTable::BeginBatch(const v1::BatchHeader& header) {
-  Batch batch;
+  const uint64_t number = next_batch_++;
+  Batch& batch = batches_[number];
   batch.header = header;
   batch.slot = free_slots_.front();
   free_slots_.pop_front();
@@ -31,42 +30,37 @@ void LeaseTable::BeginBatch(const v1::BatchHeader& header) {
     entry.lease.set_first_sample(static_cast<uint32_t>(first));
     entry.lease.set_count(
         static_cast<uint32_t>(std::min<uint64_t>(lease_samples_, header.sample_count() - first)));
+    planned_.insert(planned_.end(), {number, batch.leases.size()});
     batch.leases.push_back(std::move(entry));
   }
-  batches_.push_back(std::move(batch));
+  batch.undecided = batch.leases.size();
 }
 
-bool LeaseTable::has_planned() const {
-  for (const Batch& batch : batches_) {
-    for (const LeaseEntry& entry : batch.leases) {
-      if (entry.state == LeaseState::kPlanned) return true;
-    }
-  }
-  return false;
-}
-
-std::optional<internal::v1::Lease> LeaseTable::Assign(WorkerId worker) {
-  for (Batch& batch : batches_) {
-    for (LeaseEntry& entry : batch.leases) {
-      if (entry.state != LeaseState::kPlanned) continue;
-      entry.state = LeaseState::kAssigned;
-      entry.worker = worker;
-      return entry.lease;
-    }
-  }
-  return std::nullopt;
+std::optional<internal::v1::Lease> LeaseTable::Assign(std::set<Place>& from, WorkerId worker) {
+  if (from.empty()) return std::nullopt;
+  const Place place = *from.begin();
+  from.erase(from.begin());
+  LeaseEntry& entry = At(place);
+  entry.state = LeaseState::kAssigned;
+  entry.worker = worker;
+  assigned_[entry.lease.lease_id()] = place;
+  return entry.lease;
 }
 
 LeaseTable::LeaseEntry* LeaseTable::FindHeld(uint64_t lease_id, WorkerId worker) {
-  for (Batch& batch : batches_) {
-    for (LeaseEntry& entry : batch.leases) {
-      if (entry.lease.lease_id() == lease_id && entry.state == LeaseState::kAssigned &&
-          entry.worker == worker) {
-        return &entry;
-      }
-    }
-  }
-  return nullptr;
+  const auto found = assigned_.find(lease_id);
+  if (found == assigned_.end()) return nullptr;
+  LeaseEntry& entry = At(found->second);
+  return entry.worker == worker ? &entry : nullptr;
+}
+
+void LeaseTable::Decide(LeaseEntry& entry, LeaseState state) {
+  const auto found = assigned_.find(entry.lease.lease_id());
+  Batch& batch = batches_.at(found->second.batch);
+  assigned_.erase(found);
+  entry.state = state;
+  --batch.undecided;
+  batch.failed |= state == LeaseState::kFailed;
 }
 
 std::optional<uint32_t> LeaseTable::Complete(
@@ -76,7 +70,7 @@ std::optional<uint32_t> LeaseTable::Complete(
     EndWriting(worker, lease_id);
     return std::nullopt;
   }
-  entry->state = LeaseState::kReady;
+  Decide(*entry, LeaseState::kReady);
   entry->substitutions = std::move(substitutions);
   return entry->lease.count();
 }
@@ -88,20 +82,36 @@ bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
     EndWriting(worker, lease_id);
     return false;
   }
-  entry->state = LeaseState::kFailed;
+  Decide(*entry, LeaseState::kFailed);
   entry->failure = failure;
   return true;
 }
 
+std::optional<LeaseTable::Death> LeaseTable::NoteDeath(uint64_t lease_id, WorkerId worker) {
+  LeaseEntry* entry = FindHeld(lease_id, worker);
+  if (entry == nullptr) return std::nullopt;
+  ++entry->deaths;
+  return Death{entry->lease, entry->deaths};
+}
+
+void LeaseTable::Plan(const Place& place) {
+  LeaseEntry& entry = At(place);
+  entry.state = LeaseState::kPlanned;
+  (entry.deaths >= kSuspectDeaths ? suspects_ : planned_).insert(place);
+}
+
 uint32_t LeaseTable::WorkerGone(WorkerId worker) {
   uint32_t count = 0;
-  for (Batch& batch : batches_) {
-    for (LeaseEntry& entry : batch.leases) {
-      if (entry.state != LeaseState::kAssigned || entry.worker != worker) continue;
-      entry.state = LeaseState::kPlanned;
-      ++count;
+  for (auto held = assigned_.begin(); held != assigned_.end();) {
+    if (At(held->second).worker != worker) {
+      ++held;
+      continue;
     }
+    Plan(held->second);
+    held = assigned_.erase(held);
+    ++count;
   }
+  written_off_.erase(worker);
   EndWriting(worker, std::nullopt);
   return count;
 }
@@ -118,58 +128,76 @@ void LeaseTable::EndWriting(WorkerId worker, std::optional<uint64_t> lease_id) {
       ++lost;
     }
   }
+  MoveStuckBatches();
+}
+
+std::set<uint64_t> LeaseTable::StuckBatches() {
+  std::set<uint64_t> stuck;
+  if (written_off_.empty()) return stuck;
+  for (const auto& [lease_id, place] : assigned_) {
+    if (written_off_.count(At(place).worker) > 0) stuck.insert(place.batch);
+  }
+  return stuck;
+}
+
+void LeaseTable::MoveStuckBatches() {
+  for (const uint64_t number : StuckBatches()) {
+    const bool is_head = number == batches_.begin()->first;
+    // The last free slot is the head's: everything waits for that one.
+    if (is_head ? free_slots_.empty() : !has_free_slot()) return;
+    MoveBatch(number, batches_.at(number));
+  }
+}
+
+void LeaseTable::MoveBatch(uint64_t number, Batch& batch) {
+  LostSlot& lost = lost_slots_.emplace_back();
+  lost.slot = batch.slot;
+  batch.slot = free_slots_.front();
+  free_slots_.pop_front();
+  for (size_t i = 0; i < batch.leases.size(); ++i) {
+    LeaseEntry& entry = batch.leases[i];
+    if (entry.state == LeaseState::kAssigned) {
+      lost.writers.emplace_back(entry.worker, entry.lease.lease_id());
+      assigned_.erase(entry.lease.lease_id());
+    }
+    entry.lease.set_slot(batch.slot);
+    // Others may be at work on this batch in the old slot: their word must not count for the new
+    // one.
+    entry.lease.set_lease_id(next_lease_id_++);
+    Plan({number, i});
+  }
+  batch.undecided = batch.leases.size();
+  batch.failed = false;
 }
 
 bool LeaseTable::WriteOff(WorkerId worker) {
-  for (Batch& batch : batches_) {
-    const bool held = std::any_of(batch.leases.begin(), batch.leases.end(), [&](const auto& entry) {
-      return entry.state == LeaseState::kAssigned && entry.worker == worker;
-    });
-    if (!held) continue;
-    if (free_slots_.empty()) return false;
-    LostSlot& lost = lost_slots_.emplace_back();
-    lost.slot = batch.slot;
-    batch.slot = free_slots_.front();
-    free_slots_.pop_front();
-    for (LeaseEntry& entry : batch.leases) {
-      if (entry.state == LeaseState::kAssigned) {
-        lost.writers.emplace_back(entry.worker, entry.lease.lease_id());
-      }
-      entry.state = LeaseState::kPlanned;
-      entry.lease.set_slot(batch.slot);
-      // Others may be at work on this batch in the old slot: their word must not count for the new
-      // one.
-      entry.lease.set_lease_id(next_lease_id_++);
-    }
-  }
-  return true;
+  written_off_.insert(worker);
+  MoveStuckBatches();
+  const std::set<uint64_t> stuck = StuckBatches();
+  return stuck.empty() || *stuck.begin() != batches_.begin()->first || out_slots_ > 0;
 }
 
-const internal::v1::Lease* LeaseTable::OldestHeldBy(WorkerId worker) const {
-  for (const Batch& batch : batches_) {
-    for (const LeaseEntry& entry : batch.leases) {
-      if (entry.state == LeaseState::kAssigned && entry.worker == worker) return &entry.lease;
-    }
+LeaseTable::BatchMap::iterator LeaseTable::FindNext() {
+  const auto head = batches_.begin();
+  if (head == batches_.end() || head->second.IsFinished()) return head;
+  if (ordered_) return batches_.end();
+  const v1::BatchHeader& first = head->second.header;
+  for (auto next = std::next(head); next != batches_.end(); ++next) {
+    const v1::BatchHeader& header = next->second.header;
+    if (header.epoch() != first.epoch() || header.sequence() - first.sequence() > kMaxAhead) break;
+    if (next->second.IsFinished() && !next->second.failed) return next;
   }
-  return nullptr;
+  return batches_.end();
 }
 
-uint32_t LeaseTable::HeldBy(WorkerId worker) const {
-  uint32_t count = 0;
-  for (const Batch& batch : batches_) {
-    for (const LeaseEntry& entry : batch.leases) {
-      if (entry.state == LeaseState::kAssigned && entry.worker == worker) ++count;
-    }
-  }
-  return count;
-}
-
-std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeHead() {
-  if (batches_.empty() || !batches_.front().IsFinished()) return std::nullopt;
-  Batch batch = std::move(batches_.front());
-  batches_.pop_front();
-  ++out_slots_;
+std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeNext() {
+  const auto next = FindNext();
+  if (next == batches_.end()) return std::nullopt;
   FinishedBatch finished;
+  finished.older = static_cast<uint64_t>(std::distance(batches_.begin(), next));
+  Batch batch = std::move(next->second);
+  batches_.erase(next);
+  ++out_slots_;
   finished.header = std::move(batch.header);
   finished.slot = batch.slot;
   for (LeaseEntry& entry : batch.leases) {
@@ -180,17 +208,24 @@ std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeHead() {
       finished.failure = std::move(entry.failure);
     }
   }
+  MoveStuckBatches();  // the new head may have the reserved slot
   return finished;
 }
 
 void LeaseTable::FreeSlot(uint32_t slot) {
   free_slots_.push_back(slot);
   --out_slots_;
+  MoveStuckBatches();
+}
+
+std::optional<uint64_t> LeaseTable::head_sequence() const {
+  if (batches_.empty()) return std::nullopt;
+  return batches_.begin()->second.header.sequence();
 }
 
 uint32_t LeaseTable::finished() const {
   return static_cast<uint32_t>(std::count_if(
-      batches_.begin(), batches_.end(), [](const Batch& batch) { return batch.IsFinished(); }));
+      batches_.begin(), batches_.end(), [](const auto& item) { return item.second.IsFinished(); }));
 }
 
 }  // namespace bulkhead

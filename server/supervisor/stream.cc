@@ -1,5 +1,7 @@
 #include "server/supervisor/stream.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +11,15 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint32_t kLeaseSamples = 16;
+constexpr uint64_t kLeaseSamples = 16;
+constexpr uint64_t kMaxLeasesOfBatch = 1024;
+
+// Small leases keep all threads busy to a batch's end; so many as to cost more than their samples
+// they must not be.
+uint32_t LeaseSamples(uint64_t batch_size) {
+  const uint64_t bounded = (batch_size + kMaxLeasesOfBatch - 1) / kMaxLeasesOfBatch;
+  return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
+}
 
 }  // namespace
 
@@ -19,12 +29,15 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       config_(std::move(config)),
       loop_(std::move(loop)),
       wake_(std::move(wake)),
-      leases_(id, config_.arena->slot_count(), kLeaseSamples),
+      leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding.schema().batch_size()),
+              config_.ordered),
+      ahead_(config_.completed.begin(), config_.completed.end()),
       epoch_(config_.first_epoch),
       epoch_substitutions_(config_.substitutions_so_far) {}
 
 void Stream::BeginBatches() {
   while (!finished_ && !exhausted_ && leases_.has_free_slot()) {
+    while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
     const auto header = config_.batch_at(next_sequence_);
     if (!header.has_value()) {
       exhausted_ = true;
@@ -39,6 +52,11 @@ void Stream::BeginBatches() {
 std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker) {
   if (finished_) return std::nullopt;
   return leases_.Assign(worker);
+}
+
+std::optional<internal::v1::Lease> Stream::AssignSuspect(LeaseTable::WorkerId worker) {
+  if (finished_) return std::nullopt;
+  return leases_.AssignSuspect(worker);
 }
 
 std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
@@ -62,12 +80,13 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
   return true;
 }
 
-std::string Stream::DescribeWork(LeaseTable::WorkerId worker) const {
-  const internal::v1::Lease* lease = leases_.OldestHeldBy(worker);
-  if (lease == nullptr) return "";
-  const uint64_t first = lease->first_position() + lease->first_sample();
-  return absl::StrCat("epoch ", lease->epoch(), ", positions ", first, " to ",
-                      first + lease->count() - 1, " of stream ", config_.name);
+std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker) {
+  const auto noted = leases_.NoteDeath(lease_id, worker);
+  if (!noted.has_value()) return std::nullopt;
+  const internal::v1::Lease& lease = noted->lease;
+  const uint64_t first = lease.first_position() + lease.first_sample();
+  return Death{noted->deaths, absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
+                                           first + lease.count() - 1, " of stream ", config_.name)};
 }
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
@@ -92,7 +111,7 @@ void Stream::Fail(const absl::Status& status) {
 
 void Stream::DeliverFinished() {
   while (!finished_) {
-    std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeHead();
+    std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeNext();
     if (!batch.has_value()) break;
     auto hold = HoldSlot(batch->slot);
     if (batch->failure.has_value()) {
@@ -101,10 +120,14 @@ void Stream::DeliverFinished() {
                      {"position", absl::StrCat(batch->failure->position())}}));
       return;
     }
+    if (!config_.ordered) batch->header.set_batches_left_in_epoch(LeftInEpoch(*batch));
     if (absl::Status counted = CountSubstitutions(*batch); !counted.ok()) {
       Fail(counted);
       return;
     }
+    ahead_.insert(batch->header.sequence());
+    const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
+    ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
     ++delivered_;
     config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
   }
@@ -112,6 +135,13 @@ void Stream::DeliverFinished() {
     finished_ = true;
     config_.observer->OnEnd();
   }
+}
+
+uint64_t Stream::LeftInEpoch(const LeaseTable::FinishedBatch& batch) const {
+  // Those that stand behind it and have not come before it, and those it comes before.
+  const auto behind = ahead_.upper_bound(batch.header.sequence());
+  return batch.header.batches_left_in_epoch() -
+         static_cast<uint64_t>(std::distance(behind, ahead_.end())) + batch.older;
 }
 
 absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
@@ -140,7 +170,9 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
     }
   }
   // The cursor behind the last batch of an epoch begins a new one, with nothing substituted yet.
-  batch.header.set_substitutions(batch.header.next_epoch() == epoch_ ? epoch_substitutions_ : 0);
+  const bool last = config_.ordered ? batch.header.next_epoch() != epoch_
+                                    : batch.header.batches_left_in_epoch() == 0;
+  batch.header.set_substitutions(last ? 0 : epoch_substitutions_);
   return absl::OkStatus();
 }
 

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
@@ -41,7 +43,8 @@ struct ReadyBatch {
   std::shared_ptr<const SlotHold> hold;
 };
 
-// Who receives a stream. Called on the supervisor's thread, in order; must not block.
+// Who receives a stream. Called on the supervisor's thread, in the order of delivery; must not
+// block.
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
@@ -70,11 +73,18 @@ struct StreamConfig {
   uint64_t max_substitutions_per_epoch = 0;
   uint64_t substitutions_so_far = 0;
   uint64_t first_epoch = 0;
+  // false: batches come as they are finished, each once, none before an earlier epoch's last and
+  // none more than 63 before its turn.
+  bool ordered = true;
+  // Batches of the first epoch that were delivered before: never begun, never delivered. Each is
+  // above 0 and below the number of batches that are left of that epoch.
+  std::vector<uint32_t> completed;
   std::shared_ptr<StreamObserver> observer;
 };
 
 // One open stream inside the supervisor: begins batches as slots become free, takes the workers'
-// word on leases, delivers finished batches in order. Lives on the supervisor's thread.
+// word on leases, delivers finished batches, in order unless the config says otherwise. Lives on
+// the supervisor's thread.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   // `wake` is called when new leases may have become available.
@@ -91,17 +101,24 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Fills free slots with the next batches.
   void BeginBatches();
+  // Leases to be given out; suspects as in LeaseTable.
+  bool has_planned() const { return !finished_ && leases_.has_planned(); }
+  bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker);
+  std::optional<internal::v1::Lease> AssignSuspect(LeaseTable::WorkerId worker);
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);
   bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
-  // What the worker is at, for people: "epoch 0, positions 16 to 31 of stream train"; empty when it
-  // holds nothing here.
-  std::string DescribeWork(LeaseTable::WorkerId worker) const;
+  // A worker's death at a lease, as in LeaseTable.
+  struct Death {
+    uint32_t deaths = 0;  // at this lease, so far
+    std::string work;     // for people: "epoch 0, positions 16 to 31 of stream train"
+  };
+  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker);
   // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
-  // none is left.
+  // none is left for its oldest batch.
   void WriteOff(LeaseTable::WorkerId worker);
   // Ends the stream with an error, whatever is under way.
   void Fail(const absl::Status& status);
@@ -112,6 +129,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
  private:
   void DeliverFinished();
+  // Batches of its epoch that are left when this one is delivered.
+  uint64_t LeftInEpoch(const LeaseTable::FinishedBatch& batch) const;
   // Adds a batch's substitutions to the counts and reports them; an error when there are too many.
   absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
   std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot);
@@ -123,6 +142,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const absl::Time opened_ = absl::Now();
   LeaseTable leases_;
   uint64_t next_sequence_ = 0;
+  // Delivered before their turn, in this stream or before it.
+  std::set<uint64_t> ahead_;
   bool exhausted_ = false;  // batch_at has no more
   bool finished_ = false;
   uint64_t delivered_ = 0;

@@ -1,12 +1,9 @@
 #include "server/supervisor/supervisor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/synchronization/notification.h"
-#include "server/os/process_usage.h"
 
 namespace bulkhead {
 namespace {
@@ -24,8 +21,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
 Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop)
     : config_(std::move(config)),
       loop_(std::move(loop)),
-      index_jobs_(std::make_unique<IndexJobs>(loop_, config_.worker_program,
-                                              config_.max_index_workers, &exits_)) {
+      index_jobs_(std::make_unique<IndexJobs>(
+          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_)) {
   loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
   thread_ = std::thread([this] { loop_->Run(); });
 }
@@ -109,9 +106,7 @@ void Supervisor::DropIdlePools() {
     return entry.pool->idle() && (old || entry.pool->broken());
   };
   for (const PoolEntry& entry : pools_) {
-    if (!is_done(entry)) continue;
-    past_samples_ += entry.pool->samples_produced();
-    past_redone_ += entry.pool->leases_redone();
+    if (is_done(entry)) entry.pool->AppendTotals(past_totals_);
   }
   pools_.erase(std::remove_if(pools_.begin(), pools_.end(), is_done), pools_.end());
   loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
@@ -130,19 +125,13 @@ void Supervisor::CancelIndexJob(uint64_t job_id) {
 v1::GetStatusResponse Supervisor::GetStatus() {
   v1::GetStatusResponse response;
   RunOnLoop([&] {
-    if (const auto usage = ReadProcessUsage(getpid()); usage.ok()) {
-      peak_memory_bytes_ = std::max(peak_memory_bytes_, usage->memory_bytes);
-      response.mutable_supervisor()->set_memory_bytes(usage->memory_bytes);
-      response.mutable_supervisor()->set_cpu_seconds(usage->cpu_seconds);
-    }
-    response.mutable_supervisor()->set_peak_memory_bytes(peak_memory_bytes_);
-    response.set_cpu_seconds(response.supervisor().cpu_seconds() + exits_.dead_cpu_seconds());
-    response.set_samples_produced(past_samples_);
-    response.set_leases_redone(past_redone_);
+    response = past_totals_;
+    response.set_cpu_seconds(exits_.dead_cpu_seconds());
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
     for (const v1::WorkerExit& exit : exits_.exits()) *response.add_recent_exits() = exit;
   });
+  usage_.Fill(response);
   return response;
 }
 

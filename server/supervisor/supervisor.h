@@ -14,6 +14,8 @@
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/stream.h"
 #include "server/supervisor/worker_pool.h"
+#include "server/supervisor/worker_timeouts.h"
+#include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
 
@@ -50,7 +52,8 @@ class Supervisor {
   uint64_t AddIndexJob(IndexJob job);
   void CancelIndexJob(uint64_t job_id);
 
-  // Workers, streams, exits, CPU time. Blocks for the loop.
+  // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
+  // down.
   v1::GetStatusResponse GetStatus();
 
   // Ends every stream with `status`, and every one that is opened later; the observers of the
@@ -89,9 +92,9 @@ class Supervisor {
   std::unique_ptr<IndexJobs> index_jobs_;
   std::vector<PoolEntry> pools_;
   absl::Status ending_;  // not OK once streams are opened no more
-  uint64_t peak_memory_bytes_ = 0;
-  uint64_t past_samples_ = 0;  // of pools that are gone
-  uint64_t past_redone_ = 0;
+  v1::GetStatusResponse past_totals_;  // of pools that are gone
+
+  UsageReader usage_;
 };
 
 }  // namespace bulkhead

@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
-#include "server/os/process_usage.h"
+#include "server/os/memory_map.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
@@ -56,7 +55,8 @@ void WorkerPool::StartWorker(Slot& slot) {
   ++slot.generation;
   slot.worker_id = NextWorkerId();
   slot.bound = false;
-  slot.leases = 0;
+  slot.held.clear();
+  slot.progressed = false;
   slot.samples = 0;
   slot.peak_memory_bytes = 0;
   slot.last_progress_ns = MonotonicNanos();
@@ -66,24 +66,35 @@ void WorkerPool::StartWorker(Slot& slot) {
   callbacks.on_message = [this, &slot](const internal::v1::FromWorker& message) {
     OnMessage(slot, message);
   };
-  callbacks.on_exit = [this, &slot](const ProcessExit& exit, const std::string& reason) {
-    OnExit(slot, exit, reason);
+  callbacks.on_exit = [this, &slot](const WorkerEnd& end) { OnExit(slot, end); };
+  callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
+    exits->AddCpu(exit.cpu_seconds);
   };
   auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
   if (!process.ok()) {
-    FailAll(MakeError(
-        absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop,
-        absl::StrCat("no worker could be started: ", std::string(process.status().message()))));
+    OnStartFailed(slot, process.status());
     return;
   }
   slot.process = *std::move(process);
   SendBinding(slot);
 }
 
+// No process, no descriptor: may pass, so it is a death like any other.
+void WorkerPool::OnStartFailed(Slot& slot, const absl::Status& status) {
+  const std::string message(status.message());
+  spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
+               message);
+  ++slot.deaths;
+  NoteIdleDeath(slot, absl::StatusCode::kUnavailable,
+                absl::StrCat("no worker could be started: ", message));
+  RestartLater(slot);
+}
+
 void WorkerPool::SendBinding(Slot& slot) {
   const auto memory = CreateSealedMessage(config_.binding);
   if (!memory.ok()) {
-    FailAll(memory.status());
+    slot.process->Kill(
+        absl::StrCat("it could not be bound: ", std::string(memory.status().message())));
     return;
   }
   internal::v1::ToWorker message;
@@ -118,6 +129,7 @@ bool WorkerPool::RemoveStream(uint64_t stream_id) {
       [&](const std::shared_ptr<Stream>& stream) { return stream->id() == stream_id; });
   if (found == streams_.end()) return false;
   (*found)->Close();
+  past_substitutions_ += (*found)->substitutions();
   streams_.erase(found);
   internal::v1::ToWorker message;
   message.mutable_remove_stream()->set_stream_id(stream_id);
@@ -134,13 +146,18 @@ std::shared_ptr<Stream> WorkerPool::FindStream(uint64_t stream_id) const {
   return nullptr;
 }
 
+bool WorkerPool::CanTakeLease(const Slot& slot) const {
+  return slot.bound && slot.process->phase() == WorkerPhase::kReady &&
+         slot.held.size() < Capacity(config_);
+}
+
 void WorkerPool::Dispatch() {
+  GiveSuspect();
   while (!broken()) {
     Slot* best = nullptr;
     for (const auto& slot : slots_) {
-      if (!slot->bound || slot->process->phase() != WorkerPhase::kReady) continue;
-      if (slot->leases >= Capacity(config_)) continue;
-      if (best == nullptr || slot->leases < best->leases) best = slot.get();
+      if (!CanTakeLease(*slot) || slot.get() == set_apart_) continue;
+      if (best == nullptr || slot->held.size() < best->held.size()) best = slot.get();
     }
     if (best == nullptr || !GiveLease(*best)) return;
   }
@@ -151,14 +168,48 @@ bool WorkerPool::GiveLease(Slot& slot) {
     Stream& stream = *streams_[next_stream_++ % streams_.size()];
     const auto lease = stream.Assign(slot.worker_id);
     if (!lease.has_value()) continue;
-    internal::v1::ToWorker message;
-    *message.mutable_lease() = *lease;
-    // Waiting for work is no lack of progress.
-    if (slot.leases++ == 0) slot.last_progress_ns = MonotonicNanos();
-    slot.process->Send(message);
+    SendLease(slot, *lease);
     return true;
   }
   return false;
+}
+
+WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
+  const auto suspects = [](const auto& stream) { return stream->has_suspect(); };
+  if (std::none_of(streams_.begin(), streams_.end(), suspects)) return nullptr;
+  const bool other_work = std::any_of(streams_.begin(), streams_.end(),
+                                      [](const auto& stream) { return stream->has_planned(); });
+  Slot* best = nullptr;
+  for (const auto& slot : slots_) {
+    if (!slot->bound || slot->process->phase() != WorkerPhase::kReady) continue;
+    // A process does some of the other work first, so that suspects hold up nobody for long; unless
+    // the last ones in its place could not do that either.
+    if (other_work && !slot->progressed && slot->deaths <= 1) continue;
+    if (best == nullptr || slot->held.size() < best->held.size()) best = slot.get();
+  }
+  return best;
+}
+
+void WorkerPool::GiveSuspect() {
+  if (set_apart_ == nullptr) set_apart_ = SlotToSetApart();
+  if (set_apart_ == nullptr || !set_apart_->held.empty() || !CanTakeLease(*set_apart_)) return;
+  for (size_t tried = 0; tried < streams_.size(); ++tried) {
+    Stream& stream = *streams_[next_stream_++ % streams_.size()];
+    const auto lease = stream.AssignSuspect(set_apart_->worker_id);
+    if (!lease.has_value()) continue;
+    SendLease(*set_apart_, *lease);
+    return;
+  }
+  set_apart_ = nullptr;
+}
+
+void WorkerPool::SendLease(Slot& slot, const internal::v1::Lease& lease) {
+  internal::v1::ToWorker message;
+  *message.mutable_lease() = lease;
+  // Waiting for work is no lack of progress.
+  if (slot.held.empty()) slot.last_progress_ns = MonotonicNanos();
+  slot.held.push_back({lease.stream_id(), lease.lease_id()});
+  slot.process->Send(message);
 }
 
 void WorkerPool::OnMessage(Slot& slot, const internal::v1::FromWorker& message) {
@@ -172,12 +223,11 @@ void WorkerPool::OnMessage(Slot& slot, const internal::v1::FromWorker& message) 
     case internal::v1::FromWorker::kLeaseFailed:
       OnLeaseFailed(slot, message.lease_failed());
       break;
+    case internal::v1::FromWorker::kLeaseProgress:
+      if (!slot.held.empty()) slot.last_progress_ns = MonotonicNanos();
+      break;
     case internal::v1::FromWorker::kFailed:
-      if (const auto stream = FindStream(message.failed().stream_id())) {
-        stream->Fail(StatusFromWorkerError(message.failed().error()));
-      } else if (message.failed().stream_id() == 0) {
-        FailAll(StatusFromWorkerError(message.failed().error()));
-      }
+      OnFailed(slot, message.failed());
       break;
     default:
       break;  // hello, stream_added, stream_removed: nothing waits for them
@@ -185,23 +235,39 @@ void WorkerPool::OnMessage(Slot& slot, const internal::v1::FromWorker& message) 
 }
 
 void WorkerPool::OnBound(Slot& slot) {
-  slot.process->MarkBound();
+  if (!slot.process->MarkBound()) return;
   slot.bound = true;
   slot.last_progress_ns = MonotonicNanos();
   for (const auto& stream : streams_) SendStream(slot, *stream);
   Dispatch();
 }
 
-void WorkerPool::NoteProgress(Slot& slot) {
-  if (slot.leases > 0) --slot.leases;
+void WorkerPool::OnFailed(Slot& slot, const internal::v1::Failed& failed) {
+  if (const auto stream = FindStream(failed.stream_id())) {
+    stream->Fail(StatusFromWorkerError(failed.error()));
+  } else if (failed.stream_id() == 0 && !slot.bound) {
+    FailAll(StatusFromWorkerError(failed.error()));
+  }
+}
+
+bool WorkerPool::TakeBack(Slot& slot, uint64_t stream_id, uint64_t lease_id) {
+  const auto found = std::find_if(slot.held.begin(), slot.held.end(), [&](const Held& held) {
+    return held.stream_id == stream_id && held.lease_id == lease_id;
+  });
+  if (found == slot.held.end()) return false;
+  slot.held.erase(found);
   slot.last_progress_ns = MonotonicNanos();
+  slot.progressed = true;
+  slot.deaths = 0;
+  if (&slot == set_apart_ && slot.held.empty()) set_apart_ = nullptr;
+  return true;
 }
 
 void WorkerPool::OnLeaseDone(Slot& slot, const internal::v1::LeaseDone& done) {
-  NoteProgress(slot);
+  if (!TakeBack(slot, done.stream_id(), done.lease_id())) return;
   if (const auto stream = FindStream(done.stream_id())) {
     if (const auto samples = stream->Complete(done, slot.worker_id)) {
-      deaths_ = 0;
+      idle_deaths_ = 0;
       slot.samples += *samples;
       samples_ += *samples;
     }
@@ -210,62 +276,83 @@ void WorkerPool::OnLeaseDone(Slot& slot, const internal::v1::LeaseDone& done) {
 }
 
 void WorkerPool::OnLeaseFailed(Slot& slot, const internal::v1::LeaseFailed& failed) {
-  NoteProgress(slot);
+  if (!TakeBack(slot, failed.stream_id(), failed.lease_id())) return;
   if (const auto stream = FindStream(failed.stream_id())) {
     stream->FailLease(failed, slot.worker_id);
   }
   Dispatch();
 }
 
-absl::Duration WorkerPool::Backoff() const {
-  if (deaths_ <= 1) return absl::ZeroDuration();  // one death is an accident
-  return std::min(timeouts_.first_backoff * (1 << std::min(deaths_ - 2, 20u)),
-                  timeouts_.max_backoff);
+std::string WorkerPool::BlameLeases(Slot& slot, const std::string& reason) {
+  std::string at;
+  for (size_t i = 0; i < slot.held.size() && i < config_.threads; ++i) {
+    const auto stream = FindStream(slot.held[i].stream_id);
+    if (stream == nullptr) continue;
+    const auto death = stream->NoteDeath(slot.held[i].lease_id, slot.worker_id);
+    if (!death.has_value()) continue;
+    if (at.empty()) at = death->work;
+    if (death->deaths >= kMaxDeaths) stream->Fail(CrashLoop(death->deaths, reason, death->work));
+  }
+  return at;
 }
 
-v1::WorkerExit WorkerPool::RecordExit(const Slot& slot, const ProcessExit& exit,
-                                      const std::string& reason, uint32_t leases_redone) const {
-  v1::WorkerExit record = MakeWorkerExit(slot.process->pid(), exit, reason, slot.peak_memory_bytes);
+void WorkerPool::NoteIdleDeath(const Slot& slot, absl::StatusCode code,
+                               const std::string& message) {
+  // One bad moment may befall all places at once: so one of them must have failed time and again.
+  if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return;
+  // As long as one worker is ready the streams go on, if slowly.
+  const bool any_ready =
+      std::any_of(slots_.begin(), slots_.end(), [](const auto& other) { return other->bound; });
+  if (!any_ready) FailAll(MakeError(code, reason::kWorkerCrashLoop, message));
+}
+
+void WorkerPool::RestartLater(Slot& slot) {
+  if (broken()) return;
+  slot.restart_timer =
+      loop_->After(timeouts_.Backoff(slot.deaths), [this, &slot] { StartWorker(slot); });
+}
+
+void WorkerPool::RecordExit(const Slot& slot, const WorkerEnd& end, uint32_t leases_redone) const {
+  v1::WorkerExit record = MakeWorkerExit(slot.process->pid(), end, slot.peak_memory_bytes);
   record.set_slot(slot.index);
   record.set_generation(slot.generation);
   record.set_leases_redone(leases_redone);
-  return record;
+  exits_->Add(std::move(record), end.as_told);
 }
 
-void WorkerPool::OnExit(Slot& slot, const ProcessExit& exit, const std::string& reason) {
-  std::string work;
+void WorkerPool::OnExit(Slot& slot, const WorkerEnd& end) {
+  const bool had_leases = !slot.held.empty();
+  // Those of a worker that was written off were blamed then.
+  std::string work = slot.written_off ? "" : BlameLeases(slot, end.reason);
   uint32_t redone = 0;
-  for (const auto& stream : streams_) {
-    if (work.empty()) work = stream->DescribeWork(slot.worker_id);
-    redone += stream->WorkerGone(slot.worker_id);
-  }
+  for (const auto& stream : streams_) redone += stream->WorkerGone(slot.worker_id);
   leases_redone_ += redone;
-  exits_->Add(RecordExit(slot, exit, reason, redone), exit.ok());
-  const bool was_stopping = broken();
+  RecordExit(slot, end, redone);
   slot.bound = false;
-  slot.leases = 0;
+  slot.held.clear();
+  if (&slot == set_apart_) set_apart_ = nullptr;
   // This call comes from inside the process object, so it is deleted later.
   loop_->Post([process = std::shared_ptr<WorkerProcess>(std::move(slot.process))] {});
-  if (was_stopping) return;
-
-  ++deaths_;
+  if (broken()) return;
   spdlog::warn("worker {} of pipeline {}: {}{}{}; {} leases are done again", slot.index,
-               config_.name, reason, work.empty() ? "" : " at ", work, redone);
-  if (deaths_ >= kMaxDeaths) {
-    FailAll(CrashLoop(reason, work));
-    return;
+               config_.name, end.reason, work.empty() ? "" : " at ", work, redone);
+  ++slot.deaths;
+  if (!had_leases) {
+    NoteIdleDeath(slot, absl::StatusCode::kAborted,
+                  absl::StrCat("workers end before they have anything to do, ", idle_deaths_ + 1,
+                               " in a row; the last one: ", end.reason));
   }
-  slot.restart_timer = loop_->After(Backoff(), [this, &slot] { StartWorker(slot); });
+  RestartLater(slot);
   Dispatch();
 }
 
-absl::Status WorkerPool::CrashLoop(const std::string& reason, const std::string& work) const {
+absl::Status WorkerPool::CrashLoop(uint32_t deaths, const std::string& reason,
+                                   const std::string& work) const {
   return MakeError(
       absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-      absl::StrCat(deaths_, " workers ended without finishing anything; the last one: ", reason,
-                   work.empty() ? ", before it had anything to do" : absl::StrCat(", at ", work),
-                   ". If memory ran out, raise --worker-quota (now ", config_.quota_bytes >> 20,
-                   " MiB) or lower decode_image.max_pixels"),
+      absl::StrCat("the same samples ended ", deaths, " workers; the last one: ", reason, ", at ",
+                   work, ". If memory ran out, raise --worker-quota (now ",
+                   config_.quota_bytes >> 20, " MiB) or lower decode_image.max_pixels"),
       {{"work", work}, {"cause", reason}});
 }
 
@@ -286,30 +373,32 @@ void WorkerPool::FailStreams(const absl::Status& status) {
 void WorkerPool::CheckForHangs() {
   const int64_t now_ns = MonotonicNanos();
   for (const auto& slot : slots_) {
-    if (slot->process != nullptr) CheckForHang(*slot, now_ns);
+    if (slot->process == nullptr) continue;
+    CheckForHang(*slot, now_ns);
+    SamplePeak(slot->process->pid(), slot->peak_memory_bytes);
   }
-  hang_timer_ =
-      loop_->After(std::min(timeouts_.hang, timeouts_.reap) / 4, [this] { CheckForHangs(); });
+  hang_timer_ = loop_->After(timeouts_.CheckInterval(), [this] { CheckForHangs(); });
 }
 
 void WorkerPool::CheckForHang(Slot& slot, int64_t now_ns) {
   if (slot.killed_ns != 0) {
     if (slot.written_off || absl::Nanoseconds(now_ns - slot.killed_ns) < timeouts_.reap) return;
     slot.written_off = true;
+    BlameLeases(slot, "it was killed for want of progress and does not end");
     for (const auto& stream : streams_) stream->WriteOff(slot.worker_id);
     Dispatch();
     return;
   }
   const absl::Duration quiet = absl::Nanoseconds(now_ns - slot.last_progress_ns);
   const bool late = !slot.bound && quiet > timeouts_.start;
-  const bool hangs = slot.leases > 0 && quiet > timeouts_.hang;
+  const bool hangs = !slot.held.empty() && quiet > timeouts_.hang;
   if (!late && !hangs) return;
   slot.killed_ns = now_ns;
   slot.process->Kill(late ? absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start))
                           : absl::StrCat("no progress for ", absl::FormatDuration(timeouts_.hang)));
 }
 
-void WorkerPool::AppendStatus(v1::GetStatusResponse& response) {
+void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
   for (const auto& slot : slots_) {
     v1::WorkerStatus& status = *response.add_workers();
     status.set_slot(slot->index);
@@ -319,21 +408,26 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) {
     status.set_threads(config_.threads);
     status.set_quota_bytes(config_.quota_bytes);
     status.set_quota_level("rlimit-data");
-    status.set_leases(slot->leases);
+    status.set_leases(static_cast<uint32_t>(slot->held.size()));
     status.set_samples(slot->samples);
     if (slot->process == nullptr) {
       status.set_state(v1::WORKER_STATE_BACKOFF);
       continue;
     }
-    FillWorkerProcess(*slot->process, slot->leases, slot->peak_memory_bytes, status);
-    response.set_cpu_seconds(response.cpu_seconds() + status.usage().cpu_seconds());
+    DescribeProcess(*slot->process, slot->peak_memory_bytes, status);
   }
   for (const auto& stream : streams_) {
     v1::StreamStatus& status = *response.add_streams();
     status = stream->Status();
     status.set_pipeline(config_.name);
-    response.set_samples_substituted(response.samples_substituted() + stream->substitutions());
   }
+  AppendTotals(response);
+}
+
+void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
+  uint64_t substitutions = past_substitutions_;
+  for (const auto& stream : streams_) substitutions += stream->substitutions();
+  response.set_samples_substituted(response.samples_substituted() + substitutions);
   response.set_samples_produced(response.samples_produced() + samples_);
   response.set_leases_redone(response.leases_redone() + leases_redone_);
 }

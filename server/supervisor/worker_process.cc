@@ -1,7 +1,11 @@
 #include "server/supervisor/worker_process.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,17 +13,19 @@
 
 namespace bulkhead {
 
-std::string DescribeExit(const ProcessExit& exit) {
+std::string DescribeExit(const ProcessExit& exit, bool told) {
   if (exit.outcome == ProcessExit::Outcome::kSignaled) {
     return absl::StrCat("killed by signal ", exit.code, " (", sigdescr_np(exit.code), ")");
   }
   switch (exit.code) {
     case 0:
-      return "ended as told";
+      return told ? "ended as told" : "ended by itself with code 0, which nobody had told it to";
     case kExitOutOfMemory:
       return "out of memory under its quota";
     case kExitProtocol:
       return "lost its supervisor";
+    case 127:
+      return "exited with code 127: the program could not be loaded, perhaps for want of a library";
     default:
       return absl::StrCat("exited with code ", exit.code);
   }
@@ -41,7 +47,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& l
   std::unique_ptr<WorkerProcess> worker(
       new WorkerProcess(loop, *std::move(child), std::move(pair->first), std::move(callbacks)));
   WorkerProcess* const raw = worker.get();
-  absl::Status watched = loop.Watch(raw->socket_.fd(), [raw] { raw->ReceiveAll(); });
+  absl::Status watched = loop.Watch(raw->socket_.fd(), [raw] { raw->Receive(kMessagesPerRound); });
   if (watched.ok()) watched = loop.Watch(raw->child_.pidfd(), [raw] { raw->OnProcessEnd(); });
   if (!watched.ok()) return watched;
   return worker;
@@ -62,10 +68,13 @@ WorkerProcess::~WorkerProcess() {
   child_.Signal(SIGKILL);
   // Nobody waits for it any more, but it must be reaped all the same.
   auto orphan = std::make_shared<ChildProcess>(std::move(child_));
-  (void)loop_.Watch(orphan->pidfd(), [&loop = loop_, orphan] {
-    const int pidfd = orphan->pidfd();
-    if (orphan->TryReap().has_value()) loop.Unwatch(pidfd);
-  });
+  (void)loop_.Watch(orphan->pidfd(),
+                    [&loop = loop_, orphan, on_exit = std::move(callbacks_.on_orphan_exit)] {
+                      const std::optional<ProcessExit> exit = orphan->TryReap();
+                      if (!exit.has_value()) return;
+                      loop.Unwatch(orphan->pidfd());
+                      if (on_exit) on_exit(*exit);
+                    });
 }
 
 bool WorkerProcess::Apply(WorkerEvent event) {
@@ -79,17 +88,69 @@ bool WorkerProcess::Apply(WorkerEvent event) {
 }
 
 void WorkerProcess::Send(const internal::v1::ToWorker& message, const std::vector<int>& fds) {
-  if (phase_ == WorkerPhase::kKilled || phase_ == WorkerPhase::kGone) return;
-  const absl::Status sent = socket_.Send(message.SerializeAsString(), fds, /*wait=*/false);
-  if (sent.ok()) return;
+  if (phase_ == WorkerPhase::kKilled || phase_ == WorkerPhase::kGone || !socket_open_) return;
+  std::string bytes = message.SerializeAsString();
+  if (queue_.empty()) {
+    const absl::Status sent = socket_.Send(bytes, fds, /*wait=*/false);
+    if (!absl::IsUnavailable(sent)) {
+      SendFailed(sent);
+      return;
+    }
+    const absl::Status watched = loop_.WatchWritable(socket_.fd(), [this] { SendQueued(); });
+    if (!watched.ok()) {
+      SendFailed(watched);
+      return;
+    }
+  }
+  Enqueue(std::move(bytes), fds);
+}
+
+void WorkerProcess::SendFailed(const absl::Status& status) {
   // A closed socket means that the worker is ending by itself: its own exit says why.
-  if (absl::IsFailedPrecondition(sent)) return;
-  Kill(absl::StrCat("it could not be reached: ", std::string(sent.message())));
+  if (status.ok() || absl::IsFailedPrecondition(status)) return;
+  Kill(absl::StrCat("it could not be reached: ", std::string(status.message())));
+}
+
+void WorkerProcess::Enqueue(std::string bytes, const std::vector<int>& fds) {
+  if (queue_.size() >= kMaxQueuedMessages || queued_bytes_ + bytes.size() > kMaxQueuedBytes) {
+    Kill("it does not read its messages");
+    return;
+  }
+  Outgoing outgoing;
+  queued_bytes_ += bytes.size();
+  outgoing.bytes = std::move(bytes);
+  for (const int fd : fds) {
+    UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy) {
+      SendFailed(SystemError(errno, "duplicating a descriptor"));
+      return;
+    }
+    outgoing.fds.push_back(std::move(copy));
+  }
+  queue_.push_back(std::move(outgoing));
+}
+
+void WorkerProcess::SendQueued() {
+  while (!queue_.empty()) {
+    const Outgoing& next = queue_.front();
+    std::vector<int> fds;
+    for (const UniqueFd& fd : next.fds) fds.push_back(fd.get());
+    const absl::Status sent = socket_.Send(next.bytes, fds, /*wait=*/false);
+    if (absl::IsUnavailable(sent)) return;
+    SendFailed(sent);
+    if (!sent.ok()) break;
+    queued_bytes_ -= next.bytes.size();
+    queue_.pop_front();
+  }
+  queue_.clear();
+  queued_bytes_ = 0;
+  loop_.UnwatchWritable(socket_.fd());
 }
 
 void WorkerProcess::Stop(absl::Duration grace) {
   if (phase_ == WorkerPhase::kKilled || phase_ == WorkerPhase::kGone) return;
   Apply(WorkerEvent::kStop);
+  told_to_end_ = true;
   internal::v1::ToWorker message;
   message.mutable_shutdown();
   Send(message);
@@ -107,40 +168,54 @@ void WorkerProcess::Kill(const std::string& reason) {
   child_.Signal(SIGKILL);
 }
 
-void WorkerProcess::ReceiveAll() {
-  while (socket_open_) {
-    absl::StatusOr<Packet> packet = socket_.Receive(/*wait=*/false);
+void WorkerProcess::Receive(int max_messages) {
+  for (int count = 0; socket_open_ && count < max_messages; ++count) {
+    absl::StatusOr<Packet> packet = socket_.Receive(/*wait=*/false, kMaxMessageFromWorker);
     if (absl::IsUnavailable(packet.status())) return;
-    if (!packet.ok()) {
+    if (packet.ok()) {
+      HandOver(packet->bytes);
+    } else if (absl::IsDataLoss(packet.status())) {
+      Kill(absl::StrCat("it broke the protocol: ", std::string(packet.status().message())));
+    } else {
       socket_open_ = false;
       loop_.Unwatch(socket_.fd());
-      if (!absl::IsOutOfRange(packet.status())) {
-        Kill(absl::StrCat("it broke the protocol: ", std::string(packet.status().message())));
-      }
-      return;
+      if (!absl::IsOutOfRange(packet.status())) SendFailed(packet.status());
     }
-    internal::v1::FromWorker message;
-    if (!message.ParseFromString(packet->bytes)) {
-      Kill("it sent a message that is not one");
-      return;
-    }
-    if (message.has_hello() && !Apply(WorkerEvent::kHello)) return;
-    callbacks_.on_message(message);
   }
 }
 
+void WorkerProcess::HandOver(const std::string& bytes) {
+  // A worker that was killed has nothing to say any more: what it says may be why it was killed.
+  if (phase_ == WorkerPhase::kKilled) return;
+  internal::v1::FromWorker message;
+  if (!message.ParseFromString(bytes)) {
+    Kill("it sent a message that is not one");
+    return;
+  }
+  if (message.has_hello()) {
+    const bool first = phase_ == WorkerPhase::kStarting;
+    if (!Apply(WorkerEvent::kHello) || !first) return;
+  }
+  callbacks_.on_message(message);
+}
+
 void WorkerProcess::OnProcessEnd() {
-  ReceiveAll();  // what it finished before its end counts
-  const int pidfd = child_.pidfd();
-  const std::optional<ProcessExit> exit = child_.TryReap();
   // Not ended: the event was one of an earlier descriptor of the same number, closed in this very
   // round of the loop.
+  const std::optional<ProcessExit> exit = child_.TryReap();
   if (!exit.has_value()) return;
-  loop_.Unwatch(pidfd);
+  ended_ = true;
+  Receive(std::numeric_limits<int>::max());  // what it finished before its end counts
+  loop_.Unwatch(child_.pidfd());
   loop_.Cancel(timer_);
+  const bool killed = phase_ == WorkerPhase::kKilled;
   phase_ = WorkerPhase::kGone;
-  callbacks_.on_exit(*exit, reason_.empty() ? DescribeExit(*exit)
-                                            : absl::StrCat(DescribeExit(*exit), ": ", reason_));
+  WorkerEnd end;
+  end.exit = *exit;
+  end.reason = DescribeExit(*exit, told_to_end_);
+  if (!reason_.empty()) end.reason += ": " + reason_;
+  end.as_told = told_to_end_ && !killed && exit->ok();
+  callbacks_.on_exit(end);
 }
 
 }  // namespace bulkhead

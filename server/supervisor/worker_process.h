@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PROCESS_H_
 #define BULKHEAD_SERVER_SUPERVISOR_WORKER_PROCESS_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,13 @@
 
 namespace bulkhead {
 
+// How a worker ended.
+struct WorkerEnd {
+  ProcessExit exit;
+  std::string reason;    // why, for people: the first cause wins
+  bool as_told = false;  // it was told to end, and did so by itself
+};
+
 // One living bulkhead-worker: its process, its socket, its phase. Lives on an EventLoop's thread.
 //
 // Life: Start → on_message … → on_exit, once, after every message that the worker had sent was
@@ -25,9 +33,19 @@ class WorkerProcess {
  public:
   struct Callbacks {
     std::function<void(const internal::v1::FromWorker&)> on_message;
-    // `reason` says why it ended, for people: the first cause wins.
-    std::function<void(const ProcessExit&, const std::string& reason)> on_exit;
+    std::function<void(const WorkerEnd&)> on_exit;
+    // Instead of on_exit, when the handle was destroyed before: the process was reaped. What the
+    // owner owned is gone by then.
+    std::function<void(const ProcessExit&)> on_orphan_exit;
   };
+
+  // What a worker may say in one message: its longest are errors.
+  static constexpr uint64_t kMaxMessageFromWorker = uint64_t{1} << 20;
+  // Messages handed over in one round of the loop, so that a talkative worker holds up nobody.
+  static constexpr int kMessagesPerRound = 64;
+  // What may wait for a worker that does not read.
+  static constexpr size_t kMaxQueuedMessages = 16384;
+  static constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
 
   // Spawns `program` (the loop's thread must be the caller) and watches it.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(EventLoop& loop,
@@ -39,25 +57,40 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   pid_t pid() const { return child_.pid(); }
-  WorkerPhase phase() const { return phase_; }
+  // A worker whose process has ended counts as stopping until its last words were handed over.
+  WorkerPhase phase() const {
+    return ended_ && phase_ < WorkerPhase::kStopping ? WorkerPhase::kStopping : phase_;
+  }
 
-  // Sends a message; never blocks. A worker that does not read its messages, or has gone, is
-  // killed: its exit follows.
+  // Sends a message, or queues it while the socket is full; never blocks. A worker that does not
+  // read is killed when too much waits for it.
   void Send(const internal::v1::ToWorker& message, const std::vector<int>& fds = {});
   // Asks the worker to end; it is terminated, then killed, when it does not within `grace`.
   void Stop(absl::Duration grace);
   // Kills it at once; `reason` is what its exit will report.
   void Kill(const std::string& reason);
-  // The worker reported that it is bound.
-  void MarkBound() { Apply(WorkerEvent::kBound); }
+  // The worker reported that it is bound. False when that makes no sense now: it is being ended, or
+  // is killed for it.
+  bool MarkBound() { return Apply(WorkerEvent::kBound) && phase() == WorkerPhase::kReady; }
 
  private:
   WorkerProcess(EventLoop& loop, ChildProcess child, PacketSocket socket, Callbacks callbacks);
 
   // False when the event may not come in this phase: then the worker is killed.
   bool Apply(WorkerEvent event);
-  // Hands over what the worker sent; stops at the first packet that is not there yet.
-  void ReceiveAll();
+  struct Outgoing {
+    std::string bytes;
+    std::vector<UniqueFd> fds;
+  };
+
+  // Hands over what the worker sent: up to `max_messages`, or until nothing is there yet.
+  void Receive(int max_messages);
+  void HandOver(const std::string& bytes);
+  // Sends what waits, as far as the socket takes it.
+  void SendQueued();
+  void Enqueue(std::string bytes, const std::vector<int>& fds);
+  // What Send made of a packet, when it did not go out and will not.
+  void SendFailed(const absl::Status& status);
   void OnProcessEnd();
 
   EventLoop& loop_;
@@ -68,11 +101,15 @@ class WorkerProcess {
   std::string reason_;            // first cause of its end
   EventLoop::TimerId timer_ = 0;  // of Stop
   bool socket_open_ = true;
+  bool told_to_end_ = false;
+  bool ended_ = false;  // and reaped
+  std::deque<Outgoing> queue_;
+  size_t queued_bytes_ = 0;
 };
 
 // What an exit means, for people: "killed by signal 9", "out of memory under its quota", "exited
-// with code 3".
-std::string DescribeExit(const ProcessExit& exit);
+// with code 3". `told`: it had been told to end.
+std::string DescribeExit(const ProcessExit& exit, bool told);
 
 }  // namespace bulkhead
 

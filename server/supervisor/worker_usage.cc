@@ -1,9 +1,13 @@
 #include "server/supervisor/worker_usage.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
-#include "server/os/process_usage.h"
+#include "server/os/event_loop.h"
 
 namespace bulkhead {
 namespace {
@@ -25,28 +29,78 @@ v1::WorkerState StateOf(WorkerPhase phase, uint32_t leases) {
 
 }  // namespace
 
-v1::WorkerExit MakeWorkerExit(pid_t pid, const ProcessExit& exit, const std::string& reason,
-                              uint64_t peak_memory_bytes) {
+v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_memory_bytes) {
   v1::WorkerExit record;
   record.set_pid(pid);
-  record.set_outcome(exit.outcome == ProcessExit::Outcome::kSignaled ? "signaled" : "exited");
-  record.set_reason(reason);
+  const bool signaled = end.exit.outcome == ProcessExit::Outcome::kSignaled;
+  record.set_outcome(signaled ? "signaled" : "exited");
+  record.set_reason(end.reason);
   record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
-  record.mutable_usage()->set_cpu_seconds(exit.cpu_seconds);
+  record.mutable_usage()->set_cpu_seconds(end.exit.cpu_seconds);
   record.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
   return record;
 }
 
-void FillWorkerProcess(const WorkerProcess& process, uint32_t leases, uint64_t& peak_memory_bytes,
-                       v1::WorkerStatus& status) {
+void DescribeProcess(const WorkerProcess& process, uint64_t peak_memory_bytes,
+                     v1::WorkerStatus& status) {
   status.set_pid(process.pid());
-  status.set_state(StateOf(process.phase(), leases));
-  const auto usage = ReadProcessUsage(process.pid());
-  if (!usage.ok()) return;  // it ended a moment ago
-  peak_memory_bytes = std::max(peak_memory_bytes, usage->memory_bytes);
-  status.mutable_usage()->set_memory_bytes(usage->memory_bytes);
+  status.set_state(StateOf(process.phase(), status.leases()));
   status.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
-  status.mutable_usage()->set_cpu_seconds(usage->cpu_seconds);
+}
+
+void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes) {
+  const auto usage = ReadProcessUsageFast(pid);
+  if (usage.ok()) peak_memory_bytes = std::max(peak_memory_bytes, usage->memory_bytes);
+}
+
+void UsageReader::Refresh(const v1::GetStatusResponse& response) {
+  const int64_t begin_ns = MonotonicNanos();
+  const bool fresh = begin_ns < good_until_ns_;
+  std::vector<pid_t> pids = {getpid()};
+  for (const v1::WorkerStatus& worker : response.workers()) {
+    if (worker.pid() != 0) pids.push_back(static_cast<pid_t>(worker.pid()));
+  }
+  std::map<pid_t, Known> known;
+  for (const pid_t pid : pids) {
+    const auto before = known_.find(pid);
+    if (fresh && before != known_.end()) {
+      known.insert(*before);
+      continue;
+    }
+    const auto usage = ReadProcessUsage(pid);
+    if (!usage.ok()) continue;  // it ended a moment ago
+    const uint64_t peak = before == known_.end() ? 0 : before->second.peak_memory_bytes;
+    known[pid] = {*usage, std::max(peak, usage->memory_bytes)};
+  }
+  known_ = std::move(known);
+  if (fresh) return;
+  const int64_t end_ns = MonotonicNanos();
+  good_until_ns_ = end_ns + std::max(absl::ToInt64Nanoseconds(absl::Milliseconds(100)),
+                                     20 * (end_ns - begin_ns));
+}
+
+void UsageReader::FillOne(pid_t pid, v1::ProcessUsage& usage) const {
+  const auto found = known_.find(pid);
+  if (found == known_.end()) return;
+  const Known& known = found->second;
+  usage.set_memory_bytes(known.usage.memory_bytes);
+  usage.set_peak_memory_bytes(std::max(usage.peak_memory_bytes(), known.peak_memory_bytes));
+  usage.set_cpu_seconds(known.usage.cpu_seconds);
+}
+
+void UsageReader::Fill(v1::GetStatusResponse& response) {
+  absl::MutexLock lock(&mutex_);
+  Refresh(response);
+  FillOne(getpid(), *response.mutable_supervisor());
+  double cpu_seconds = response.cpu_seconds() + response.supervisor().cpu_seconds();
+  for (v1::WorkerStatus& worker : *response.mutable_workers()) {
+    if (worker.pid() == 0) continue;
+    FillOne(static_cast<pid_t>(worker.pid()), *worker.mutable_usage());
+    cpu_seconds += worker.usage().cpu_seconds();
+  }
+  // Between its end and its reaping a worker is in neither sum.
+  cpu_seconds_ = std::max(cpu_seconds_, cpu_seconds);
+  response.set_cpu_seconds(cpu_seconds_);
 }
 
 }  // namespace bulkhead

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
+#include "server/os/event_loop.h"
 #include "server/sampler/mixture_order.h"
 
 namespace bulkhead {
@@ -66,9 +68,47 @@ absl::StatusOr<std::unique_ptr<SampleOrder>> OrderOf(const internal::v1::StreamB
 
 }  // namespace
 
+// Another pipeline, watched: reports progress when a sample was decided and the last report is long
+// enough ago. Storage that does not answer is no progress.
+class LeaseRunner::WatchedPipeline final : public Pipeline {
+ public:
+  WatchedPipeline(std::unique_ptr<Pipeline> pipeline, Report report, absl::Duration interval)
+      : pipeline_(std::move(pipeline)),
+        report_(std::move(report)),
+        interval_ns_(absl::ToInt64Nanoseconds(interval)) {}
+
+  uint64_t record_count() const override { return pipeline_->record_count(); }
+  std::unique_ptr<PipelineContext> NewContext() const override { return pipeline_->NewContext(); }
+  absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
+                       absl::Span<std::byte* const> destinations) const override {
+    absl::Status status = pipeline_->Produce(record, key, context, destinations);
+    if (status.ok() || IsSampleError(status)) NoteSample();
+    return status;
+  }
+
+ private:
+  void NoteSample() const {
+    const int64_t now_ns = MonotonicNanos();
+    int64_t last_ns = reported_ns_.load(std::memory_order_relaxed);
+    if (now_ns - last_ns < interval_ns_) return;
+    // Of the threads that see it is time, one reports.
+    if (!reported_ns_.compare_exchange_strong(last_ns, now_ns)) return;
+    internal::v1::FromWorker message;
+    message.mutable_lease_progress();
+    report_(message);
+  }
+
+  const std::unique_ptr<Pipeline> pipeline_;
+  const Report report_;
+  const int64_t interval_ns_;
+  mutable std::atomic<int64_t> reported_ns_{MonotonicNanos()};
+};
+
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
-                         absl::Duration retry_delay)
-    : pipeline_(std::move(pipeline)), report_(std::move(report)), retry_delay_(retry_delay) {
+                         absl::Duration retry_delay, absl::Duration progress_interval)
+    : report_(std::move(report)),
+      pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
+      retry_delay_(retry_delay) {
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 

@@ -20,7 +20,7 @@
 namespace bulkhead {
 
 // The decode threads of a worker: take leases in the order they came, produce their samples in
-// place, report them.
+// place, report them, and in between, once a second, that samples were finished.
 //
 // Life: construct (starts the threads) → AddStream, Add, RemoveStream … → destruct, which finishes
 // the leases at work and drops those that wait. Thread-safe. `report` is called from the decode
@@ -34,7 +34,8 @@ class LeaseRunner {
   static constexpr int kReadRetries = 3;
 
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
-              absl::Duration retry_delay = absl::Milliseconds(100));
+              absl::Duration retry_delay = absl::Milliseconds(100),
+              absl::Duration progress_interval = absl::Seconds(1));
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -48,6 +49,7 @@ class LeaseRunner {
   void Add(const internal::v1::Lease& lease);
 
  private:
+  class WatchedPipeline;
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
     StreamView view;
@@ -67,8 +69,8 @@ class LeaseRunner {
                                   std::vector<SubstitutedSample>& substituted,
                                   uint64_t& failed_position);
 
-  const std::unique_ptr<Pipeline> pipeline_;
   const Report report_;
+  const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);

@@ -19,8 +19,8 @@
 namespace bulkhead {
 namespace {
 
-// One worker's session with its supervisor. The receiving thread owns it; Report is called from
-// decode threads too.
+// One worker's session with its supervisor, which lasts as long as the process. The receiving
+// thread runs it; Report is called from decode threads too.
 class Session {
  public:
   Session(PacketSocket socket, std::function<void(LeaseMoment)> on_moment)
@@ -168,7 +168,9 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment) {
   // An allocation that the quota refuses ends the worker at once; no library may swallow it.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
-  return Session(std::move(socket), std::move(on_moment)).Run();
+  // Never destroyed: its threads may be at work, and the process ends without waiting for them.
+  auto& session = *new Session(std::move(socket), std::move(on_moment));
+  return session.Run();
 }
 
 }  // namespace bulkhead

@@ -17,8 +17,8 @@ enum class LeaseMoment {
 // Runs a worker on its end of the supervisor's socket until it is told to end or the supervisor is
 // gone: builds indexes, or runs one pipeline for the streams it is given. The calling thread reads
 // messages; decode threads produce leases and report them. Returns the process's exit code
-// (server/arena/exit_codes.h); when that is not 0 the process should end at once, without running
-// destructors, since threads may still be at work.
+// (server/arena/exit_codes.h). The process has to end at once then, by _exit: decode threads may
+// still be at work.
 // `on_moment`, where given, is called from whatever thread is at work: a test makes its faults there
 // (tests/chaos).
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr);

@@ -51,7 +51,7 @@ std::vector<Piece> Pieces(uint64_t sequence, uint64_t count) {
 }
 
 TEST(AssemblerTest, CompletesABatchWithItsLastByte) {
-  Assembler assembler(FakeContext());
+  Assembler assembler(FakeContext(), false, 1);
   const auto pieces = Pieces(0, 5);
   auto nothing = Feed(assembler, pieces[0]);
   ASSERT_TRUE(nothing.ok());
@@ -69,7 +69,7 @@ TEST(AssemblerTest, CompletesABatchWithItsLastByte) {
 }
 
 TEST(AssemblerTest, TakesPartsThatSpanTensorsAndTheirGaps) {
-  Assembler assembler(FakeContext());
+  Assembler assembler(FakeContext(), false, 1);
   auto whole = Pieces(0, 8);
   whole[0].data = std::string(128, 'w');
   whole[0].header->set_payload_bytes(128);
@@ -79,7 +79,7 @@ TEST(AssemblerTest, TakesPartsThatSpanTensorsAndTheirGaps) {
 }
 
 TEST(AssemblerTest, RecyclesMemory) {
-  Assembler assembler(FakeContext());
+  Assembler assembler(FakeContext(), false, 1);
   const void* first = nullptr;
   for (uint64_t sequence = 0; sequence < 3; ++sequence) {
     const auto pieces = Pieces(sequence, 8);
@@ -119,7 +119,7 @@ TEST(AssemblerTest, RefusesWhatTheProtocolForbids) {
        }},
   };
   for (const auto& [name, spoil] : cases) {
-    Assembler assembler(FakeContext());
+    Assembler assembler(FakeContext(), false, 1);
     auto pieces = Pieces(0, 8);
     spoil(pieces);
     absl::Status status;

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "bulkhead/loader.h"
 
@@ -104,6 +106,59 @@ TEST(EmbeddedTest, AServiceThatKeepsDyingOfTheSameBatchEndsInAnError) {
   EXPECT_EQ(ErrorReason(status), "SERVICE_UNAVAILABLE") << status;
   EXPECT_NE(status.message().find("lost 6 times in a row"), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find("killed by signal 9"), absl::string_view::npos) << status;
+}
+
+TEST(EmbeddedTest, AStoppedServiceIsKilledAndReplaced) {
+  LoaderOptions options = Options("freeze");
+  options.silence_deadline = absl::Milliseconds(300);
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  const std::string first_target = (*loader)->target();
+  for (uint64_t batches = 0; batches < 6; ++batches) {
+    auto batch = (*loader)->Next(absl::Seconds(60));
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    EXPECT_EQ((*batch)->sequence(), batches);
+  }
+  EXPECT_GE((*loader)->reconnects(), 1u);
+  EXPECT_NE((*loader)->target(), first_target);
+  EXPECT_FALSE(Exists(FolderOf(first_target)));
+}
+
+TEST(EmbeddedTest, AProgramThatIgnoresItsChildrensEndsIsServedAsWell) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  LoaderOptions options = Options("die");
+  options.reconnect_deadline = absl::ZeroDuration();
+  {
+    auto loader = Loader::Open(options);
+    ASSERT_TRUE(loader.ok()) << loader.status();
+    absl::Status status;
+    while (status.ok()) status = (*loader)->Next(absl::Seconds(20)).status();
+    EXPECT_NE(status.message().find("how is not known"), absl::string_view::npos) << status;
+    EXPECT_EQ(status.message().find("exited with status 0"), absl::string_view::npos) << status;
+  }
+  { EXPECT_TRUE(Loader::Open(Options()).ok()); }  // and its service is ended without a hang
+  signal(SIGCHLD, before);
+}
+
+TEST(EmbeddedTest, AServiceThatStartsSlowlyDelaysNoOther) {
+  LoaderOptions slow = Options();
+  slow.embedded.cache_dir = "never-ready";
+  std::atomic<bool> give_up{false};
+  std::atomic<bool> starting{false};
+  std::thread starter([&] {
+    (void)EmbeddedService::Acquire(slow.embedded, absl::Seconds(60), [&] {
+      starting = true;
+      return give_up.load();
+    });
+  });
+  while (!starting) std::this_thread::yield();
+  EXPECT_TRUE(Loader::Open(Options()).ok());
+  // Who wants the same one waits, and not for ever.
+  slow.open_deadline = absl::Milliseconds(50);
+  EXPECT_EQ(ErrorReason(Loader::Open(slow).status()), "DEADLINE_EXCEEDED");
+  EXPECT_FALSE(give_up);
+  give_up = true;
+  starter.join();
 }
 
 TEST(EmbeddedTest, SaysWhyItDidNotStart) {

@@ -31,9 +31,20 @@ grpc::Status Error(grpc::StatusCode code, const std::string& message, const std:
   return grpc::Status(code, message, status.SerializeAsString());
 }
 
-void WaitForEnd(grpc::ServerContext* context) {
-  while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+using Stream = grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>;
+
+// Says that it lives, unless it is `mute`, until the client ends the call.
+void WaitForEnd(grpc::ServerContext* context, Stream* stream, bool mute) {
+  v1::StreamResponse response;
+  response.mutable_heartbeat();
+  for (int i = 1; !context->IsCancelled(); ++i) {
+    if (!mute && i % 8 == 0) stream->Write(response);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
+
+// The order in which an unordered stream sends the three batches of an epoch.
+constexpr uint64_t kUnordered[] = {1, 2, 0};
 
 }  // namespace
 
@@ -44,6 +55,8 @@ struct FakeService::Session {
   std::string mode;
   uint64_t sequence = 0;
   uint64_t released = 0;
+  std::unique_ptr<FakeArena> arena;
+  uint64_t arena_id = 0;
 };
 
 v1::BatchSchema FakeSchema() {
@@ -79,8 +92,12 @@ grpc::Status FakeService::Stream(
     return Error(grpc::StatusCode::INVALID_ARGUMENT, "x.yaml:3:5: wrong", "SPEC_INVALID", "line",
                  "3");
   }
+  if (session.mode == "long_error") {
+    return Error(grpc::StatusCode::INVALID_ARGUMENT, "x.yaml:3:5: wrong", "SPEC_INVALID", "lines",
+                 std::string(12 << 10, 'x'));
+  }
   if (session.mode == "silent") {
-    WaitForEnd(context);
+    WaitForEnd(context, stream, true);
     return grpc::Status::OK;
   }
   if (session.mode == "progress") {
@@ -110,11 +127,14 @@ grpc::Status FakeService::Deliver(Session& session) {
   cursor->set_order_fingerprint("aa");
   cursor->set_samples_per_epoch(kSamples);
   cursor->add_quarantined("a\"b");
+  opened->set_unordered(session.mode == "unordered");
+  ChooseTransport(session, opened);
   session.stream->Write(response);
-  if (session.mode == "stall") {
-    WaitForEnd(session.context);
+  if (session.mode == "stall" || session.mode == "mute") {
+    WaitForEnd(session.context, session.stream, session.mode == "mute");
     return grpc::Status::OK;
   }
+  if (session.mode == "unordered") return DeliverUnordered(session);
   const uint64_t epochs = session.mode == "endless" ? 1u << 30 : 2;
   uint64_t consumed = session.open.cursor().consumed();
   for (uint64_t epoch = session.open.cursor().epoch(); epoch < epochs; ++epoch, consumed = 0) {
@@ -129,6 +149,10 @@ grpc::Status FakeService::Deliver(Session& session) {
         (void)!write(2, "the disk is on fire\n", 20);
         kill(getpid(), SIGKILL);
       }
+      if (session.sequence == 2 && session.mode == "cut" && opens().size() == 1) {
+        return Error(grpc::StatusCode::UNAVAILABLE, "cut", "SHUTTING_DOWN", "by", "the test");
+      }
+      if (session.sequence == 1 && session.mode == "freeze" && !resumed) kill(getpid(), SIGSTOP);
       if (!SendBatch(session, epoch, consumed, std::min(kBatch, kSamples - consumed))) {
         return grpc::Status::CANCELLED;
       }
@@ -137,8 +161,77 @@ grpc::Status FakeService::Deliver(Session& session) {
   return grpc::Status::OK;
 }
 
+void FakeService::ChooseTransport(Session& session, v1::Opened* opened) {
+  opened->set_transport(v1::TRANSPORT_GRPC);
+  if (session.open.transport() == v1::TRANSPORT_GRPC || session.open.arena_token().empty()) return;
+  if (door_ == nullptr || session.mode == "no_shm") {
+    opened->set_transport_reason("the service has no arenas today");
+    return;
+  }
+  session.arena = std::make_unique<FakeArena>(session.mode != "unsealed");
+  session.arena_id = door_->Grant(session.open.arena_token(), *session.arena);
+  opened->set_transport(v1::TRANSPORT_SHM);
+  opened->set_arena_id(session.arena_id);
+  opened->mutable_memory()->set_slot_count(FakeArena::kSlots);
+}
+
+// Epochs of batches that come out of order, those left out that the cursor calls completed.
+grpc::Status FakeService::DeliverUnordered(Session& session) {
+  const auto& done = session.open.cursor().completed();
+  const uint64_t first_batch = session.open.cursor().consumed() / kBatch;
+  for (uint64_t epoch = session.open.cursor().epoch(), base = 0; epoch < 2; ++epoch) {
+    const uint64_t skipped = base == 0 ? first_batch : 0;
+    uint64_t left = 3 - skipped - (base == 0 ? static_cast<uint64_t>(done.size()) : 0);
+    for (const uint64_t batch : kUnordered) {
+      if (batch < skipped) continue;
+      if (base == 0 && std::count(done.begin(), done.end(), batch - skipped) > 0) continue;
+      session.sequence = base + batch - skipped;
+      left_ = --left;
+      const uint64_t first = batch * kBatch;
+      if (!SendBatch(session, epoch, first, std::min(kBatch, kSamples - first))) {
+        return grpc::Status::CANCELLED;
+      }
+    }
+    base += 3 - skipped;
+  }
+  return grpc::Status::OK;
+}
+
+v1::BatchHeader FakeService::MakeHeader(const Session& session, uint64_t epoch, uint64_t first,
+                                        uint64_t count) {
+  const bool last = first + count == kSamples;
+  v1::BatchHeader header;
+  header.set_sequence(session.sequence);
+  header.set_epoch(epoch);
+  header.set_sample_count(count);
+  header.set_valid_count(count);
+  header.set_first_position(first);
+  header.set_next_epoch(last ? epoch + 1 : epoch);
+  header.set_next_consumed(last ? 0 : first + count);
+  header.set_batches_left_in_epoch(
+      session.mode == "unordered" ? left_ : (kSamples - first - count + kBatch - 1) / kBatch);
+  header.set_payload_bytes(11 * count);
+  return header;
+}
+
+bool FakeService::SendSlot(Session& session, const std::string& memory,
+                           const v1::BatchHeader& header) {
+  const int slot =
+      door_->TakeSlot(session.arena_id, [&] { return session.context->IsCancelled(); });
+  if (slot < 0) return false;
+  std::memcpy(session.arena->slot(static_cast<uint32_t>(slot)), memory.data(), memory.size());
+  v1::StreamResponse response;
+  *response.mutable_slot()->mutable_header() = header;
+  response.mutable_slot()->set_arena_id(session.arena_id);
+  response.mutable_slot()->set_slot(session.mode == "wrong_slot" ? 99
+                                                                 : static_cast<uint32_t>(slot));
+  ++session.sequence;
+  return session.stream->Write(response);
+}
+
 bool FakeService::SendBatch(Session& session, uint64_t epoch, uint64_t first, uint64_t count) {
-  while (session.sequence - session.released >= session.open.credits().batches() &&
+  while (session.arena == nullptr && session.mode != "unordered" &&
+         session.sequence - session.released >= session.open.credits().batches() &&
          session.mode != "credit") {
     v1::StreamRequest request;
     if (!session.stream->Read(&request)) return false;
@@ -154,23 +247,15 @@ bool FakeService::SendBatch(Session& session, uint64_t epoch, uint64_t first, ui
     std::memcpy(&memory[8 * i], &index, 8);
     std::memset(&memory[64 + 3 * i], static_cast<int>(index & 0xff), 3);
   }
-  const bool last = first + count == kSamples;
+  const v1::BatchHeader batch_header = MakeHeader(session, epoch, first, count);
+  if (session.arena != nullptr) return SendSlot(session, memory, batch_header);
   bool header_due = true;
   for (const auto& [begin, size] : {std::pair<uint64_t, uint64_t>{0, 8 * count}, {64, 3 * count}}) {
     for (uint64_t done = 0; done < size; done += kPartBytes) {
       v1::StreamResponse response;
       auto* part = response.mutable_part();
       if (header_due) {
-        auto* header = part->mutable_header();
-        header->set_sequence(session.sequence);
-        header->set_epoch(epoch);
-        header->set_sample_count(count);
-        header->set_valid_count(count);
-        header->set_first_position(first);
-        header->set_next_epoch(last ? epoch + 1 : epoch);
-        header->set_next_consumed(last ? 0 : first + count);
-        header->set_batches_left_in_epoch((kSamples - first - count + kBatch - 1) / kBatch);
-        header->set_payload_bytes(11 * count);
+        *part->mutable_header() = batch_header;
         header_due = false;
       }
       part->set_offset(begin + done);

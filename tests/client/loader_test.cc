@@ -98,10 +98,11 @@ TEST_F(LoaderTest, HoldsNoMoreThanItsCredits) {
     auto first = MustNext(**loader);
     auto second = MustNext(**loader);
     const auto third = (*loader)->Next(absl::Milliseconds(100));
-    EXPECT_EQ(ErrorReason(third.status()), "DEADLINE_EXCEEDED");
-    EXPECT_NE(third.status().message().find("not destroyed"), absl::string_view::npos);
+    EXPECT_EQ(third.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(ErrorReason(third.status()), "SLOTS_EXHAUSTED");
+    EXPECT_NE(third.status().message().find("all 2 batches"), absl::string_view::npos);
     second.reset();  // out of order: the first still holds the credit of both
-    EXPECT_EQ(ErrorReason((*loader)->Next(absl::Milliseconds(100)).status()), "DEADLINE_EXCEEDED");
+    EXPECT_EQ(ErrorReason((*loader)->Next(absl::Milliseconds(100)).status()), "SLOTS_EXHAUSTED");
   }
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(MustNext(**loader).has_value());
   EXPECT_EQ(service_.most_outstanding(), 2u);
@@ -142,6 +143,74 @@ TEST_F(LoaderTest, GivesTheServicesErrorsWithReasonAndMetadata) {
     EXPECT_EQ(ErrorReason(failed.status()), "CORRUPT_RECORD");
     EXPECT_EQ(ErrorMetadata(failed.status()).at("offset"), "77");
   }
+}
+
+TEST_F(LoaderTest, ALongErrorComesWhole) {
+  const auto refused = Loader::Open(Options("long_error"));
+  EXPECT_EQ(ErrorReason(refused.status()), "SPEC_INVALID") << refused.status();
+  EXPECT_EQ(ErrorMetadata(refused.status())["lines"].size(), size_t{12} << 10);
+}
+
+TEST_F(LoaderTest, NoByteCreditMeansOneBatchAtATimeToBothSides) {
+  LoaderOptions options = Options("endless");
+  options.credit_bytes = 0;
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ(service_.opens()[0].credits().bytes(), 1u);
+}
+
+TEST_F(LoaderTest, OutOfOrderBatchesComeOnceAndAnyCursorGoesOn) {
+  auto loader = Loader::Open(Options("unordered"));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  std::vector<std::string> cursors = {""};
+  std::vector<uint64_t> sequences;
+  std::vector<int64_t> firsts;
+  while (auto batch = MustNext(**loader)) {
+    sequences.push_back(batch->sequence());
+    firsts.push_back(Indices(*batch)[0]);
+    cursors.push_back(batch->cursor());
+  }
+  EXPECT_EQ(sequences, (std::vector<uint64_t>{1, 2, 0, 4, 5, 3}));
+  EXPECT_EQ(firsts, (std::vector<int64_t>{8, 16, 0, 1008, 1016, 1000}));
+  EXPECT_NE(cursors[2].find("\"consumed\":0,"), std::string::npos) << cursors[2];
+  EXPECT_NE(cursors[2].find("\"completed\":[1,2],\"batch_size\":8,\"world_size\":1"),
+            std::string::npos)
+      << cursors[2];
+  EXPECT_EQ(cursors[3].find("completed"), std::string::npos) << cursors[3];
+  for (size_t taken = 1; taken < firsts.size(); ++taken) {
+    LoaderOptions options = Options("unordered");
+    options.cursor = cursors[taken];
+    auto resumed = Loader::Open(options);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    std::vector<int64_t> rest;
+    while (auto batch = MustNext(**resumed)) rest.push_back(Indices(*batch)[0]);
+    EXPECT_EQ(rest,
+              std::vector<int64_t>(firsts.begin() + static_cast<int64_t>(taken), firsts.end()))
+        << "after " << taken;
+  }
+}
+
+TEST_F(LoaderTest, AServiceThatFallsSilentIsLost) {
+  LoaderOptions options = Options("mute");
+  options.silence_deadline = absl::Milliseconds(100);
+  options.reconnect_deadline = absl::ZeroDuration();
+  auto mute = Loader::Open(options);
+  ASSERT_TRUE(mute.ok()) << mute.status();
+  const auto lost = (*mute)->Next(absl::Seconds(20));
+  EXPECT_EQ(lost.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ErrorReason(lost.status()), "SERVICE_SILENT");
+  EXPECT_NE(lost.status().message().find(target_ + " has said nothing for 100ms"),
+            absl::string_view::npos)
+      << lost.status();
+}
+
+TEST_F(LoaderTest, HeartbeatsKeepAServiceThatHasNoBatch) {
+  LoaderOptions options = Options("stall");  // heartbeats come every 40 ms
+  options.silence_deadline = absl::Seconds(1);
+  options.reconnect_deadline = absl::ZeroDuration();
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ(ErrorReason((*loader)->Next(absl::Milliseconds(1500)).status()), "DEADLINE_EXCEEDED");
 }
 
 TEST_F(LoaderTest, EveryWaitHasADeadline) {

@@ -1,6 +1,7 @@
 #include "server/os/event_loop.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
@@ -55,6 +56,34 @@ TEST(EventLoopTest, ServesDescriptorsUntilUnwatched) {
   ASSERT_EQ(write(writer.get(), "abcde", 5), 5);
   loop->Run();
   EXPECT_EQ(calls, 3);
+}
+
+TEST(EventLoopTest, SaysWhenADescriptorCanTakeMoreUntilToldNotTo) {
+  auto loop = EventLoop::Create().value();
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  const UniqueFd near(fds[0]);
+  const UniqueFd far(fds[1]);
+  int reads = 0;
+  int writes = 0;
+  EXPECT_FALSE(loop->WatchWritable(near.get(), [] {}).ok());
+  ASSERT_TRUE(loop->Watch(near.get(),
+                          [&] {
+                            ++reads;
+                            loop->Stop();
+                            loop->Unwatch(near.get());
+                          })
+                  .ok());
+  ASSERT_TRUE(loop->WatchWritable(near.get(),
+                                  [&] {
+                                    if (++writes < 3) return;
+                                    loop->UnwatchWritable(near.get());
+                                    ASSERT_EQ(write(far.get(), "x", 1), 1);
+                                  })
+                  .ok());
+  loop->Run();
+  EXPECT_EQ(writes, 3);
+  EXPECT_EQ(reads, 1);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "server/os/memory_map.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -35,6 +36,17 @@ TEST(SealedMessageTest, ReadsBackAndCannotBeChanged) {
   ASSERT_TRUE(fd.ok());
   EXPECT_EQ(*ReadSealedMessage(fd->get()), "some message");
   EXPECT_LT(pwrite(fd->get(), "X", 1, 0), 0);
+}
+
+// Another kind of file might block its reader, or change under its hands.
+TEST(SealedMessageTest, IsReadFromSealedMemoryOnly) {
+  const UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_TRUE(absl::IsDataLoss(ReadSealedMessage(unsealed.get()).status()));
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  const UniqueFd reader(fds[0]);
+  const UniqueFd writer(fds[1]);
+  EXPECT_TRUE(absl::IsDataLoss(ReadSealedMessage(reader.get()).status()));
 }
 
 }  // namespace

@@ -79,5 +79,14 @@ TEST(PacketSocketTest, RefusesAPacketThatIsTooLong) {
   EXPECT_TRUE(absl::IsDataLoss(pair->second.Receive().status()));
 }
 
+TEST(PacketSocketTest, RefusesAMessageLongerThanItsReceiverWants) {
+  auto pair = PacketSocket::MakePair();
+  const std::string message(200'000, 'x');
+  ASSERT_TRUE(pair->first.Send(message).ok());
+  ASSERT_TRUE(pair->first.Send(message).ok());
+  EXPECT_TRUE(absl::IsDataLoss(pair->second.Receive(true, message.size() - 1).status()));
+  EXPECT_EQ(pair->second.Receive(true, message.size())->bytes.size(), message.size());
+}
+
 }  // namespace
 }  // namespace bulkhead

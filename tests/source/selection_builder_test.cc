@@ -240,6 +240,14 @@ TEST_F(UnreadableTest, DoNotMatterToAnotherPart) {
   EXPECT_EQ(test_.Select(selection_, folder_.path()).value(), 0);
 }
 
+TEST_F(UnreadableTest, ASplitAloneReadsNoRecord) {
+  selection_.clear_filter();
+  *selection_.mutable_split() = Halves("a");
+  const uint64_t a = test_.Select(selection_, folder_.path()).value();
+  selection_.mutable_split()->set_use("b");
+  EXPECT_EQ(a + test_.Select(selection_, folder_.path()).value(), 5);
+}
+
 TEST(BuildSelectionTest, FiltersListsByLabelAndPathWithoutReadingImages) {
   const TempFolder folder;
   for (const char* name : {"a.jpg", "b.jpg", "c.jpg", "d.jpg"}) folder.Write(name, "image");

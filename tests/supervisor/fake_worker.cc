@@ -61,6 +61,12 @@ class FakeWorker {
       message.mutable_bound();
     }
     Send(message);
+    if (mode_ == "hello-again") {
+      internal::v1::FromWorker hello;
+      hello.mutable_hello();
+      Send(hello);
+    }
+    if (mode_ == "reads-late") usleep(300'000);
   }
 
   void AddStream(const internal::v1::StreamBinding& binding, Packet& packet) {
@@ -71,10 +77,21 @@ class FakeWorker {
   void Produce(const internal::v1::Lease& lease) {
     if (mode_ == "hang") pause();
     if (mode_ == "out-of-memory") _exit(kExitOutOfMemory);
+    if (mode_ == "quits") _exit(0);
+    const uint64_t first = lease.first_position() + lease.first_sample();
+    if (mode_ == "dies-at-1000020" && first <= 1000020 && first + lease.count() > 1000020) {
+      raise(SIGKILL);
+    }
     for (uint32_t i = 0; i < lease.count(); ++i) {
       const uint64_t sample = lease.first_sample() + i;
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
+      if (mode_ == "slow") {
+        usleep(100'000);
+        internal::v1::FromWorker progress;
+        progress.mutable_lease_progress();
+        Send(progress);
+      }
       if (mode_ == "die-in-third-lease" && ++leases_ > 2 * 16) raise(SIGKILL);
     }
     internal::v1::FromWorker message;
@@ -89,6 +106,9 @@ class FakeWorker {
     } else {
       message.mutable_lease_done()->set_lease_id(lease.lease_id());
       message.mutable_lease_done()->set_stream_id(lease.stream_id());
+      if (mode_ == "substitutes") {
+        message.mutable_lease_done()->add_substitutions()->set_position(first);
+      }
     }
     Send(message);
   }
@@ -96,6 +116,7 @@ class FakeWorker {
   void BuildIndex(const internal::v1::BuildIndex& request, int fd) {
     const std::string& name = request.file().name();
     if (name == "kills-workers") raise(SIGKILL);
+    if (name == "hangs") pause();
     internal::v1::FromWorker message;
     if (name == "bad") {
       message.mutable_failed()->set_job_id(request.job_id());

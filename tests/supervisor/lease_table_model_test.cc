@@ -131,8 +131,8 @@ bool IsOrderlyWithoutReaping(Event::Kind kind) {
   return kind != Event::Kind::kKill && kind != Event::Kind::kGiveUp && kind != Event::Kind::kReap;
 }
 
-void ExpectNothingBroken(uint32_t slots, uint64_t batches) {
-  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone));
+void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true) {
+  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, ordered));
   std::printf("%u slots, %d batches: %zu states, %zu steps\n", slots, static_cast<int>(batches),
               space.states(), space.steps());
   ASSERT_EQ(space.broken(), "");
@@ -148,6 +148,10 @@ void ExpectNothingBroken(uint32_t slots, uint64_t batches) {
 TEST(LeaseTableModelTest, KeepsItsPromisesWithThreeSlots) { ExpectNothingBroken(3, 3); }
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWithTwoSlots) { ExpectNothingBroken(2, 3); }
+
+TEST(LeaseTableModelTest, KeepsItsPromisesWithoutOrder) {
+  ExpectNothingBroken(3, 3, /*ordered=*/false);
+}
 
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {
   const StateSpace space(LeaseTableWorld(3, 3, Misuse::kReapAtKill));

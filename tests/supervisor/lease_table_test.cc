@@ -27,8 +27,6 @@ TEST(LeaseTableTest, CutsABatchIntoLeases) {
   EXPECT_EQ(third->count(), 8);
   EXPECT_EQ(third->stream_id(), 7);
   EXPECT_FALSE(table.Assign(1).has_value());
-  EXPECT_EQ(table.HeldBy(1), 2);
-  EXPECT_EQ(table.HeldBy(2), 1);
 }
 
 TEST(LeaseTableTest, DeliversInOrderThoughFinishedOutOfOrder) {
@@ -38,12 +36,12 @@ TEST(LeaseTableTest, DeliversInOrderThoughFinishedOutOfOrder) {
   const auto first = table.Assign(1);
   const auto second = table.Assign(2);
   EXPECT_TRUE(table.Complete(second->lease_id(), 2, {}));
-  EXPECT_FALSE(table.TakeHead().has_value());
+  EXPECT_FALSE(table.TakeNext().has_value());
   EXPECT_EQ(table.finished(), 1);
   EXPECT_TRUE(table.Complete(first->lease_id(), 1, {}));
-  EXPECT_EQ(table.TakeHead()->header.sequence(), 0);
-  EXPECT_EQ(table.TakeHead()->header.sequence(), 1);
-  EXPECT_FALSE(table.TakeHead().has_value());
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 0);
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 1);
+  EXPECT_FALSE(table.TakeNext().has_value());
 }
 
 TEST(LeaseTableTest, ReassignsWhenWorkerDies) {
@@ -57,17 +55,49 @@ TEST(LeaseTableTest, ReassignsWhenWorkerDies) {
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->lease_id(), lost->lease_id());
   EXPECT_TRUE(table.Complete(again->lease_id(), 2, {}));
-  EXPECT_TRUE(table.TakeHead().has_value());
+  EXPECT_TRUE(table.TakeNext().has_value());
 }
 
-TEST(LeaseTableTest, NamesTheOldestLeaseOfAWorker) {
+TEST(LeaseTableTest, CountsTheDeathsOfEachLeaseByItself) {
   LeaseTable table(1, 2, 16);
-  table.BeginBatch(Header(0));
-  EXPECT_EQ(table.OldestHeldBy(1), nullptr);
-  table.Assign(2);
-  const auto second = table.Assign(1);
-  table.Assign(1);
-  EXPECT_EQ(table.OldestHeldBy(1)->lease_id(), second->lease_id());
+  table.BeginBatch(Header(0, 32));
+  for (LeaseTable::WorkerId worker = 1; worker <= 2; ++worker) {
+    const auto at_work = table.Assign(worker);
+    const auto waiting = table.Assign(worker);
+    EXPECT_FALSE(table.NoteDeath(at_work->lease_id(), worker + 1).has_value());
+    const auto death = table.NoteDeath(at_work->lease_id(), worker);
+    ASSERT_TRUE(death.has_value());
+    EXPECT_EQ(death->deaths, worker);
+    EXPECT_EQ(death->lease.lease_id(), at_work->lease_id());
+    EXPECT_EQ(table.WorkerGone(worker), 2);
+    if (worker == 2) {
+      table.Assign(3);
+      EXPECT_EQ(table.NoteDeath(table.Assign(3)->lease_id(), 3)->deaths, 1);  // `waiting`
+    }
+  }
+}
+
+TEST(LeaseTableTest, GivesASuspectOnlyToThoseWhoAskForOne) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0, 32));
+  uint64_t culprit = 0;
+  for (LeaseTable::WorkerId worker = 1; worker <= LeaseTable::kSuspectDeaths; ++worker) {
+    EXPECT_FALSE(table.has_suspect());
+    culprit = table.Assign(worker)->lease_id();
+    table.NoteDeath(culprit, worker);
+    table.WorkerGone(worker);
+  }
+  EXPECT_TRUE(table.has_suspect());
+  const auto other = table.Assign(8);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_NE(other->lease_id(), culprit);
+  EXPECT_FALSE(table.Assign(8).has_value());
+  EXPECT_FALSE(table.has_planned());
+  EXPECT_EQ(table.AssignSuspect(9)->lease_id(), culprit);
+  EXPECT_FALSE(table.has_suspect());
+  EXPECT_TRUE(table.Complete(culprit, 9, {}));
+  EXPECT_TRUE(table.Complete(other->lease_id(), 8, {}));
+  EXPECT_TRUE(table.TakeNext().has_value());
 }
 
 TEST(LeaseTableTest, IgnoresTheWordOfAWorkerThatDoesNotHoldTheLease) {
@@ -85,7 +115,7 @@ TEST(LeaseTableTest, ReusesASlotOnlyAfterItIsFreed) {
   table.BeginBatch(Header(0));
   EXPECT_FALSE(table.has_free_slot());
   table.Complete(table.Assign(1)->lease_id(), 1, {});
-  const auto batch = table.TakeHead();
+  const auto batch = table.TakeNext();
   EXPECT_FALSE(table.has_free_slot());
   EXPECT_EQ(table.out_slots(), 1);
   table.FreeSlot(batch->slot);
@@ -105,9 +135,9 @@ TEST(LeaseTableTest, ReportsTheFirstFailureOfABatchOnceAllItsLeasesAreDecided) {
   early.set_position(20);
   table.Fail(c->lease_id(), 1, late);
   table.Complete(a->lease_id(), 1, {});
-  EXPECT_FALSE(table.TakeHead().has_value());
+  EXPECT_FALSE(table.TakeNext().has_value());
   table.Fail(b->lease_id(), 1, early);
-  const auto batch = table.TakeHead();
+  const auto batch = table.TakeNext();
   ASSERT_TRUE(batch->failure.has_value());
   EXPECT_EQ(batch->failure->position(), 20);
 }
@@ -123,7 +153,7 @@ TEST(LeaseTableTest, CollectsSubstitutionsByPosition) {
   early.set_position(3);
   table.Complete(b->lease_id(), 2, {late});
   table.Complete(a->lease_id(), 1, {early});
-  const auto batch = table.TakeHead();
+  const auto batch = table.TakeNext();
   ASSERT_EQ(batch->substitutions.size(), 2);
   EXPECT_EQ(batch->substitutions[0].position(), 3);
   EXPECT_EQ(batch->substitutions[1].position(), 20);
@@ -152,7 +182,7 @@ TEST(LeaseTableTest, MovesABatchAwayFromAWorkerThatCannotBeReaped) {
   EXPECT_EQ(second->slot(), first->slot());
   table.Complete(first->lease_id(), 2, {});
   table.Complete(second->lease_id(), 2, {});
-  const auto batch = table.TakeHead();
+  const auto batch = table.TakeNext();
   ASSERT_TRUE(batch.has_value());
   EXPECT_EQ(batch->slot, first->slot());
   // The lost slot comes back only when the worker is gone.
@@ -179,17 +209,152 @@ TEST(LeaseTableTest, GoesOnWithoutAReserveInTheLastSlot) {
   table.Assign(1);
   ASSERT_TRUE(table.WriteOff(1));
   table.Complete(table.Assign(2)->lease_id(), 2, {});
-  table.FreeSlot(table.TakeHead()->slot);
+  table.FreeSlot(table.TakeNext()->slot);
   EXPECT_TRUE(table.has_free_slot());
 }
 
-TEST(LeaseTableTest, SaysWhenNoSlotIsLeftToMoveTo) {
+// One worker, leases in two batches, one slot in reserve: the head moves now, the other batch when
+// a slot comes back.
+TEST(LeaseTableTest, MovesTheHeadFirstAndLaterBatchesAsSlotsBecomeFree) {
+  LeaseTable table(1, 3, 64);
+  table.BeginBatch(Header(0));
+  table.BeginBatch(Header(1));
+  const auto head = table.Assign(1);
+  const auto later = table.Assign(1);
+  ASSERT_TRUE(table.WriteOff(1));
+  const auto again = table.Assign(2);
+  EXPECT_EQ(again->first_position(), 0);
+  EXPECT_NE(again->slot(), head->slot());
+  EXPECT_FALSE(table.Assign(2).has_value());  // the other one has no slot yet
+  table.Complete(again->lease_id(), 2, {});
+  table.FreeSlot(table.TakeNext()->slot);
+  const auto moved = table.Assign(2);
+  ASSERT_TRUE(moved.has_value());
+  EXPECT_EQ(moved->first_position(), 40);
+  EXPECT_NE(moved->slot(), head->slot());
+  EXPECT_NE(moved->slot(), later->slot());
+  table.Complete(moved->lease_id(), 2, {});
+  table.FreeSlot(table.TakeNext()->slot);
+  table.WorkerGone(1);
+  EXPECT_EQ(table.free_slots(), 3);
+}
+
+TEST(LeaseTableTest, KeepsTheReservedSlotForTheHead) {
   LeaseTable table(1, 3, 64);
   table.BeginBatch(Header(0));
   table.BeginBatch(Header(1));
   table.Assign(1);
+  table.Assign(2);
+  ASSERT_TRUE(table.WriteOff(2));
+  EXPECT_EQ(table.free_slots(), 1);
+  EXPECT_TRUE(table.WriteOff(1));
+  EXPECT_EQ(table.Assign(3)->first_position(), 0);
+}
+
+TEST(LeaseTableTest, AWorkerThatIsReapedLateLeavesItsBatchWhereItIs) {
+  LeaseTable table(1, 3, 64);
+  table.BeginBatch(Header(0));
+  table.BeginBatch(Header(1));
   table.Assign(1);
-  EXPECT_FALSE(table.WriteOff(1));
+  const auto stuck = table.Assign(2);
+  ASSERT_TRUE(table.WriteOff(2));
+  EXPECT_EQ(table.WorkerGone(2), 1);
+  EXPECT_EQ(table.Assign(3)->slot(), stuck->slot());
+}
+
+TEST(LeaseTableTest, SaysWhenTheHeadHasNoSlotToMoveTo) {
+  LeaseTable table(1, 2, 64);
+  table.BeginBatch(Header(0));
+  table.Assign(1);
+  EXPECT_TRUE(table.WriteOff(1));
+  table.Assign(2);
+  EXPECT_FALSE(table.WriteOff(2));
+}
+
+TEST(LeaseTableTest, WaitsForASlotThatTheTrainerHas) {
+  LeaseTable table(1, 3, 64);
+  table.BeginBatch(Header(0));
+  table.BeginBatch(Header(1));
+  table.Complete(table.Assign(1)->lease_id(), 1, {});
+  const auto out = table.TakeNext();
+  table.Assign(1);
+  EXPECT_TRUE(table.WriteOff(1));  // into the reserved slot
+  table.Assign(2);
+  EXPECT_TRUE(table.WriteOff(2));
+  EXPECT_FALSE(table.has_planned());
+  table.FreeSlot(out->slot);
+  EXPECT_EQ(table.Assign(3)->slot(), out->slot);
+}
+
+// Without order.
+
+v1::BatchHeader EpochHeader(uint64_t sequence, uint64_t epoch) {
+  v1::BatchHeader header = Header(sequence, 1);
+  header.set_epoch(epoch);
+  return header;
+}
+
+TEST(UnorderedLeaseTableTest, TakesWhatIsFinishedFirst) {
+  LeaseTable table(1, 4, 64, /*ordered=*/false);
+  for (int i = 0; i < 3; ++i) table.BeginBatch(EpochHeader(i, 0));
+  const auto a = table.Assign(1);
+  const auto b = table.Assign(1);
+  const auto c = table.Assign(1);
+  EXPECT_FALSE(table.TakeNext().has_value());
+  table.Complete(c->lease_id(), 1, {});
+  auto taken = table.TakeNext();
+  EXPECT_EQ(taken->header.sequence(), 2);
+  EXPECT_EQ(taken->older, 2);
+  EXPECT_FALSE(table.TakeNext().has_value());
+  table.Complete(a->lease_id(), 1, {});
+  taken = table.TakeNext();
+  EXPECT_EQ(taken->header.sequence(), 0);
+  EXPECT_EQ(taken->older, 0);
+  EXPECT_EQ(table.head_sequence(), 1);
+  table.Complete(b->lease_id(), 1, {});
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 1);
+  EXPECT_FALSE(table.head_sequence().has_value());
+}
+
+TEST(UnorderedLeaseTableTest, FinishesAnEpochBeforeTheNext) {
+  LeaseTable table(1, 4, 64, /*ordered=*/false);
+  for (int i = 0; i < 3; ++i) table.BeginBatch(EpochHeader(i, i == 2 ? 1 : 0));
+  const auto a = table.Assign(1);
+  const auto b = table.Assign(1);
+  table.Complete(table.Assign(1)->lease_id(), 1, {});
+  EXPECT_FALSE(table.TakeNext().has_value());
+  table.Complete(b->lease_id(), 1, {});
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 1);
+  EXPECT_FALSE(table.TakeNext().has_value());
+  table.Complete(a->lease_id(), 1, {});
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 0);
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 2);
+}
+
+TEST(UnorderedLeaseTableTest, RunsAtMost63BatchesAhead) {
+  LeaseTable table(1, 80, 64, /*ordered=*/false);
+  table.BeginBatch(EpochHeader(0, 0));
+  table.Assign(1);
+  for (int i = 1; i < 70; ++i) {
+    table.BeginBatch(EpochHeader(i, 0));
+    table.Complete(table.Assign(2)->lease_id(), 2, {});
+  }
+  uint64_t last = 0;
+  while (const auto taken = table.TakeNext()) last = taken->header.sequence();
+  EXPECT_EQ(last, 63);
+}
+
+TEST(UnorderedLeaseTableTest, DeliversWhatIsGoodBeforeAFailedBatch) {
+  LeaseTable table(1, 4, 64, /*ordered=*/false);
+  for (int i = 0; i < 3; ++i) table.BeginBatch(EpochHeader(i, 0));
+  const auto a = table.Assign(1);
+  table.Fail(table.Assign(1)->lease_id(), 1, {});
+  table.Complete(table.Assign(1)->lease_id(), 1, {});
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 2);
+  EXPECT_FALSE(table.TakeNext().has_value());
+  table.Complete(a->lease_id(), 1, {});
+  EXPECT_EQ(table.TakeNext()->header.sequence(), 0);
+  EXPECT_TRUE(table.TakeNext()->failure.has_value());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Event {
     kKill,         // `worker` gets no more leases; it may still write and its messages may arrive
     kWriteOff,     // the killed `worker` does not end
     kReap,         // it is gone, and another takes its place
-    kTake,         // the head is handed out, if it is finished
+    kTake,         // the next batch is handed out, if one is finished
     kFree,         // slot `index` of those handed out comes back
   };
   Kind kind;
@@ -48,7 +48,7 @@ class LeaseTableWorld {
  public:
   static constexpr uint64_t kLeasesOfBatch = 2;
 
-  LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse);
+  LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered = true);
 
   std::vector<Event> Enabled() const;
   // Empty, or the promise that the table broke in this step.
@@ -59,8 +59,8 @@ class LeaseTableWorld {
   // which worker is which.
   std::string Key() const;
 
-  bool complete() const { return delivered_ == batches_; }
-  // The stream ended with an error: a bad sample, or no slot left to move a batch to.
+  bool complete() const { return delivered_ == (uint64_t{1} << batches_) - 1; }
+  // The stream ended with an error: a bad sample, or no slot left to move the head to.
   bool failed() const { return failed_; }
   bool any_worker_alive() const;
   // It is a killed worker's doing: possible, and not to be waited for.
@@ -94,6 +94,7 @@ class LeaseTableWorld {
   const uint64_t batches_;
   const uint32_t slots_;
   const Misuse misuse_;
+  const bool ordered_;
   LeaseTable table_;
   std::array<Worker, 2> workers_;
   LeaseTable::WorkerId next_worker_ = 3;
@@ -102,7 +103,7 @@ class LeaseTableWorld {
   // Which batch each part of a slot holds completely: sequence + 1.
   std::vector<std::array<uint64_t, kLeasesOfBatch>> written_;
   uint64_t begun_ = 0;
-  uint64_t delivered_ = 0;
+  uint64_t delivered_ = 0;  // bit i: batch i
   bool failed_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/memory_map.h"
 #include "server/supervisor/supervisor.h"
@@ -89,17 +90,23 @@ class Recorder final : public StreamObserver {
 
 class SupervisorProcessTest : public testing::Test {
  protected:
-  void StartSupervisor(PoolTimeouts timeouts = {}) {
+  static PoolTimeouts ShortBackoff() {
+    PoolTimeouts timeouts;
     timeouts.first_backoff = absl::Milliseconds(1);
+    return timeouts;
+  }
+
+  void StartSupervisor(PoolTimeouts timeouts = ShortBackoff(),
+                       const std::string& program = FakeWorkerPath()) {
     Supervisor::Config config;
-    config.worker_program = FakeWorkerPath();
+    config.worker_program = program;
     config.max_index_workers = 2;
     config.timeouts = timeouts;
     supervisor_ = Supervisor::Start(config).value();
   }
 
   uint64_t Open(const std::string& mode, uint64_t batches, std::shared_ptr<Recorder> recorder,
-                uint32_t workers = 2) {
+                uint32_t workers = 2, uint64_t first_position = 0) {
     PipelineConfig pipeline;
     pipeline.key = mode;
     pipeline.name = mode;
@@ -107,19 +114,36 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.workers = workers;
     StreamConfig stream;
     stream.name = "test";
-    stream.arena = Arena::Create(4096, 5).value();
+    stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
+    stream.max_substitutions_per_epoch = 1000000;
     stream.binding.set_slot_bytes(4096);
     stream.binding.set_slot_count(5);
     stream.observer = recorder;
-    stream.batch_at = [batches](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+    stream.batch_at = [batches,
+                       first_position](uint64_t sequence) -> std::optional<v1::BatchHeader> {
       if (sequence >= batches) return std::nullopt;
       v1::BatchHeader header;
       header.set_sequence(sequence);
-      header.set_first_position(sequence * 50);
+      header.set_first_position(first_position + sequence * 50);
       header.set_sample_count(50);
       return header;
     };
     return supervisor_->OpenStream(pipeline, stream);
+  }
+
+  // Asks for the status until `enough` says so.
+  template <typename Enough>
+  v1::GetStatusResponse AwaitStatus(const Enough& enough) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (true) {
+      v1::GetStatusResponse status = supervisor_->GetStatus();
+      if (enough(status)) return status;
+      if (absl::Now() > deadline) {
+        ADD_FAILURE() << "waited in vain; the last status: " << status.ShortDebugString();
+        return status;
+      }
+      absl::SleepFor(absl::Milliseconds(1));
+    }
   }
 
   // The bytes of a whole stream are 0, 1, 2, … modulo 256.
@@ -131,6 +155,7 @@ class SupervisorProcessTest : public testing::Test {
   }
 
   std::unique_ptr<Supervisor> supervisor_;
+  std::shared_ptr<Arena> arena_;  // for all streams, where set
 };
 
 TEST_F(SupervisorProcessTest, DeliversEveryPositionInOrder) {
@@ -202,12 +227,135 @@ TEST_F(SupervisorProcessTest, AnExhaustedQuotaIsNamed) {
 }
 
 TEST_F(SupervisorProcessTest, AWorkerThatMakesNoProgressIsKilledAndNamedSo) {
-  PoolTimeouts timeouts;
+  PoolTimeouts timeouts = ShortBackoff();
   timeouts.hang = absl::Milliseconds(50);
   StartSupervisor(timeouts);
   auto recorder = std::make_shared<Recorder>();
   Open("hang", 10, recorder, 1);
   EXPECT_THAT(std::string(recorder->AwaitEnd().message()), testing::HasSubstr("no progress"));
+}
+
+// One worker for two streams, so that they share every death.
+TEST_F(SupervisorProcessTest, ALeaseThatEndsItsWorkersEndsItsStreamAlone) {
+  StartSupervisor();
+  auto good = std::make_shared<Recorder>();
+  auto poisoned = std::make_shared<Recorder>();
+  const uint64_t good_id = Open("dies-at-1000020", 1000000000, good, 1);
+  Open("dies-at-1000020", 1000, poisoned, 1, 1000000);
+  const absl::Status status = poisoned->AwaitEnd();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "WORKER_CRASH_LOOP");
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("work"),
+            "epoch 0, positions 1000016 to 1000031 of stream test");
+  // Its workers do the other stream's work as before.
+  good->AwaitBatches(good->batches() + 10);
+  good->ExpectInOrder();
+  const auto after = supervisor_->GetStatus();
+  EXPECT_EQ(after.recent_exits_size(), 8);
+  EXPECT_EQ(after.workers_size(), 1);
+  supervisor_->CloseStream(good_id);
+}
+
+TEST_F(SupervisorProcessTest, AWorkerThatCannotBeRestartedNowIsRestartedLater) {
+  char folder[] = "/tmp/bulkhead-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string program = std::string(folder) + "/worker";
+  ASSERT_EQ(symlink(FakeWorkerPath().c_str(), program.c_str()), 0);
+  StartSupervisor({}, program);
+  auto recorder = std::make_shared<Recorder>();
+  recorder->HoldBatches();
+  Open("ok", 100, recorder, 1);
+  recorder->AwaitBatches(4);
+  ASSERT_EQ(unlink(program.c_str()), 0);
+  kill(static_cast<pid_t>(supervisor_->GetStatus().workers(0).pid()), SIGKILL);
+  const auto status =
+      AwaitStatus([](const auto& status) { return status.workers(0).generation() >= 3; });
+  EXPECT_EQ(status.workers(0).state(), v1::WORKER_STATE_BACKOFF);
+  ASSERT_EQ(symlink(FakeWorkerPath().c_str(), program.c_str()), 0);
+  recorder->LetGo();
+  EXPECT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 100);
+  unlink(program.c_str());
+  rmdir(folder);
+}
+
+TEST_F(SupervisorProcessTest, ALeaseThatTakesLongIsNoHang) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.hang = absl::Seconds(1);  // below the 1.6 seconds of a lease
+  StartSupervisor(timeouts);
+  auto recorder = std::make_shared<Recorder>();
+  Open("slow", 1, recorder);
+  EXPECT_TRUE(recorder->AwaitEnd().ok());
+  EXPECT_EQ(supervisor_->GetStatus().recent_exits_size(), 0);
+}
+
+TEST_F(SupervisorProcessTest, AWorkerThatReadsLateGetsAllItsMessages) {
+  StartSupervisor();
+  arena_ = Arena::Create(4096, 5).value();  // nobody looks at the bytes; descriptors are scarce
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (int i = 0; i < 400; ++i) {  // the socket holds fewer than 300 messages
+    recorders.push_back(std::make_shared<Recorder>());
+    Open("reads-late", 1, recorders.back(), 1);
+  }
+  for (const auto& recorder : recorders) EXPECT_TRUE(recorder->AwaitEnd().ok());
+  EXPECT_EQ(supervisor_->GetStatus().recent_exits_size(), 0);
+}
+
+TEST_F(SupervisorProcessTest, AWorkerThatEndsUnbiddenIsListed) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("quits", 10, recorder, 1);
+  EXPECT_EQ(GetErrorInfo(recorder->AwaitEnd())->reason, "WORKER_CRASH_LOOP");
+  const auto status = supervisor_->GetStatus();
+  ASSERT_GE(status.recent_exits_size(), 8);
+  EXPECT_THAT(status.recent_exits(0).reason(), testing::HasSubstr("by itself with code 0"));
+}
+
+TEST_F(SupervisorProcessTest, AWorkerThatBreaksTheProtocolIsKilled) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("hello-again", 1000000000, recorder, 1);
+  const auto status =
+      AwaitStatus([](const auto& status) { return status.recent_exits_size() > 0; });
+  ASSERT_GT(status.recent_exits_size(), 0);
+  EXPECT_THAT(status.recent_exits(0).reason(), testing::HasSubstr("broke the protocol"));
+}
+
+TEST_F(SupervisorProcessTest, TotalsStayWhenAStreamGoes) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  const uint64_t id = Open("substitutes", 10, recorder);
+  EXPECT_TRUE(recorder->AwaitEnd().ok());
+  EXPECT_EQ(supervisor_->GetStatus().samples_substituted(), 40);  // each batch has four leases
+  supervisor_->CloseStream(id);
+  const auto after = supervisor_->GetStatus();
+  EXPECT_EQ(after.streams_size(), 0);
+  EXPECT_EQ(after.samples_substituted(), 40);
+}
+
+TEST_F(SupervisorProcessTest, WhatDroppedWorkersUsedStaysInTheTotals) {
+  Supervisor::Config config;
+  config.worker_program = FakeWorkerPath();
+  config.idle_pool = absl::Milliseconds(20);
+  supervisor_ = Supervisor::Start(config).value();
+  auto recorder = std::make_shared<Recorder>();
+  const uint64_t id = Open("substitutes", 2000, recorder);
+  EXPECT_TRUE(recorder->AwaitEnd().ok());
+  absl::SleepFor(absl::Milliseconds(150));  // what is known of a process may be as old as that
+  const auto before = supervisor_->GetStatus();
+  double workers = 0;
+  for (const auto& worker : before.workers()) workers += worker.usage().cpu_seconds();
+  EXPECT_GT(workers, 0);
+  EXPECT_GT(before.workers(0).usage().memory_bytes(), 0);
+  supervisor_->CloseStream(id);
+  const auto after = AwaitStatus([](const auto& status) { return status.workers_size() == 0; });
+  EXPECT_GE(after.cpu_seconds(), before.cpu_seconds());
+  // Not only kept at what it was: this process's own time goes on top of what they used.
+  const double own = before.supervisor().cpu_seconds() + 0.1;
+  const auto later =
+      AwaitStatus([own](const auto& status) { return status.supervisor().cpu_seconds() >= own; });
+  EXPECT_GE(later.cpu_seconds(), later.supervisor().cpu_seconds() + workers);
+  EXPECT_EQ(after.samples_substituted(), before.samples_substituted());
+  EXPECT_EQ(after.samples_produced(), 100000);
 }
 
 TEST_F(SupervisorProcessTest, AWorkerThatTalksNonsenseIsKilled) {
@@ -341,6 +489,28 @@ TEST_F(SupervisorProcessTest, AFileThatKillsItsWorkersIsNamed) {
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "kills-workers");
 }
 
+TEST_F(SupervisorProcessTest, AFileThatCannotBeReadOnIsNamedAndHoldsUpNoOther) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.hang = absl::Milliseconds(200);
+  StartSupervisor(timeouts);
+  const UniqueFd file = TemporaryFile();
+  std::vector<std::shared_ptr<IndexResult>> hung;
+  for (int i = 0; i < 2; ++i) {  // as many as there are workers
+    hung.push_back(std::make_shared<IndexResult>());
+    AddIndexJob(*supervisor_, "hangs", file.get(), hung.back());
+  }
+  const UniqueFd good_file = TemporaryFile();
+  auto good = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "xyz", good_file.get(), good);
+  for (const auto& result : hung) {
+    const absl::Status status = result->Await().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(GetErrorInfo(status)->reason, "FILE_UNREADABLE");
+    EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "hangs");
+  }
+  EXPECT_EQ(*good->Await(), 3);
+}
+
 TEST_F(SupervisorProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {
   Supervisor::Config config;
   config.worker_program = "/bin/false";
@@ -354,6 +524,7 @@ TEST_F(SupervisorProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {
 TEST_F(SupervisorProcessTest, AMissingWorkerProgramIsATypedError) {
   Supervisor::Config config;
   config.worker_program = "/nonexistent/bulkhead-worker";
+  config.timeouts = ShortBackoff();
   supervisor_ = Supervisor::Start(config).value();
   auto recorder = std::make_shared<Recorder>();
   Open("ok", 1, recorder);

@@ -233,6 +233,23 @@ TEST_F(FlakyRunnerTest, DoesNotAskAgainWhereTheAnswerIsFinal) {
   EXPECT_EQ(pipeline_->calls(), 1);
 }
 
+TEST_F(LeaseRunnerTest, SaysThatSamplesWereFinishedBeforeTheLeaseIs) {
+  gate_.Notify();
+  runner_ = std::make_unique<LeaseRunner>(
+      std::make_unique<GatedPipeline>(&at_work_, &gate_), 1,
+      [this](const internal::v1::FromWorker& message) {
+        absl::MutexLock lock(&mutex_);
+        reports_.push_back(message);
+      },
+      absl::Microseconds(1), /*progress_interval=*/absl::ZeroDuration());
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 7));
+  const auto reports = AwaitReports(3);
+  EXPECT_TRUE(reports[0].has_lease_progress());
+  EXPECT_TRUE(reports[1].has_lease_progress());
+  EXPECT_TRUE(reports[2].has_lease_done());
+}
+
 TEST_F(LeaseRunnerTest, EndsWhileLeasesWait) {
   ASSERT_TRUE(AddStream(Binding(7)).ok());
   for (int i = 0; i < 10; ++i) runner_->Add(MakeLease(i, 7));

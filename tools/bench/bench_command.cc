@@ -12,6 +12,7 @@
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
+#include "tools/common/transport_option.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -40,7 +41,7 @@ int Fail(const char* command, const absl::Status& status) {
 struct RunArguments {
   std::string spec;
   std::string target;
-  std::string transport = "grpc";
+  Transport transport = Transport::kAuto;
   std::string cache_dir;
   uint64_t batches = 0;
   uint32_t workers = 0;
@@ -53,6 +54,7 @@ int RunBench(const RunArguments& arguments) {
   StreamRunOptions options;
   options.loader.spec = SpecFile(arguments.spec);
   options.loader.target = arguments.target;
+  options.loader.transport = arguments.transport;
   options.loader.embedded.workers = arguments.workers;
   options.loader.embedded.threads = arguments.threads;
   options.loader.embedded.cache_dir = arguments.cache_dir;
@@ -90,9 +92,7 @@ void AddRun(CLI::App& bench, int& exit_code) {
   for (CLI::Option* option : {workers, threads, cache}) {
     option->excludes(command->get_option("--target"));
   }
-  command->add_option("--transport", arguments->transport, "How batches travel")
-      ->check(CLI::IsMember({"grpc"}))
-      ->capture_default_str();
+  AddTransportOption(*command, arguments->transport);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--no-digest", arguments->no_digest,
                     "Leave out the SHA-256 of the delivered tensors, which costs CPU time");
@@ -137,6 +137,7 @@ void AddRecovery(CLI::App& bench, int& exit_code) {
   command->add_option("--trials", arguments->options.trials, "Trials of each fault")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
+  AddTransportOption(*command, arguments->options.transport);
   command->add_option("--seed", arguments->options.seed, "Of the times and the workers chosen")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON");

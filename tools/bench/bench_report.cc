@@ -64,6 +64,8 @@ JsonObject RunReportJson(const StreamRunReport& report, const std::string& data)
       .Add("threads_per_worker", uint64_t{report.threads_per_worker})
       .Add("leases_redone", report.leases_redone)
       .Add("substituted", report.substituted);
+  json.Add("transport", report.transport);
+  if (!report.transport_reason.empty()) json.Add("transport_reason", report.transport_reason);
   if (!report.digest.empty()) json.Add("digest", report.digest);
   return json.Add("machine", DescribeMachine()).Add("data", data).Add("command", CommandLine());
 }
@@ -78,6 +80,8 @@ std::string RunReportText(const StreamRunReport& report) {
           report.workers, report.threads_per_worker, HumanBytes(report.arena_bytes),
           HumanBytes(report.client_memory_bytes), report.service_cpu_seconds,
           report.client_cpu_seconds));
+  if (!report.transport.empty()) absl::StrAppend(&text, "\ntransport: ", report.transport);
+  if (!report.transport_reason.empty()) absl::StrAppend(&text, " (", report.transport_reason, ")");
   if (report.substituted > 0) absl::StrAppend(&text, "\nsubstituted: ", report.substituted);
   if (report.leases_redone > 0) {
     absl::StrAppend(&text, "\nleases redone after a worker died: ", report.leases_redone);

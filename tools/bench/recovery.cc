@@ -32,8 +32,8 @@ enum class Fault { kWorker, kService };
 // Takes batches one by one and says when they came; begins anew when the stream ends.
 class Trainer {
  public:
-  Trainer(std::string spec, std::string target)
-      : spec_(std::move(spec)), target_(std::move(target)) {}
+  Trainer(std::string spec, std::string target, Transport transport)
+      : spec_(std::move(spec)), target_(std::move(target)), transport_(transport) {}
 
   // The arrival of the next batch. Time that a new loader took is in no gap: `fresh` is then true.
   absl::StatusOr<absl::Time> Next(bool& fresh) {
@@ -43,6 +43,7 @@ class Trainer {
         LoaderOptions options;
         options.spec = SpecFile(spec_);
         options.target = target_;
+        options.transport = transport_;
         BULKHEAD_ASSIGN_OR_RETURN(loader_, Loader::Open(std::move(options)));
         fresh = true;
       }
@@ -56,6 +57,7 @@ class Trainer {
  private:
   const std::string spec_;
   const std::string target_;
+  const Transport transport_;
   std::unique_ptr<Loader> loader_;
 };
 
@@ -67,7 +69,7 @@ class Experiment {
 
   absl::StatusOr<FaultCost> Run(const std::function<void(int)>& tell) {
     BULKHEAD_ASSIGN_OR_RETURN(service_, OwnService::Start(workers_));
-    Trainer trainer(options_.spec, service_->target());
+    Trainer trainer(options_.spec, service_->target(), options_.transport);
     std::vector<double> longest;
     for (int trial = 0; trial < options_.trials; ++trial) {
       tell(trial);

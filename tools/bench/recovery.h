@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "bulkhead/loader.h"
 
 namespace bulkhead::tools {
 
@@ -14,6 +15,7 @@ struct RecoveryOptions {
   std::string spec;
   int trials = 30;  // of each fault
   uint64_t seed = 1;
+  Transport transport = Transport::kAuto;
 };
 
 // What a fault costs a trainer that takes batches as fast as they come.
@@ -29,7 +31,7 @@ struct RecoveryReport {
   FaultCost service_kill;        // two workers; the service is started again at once
 };
 
-// Streams the spec from services of its own, over gRPC and a Unix socket, and kills with SIGKILL at
+// Streams the spec from services of its own on a Unix socket and kills with SIGKILL at
 // random times (from `seed`). Blocks for minutes; `tell` is called before each trial.
 absl::StatusOr<RecoveryReport> MeasureRecovery(const RecoveryOptions& options,
                                                const std::function<void(const std::string&)>& tell);

@@ -121,6 +121,8 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
     observer({info, report, wanted});
   }
   report.client_memory_bytes = OwnMemoryBytes();
+  report.transport = TransportName(loader->transport());
+  report.transport_reason = loader->transport_reason();
   probe.Poll();
   Report(probe.use(), report);
   loader->Close();

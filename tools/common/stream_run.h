@@ -43,8 +43,10 @@ struct StreamRunReport {
   uint64_t arena_bytes = 0;
   uint32_t workers = 0;
   uint32_t threads_per_worker = 0;
-  uint64_t leases_redone = 0;  // because a worker died
-  std::string digest;          // SHA-256, hex; empty unless asked for
+  uint64_t leases_redone = 0;    // because a worker died
+  std::string transport;         // "shm" or "grpc"
+  std::string transport_reason;  // why not shm, where that was wished for
+  std::string digest;            // SHA-256, hex; empty unless asked for
 };
 
 // The state of a run, for a progress line.

@@ -15,6 +15,7 @@
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
+#include "tools/common/transport_option.h"
 #include "tools/stream/guess_spec.h"
 
 namespace bulkhead::tools {
@@ -32,6 +33,7 @@ struct StreamArguments {
   std::vector<std::string> features;
   GuessOptions guess;
   std::string target;
+  Transport transport = Transport::kAuto;
   uint64_t batches = 0;
   uint32_t workers = 0;
   uint32_t threads = 0;
@@ -111,6 +113,7 @@ int RunStreamCommand(StreamArguments& arguments) {
     options.loader.spec = SpecText(*spec);
   }
   options.loader.target = arguments.target;
+  options.loader.transport = arguments.transport;
   options.loader.embedded.workers = arguments.workers;
   options.loader.embedded.threads = arguments.threads;
   options.batches = arguments.batches;
@@ -162,6 +165,7 @@ void AddStreamCommand(CLI::App& app, int& exit_code) {
       ->check(AtLeastOne());
   command->add_option("--target", arguments->target,
                       "A running service: host:port or unix:/path; default: one of its own");
+  AddTransportOption(*command, arguments->transport);
   command->add_flag("--print-spec", arguments->print_spec, "Only print the spec that was guessed");
   command->callback([arguments, command, &exit_code] {
     if (IsSpec(arguments->data)) {

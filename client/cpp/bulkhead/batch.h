@@ -52,9 +52,10 @@ struct Tensor {
   uint64_t bytes;
 };
 
-// A batch that Loader::Next handed out. Its memory stays valid until it is destroyed, also after
-// its loader is closed; destroying it lets the service send another one. Batches should be given
-// up in their order: a credit returns once that batch and all before it are gone.
+// A batch that Loader::Next handed out. Its memory stays valid, and nobody else writes to it, until
+// it is destroyed, also after its loader is closed or has lost its service; destroying it lets the
+// service send another one. Over gRPC batches should be given up in their order: a credit returns
+// once that batch and all before it are gone. A batch in shared memory keeps its arena mapped.
 //
 // Move-only. Different threads may use and destroy different batches.
 class Batch {
@@ -77,7 +78,9 @@ class Batch {
   bool last_in_epoch() const;
   uint64_t batches_left_in_epoch() const;
 
-  // State after this batch, as JSON for a checkpoint: LoaderOptions::cursor goes on from there.
+  // State after this batch and all that were handed out before it, as JSON for a checkpoint:
+  // LoaderOptions::cursor goes on from there. Where batches come out of order it lists those that
+  // are ahead, and only a loader with the same batch and world size can go on from it.
   std::string cursor() const;
 
   // Used by Loader.

@@ -18,6 +18,16 @@ inline constexpr char kServiceStartFailed[] = "SERVICE_START_FAILED";
 inline constexpr char kServiceUnavailable[] = "SERVICE_UNAVAILABLE";
 // Nothing arrived in time.
 inline constexpr char kDeadlineExceeded[] = "DEADLINE_EXCEEDED";
+// The service was there and said nothing for so long that it counts as lost.
+inline constexpr char kServiceSilent[] = "SERVICE_SILENT";
+// Shared memory was demanded (LoaderOptions::transport) and cannot be had.
+inline constexpr char kTransportUnavailable[] = "TRANSPORT_UNAVAILABLE";
+// All batches that the stream may have out at once are still held by the program.
+inline constexpr char kSlotsExhausted[] = "SLOTS_EXHAUSTED";
+// The system gives no more threads.
+inline constexpr char kOutOfThreads[] = "OUT_OF_THREADS";
+// A loader was used in a forked child of its process.
+inline constexpr char kForked[] = "FORKED";
 // The peer sent what the protocol does not allow.
 inline constexpr char kProtocolViolation[] = "PROTOCOL_VIOLATION";
 // The loader was closed.

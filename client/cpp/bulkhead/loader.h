@@ -70,6 +70,15 @@ struct SubstitutionEvent {
   std::string message;  // what was wrong, with file and offset
 };
 
+// How batches get here.
+enum class Transport {
+  kAuto,  // shared memory from a service at a unix: address that offers it, else gRPC
+  kShm,   // shared memory: batches stay where the service's workers wrote them, nothing is copied
+  kGrpc,  // as bytes on the connection
+};
+// "auto", "shm" or "grpc".
+const char* TransportName(Transport transport);
+
 struct LoaderOptions {
   SpecSource spec;
   // "host:port" or "unix:/path". Empty: a service is started for this process and ends with it;
@@ -87,8 +96,12 @@ struct LoaderOptions {
   // Go on although the cursor was made with other stages or outputs.
   bool allow_changed_bytes = false;
 
+  // kShm makes an error of what would be a reason to fall back: TRANSPORT_UNAVAILABLE. When the
+  // service is lost later on, gRPC is better than nothing; Loader::transport_reason() says why.
+  Transport transport = Transport::kAuto;
   // Batches, and their bytes, held by this process at most, those handed out and not yet destroyed
-  // included. One batch is always allowed.
+  // included. One batch is always allowed. With shared memory the slots of the stream's arena, less
+  // one, are the limit where that is lower.
   uint32_t credit_batches = 4;
   uint64_t credit_bytes = uint64_t{256} << 20;
 
@@ -98,10 +111,18 @@ struct LoaderOptions {
   // When the service is lost in mid-stream, how long the loader tries to reach it, or to start
   // another embedded one, without a batch arriving. Zero: the first loss is an error.
   absl::Duration reconnect_deadline = absl::Seconds(120);
+  // A service says something at least once a second; one that says nothing at all for this long is
+  // lost (SERVICE_SILENT), as if its connection had broken.
+  absl::Duration silence_deadline = absl::Seconds(10);
+  // How long Next waits while the program itself holds all batches that may be out.
+  absl::Duration held_deadline = absl::Seconds(60);
   // Called on the thread that waits in Open.
   std::function<void(const LoaderProgress&)> on_progress;
   // Called on the loader's reader thread; must not block and must not call the loader.
   std::function<void(const SubstitutionEvent&)> on_substitution;
+  // Called on the thread that waits in Next, with words for people, when for some seconds nothing
+  // could come because the program holds all batches that may be out. Must not call the loader.
+  std::function<void(const std::string&)> on_warning;
 };
 
 // What the service will take for a stream, in bytes.
@@ -127,6 +148,8 @@ struct StreamInfo {
   StreamMemory memory;
   std::string boot_id;  // changes when the service restarts; Loader::boot_id() is the present one
   std::string cursor;   // where the stream started, as JSON
+  Transport transport = Transport::kGrpc;  // kShm or kGrpc; Loader::transport() is the present one
+  std::string transport_reason;            // why not kShm, where that was wished for
 };
 
 // A stream of batches.
@@ -138,21 +161,34 @@ struct StreamInfo {
 //
 // A lost service is no error yet: the loader connects again by itself, goes on behind the last
 // batch that arrived whole, and the caller sees only a longer wait. Errors of spec and data, and
-// SUPERSEDED, are never tried again; other data behind the same spec is CURSOR_MISMATCH.
+// SUPERSEDED, are never tried again; other data behind the same spec is CURSOR_MISMATCH. Batches in
+// shared memory that were handed out before the loss stay as they are.
+//
+// A spec with `deterministic: false` delivers batches as they are completed: Batch::sequence() may
+// skip ahead by fewer than 64 and come back, each comes once, and Batch::cursor() says which came.
+//
+// In a forked child of the process that opened it a loader is of no use: Next returns FORKED, the
+// destructor does nothing, and what it holds there is not freed. gRPC does not survive a fork
+// either, so the child cannot open another one (FORKED as well); exec first, or fork before the
+// first loader. Batches can be read and destroyed in the child, but one in shared memory shows its
+// content only as long as the parent holds it, too.
 //
 // Thread-safe, but batches are handed out in order to whoever asks.
 class Loader {
  public:
   // Errors carry a reason (error.h): those of the service, and SERVICE_NOT_FOUND,
-  // SERVICE_START_FAILED, SERVICE_UNAVAILABLE, DEADLINE_EXCEEDED, PROTOCOL_VIOLATION,
-  // INVALID_ARGUMENT, FILE_NOT_FOUND and FILE_UNREADABLE (the spec file).
+  // SERVICE_START_FAILED, SERVICE_UNAVAILABLE, SERVICE_SILENT, DEADLINE_EXCEEDED,
+  // PROTOCOL_VIOLATION, INVALID_ARGUMENT, TRANSPORT_UNAVAILABLE, OUT_OF_THREADS, FORKED,
+  // FILE_NOT_FOUND and FILE_UNREADABLE (the spec file).
   static absl::StatusOr<std::unique_ptr<Loader>> Open(LoaderOptions options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   // The next batch; waits for it at most `deadline`. Nothing: the last epoch has been delivered.
-  // After DEADLINE_EXCEEDED the stream is intact and Next may be called again.
+  // After DEADLINE_EXCEEDED, SLOTS_EXHAUSTED (the program holds all batches that may be out, and
+  // LoaderOptions::held_deadline or `deadline` has passed) and OUT_OF_THREADS the stream is intact
+  // and Next may be called again.
   absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
 
   // Ends the stream. A Next that waits returns LOADER_CLOSED. May be called twice.
@@ -164,11 +200,18 @@ class Loader {
   std::string target() const;
   // Of the service that serves this loader now.
   std::string boot_id() const;
+  // How batches get here now: kShm or kGrpc.
+  Transport transport() const;
+  // Why not kShm, where that was wished for.
+  std::string transport_reason() const;
   // How often the loader has gone on after it had lost its service.
   uint64_t reconnects() const;
 
  private:
   Loader();
+  bool Forked() const;  // whether this is a forked child of the process that opened it
+
+  const int process_;
   std::shared_ptr<client_internal::Endpoint> endpoint_;
   std::unique_ptr<client_internal::HealingStream> stream_;
 };

@@ -8,7 +8,9 @@
 
 namespace bulkhead::client_internal {
 
-Assembler::Assembler(std::shared_ptr<BatchContext> context) : context_(std::move(context)) {}
+Assembler::Assembler(std::shared_ptr<BatchContext> context, bool unordered, uint32_t world_size)
+    : context_(std::move(context)),
+      window_(context_->cursor, unordered, world_size, context_->layout.batch_size) {}
 
 absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) {
   const BatchLayout& layout = context_->layout;
@@ -36,21 +38,59 @@ absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) 
   if (received_bytes_ < payload_bytes_) return std::unique_ptr<BatchData>();
   absl::Status complete = CheckComplete();
   if (!complete.ok()) return complete;
-  ++next_sequence_;
+  Finish(batch_.get());
   return std::move(batch_);
+}
+
+absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Adopt(const v1::BatchHeader& header,
+                                                            std::unique_ptr<HeldSlot> slot) {
+  if (batch_ != nullptr) {
+    return ProtocolError("a batch came before the one before it was complete");
+  }
+  auto batch = std::make_unique<BatchData>();
+  batch->context = context_;
+  batch->header = header;
+  batch->slot = std::move(slot);
+  absl::Status checked = CheckHeader(header);
+  if (!checked.ok()) return checked;
+  AddTensors(batch->slot->data(), batch.get());
+  Finish(batch.get());
+  return batch;
+}
+
+void Assembler::Finish(BatchData* batch) {
+  window_.Add(batch->header);
+  batch->cursor = context_->cursor;
+  window_.Describe(&batch->cursor);
 }
 
 absl::Status Assembler::Begin(const PartView& part) {
   if (batch_ != nullptr)
     return ProtocolError("a batch began before the one before it was complete");
-  const BatchLayout& layout = context_->layout;
   auto batch = std::make_unique<BatchData>();
-  v1::BatchHeader& header = batch->header;
-  if (!header.ParseFromString(part.header)) return ProtocolError("malformed BatchHeader");
-  if (header.sequence() != next_sequence_) {
-    return ProtocolError(
-        absl::StrCat("batch ", next_sequence_, " was due, batch ", header.sequence(), " came"));
+  if (!batch->header.ParseFromString(part.header)) return ProtocolError("malformed BatchHeader");
+  absl::Status checked = CheckHeader(batch->header);
+  if (!checked.ok()) return checked;
+  batch->context = context_;
+  batch->memory = context_->pool.Take();
+  if (batch->memory == nullptr) {
+    return MakeClientError(absl::StatusCode::kResourceExhausted, "RESOURCE_EXHAUSTED",
+                           absl::StrCat("no memory for a batch of ", context_->layout.batch_bytes,
+                                        " bytes; lower batch.size or the credits"));
   }
+  AddTensors(batch->memory.get(), batch.get());
+  batch_ = std::move(batch);
+  sequence_ = batch_->header.sequence();
+  payload_bytes_ = batch_->header.payload_bytes();
+  received_bytes_ = 0;
+  filled_until_ = context_->layout.offsets;
+  return absl::OkStatus();
+}
+
+absl::Status Assembler::CheckHeader(const v1::BatchHeader& header) const {
+  const BatchLayout& layout = context_->layout;
+  absl::Status due = window_.Check(header);
+  if (!due.ok()) return due;
   if (header.sample_count() == 0 || header.sample_count() > layout.batch_size ||
       header.valid_count() > header.sample_count()) {
     return ProtocolError(absl::StrCat("batch ", header.sequence(), " has ", header.valid_count(),
@@ -62,30 +102,24 @@ absl::Status Assembler::Begin(const PartView& part) {
                                       header.payload_bytes(), " bytes, batches have ",
                                       layout.batch_bytes));
   }
-  batch->context = context_;
-  batch->memory = context_->pool.Take();
-  if (batch->memory == nullptr) {
-    return MakeClientError(absl::StatusCode::kResourceExhausted, "RESOURCE_EXHAUSTED",
-                           absl::StrCat("no memory for a batch of ", layout.batch_bytes,
-                                        " bytes; lower batch.size or the credits"));
-  }
+  return absl::OkStatus();
+}
+
+void Assembler::AddTensors(uint8_t* memory, BatchData* batch) const {
+  const BatchLayout& layout = context_->layout;
+  const uint64_t samples = batch->header.sample_count();
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const TensorInfo& info = layout.tensors[i];
     Tensor tensor{info.name,
                   info.dtype,
                   info.element_bytes,
                   {},
-                  batch->memory.get() + layout.offsets[i],
-                  info.sample_bytes * header.sample_count()};
-    tensor.shape.push_back(static_cast<int64_t>(header.sample_count()));
+                  memory + layout.offsets[i],
+                  info.sample_bytes * samples};
+    tensor.shape.push_back(static_cast<int64_t>(samples));
     tensor.shape.insert(tensor.shape.end(), info.shape.begin(), info.shape.end());
     batch->tensors.push_back(std::move(tensor));
   }
-  batch_ = std::move(batch);
-  payload_bytes_ = batch_->header.payload_bytes();
-  received_bytes_ = 0;
-  filled_until_ = layout.offsets;
-  return absl::OkStatus();
 }
 
 absl::Status Assembler::NoteFilled(uint64_t begin, uint64_t end) {

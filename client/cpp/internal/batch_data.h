@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_DATA_H_
 #define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_DATA_H_
 
+#include <unistd.h>
+
 #include <functional>
 #include <memory>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include "bulkhead/batch.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "client/cpp/internal/arena_door.h"
 #include "client/cpp/internal/buffer_pool.h"
 #include "client/cpp/internal/layout.h"
 
@@ -18,6 +21,7 @@ struct BatchContext {
   BatchLayout layout;
   v1::Cursor cursor;  // of the stream's start: fingerprints, size, quarantine
   BufferPool pool;
+  const pid_t process = getpid();
 
   BatchContext(BatchLayout layout_in, v1::Cursor cursor_in, size_t kept_blocks)
       : layout(std::move(layout_in)),
@@ -25,17 +29,22 @@ struct BatchContext {
         pool(layout.batch_bytes, kept_blocks) {}
 };
 
-// A batch's memory and facts. Returns the memory to the pool, then calls `on_release`, when
-// destroyed.
+// A batch's memory, of its own or in a slot, and its facts. When destroyed, gives the memory back,
+// then calls `on_release`. In a forked child it does neither: the other threads that might hold the
+// locks are not there, and slot and credit are the parent's.
 struct BatchData {
   std::shared_ptr<BatchContext> context;
   v1::BatchHeader header;
   AlignedMemory memory;
+  std::unique_ptr<HeldSlot> slot;
   std::vector<Tensor> tensors;
+  v1::Cursor cursor;  // state after this batch
   std::function<void()> on_release;
 
   ~BatchData() {
+    if (context == nullptr || context->process != getpid()) return;
     if (memory) context->pool.Return(std::move(memory));
+    slot.reset();
     if (on_release) on_release();
   }
 };

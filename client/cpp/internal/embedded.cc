@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +22,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cpp/internal/channel.h"
 #include "client/cpp/internal/error.h"
+#include "client/cpp/internal/stale_folders.h"
+#include "client/cpp/internal/steady.h"
+#include "client/cpp/internal/thread.h"
 
 extern char** environ;
 
@@ -30,15 +35,24 @@ namespace {
 
 constexpr size_t kLastWordsBytes = 8192;
 constexpr absl::Duration kTermGrace = absl::Seconds(10);
-constexpr int64_t kCancelPollMs = 50;
+constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
 constexpr int kReadyFd = 3;  // in the service
 
 using Key = std::tuple<std::string, uint32_t, uint32_t, std::string>;
 
+// One kind of service, of which this process has at most one.
+struct Entry {
+  absl::Mutex mutex;
+  Signal started;
+  // Somebody spawns it; who wants it as well waits for that, and nobody else does.
+  bool starting ABSL_GUARDED_BY(mutex) = false;
+  std::weak_ptr<EmbeddedService> service ABSL_GUARDED_BY(mutex);
+};
+
 // The process's embedded services: loaders that know nothing of each other share them.
 struct Registry {
-  std::mutex mutex;  // held while one is spawned, so that two loaders do not spawn two
-  std::map<Key, std::weak_ptr<EmbeddedService>> services;
+  absl::Mutex mutex;
+  std::map<Key, std::unique_ptr<Entry>> entries ABSL_GUARDED_BY(mutex);
 };
 
 // Never destroyed: loaders may be static objects.
@@ -47,14 +61,26 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-void StopAllAtExit() {
+Entry& EntryOf(const Key& key) {
+  Registry& registry = TheRegistry();
+  absl::MutexLock lock(&registry.mutex);
+  std::unique_ptr<Entry>& entry = registry.entries[key];
+  if (entry == nullptr) entry = std::make_unique<Entry>();
+  return *entry;
+}
+
+// Where another thread, or one that a fork left behind, has a lock, the service is left alone: it
+// sees the end of its client itself.
+void StopAllAtExit() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::vector<std::shared_ptr<EmbeddedService>> running;
   Registry& registry = TheRegistry();
-  if (!registry.mutex.try_lock()) return;  // another thread is spawning; the service sees our end
-  for (auto& [key, weak] : registry.services) {
-    if (auto service = weak.lock()) running.push_back(std::move(service));
+  if (!registry.mutex.TryLock()) return;
+  for (auto& [key, entry] : registry.entries) {
+    if (!entry->mutex.TryLock()) continue;
+    if (auto service = entry->service.lock()) running.push_back(std::move(service));
+    entry->mutex.Unlock();
   }
-  registry.mutex.unlock();
+  registry.mutex.Unlock();
   for (const auto& service : running) service->Stop();
 }
 
@@ -85,6 +111,21 @@ bool MakePipe(int ends[2]) {
 absl::Status SystemError(absl::string_view what) {
   return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceStartFailed,
                          absl::StrCat("cannot start a service: ", what, ": ", strerror(errno)));
+}
+
+absl::Status NotReady(absl::Duration deadline) {
+  return MakeClientError(
+      absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
+      absl::StrCat("the embedded service was not ready within ", absl::FormatDuration(deadline)));
+}
+
+absl::Status Cancelled() {
+  return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
+                         "the loader was closed");
+}
+
+void SendSignal(int pidfd, int signal) {
+  syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
 }
 
 void CloseFd(int* fd) {
@@ -132,17 +173,29 @@ absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options) {
 absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
     const EmbeddedOptions& options, absl::Duration deadline,
     const std::function<bool()>& cancelled) {
+  absl::Status own = CheckNotForked();
+  if (!own.ok()) return own;
   auto program = FindServiceProgram(options);
   if (!program.ok()) return program.status();
-  Registry& registry = TheRegistry();
-  std::lock_guard<std::mutex> lock(registry.mutex);
   static const int registered = std::atexit(StopAllAtExit);
   (void)registered;
-  auto& entry =
-      registry.services[Key(*program, options.workers, options.threads, options.cache_dir)];
-  if (auto service = entry.lock(); service != nullptr && service->Alive()) return service;
-  auto service = Spawn(*program, options, deadline, cancelled);
-  if (service.ok()) entry = *service;
+  Entry& entry = EntryOf(Key(*program, options.workers, options.threads, options.cache_dir));
+  const Deadline until(deadline);
+  {
+    absl::MutexLock lock(&entry.mutex);
+    while (entry.starting) {
+      if (until.passed()) return NotReady(deadline);
+      if (cancelled()) return Cancelled();
+      entry.started.Wait(&entry.mutex, std::min(kCancelPoll, until.left()));
+    }
+    if (auto service = entry.service.lock(); service != nullptr && service->Alive()) return service;
+    entry.starting = true;
+  }
+  auto service = Spawn(*program, options, until.left(), cancelled);
+  absl::MutexLock lock(&entry.mutex);
+  entry.starting = false;
+  if (service.ok()) entry.service = *service;
+  entry.started.Notify();
   return service;
 }
 
@@ -156,8 +209,10 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
   int ready_fd = -1;
   absl::Status launched = service->Launch(program, options, &ready_fd);
   if (!launched.ok()) return launched;
-  service->stderr_thread_ = std::thread([raw = service.get()] { raw->KeepLastWords(); });
-  absl::Status ready = service->AwaitReady(ready_fd, deadline, cancelled);
+  absl::Status ready = StartThread(
+      "to read what an embedded service says", [raw = service.get()] { raw->KeepLastWords(); },
+      &service->stderr_thread_);
+  if (ready.ok()) ready = service->AwaitReady(ready_fd, deadline, cancelled);
   close(ready_fd);
   if (!ready.ok()) return ready;
   return service;
@@ -166,17 +221,20 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
 absl::Status EmbeddedService::MakeFolder() {
   std::vector<std::string> parents;
   const char* runtime = getenv("XDG_RUNTIME_DIR");
-  // A socket's address holds 107 bytes: "/bulkhead-XXXXXX/s.sock" must fit behind the parent.
+  const std::string name = absl::StrCat("/", kServiceFolderPrefix, "XXXXXX");
+  // A socket's address holds 107 bytes: the paths of socket and door must fit behind the parent.
+  const size_t longest = name.size() + 1 + strlen(kServiceSocket) + strlen(kDoorSuffix);
   if (runtime != nullptr && *runtime == '/' &&
-      strlen(runtime) + 24 < sizeof(sockaddr_un::sun_path)) {
+      strlen(runtime) + longest < sizeof(sockaddr_un::sun_path)) {
     parents.push_back(runtime);
   }
   parents.push_back("/tmp");
+  for (const std::string& parent : parents) RemoveStaleFolders(parent);
   for (const std::string& parent : parents) {
-    std::string folder = absl::StrCat(parent, "/bulkhead-XXXXXX");
+    std::string folder = absl::StrCat(parent, name);
     if (mkdtemp(folder.data()) == nullptr) continue;  // made with mode 0700
     folder_ = folder;
-    target_ = absl::StrCat("unix:", folder_, "/s.sock");
+    target_ = absl::StrCat("unix:", folder_, "/", kServiceSocket);
     return absl::OkStatus();
   }
   return SystemError("no folder for its socket can be made in /tmp");
@@ -195,7 +253,6 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   }
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   stderr_fd_ = errors[0];
-  *ready_fd = ready[0];
 
   std::vector<std::string> arguments = {
       program,    "--embedded", "--watch-pid", absl::StrCat(getpid()),
@@ -241,31 +298,32 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   if (error != 0) {
     pid_ = -1;
     close(ready[0]);
-    *ready_fd = -1;
     errno = error;
     return SystemError(program);
   }
+  pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  if (pidfd_ < 0) {
+    const absl::Status failed = SystemError("pidfd_open");
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+    close(ready[0]);
+    return failed;
+  }
+  *ready_fd = ready[0];
   return absl::OkStatus();
 }
 
 absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline,
                                          const std::function<bool()>& cancelled) {
-  const absl::Time until = absl::Now() + deadline;
+  const Deadline until(deadline);
   std::string said;
   for (;;) {
-    const absl::Duration left = until - absl::Now();
-    if (left <= absl::ZeroDuration()) {
-      return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
-                             absl::StrCat("the embedded service was not ready within ",
-                                          absl::FormatDuration(deadline)));
-    }
-    if (cancelled()) {
-      return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
-                             "the loader was closed");
-    }
+    if (until.passed()) return NotReady(deadline);
+    if (cancelled()) return Cancelled();
     pollfd poller{ready_fd, POLLIN, 0};
-    const int64_t wait_ms = std::min(absl::ToInt64Milliseconds(left) + 1, kCancelPollMs);
-    if (poll(&poller, 1, static_cast<int>(wait_ms)) <= 0) continue;
+    const absl::Duration wait = std::min(until.left() + absl::Milliseconds(1), kCancelPoll);
+    if (poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(wait))) <= 0) continue;
     char buffer[256];  // "ready ADDRESS\n"
     const ssize_t count = read(ready_fd, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
@@ -303,22 +361,22 @@ void EmbeddedService::KeepLastWords() {
 }
 
 bool EmbeddedService::Reap(absl::Duration patience) {
-  const absl::Time until = absl::Now() + patience;
+  const Deadline until(patience);
   for (;;) {
-    {
+    const absl::Duration left = until.left();
+    pollfd poller{pidfd_, POLLIN, 0};
+    // The process's end shows here also when somebody else reaps it, so its number is not trusted.
+    const int ended = poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
+    if (ended > 0) {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (reaped_) return true;
-      int status = 0;
-      const pid_t ended = waitpid(pid_, &status, WNOHANG);
-      // ECHILD: somebody else in this process reaps children.
-      if (ended == pid_ || (ended < 0 && errno == ECHILD)) {
+      if (!reaped_) {
         reaped_ = true;
-        wait_status_ = ended == pid_ ? status : 0;
-        return true;
+        int status = 0;
+        if (waitpid(pid_, &status, WNOHANG) == pid_) wait_status_ = status;
       }
+      return true;
     }
-    if (absl::Now() >= until) return false;
-    absl::SleepFor(absl::Milliseconds(5));
+    if (left <= absl::ZeroDuration()) return false;
   }
 }
 
@@ -326,17 +384,20 @@ bool EmbeddedService::Alive() { return owner_ == getpid() && !Reap(absl::ZeroDur
 
 std::string EmbeddedService::PostMortem() {
   // The connection breaks, or the pipe closes, a little before the process can be reaped.
-  if (owner_ != getpid() || pid_ < 0 || !Reap(absl::Seconds(2))) return "";
+  if (owner_ != getpid() || pidfd_ < 0 || !Reap(absl::Seconds(2))) return "";
   return Describe();
 }
 
 std::string EmbeddedService::Describe() {
   std::lock_guard<std::mutex> lock(mutex_);
   std::string text = absl::StrCat("the embedded service (pid ", pid_, ") ");
-  if (WIFSIGNALED(wait_status_)) {
-    absl::StrAppend(&text, "was killed by signal ", WTERMSIG(wait_status_));
+  if (!wait_status_.has_value()) {
+    absl::StrAppend(&text, "ended; how is not known, since this program ignores SIGCHLD or reaps ",
+                    "all of its children");
+  } else if (WIFSIGNALED(*wait_status_)) {
+    absl::StrAppend(&text, "was killed by signal ", WTERMSIG(*wait_status_));
   } else {
-    absl::StrAppend(&text, "exited with status ", WEXITSTATUS(wait_status_));
+    absl::StrAppend(&text, "exited with status ", WEXITSTATUS(*wait_status_));
   }
   std::string words = last_words_;
   while (!words.empty() && (words.back() == '\n' || words.back() == ' ')) words.pop_back();
@@ -344,14 +405,17 @@ std::string EmbeddedService::Describe() {
   return text;
 }
 
+void EmbeddedService::Kill() {
+  if (owner_ != getpid() || pidfd_ < 0) return;
+  SendSignal(pidfd_, SIGKILL);
+  Reap(kTermGrace);
+}
+
 void EmbeddedService::Stop() {
   if (owner_ != getpid()) return;
-  if (pid_ > 0 && !Reap(absl::ZeroDuration())) {
-    kill(pid_, SIGTERM);
-    if (!Reap(kTermGrace)) {
-      kill(pid_, SIGKILL);
-      Reap(kTermGrace);
-    }
+  if (pidfd_ >= 0 && !Reap(absl::ZeroDuration())) {
+    SendSignal(pidfd_, SIGTERM);
+    if (!Reap(kTermGrace)) Kill();
   }
   if (stderr_thread_.joinable()) {
     const uint64_t one = 1;
@@ -361,8 +425,7 @@ void EmbeddedService::Stop() {
   CloseFd(&stderr_fd_);
   CloseFd(&stop_fd_);
   if (!folder_.empty()) {
-    unlink(absl::StrCat(folder_, "/s.sock").c_str());
-    rmdir(folder_.c_str());
+    RemoveServiceFolder(folder_);
     folder_.clear();
   }
 }
@@ -373,6 +436,7 @@ EmbeddedService::~EmbeddedService() {
     return;
   }
   Stop();
+  CloseFd(&pidfd_);
 }
 
 }  // namespace bulkhead::client_internal

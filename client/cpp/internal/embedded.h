@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -25,7 +26,8 @@ absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options);
 // It listens on a socket in a folder that only this user can enter; its standard error is read by a
 // thread that keeps the end of it for error messages. Loaders with equal options share one; one
 // that died is replaced by the next Acquire. At exit those still running are ended. A forked
-// child leaves its parent's services alone. Thread-safe.
+// child leaves its parent's services alone. A trainer that ignores SIGCHLD, or reaps all children
+// itself, only costs the words about how a service ended. Thread-safe.
 class EmbeddedService {
  public:
   // `cancelled` is asked now and then while a service starts; when it says yes, that is ended and
@@ -40,6 +42,8 @@ class EmbeddedService {
   // How it ended and its last words; empty while it runs. Waits a moment for the end to show.
   std::string PostMortem();
   bool Alive();
+  // Ends one that does not answer, at once; the next Acquire starts another.
+  void Kill();
   // Ends it: TERM, after a grace KILL; reaps it and removes its folder. May be called twice.
   void Stop();
 
@@ -59,6 +63,7 @@ class EmbeddedService {
 
   pid_t owner_ = 0;  // the process that spawned it
   pid_t pid_ = -1;
+  int pidfd_ = -1;
   std::string folder_;
   std::string target_;
   int stderr_fd_ = -1;
@@ -66,7 +71,7 @@ class EmbeddedService {
   std::thread stderr_thread_;
   std::mutex mutex_;  // guards the rest
   bool reaped_ = false;
-  int wait_status_ = 0;
+  std::optional<int> wait_status_;  // absent when somebody else reaped it
   std::string last_words_;
 };
 

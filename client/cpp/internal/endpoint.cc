@@ -34,6 +34,15 @@ absl::Status Endpoint::Revive(absl::Duration deadline, const std::function<bool(
   return absl::OkStatus();
 }
 
+void Endpoint::KillSilent(const std::string& target) {
+  std::shared_ptr<EmbeddedService> service;
+  {
+    absl::MutexLock lock(&mutex_);
+    service = service_;
+  }
+  if (service != nullptr && service->target() == target) service->Kill();
+}
+
 std::string Endpoint::PostMortem() const {
   std::shared_ptr<EmbeddedService> service;
   {

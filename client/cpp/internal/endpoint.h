@@ -29,6 +29,9 @@ class Endpoint {
   // starts for longer than `deadline`, or until `cancelled`, is given up.
   absl::Status Revive(absl::Duration deadline, const std::function<bool()>& cancelled)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the embedded service at `target`, which does not answer; does nothing for an address and
+  // for a service that was replaced since.
+  void KillSilent(const std::string& target) ABSL_LOCKS_EXCLUDED(mutex_);
   // How the embedded service ended; empty while it runs and for an address.
   std::string PostMortem() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -56,6 +56,13 @@ absl::Status ProtocolError(absl::string_view message) {
                                       "; client and service may be of different versions"));
 }
 
+absl::Status ForkedError() {
+  return MakeClientError(absl::StatusCode::kFailedPrecondition, client_reason::kForked,
+                         "this process was forked from one that used a loader, and neither the "
+                         "loader nor gRPC works here; fork before the first loader is opened, or "
+                         "start another program (exec)");
+}
+
 absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target) {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   internal::v1::RpcStatus details;

@@ -20,6 +20,9 @@ absl::Status MakeClientError(absl::StatusCode code, absl::string_view reason,
 // Something from the wire that the protocol does not allow.
 absl::Status ProtocolError(absl::string_view message);
 
+// What a loader says in a forked child of the process that opened it.
+absl::Status ForkedError();
+
 // The error of a call to `target`: code, message and ErrorInfo of the service where it answered,
 // else what gRPC noticed, in words that say what to do. `status` is not OK.
 absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target);

@@ -5,7 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cpp/internal/arena_door.h"
+#include "client/cpp/internal/channel.h"
 #include "client/cpp/internal/error.h"
+#include "client/cpp/internal/stale_folders.h"
+#include "client/cpp/internal/thread.h"
 
 namespace bulkhead::client_internal {
 namespace {
@@ -16,12 +20,23 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // serves.
 constexpr int kMostEmbeddedLosses = 5;
 constexpr size_t kMostTold = 1000;
+// A door greets at once, if its service lives.
+constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 
 // Whether another connection may help.
 bool IsLost(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
   return reason == client_reason::kServiceUnavailable || reason == "SHUTTING_DOWN" ||
-         reason == client_reason::kServiceStartFailed;
+         reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
+}
+
+// Whether an attempt to go on that failed so may succeed a little later.
+bool MayPass(const absl::Status& status) {
+  return IsLost(status) || ErrorReason(status) == client_reason::kOutOfThreads;
+}
+
+std::string SecondsText(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
 }
 
 absl::Status Closed() {
@@ -54,18 +69,115 @@ absl::Status CheckSame(const v1::Opened& before, const v1::Opened& now) {
 
 }  // namespace
 
-HealingStream::HealingStream(Config config) : config_(std::move(config)), pause_(kFirstPause) {
-  absl::MutexLock lock(&mutex_);
-  stream_ = Stream::Start(MakeConfig(config_.open, 0));
+HealingStream::HealingStream(Config config)
+    : config_(std::move(config)),
+      demand_shm_(config_.transport == Transport::kShm),
+      pause_(kFirstPause) {}
+
+absl::StatusOr<std::unique_ptr<HealingStream>> HealingStream::Open(
+    Config config, absl::Duration patience,
+    const std::function<void(const LoaderProgress&)>& on_progress) {
+  std::unique_ptr<HealingStream> healing(new HealingStream(std::move(config)));
+  auto stream = healing->OpenBest(healing->config_.open, 0, patience, on_progress);
+  if (!stream.ok()) return stream.status();
+  healing->info_ = (*stream)->info();
+  healing->opened_ = (*stream)->opened();
+  healing->demand_shm_ = false;
+  absl::MutexLock lock(&healing->mutex_);
+  healing->candidate_ = nullptr;
+  healing->stream_ = *std::move(stream);
+  return healing;
 }
 
 HealingStream::~HealingStream() { Close(); }
 
-Stream::Config HealingStream::MakeConfig(v1::Open open, uint64_t first_sequence) {
+absl::StatusOr<HealingStream::Route> HealingStream::ChooseRoute(absl::Duration patience) {
+  Route route;
+  if (config_.transport == Transport::kGrpc) return route;
+  const std::string target = config_.endpoint->target();
+  const std::string socket_path = UnixPathOf(target);
+  absl::StatusOr<std::shared_ptr<ArenaDoor>> door = door_.lock();
+  if (socket_path.empty()) {
+    door = MakeClientError(
+        absl::StatusCode::kFailedPrecondition, client_reason::kTransportUnavailable,
+        absl::StrCat("no shared memory with a service at ", target, ", which is no unix: address"),
+        {{"target", target}});
+  } else if (*door == nullptr || (*door)->path() != socket_path + kDoorSuffix ||
+             !(*door)->alive()) {
+    door = ArenaDoor::Connect(socket_path + kDoorSuffix, std::min(patience, kDoorPatience),
+                              [this] { return closed(); });
+  }
+  if (door.ok()) {
+    door_ = *door;
+    route.door = *std::move(door);
+    route.transport = demand_shm_ ? v1::TRANSPORT_SHM : v1::TRANSPORT_UNSPECIFIED;
+    route.final = demand_shm_;
+    return route;
+  }
+  if (demand_shm_ || ErrorReason(door.status()) != client_reason::kTransportUnavailable) {
+    return door.status();
+  }
+  route.no_door_reason = std::string(door.status().message());
+  return route;
+}
+
+absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBest(
+    const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
+    const std::function<void(const LoaderProgress&)>& on_progress) {
+  const Deadline until(patience);
+  auto route = ChooseRoute(patience);
+  if (!route.ok()) return route.status();
+  auto stream = OpenBy(*route, open, first_sequence, patience, on_progress);
+  if (!stream.ok()) {
+    if (route->final || ErrorReason(stream.status()) != client_reason::kTransportUnavailable) {
+      return stream;
+    }
+    Route plain;
+    plain.no_door_reason = std::string(stream.status().message());
+    return OpenBy(plain, open, first_sequence, patience, on_progress);
+  }
+  // The service may have come up between the two connects. What went by shared memory before shall
+  // do so again, so the door is tried once more.
+  if (!route->no_door_reason.empty() && info_.transport == Transport::kShm) {
+    auto again = ChooseRoute(until.left());
+    if (again.ok() && again->door != nullptr) {
+      (*stream)->Close();
+      return OpenBy(*again, open, first_sequence, patience, on_progress);
+    }
+  }
+  return stream;
+}
+
+absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBy(
+    const Route& route, const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
+    const std::function<void(const LoaderProgress&)>& on_progress) {
+  auto stream = Stream::Start(MakeConfig(route, open, first_sequence));
+  if (!stream.ok()) return stream;
+  std::shared_ptr<Stream> before;  // destroyed after the lock is released
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return Closed();
+    before = std::move(candidate_);
+    candidate_ = *stream;
+  }
+  absl::Status opened = (*stream)->WaitOpened(patience, on_progress);
+  if (!opened.ok()) return opened;
+  return stream;
+}
+
+Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
+                                         uint64_t first_sequence) {
   Stream::Config config;
   config.target = config_.endpoint->target();
   config.open = std::move(open);
+  config.open.set_transport(route.transport);
+  config.door = route.door;
+  if (route.door != nullptr) config.open.set_arena_token(route.door->token());
+  config.no_door_reason = route.no_door_reason;
   config.first_sequence = first_sequence;
+  config.silence = config_.silence;
+  config.held_deadline = config_.held_deadline;
+  config.on_warning = config_.on_warning;
   if (config_.on_substitution) {
     config.on_substitution = [this](const SubstitutionEvent& event) { OnSubstitution(event); };
   }
@@ -90,43 +202,26 @@ void HealingStream::OnSubstitution(const SubstitutionEvent& event) {
   config_.on_substitution(event);
 }
 
-absl::Status HealingStream::WaitOpened(
-    absl::Duration silence, const std::function<void(const LoaderProgress&)>& on_progress) {
-  std::shared_ptr<Stream> stream;
-  {
-    absl::MutexLock lock(&mutex_);
-    stream = stream_;
-  }
-  absl::Status opened = stream->WaitOpened(silence, on_progress);
-  if (!opened.ok()) return opened;
-  info_ = stream->info();
-  opened_ = stream->opened();
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::optional<Batch>> HealingStream::Next(absl::Duration deadline) {
-  const absl::Time until = absl::Now() + deadline;
+  const Deadline until(deadline);
   for (;;) {
     std::shared_ptr<Stream> stream;
     {
       absl::MutexLock lock(&mutex_);
-      const auto settled = [this]()
-                               ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return closed_ || !healing_; };
-      const bool in_time = mutex_.AwaitWithDeadline(absl::Condition(&settled), until);
+      while (!closed_ && healing_ && !until.passed()) changed_.Wait(&mutex_, until.left());
       if (closed_) return Closed();
-      if (!in_time) {
+      if (healing_) {
         return MakeClientError(
             absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
-            absl::StrCat(
-                "no batch came within ", absl::FormatDuration(deadline), ": the service was lost ",
-                absl::FormatDuration(absl::Trunc(absl::Now() - lost_since_, absl::Milliseconds(1))),
-                " ago and is being reconnected"),
+            absl::StrCat("no batch came within ", absl::FormatDuration(deadline),
+                         ": the service was lost ", SecondsText(lost_since_->elapsed()),
+                         " ago and is being reconnected"),
             {{"target", config_.endpoint->target()}});
       }
       if (!failure_.ok()) return failure_;
       stream = stream_;
     }
-    auto batch = stream->Next(std::max(until - absl::Now(), absl::ZeroDuration()), deadline);
+    auto batch = stream->Next(until.left(), deadline);
     if (batch.ok()) {
       NoteBatch(stream);
       return batch;
@@ -140,7 +235,7 @@ absl::StatusOr<std::optional<Batch>> HealingStream::Next(absl::Duration deadline
 void HealingStream::NoteBatch(const std::shared_ptr<Stream>& stream) {
   absl::MutexLock lock(&mutex_);
   if (healing_ || stream_ != stream) return;  // an old stream's batch: it proves nothing
-  lost_since_ = absl::InfiniteFuture();
+  lost_since_.reset();
   losses_ = 0;
   pause_ = kFirstPause;
 }
@@ -152,7 +247,7 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
   {
     absl::MutexLock lock(&mutex_);
     if (closed_ || healing_ || stream_ != stream || !failure_.ok()) return absl::OkStatus();
-    lost_since_ = std::min(lost_since_, absl::Now());
+    if (!lost_since_.has_value()) lost_since_.emplace();
     if (GiveUp(cause)) return failure_;
     healing_ = true;
   }
@@ -161,23 +256,33 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
   *open.mutable_cursor() = stream->resume_cursor();
   // That the cursor may differ was for the first opening; from now on nothing may change.
   open.set_allow_changed_bytes(false);
-  healer_ = std::thread([this, open = std::move(open), first = stream->next_sequence(), cause] {
-    Heal(open, first, cause);
-  });
-  return absl::OkStatus();
+  absl::Status started = StartThread(
+      "to reconnect", [this, open = std::move(open), stream, cause] { Heal(open, stream, cause); },
+      &healer_);
+  if (started.ok()) return started;
+  absl::MutexLock lock(&mutex_);
+  healing_ = false;
+  changed_.Notify();
+  return started;
 }
 
-void HealingStream::Heal(v1::Open open, uint64_t first_sequence, absl::Status cause) {
+void HealingStream::Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost,
+                         absl::Status cause) {
+  std::string target = lost->target();
   for (;;) {
+    if (ErrorReason(cause) == client_reason::kServiceSilent) {
+      config_.endpoint->KillSilent(target);
+    }
     absl::Duration patience;
     {
       absl::MutexLock lock(&mutex_);
-      patience = lost_since_ + config_.deadline - absl::Now();
+      patience = std::max(config_.deadline - lost_since_->elapsed(), absl::ZeroDuration());
     }
-    auto stream = Reconnect(open, first_sequence, patience);
+    auto stream = Reconnect(open, lost->next_sequence(), patience);
     std::shared_ptr<Stream> old;  // destroyed after the lock is released
     absl::MutexLock lock(&mutex_);
     old = std::move(candidate_);
+    changed_.Notify();
     if (closed_) {
       healing_ = false;
       return;
@@ -190,16 +295,18 @@ void HealingStream::Heal(v1::Open open, uint64_t first_sequence, absl::Status ca
       return;
     }
     const bool slow = ErrorReason(stream.status()) == client_reason::kDeadlineExceeded;
-    if (!slow && !IsLost(stream.status())) {
+    if (!slow && !MayPass(stream.status())) {
       failure_ = stream.status();
     } else if (!slow) {
       cause = stream.status();
+      target = config_.endpoint->target();
     }
     if (!failure_.ok() || GiveUp(cause)) {
       healing_ = false;
       return;
     }
-    mutex_.AwaitWithTimeout(absl::Condition(&closed_), pause_);
+    const Deadline pause(pause_);
+    while (!closed_ && !pause.passed()) changed_.Wait(&mutex_, pause.left());
     pause_ = std::min(2 * pause_, kLongestPause);
   }
 }
@@ -209,33 +316,30 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(const v1::Open&
                                                                  absl::Duration patience) {
   absl::Status alive = config_.endpoint->Revive(patience, [this] { return closed(); });
   if (!alive.ok()) return alive;
-  std::shared_ptr<Stream> stream = Stream::Start(MakeConfig(open, first_sequence));
-  {
-    absl::MutexLock lock(&mutex_);
-    if (closed_) return Closed();
-    candidate_ = stream;
-  }
-  absl::Status opened = stream->WaitOpened(patience, nullptr);
-  if (opened.ok()) opened = CheckSame(opened_, stream->opened());
-  if (!opened.ok()) return opened;
+  auto stream = OpenBest(open, first_sequence, patience, nullptr);
+  if (!stream.ok()) return stream;
+  absl::Status same = CheckSame(opened_, (*stream)->opened());
+  if (!same.ok()) return same;
   return stream;
 }
 
 bool HealingStream::GiveUp(const absl::Status& cause) {
   ++losses_;
-  const absl::Duration tried = absl::Now() - lost_since_;
+  const absl::Duration tried = lost_since_->elapsed();
   std::string why;
   if (tried >= config_.deadline) {
-    why = absl::StrCat("tried to reconnect for ",
-                       absl::FormatDuration(absl::Trunc(tried, absl::Milliseconds(1))));
+    why = absl::StrCat("tried to reconnect for ", SecondsText(tried));
   } else if (config_.endpoint->embedded() && losses_ > kMostEmbeddedLosses) {
     why = absl::StrCat("the embedded service was lost ", losses_,
                        " times in a row without giving a batch");
   } else {
     return false;
   }
-  failure_ = MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
-                             absl::StrCat(cause.message(), "; ", why), ErrorMetadata(cause));
+  const bool lost = IsLost(cause) && ErrorReason(cause) != client_reason::kServiceSilent;
+  failure_ =
+      MakeClientError(lost ? absl::StatusCode::kUnavailable : cause.code(),
+                      lost ? std::string(client_reason::kServiceUnavailable) : ErrorReason(cause),
+                      absl::StrCat(cause.message(), "; ", why), ErrorMetadata(cause));
   return true;
 }
 
@@ -245,11 +349,12 @@ void HealingStream::Close() {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
+    changed_.Notify();
     stream = stream_;
     candidate = candidate_;
   }
   if (candidate != nullptr) candidate->Close();
-  stream->Close();
+  if (stream != nullptr) stream->Close();
   absl::MutexLock lock(&join_mutex_);
   if (healer_.joinable()) healer_.join();
 }
@@ -262,6 +367,16 @@ bool HealingStream::closed() const {
 std::string HealingStream::boot_id() const {
   absl::MutexLock lock(&mutex_);
   return stream_->info().boot_id;
+}
+
+Transport HealingStream::transport() const {
+  absl::MutexLock lock(&mutex_);
+  return stream_->info().transport;
+}
+
+std::string HealingStream::transport_reason() const {
+  absl::MutexLock lock(&mutex_);
+  return stream_->info().transport_reason;
 }
 
 uint64_t HealingStream::reconnects() const {

@@ -29,38 +29,68 @@ namespace bulkhead::client_internal {
 //
 // Name, rank and incarnation stay, so the service knows the consumer. The healer goes on when a
 // Next ran into its own deadline. It gives up when no batch arrived within the total deadline, or
-// when an embedded service died again and again without giving one. Thread-safe.
+// when an embedded service died again and again without giving one. An embedded service that was
+// silent is killed first.
+//
+// Each stream is opened by the best transport: with the arena door of the target, if there is one,
+// and over gRPC when the door, the arena or the service does not play along. One door serves all
+// streams while it and the target last. Thread-safe.
 class HealingStream {
  public:
   struct Config {
     std::shared_ptr<Endpoint> endpoint;
     v1::Open open;
+    Transport transport = Transport::kAuto;
     std::function<void(const SubstitutionEvent&)> on_substitution;
+    std::function<void(const std::string&)> on_warning;
     absl::Duration deadline;  // in all, without a batch; zero: never heal
+    absl::Duration silence = absl::Seconds(10);
+    absl::Duration held_deadline = absl::Seconds(60);
   };
 
-  // Begins to open the first stream, which is not healed: a wrong address shall fail at once.
-  explicit HealingStream(Config config);
+  // Opens the first stream, which is not healed: a wrong address shall fail at once. Fails when
+  // preparation made no progress for `patience`.
+  static absl::StatusOr<std::unique_ptr<HealingStream>> Open(
+      Config config, absl::Duration patience,
+      const std::function<void(const LoaderProgress&)>& on_progress);
   ~HealingStream();
 
-  absl::Status WaitOpened(absl::Duration silence,
-                          const std::function<void(const LoaderProgress&)>& on_progress);
   absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
   // Ends everything; returns promptly whatever is under way.
   void Close();
 
-  // Of the first stream, after WaitOpened.
+  // Of the first stream.
   const StreamInfo& info() const { return info_; }
+  Transport transport() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string transport_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::string boot_id() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t reconnects() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  Stream::Config MakeConfig(v1::Open open, uint64_t first_sequence);
+  // The door of a stream, or why there is none, and what Open says about it.
+  struct Route {
+    std::shared_ptr<ArenaDoor> door;
+    std::string no_door_reason;
+    v1::Transport transport = v1::TRANSPORT_GRPC;
+    bool final = true;  // nothing else is left to try
+  };
+
+  explicit HealingStream(Config config);
+
+  absl::StatusOr<Route> ChooseRoute(absl::Duration patience);
+  absl::StatusOr<std::shared_ptr<Stream>> OpenBy(
+      const Route& route, const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
+      const std::function<void(const LoaderProgress&)>& on_progress);
+  // An opened stream, by the best transport that there is.
+  absl::StatusOr<std::shared_ptr<Stream>> OpenBest(
+      const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
+      const std::function<void(const LoaderProgress&)>& on_progress);
+  Stream::Config MakeConfig(const Route& route, v1::Open open, uint64_t first_sequence);
   void NoteBatch(const std::shared_ptr<Stream>& stream);
   void OnSubstitution(const SubstitutionEvent& event);
   // Starts the healer for a lost `stream`, unless somebody did.
   absl::Status StartHealing(const std::shared_ptr<Stream>& stream, const absl::Status& cause);
-  void Heal(v1::Open open, uint64_t first_sequence, absl::Status cause);
+  void Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost, absl::Status cause);
   absl::StatusOr<std::shared_ptr<Stream>> Reconnect(const v1::Open& open, uint64_t first_sequence,
                                                     absl::Duration patience);
   // Whether to try no more; the error is then in failure_.
@@ -74,15 +104,20 @@ class HealingStream {
   absl::Mutex join_mutex_;
   std::thread healer_ ABSL_GUARDED_BY(join_mutex_);
 
+  // Of whoever opens a stream: first Open, then the healer. What was demanded holds for the first
+  // stream; later on gRPC is better than nothing. The streams and their batches share it.
+  bool demand_shm_;
+  std::weak_ptr<ArenaDoor> door_;
+
   mutable absl::Mutex mutex_;
+  Signal changed_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Stream> candidate_ ABSL_GUARDED_BY(mutex_);  // the healer's, not yet opened
   bool healing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Since the last batch.
-  absl::Time lost_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  std::optional<Stopwatch> lost_since_ ABSL_GUARDED_BY(mutex_);  // and no batch since
   int losses_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration pause_ ABSL_GUARDED_BY(mutex_);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cpp/internal/error.h"
 
 namespace bulkhead::client_internal {
@@ -146,7 +147,13 @@ std::string CursorToJson(const v1::Cursor& cursor) {
     if (i > 0) json += ',';
     AppendJsonString(cursor.quarantined(i), &json);
   }
-  absl::StrAppend(&json, "],\"substitutions\":", cursor.substitutions(), "}");
+  absl::StrAppend(&json, "],\"substitutions\":", cursor.substitutions());
+  if (cursor.completed_size() > 0) {
+    absl::StrAppend(&json, ",\"completed\":[", absl::StrJoin(cursor.completed(), ","),
+                    "],\"batch_size\":", cursor.batch_size(),
+                    ",\"world_size\":", cursor.world_size());
+  }
+  json += '}';
   return json;
 }
 

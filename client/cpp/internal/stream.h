@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -20,12 +19,13 @@
 #include "absl/time/time.h"
 #include "bulkhead/loader.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "client/cpp/internal/arena_door.h"
 #include "client/cpp/internal/assembler.h"
+#include "client/cpp/internal/held_batches.h"
+#include "client/cpp/internal/silence_watch.h"
+#include "client/cpp/internal/steady.h"
 
 namespace bulkhead::client_internal {
-
-// A channel to `target` with this library's settings, on a connection of its own.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target);
 
 StreamMemory ToStreamMemory(const v1::MemoryPlan& plan);
 LoaderProgress ToLoaderProgress(const v1::Progress& progress);
@@ -34,23 +34,32 @@ LoaderProgress ToLoaderProgress(const v1::Progress& progress);
 //
 //   reader thread:  gRPC → Assembler → ready_ ─┐            one completion queue; at most one read,
 //   callers:        WaitOpened, Next  ◀────────┘            one write and one finish under way
-//   batch dropped:  Release → the credit goes back
+//   batch dropped:  Release → the credit, or the slot, goes back
 //
-// Life: Start → WaitOpened → Next … → Close. The first error stays. Batches hold the stream weakly,
-// so they may outlive it. Thread-safe.
+// Life: Start → WaitOpened → Next … → Close. The first error stays; a service that says nothing at
+// all for Config::silence is one. Batches hold the stream weakly, so they may outlive it; those in
+// slots hold arena and door. What came whole before an error is still handed out. Thread-safe.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   struct Config {
     std::string target;
     v1::Open open;
+    // Through which the service may give batches in shared memory; null: none.
+    std::shared_ptr<ArenaDoor> door;
+    // Why there is no door, where one was wished for.
+    std::string no_door_reason;
     // What the first batch's sequence number is for the caller; on the wire it is 0.
     uint64_t first_sequence = 0;
+    absl::Duration silence = absl::Seconds(10);
+    absl::Duration held_deadline = absl::Seconds(60);
     std::function<void(const SubstitutionEvent&)> on_substitution;
+    std::function<void(const std::string&)> on_warning;
     // Explains a lost service, such as "it was killed by signal 9"; may be empty.
     std::function<std::string()> post_mortem;
   };
 
-  static std::shared_ptr<Stream> Start(Config config);
+  // RESOURCE_EXHAUSTED (OUT_OF_THREADS) when no thread can be started.
+  static absl::StatusOr<std::shared_ptr<Stream>> Start(Config config);
   ~Stream();
 
   // Until the service says Opened; fails when nothing moved for `silence`.
@@ -63,7 +72,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // After WaitOpened returned OK.
   const StreamInfo& info() const { return info_; }
   const v1::Opened& opened() const { return opened_message_; }
-  // State after the last batch that arrived whole, and the sequence number of the next one.
+  const std::string& target() const { return config_.target; }
+  // State after what arrived whole, and the sequence number of the first batch that did not.
   v1::Cursor resume_cursor() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t next_sequence() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -71,22 +81,30 @@ class Stream : public std::enable_shared_from_this<Stream> {
   explicit Stream(Config config);
 
   void Run();  // the reader thread
+  void OnEvent(void* tag, bool ok);
+  void OnTick();
   void OnStarted(bool ok);
   void OnRead(bool ok);
   void OnFinished();
   absl::Status OnMessage(const grpc::ByteBuffer& message);
   absl::Status OnPart(const PartView& part);
+  absl::Status OnSlot(const v1::SlotBatch& slot);
   absl::Status OnOther(const std::string& serialized);
   absl::Status OnOpened(const v1::Opened& opened);
-  absl::Status CheckCredits() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status TakeArena(const v1::Opened& opened, const BatchLayout& layout);
+  absl::Status CheckCredits(uint64_t batches, uint64_t bytes) const;
   void Deliver(std::unique_ptr<BatchData> batch);
   // Ends the call with `status`, unless it ended before.
   void Fail(absl::Status status);
   void Release(uint64_t sequence);
   void WriteIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool SomethingToTake() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Awaited() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What Next has for its caller by now; nothing: it must wait.
+  std::optional<absl::StatusOr<std::optional<Batch>>> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether nothing can come because the program holds all that may be out.
+  bool Exhausted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string ExhaustedText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Explain(const grpc::Status& status) const;
+  absl::Status WithPostMortem(absl::Status error) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -102,12 +120,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
   grpc::Status final_status_;
   std::shared_ptr<BatchContext> batch_context_;
   std::optional<Assembler> assembler_;
+  std::shared_ptr<const ArenaMapping> arena_;
+  SilenceWatch silence_;
 
   // Written by the reader thread before opened_ is set.
   StreamInfo info_;
   v1::Opened opened_message_;
 
   mutable absl::Mutex mutex_;
+  Signal changed_;  // of what a caller may wait for
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // the call is over; status_ says how
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -117,16 +138,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::deque<std::unique_ptr<BatchData>> ready_ ABSL_GUARDED_BY(mutex_);
   v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);
-  // Batches that began to arrive and are not released, and their bytes.
-  uint64_t held_batches_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Destroyed batches whose predecessors are not, and the first batch not yet released.
-  std::set<uint64_t> gone_ ABSL_GUARDED_BY(mutex_);
-  uint64_t first_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool arriving_ ABSL_GUARDED_BY(mutex_) = false;  // the first part of a batch came, not the last
+  HeldBatches held_ ABSL_GUARDED_BY(mutex_);       // begun ones included
   std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);  // to be written
-  // Payload of held batches, the oldest first.
-  std::deque<uint64_t> held_payloads_ ABSL_GUARDED_BY(mutex_);
-  bool may_write_ ABSL_GUARDED_BY(mutex_) = false;  // between start and finish
+  bool may_write_ ABSL_GUARDED_BY(mutex_) = false;           // between start and finish
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -69,6 +69,13 @@ class Arena:
             raise ProtocolError(f"the service sent slot {slot}, which was not given back")
         return np.asarray(_SlotLease(self, slot))
 
+    def retire(self) -> None:
+        """Nothing more is read of the stream: what was announced and never read comes back, too."""
+        packet = _proto.ArenaClientMessage(
+            retire={"arena_id": self.arena_id, "held_slots": sorted(self.held.copy())}
+        )
+        self._door.send(packet.SerializeToString())
+
 
 class _SlotLease:
     """Owner of a slot, at the base of every view's chain: NumPy, DLPack, torch and memoryview hold it."""

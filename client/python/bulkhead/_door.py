@@ -23,10 +23,6 @@ class DoorError(Exception):
     """The door cannot be used; the text says why."""
 
 
-class DoorTimeout(DoorError):
-    """Whoever holds the door did not answer in time."""
-
-
 def path_of(target: str) -> Optional[str]:
     """Where the door of the service at `target` is; None unless that is a Unix socket."""
     if not target.startswith("unix:"):
@@ -82,7 +78,7 @@ class Door:
     def _pause(self, events: int, until: float, cancelled: Callable[[], bool]) -> None:
         left = until - time.monotonic()
         if left <= 0 or cancelled():
-            raise DoorTimeout(f"the arena door at {self.path} did not answer in time")
+            raise DoorError(f"the arena door at {self.path} did not answer in time")
         poller = select.poll()  # select.select() fails for descriptors above 1023
         if events:
             poller.register(self._socket, events)
@@ -145,9 +141,13 @@ class Door:
     def release(self, arena_id: int, slot: int, packet: bytes) -> None:
         """Gives a slot back with `packet`; what cannot be sent now goes with a later one."""
         self._held.discard((arena_id, slot))
+        self.send(packet)
+        self._hang_up_if_done()
+
+    def send(self, packet: bytes) -> None:
+        """Now, or with a later one."""
         self._unsent.append(packet)
         self.flush()
-        self._hang_up_if_done()
 
     def flush(self) -> None:
         """Sends what could not be sent before; never waits."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Deque, List, Optional
 
 from . import _door, _proto, _stream, errors
 from ._batch import Batch, Layout
-from ._door import Door, DoorError, DoorTimeout
+from ._door import Door, DoorError
 from ._endpoint import Endpoint
 from ._stream import Progress, Stream, Substitution, UnusableArena
 
@@ -25,6 +25,13 @@ _MAX_EVENTS = 1000
 _LOST = frozenset(
     ("SERVICE_UNAVAILABLE", "SERVICE_SILENT", "SHUTTING_DOWN", "SERVICE_START_FAILED")
 )
+
+
+def _is_loss(error: errors.BulkheadError) -> bool:
+    if error.reason == "TRANSPORT_UNAVAILABLE":  # the door broke in mid-stream
+        return error.code == "UNAVAILABLE"
+    return error.reason in _LOST
+
 
 _open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
 
@@ -134,11 +141,6 @@ class HealingStream:
             return door
         try:
             fresh = Door(path, min(patience, _door.WELCOME_SECONDS), lambda: self._closed)
-        except DoorTimeout as failure:
-            if self._first is not None:  # a service that does not answer: try again later
-                raise errors.DeadlineExceeded(str(failure)) from None
-            self._no_shm = str(failure)
-            fresh = None
         except DoorError as failure:
             self._no_shm = str(failure)
             fresh = None
@@ -212,9 +214,9 @@ class HealingStream:
             try:
                 batch = stream.next(max(until - time.monotonic(), 0.0), timeout)
             except errors.BulkheadError as error:
-                if error.reason not in _LOST:
+                if not _is_loss(error):
                     raise
-                self._start_healing(stream, error)
+                self._start_healing(stream, error.again())
                 continue
             with self._changed:
                 if self._stream is stream and self._healer is None:
@@ -236,7 +238,7 @@ class HealingStream:
                     metadata={"target": self._endpoint.target},
                 )
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.again()
             return self._stream
 
     def _start_healing(self, stream: Stream, cause: errors.BulkheadError) -> None:
@@ -279,10 +281,10 @@ class HealingStream:
                     self._never_shm = failure.message
                     continue
                 except errors.BulkheadError as error:
-                    if error.reason not in _LOST:
-                        self._failure = error
+                    if not _is_loss(error):
+                        self._failure = error.again()
                         return
-                    cause = error
+                    cause = error.again()
                 else:
                     with self._changed:
                         if not self._closed:
@@ -307,9 +309,22 @@ class HealingStream:
 
     def _reconnect(self, request, first_sequence: int) -> Stream:
         self._drop_candidate()
-        patience = max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
-        self._endpoint.revive(patience, lambda: self._closed)
-        stream = self._start(request, first_sequence, patience)
+        self._endpoint.revive(self._patience(), lambda: self._closed)
+        stream = self._open_candidate(request, first_sequence)
+        if stream.transport == "grpc" and self._door is None and self._open_door(self._patience()):
+            # The service was just starting: its door came up after this end had looked for it.
+            self._drop_candidate()
+            stream = self._open_candidate(request, first_sequence)
+        _check_same(self._first, stream.opened)
+        self._note_transport(stream)
+        return stream
+
+    def _patience(self) -> float:
+        """What is left of the deadline."""
+        return max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
+
+    def _open_candidate(self, request, first_sequence: int) -> Stream:
+        stream = self._start(request, first_sequence, self._patience())
         with self._changed:
             closed = self._closed
             if not closed:
@@ -317,9 +332,7 @@ class HealingStream:
         if closed:
             stream.close()
             raise errors.LoaderClosed("the loader is closed")
-        stream.wait_opened(patience, None)
-        _check_same(self._first, stream.opened)
-        self._note_transport(stream)
+        stream.wait_opened(self._patience(), None)
         return stream
 
     def _drop_candidate(self) -> None:

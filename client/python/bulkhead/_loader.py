@@ -58,7 +58,8 @@ class Loader:
 
     `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no progress.
     `credits` and `credit_bytes` bound what the loader holds ahead of the trainer; batches that it
-    handed out are the trainer's own. `progress` is called while the service prepares, on the thread
+    handed out are the trainer's own. Over shared memory `credits` bounds both together, and
+    `credit_bytes` nothing: that memory is the service's. `progress` is called while the service prepares, on the thread
     that constructs the loader.
 
     `transport` is "auto": a service on a Unix socket hands its memory over and batches are not copied

@@ -146,9 +146,11 @@ class Stream:
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         with self._changed:
             if not self._ended:
-                self._error = error
+                self._error = error.again() if error is not None else None
             self._ended = True
             self._changed.notify_all()
+            if self._arena is not None:
+                self._arena.retire()
         self._call.cancel()
         self._requests.put(None)
 
@@ -158,7 +160,11 @@ class Stream:
                 self._heard += 1
                 self._on_message(message)
         except grpc.RpcError as failure:
-            return self._explain(failure)
+            try:
+                return self._explain(failure)
+            finally:
+                # It is the call itself, which would keep this frame, the stream and its arena.
+                failure.__traceback__ = None
         except errors.BulkheadError as failure:
             return failure
         except MemoryError:
@@ -243,12 +249,13 @@ class Stream:
     def _deliver(self, header, arrays: Dict[str, np.ndarray]) -> None:
         assert self._order is not None
         cursor = self._order.note(header)
-        batch = Batch(arrays, header, self._first_sequence + header.sequence, cursor)
+        sequence = self._first_sequence + header.sequence
+        batch = Batch(arrays, header, sequence, cursor)
         with self._changed:
+            if self._ended or self._closed:  # given up: the next stream brings it
+                return
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
-            if self._closed:
-                return
             self._ready.append(batch)
             self._changed.notify()
 
@@ -364,7 +371,7 @@ class Stream:
                 if self._opened is not None:
                     return
                 if self._error is not None:
-                    raise self._error
+                    raise self._error.again()
                 if not news and time.monotonic() >= until:
                     raise errors.DeadlineExceeded(
                         f"the service at {self._target} made no progress for {silence:g} s while "
@@ -398,7 +405,7 @@ class Stream:
                     return self._hand_out()
                 if self._ended:
                     if self._error is not None:
-                        raise self._error
+                        raise self._error.again()
                     return None
             if not came:
                 self._check_exhausted(until)
@@ -419,9 +426,8 @@ class Stream:
 
     def _slot_limit(self) -> int:
         """How many slots the program may keep before the service can send no more."""
-        assert self._arena is not None and self._layout is not None
-        fit = self._credits.bytes // max(self._layout.batch_bytes, 1)
-        return min(self._arena.slot_count - 1, self._credits.batches, max(fit, 1))
+        assert self._arena is not None
+        return min(self._arena.slot_count - 1, self._credits.batches)
 
     def _check_exhausted(self, until: float) -> None:
         """Warns, then raises, when `next` waits because the program keeps all it may have."""
@@ -435,7 +441,7 @@ class Stream:
         text = (
             f"all {len(arena.held)} batches that this stream may have out at once are still "
             "referenced by your program: let batches go, copy what you keep (array.copy()), or "
-            "raise `credits` and `credit_bytes`"
+            "raise `credits`"
         )
         if waited >= EXHAUSTED_SECONDS or now >= until:
             raise errors.SlotsExhausted(

@@ -31,6 +31,14 @@ class BulkheadError(Exception):
         self.metadata = dict(metadata or {})
         self.code = code or self.default_code  # name of a gRPC status code
 
+    def again(self) -> "BulkheadError":
+        """The same error without a traceback.
+
+        To be kept, and raised more than once: a traceback keeps the variables of the functions it
+        passed through, batches among them.
+        """
+        return type(self)(self.message, self.reason, self.metadata, self.code)
+
     def __reduce__(self):
         # Errors cross process walls in many trainers.
         return (type(self), (self.message, self.reason, self.metadata, self.code))

@@ -11,10 +11,26 @@ import bulkhead  # noqa: E402
 import fake_bulkheadd  # noqa: E402
 
 
-@pytest.fixture
-def fake(tmp_path):
+@pytest.fixture(params=["grpc", "shm"])
+def fake(tmp_path, request):
     """A fake service; `fake.open(mode=…, samples=…)` opens a loader on it."""
-    service, server, _ = fake_bulkheadd.serve(f"unix:{tmp_path}/s.sock")
+    yield from fake_service(tmp_path, door=request.param == "shm")
+
+
+@pytest.fixture
+def fake_grpc(tmp_path):
+    """One without an arena door."""
+    yield from fake_service(tmp_path, door=False)
+
+
+@pytest.fixture
+def fake_shm(tmp_path):
+    """One with an arena door."""
+    yield from fake_service(tmp_path, door=True)
+
+
+def fake_service(tmp_path, door):
+    service, server, _ = fake_bulkheadd.serve(f"unix:{tmp_path}/s.sock", door)
     loaders = []
 
     def open_loader(loader=None, **spec):
@@ -29,6 +45,8 @@ def fake(tmp_path):
     for loader in loaders:
         loader.close()
     server.stop(None).wait()
+    if service.door is not None:
+        service.door.close()
 
 
 @pytest.fixture

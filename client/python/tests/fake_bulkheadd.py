@@ -7,6 +7,7 @@ program it takes the flags of an embedded service.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -20,10 +21,12 @@ from concurrent import futures
 import grpc
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[i]) for i in (0, 1)]
+import fake_door  # noqa: E402
 from bulkhead import _proto  # noqa: E402
 
 INDEX_DTYPE, PIX_DTYPE = 6, 1
+HEARTBEAT_SECONDS = 0.3
 PART_BYTES = 100  # small, so that batches need several parts
 
 
@@ -54,12 +57,16 @@ def error_trailer(code, message, reason, metadata):
 
 
 class Service:
-    """The handlers. `requests` lists the Open messages received, for tests."""
+    """The handlers. `opens` lists the Open messages received, for tests."""
 
-    def __init__(self):
+    def __init__(self, door=None):
+        self.door = door
         self.opens = []
+        self.arenas = []
         self.most_outstanding = 0
         self.stopping = threading.Event()
+        self.muted = threading.Event()  # no heartbeats any more
+        self.arena_ids = itertools.count(7)
 
     def handler(self):
         return grpc.method_handlers_generic_handler(
@@ -84,45 +91,53 @@ class Service:
                 error_trailer(3, "x.yaml:3:5: wrong", "SPEC_INVALID", {"line": "3"})
             )
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "x.yaml:3:5: wrong")
+        if mode == "long_error":
+            context.abort(grpc.StatusCode.NOT_FOUND, "Ж" * 2000)
+        if mode == "refuse_resumed" and spec["resumed"]:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not now")
         if mode == "plain_ok":
             return
         if mode == "silent":
-            self.stopping.wait(60)
+            yield from self.idle(lambda: False, beats=False)
             return
         for step in range(spec.get("progress", 0)):
             yield _proto.StreamResponse(
                 progress=dict(files_done=step, files_total=9, activity=f"indexing {step}")
             )
             time.sleep(spec.get("progress_seconds", 0))
-        yield from self.deliver(spec, mode, opening, self.release_queue(requests, context), context)
+        yield from self.deliver(spec, mode, opening, requests, context)
 
-    def release_queue(self, requests, context):
-        releases = queue.Queue()
+    def idle(self, done, beats=True, condition=None):
+        """Heartbeats until `done()`, which is asked when `condition` was notified."""
+        condition = condition or threading.Condition()
+        last = time.monotonic()
+        while not self.stopping.is_set():
+            with condition:
+                if condition.wait_for(lambda: done() or self.stopping.is_set(), 0.1):
+                    return
+            if beats and not self.muted.is_set() and time.monotonic() - last >= HEARTBEAT_SECONDS:
+                last = time.monotonic()
+                yield _proto.StreamResponse(heartbeat={})
 
-        def pump():
-            try:
-                for request in requests:
-                    releases.put(request.release.through_sequence)
-            except Exception:  # the call ended
-                pass
-            releases.put(None)
-
-        threading.Thread(target=pump, daemon=True).start()
-        return releases
-
-    def deliver(self, spec, mode, opening, releases, context):
+    def deliver(self, spec, mode, opening, requests, context):
         samples, size = spec.get("samples", 20), spec.get("batch", 8)
         epochs, schema = spec.get("epochs", 1), schema_of(spec)
         epoch, consumed = opening.cursor.epoch, opening.cursor.consumed
         per_epoch = -(-samples // size)
+        completed = list(opening.cursor.completed)
+        left = -(-(samples - consumed) // size) - len(completed) if epoch < epochs else 0
         opened = dict(
             schema=schema, samples_per_epoch=samples, batches_per_epoch=per_epoch, boot_id="fake",
-            transport=1, epochs=epochs, batches_left_in_epoch=-(-(samples - consumed) // size),
+            transport=1, epochs=epochs, batches_left_in_epoch=left,
+            unordered="reverse" in spec, transport_reason=spec.get("why", ""),
             cursor=dict(
                 version=1, order_fingerprint="aa", bytes_fingerprint="bb", epoch=epoch,
                 consumed=consumed, samples_per_epoch=samples, quarantined=['a"b'],
+                completed=completed, batch_size=opening.cursor.batch_size,
+                world_size=opening.cursor.world_size,
             ),
         )
+        sender = self.sender(spec, mode, opening, requests, schema, opened, context)
         if mode == "bad:schema":
             opened["schema"]["batch_bytes"] = 64
         if mode == "bad:early":
@@ -131,64 +146,76 @@ class Service:
         if mode == "bad:twice":
             yield _proto.StreamResponse(opened=opened)
         if mode == "stall":
-            self.stopping.wait(60)
+            yield from self.idle(lambda: False)
             return
         if mode == "substitute":
             yield _proto.StreamResponse(
                 event=dict(kind=1, epoch=0, position=3, substitute_position=4, message="bad@7")
             )
-        sequence, released = 0, 0
+        base, sent = 0, 0
         while epoch < epochs:
-            while sequence - released >= opening.credits.batches and mode != "bad:credit":
-                through = releases.get(timeout=60)
-                if through is None:
+            count = -(-(samples - consumed) // size)
+            turns = [turn for turn in in_turn(count, spec.get("reverse", 1)) if turn not in completed]
+            for place, turn in enumerate(turns):
+                first = consumed + turn * size
+                genuine = min(size, samples - first)
+                after = (epoch, first + genuine) if turn + 1 < count else (epoch + 1, 0)
+                header = dict(
+                    sequence=base + turn, epoch=epoch, sample_count=genuine, valid_count=genuine,
+                    first_position=first, next_epoch=after[0], next_consumed=after[1],
+                    batches_left_in_epoch=len(turns) - place - 1,
+                    substitutions=int(mode == "substitute"),
+                )
+                yield from sender.wait()
+                if sender.gone():
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "the client hung up")
+                if len(self.opens) == 1 and sent == spec.get("lose_after"):
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
+                if sent == spec.get("mute_after"):
+                    self.muted.wait(60)
+                    yield from self.idle(lambda: False, beats=False)
                     return
-                released = through + 1
-            self.most_outstanding = max(self.most_outstanding, sequence - released + 1)
-            count = min(size, samples - consumed)
-            left = -(-(samples - consumed - count) // size)
-            after = (epoch, consumed + count) if left else (epoch + 1, 0)
-            header = dict(
-                sequence=sequence, epoch=epoch, sample_count=count, valid_count=count,
-                first_position=consumed, next_epoch=after[0], next_consumed=after[1],
-                batches_left_in_epoch=left, substitutions=int(mode == "substitute"),
-            )
-            yield from self.batch(mode, header, schema, spec, context)
-            epoch, consumed = after
-            sequence += 1
+                self.end_badly(spec, mode, header, context)
+                yield from sender.send(header)
+                sent += 1
+            base += count
+            epoch, consumed, completed = epoch + 1, 0, []
 
-    def batch(self, mode, header, schema, spec, context):
-        count, first = header["sample_count"], header["first_position"]
-        index = np.arange(first, first + count, dtype=np.int64) + 1000 * header["epoch"]
-        pix = np.repeat(index.astype(np.uint8), 3)
-        pieces = []
-        for tensor, array in zip(schema["tensors"], (index, pix)):
-            data = array.tobytes()
-            for start in range(0, len(data), PART_BYTES):
-                pieces.append((tensor["batch_offset"] + start, data[start : start + PART_BYTES]))
-        header["payload_bytes"] = sum(len(data) for _, data in pieces)
+    def end_badly(self, spec, mode, header, context):
         if mode == "die_again" and (spec["resumed"] or header["sequence"] == 1):
             self.die()
-        if header["sequence"] == spec.get("at", 1):
-            if mode == "data_error":
-                context.set_trailing_metadata(
-                    error_trailer(
-                        15, "a.tfrecord@77: bad CRC", "CORRUPT_RECORD",
-                        {"file": "a.tfrecord", "offset": "77"},
-                    )
+        if header["sequence"] != spec.get("at", 1):
+            return
+        if mode == "die":
+            self.die()
+        if mode == "data_error":
+            context.set_trailing_metadata(
+                error_trailer(
+                    15, "a.tfrecord@77: bad CRC", "CORRUPT_RECORD",
+                    {"file": "a.tfrecord", "offset": "77"},
                 )
-                context.abort(grpc.StatusCode.DATA_LOSS, "a.tfrecord@77: bad CRC")
-            if mode == "die":
-                self.die()
-            pieces = self.spoil(mode, header, pieces)
-        for number, (offset, data) in enumerate(pieces):
-            part = dict(offset=offset, data=data)
-            if number == 0 and mode != "bad:no_header":
-                part["header"] = header
-            message = _proto.StreamResponse(part=part).SerializeToString()
-            if mode == "bad:bytes" and header["sequence"] == 1:
-                message = message[:-1]
-            yield message
+            )
+            context.abort(grpc.StatusCode.DATA_LOSS, "a.tfrecord@77: bad CRC")
+
+    def sender(self, spec, mode, opening, requests, schema, opened, context):
+        """How batches travel; notes it in `opened`."""
+        connection = self.door.find(opening.arena_token) if self.door is not None else None
+        if connection is None or opening.transport == 1 or "why" in spec:
+            if opening.transport == 2:
+                context.set_trailing_metadata(
+                    error_trailer(9, "no shared memory today", "TRANSPORT_UNAVAILABLE", {})
+                )
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no shared memory today")
+            return PartSender(self, spec, mode, opening, requests, schema, context)
+        slot_bytes = -(-schema["batch_bytes"] // 4096) * 4096
+        spoil = spec.get("arena", "")
+        if spoil == "narrow":
+            slot_bytes = 64
+        arena = fake_door.Arena(next(self.arena_ids), slot_bytes, spec.get("slots", 5), spoil)
+        self.arenas.append(arena)
+        connection.grant(arena, spoil)
+        opened["transport"], opened["arena_id"] = 2, arena.arena_id
+        return SlotSender(self, spec, mode, opening, arena, connection, schema)
 
     def die(self):
         sys.stderr.write("fatal: the disk is on fire\n")
@@ -221,8 +248,121 @@ class Service:
         return pieces
 
 
-def serve(address):
-    service = Service()
+def in_turn(count, group):
+    """0 … count − 1, every `group` of them backwards."""
+    for start in range(0, count, group):
+        yield from reversed(range(start, min(start + group, count)))
+
+
+def contents(header):
+    first, count = header["first_position"], header["sample_count"]
+    index = np.arange(first, first + count, dtype=np.int64) + 1000 * header["epoch"]
+    return index, np.repeat(index.astype(np.uint8), 3)
+
+
+class PartSender:
+    """Batches on the stream, within the credits."""
+
+    def __init__(self, service, spec, mode, opening, requests, schema, context):
+        self.service, self.spec, self.mode, self.context = service, spec, mode, context
+        self.opening, self.schema = opening, schema
+        self.changed = threading.Condition()
+        self.unreleased = []
+        self.ended = False
+        threading.Thread(target=self.pump, args=(requests,), daemon=True).start()
+
+    def pump(self, requests):
+        try:
+            for request in requests:
+                with self.changed:
+                    through = request.release.through_sequence
+                    while self.unreleased and self.unreleased[0] <= through:
+                        self.unreleased.pop(0)
+                    self.changed.notify_all()
+        except Exception:  # the call ended
+            pass
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def wait(self):
+        if self.mode != "bad:credit":
+            limit = self.opening.credits.batches
+            yield from self.service.idle(
+                lambda: len(self.unreleased) < limit or self.ended, condition=self.changed
+            )
+
+    def gone(self):
+        return False
+
+    def send(self, header):
+        with self.changed:
+            self.unreleased.append(header["sequence"])
+            outstanding = len(self.unreleased)
+        self.service.most_outstanding = max(self.service.most_outstanding, outstanding)
+        mode, service = self.mode, self.service
+        pieces = []
+        for tensor, array in zip(self.schema["tensors"], contents(header)):
+            data = array.tobytes()
+            for start in range(0, len(data), PART_BYTES):
+                pieces.append((tensor["batch_offset"] + start, data[start : start + PART_BYTES]))
+        header["payload_bytes"] = sum(len(data) for _, data in pieces)
+        if header["sequence"] == self.spec.get("at", 1):
+            pieces = service.spoil(mode, header, pieces)
+        for number, (offset, data) in enumerate(pieces):
+            part = dict(offset=offset, data=data)
+            if number == 0 and mode != "bad:no_header":
+                part["header"] = header
+            message = _proto.StreamResponse(part=part).SerializeToString()
+            if mode == "bad:bytes" and header["sequence"] == 1:
+                message = message[:-1]
+            yield message
+
+
+class SlotSender:
+    """Batches in the client's arena; a slot that the client holds is not written."""
+
+    def __init__(self, service, spec, mode, opening, arena, connection, schema):
+        self.service, self.spec, self.mode = service, spec, mode
+        self.arena, self.connection, self.schema = arena, connection, schema
+        self.limit = min(opening.credits.batches, arena.slot_count - 1)
+
+    def wait(self):
+        if self.mode != "bad:credit":
+            yield from self.service.idle(
+                lambda: len(self.arena.out) < self.limit or self.connection.hung_up,
+                condition=self.connection.changed,
+            )
+
+    def gone(self):
+        return self.connection.hung_up
+
+    def send(self, header):
+        arena, mode = self.arena, self.mode
+        with self.connection.changed:
+            slot = arena.free_slot()
+            if slot is None:  # only when it ignores the credits
+                return
+            arena.out.append(slot)
+            outstanding = len(arena.out)
+        self.service.most_outstanding = max(self.service.most_outstanding, outstanding)
+        for tensor, array in zip(self.schema["tensors"], contents(header)):
+            start = slot * arena.slot_bytes + tensor["batch_offset"]
+            arena.memory[start : start + array.nbytes] = array.tobytes()
+        arena_id = arena.arena_id
+        if header["sequence"] == 1:
+            slot = {"bad:slot": arena.slot_count, "bad:slot_held": arena.out[0]}.get(mode, slot)
+            arena_id += mode == "bad:slot_arena"
+            self.service.spoil(mode, header, [(0, b"")])
+        yield _proto.StreamResponse(slot=dict(header=header, arena_id=arena_id, slot=slot))
+        if mode == "bad:slot_part":
+            yield _proto.StreamResponse(part=dict(header=header, data=b"x"))
+
+
+def serve(address, door=False, welcome=True):
+    """`door`: with an arena door, as a service on a Unix socket has; it may fail to welcome."""
+    door = fake_door.Door(address[len("unix:") :] + ".arena", welcome) if door else None
+    service = Service(door)
     server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers((service.handler(),))
     port = server.add_insecure_port(address)
@@ -247,7 +387,7 @@ def main():
         time.sleep(60)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    _, server, _ = serve(arguments.listen)
+    _, server, _ = serve(arguments.listen, door=True)
     os.write(arguments.ready_fd, f"ready {arguments.listen}\n".encode())
     while not ended.wait(0.2) and os.getppid() == arguments.watch_pid:
         pass

@@ -1,12 +1,18 @@
 import os
 import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 import pytest
 
 import bulkhead
+from bulkhead import _embedded, _runtime_folder
 
 PACKAGE = str(pathlib.Path(bulkhead.__file__).resolve().parents[1])
 
@@ -42,9 +48,8 @@ def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program):
             old = first.target
             os.kill(first._endpoint.service.pid, signal.SIGKILL)
             for loader in (first, second):
-                batches = list(loader)
-                assert [int(batch["index"][0]) for batch in batches] == [8, 16, 24, 32]
-                assert [batch.sequence for batch in batches] == [1, 2, 3, 4]
+                batches = [(int(batch["index"][0]), batch.sequence) for batch in loader]
+                assert batches == [(8, 1), (16, 2), (24, 3), (32, 4)]
                 assert loader.reconnects == 1
             assert first.target == second.target != old
             assert not os.path.exists(os.path.dirname(old[len("unix:") :]))
@@ -103,3 +108,156 @@ def test_the_interpreter_ends_cleanly_with_a_loader_open(fake_program, ending):
     expected = -signal.SIGINT if "Keyboard" in ending else 0
     assert done.returncode == expected, done.stderr
     assert not os.path.exists(os.path.dirname(done.stdout.strip()[len("unix:") :]))
+
+
+def test_dropping_a_loader_takes_no_lock_and_does_not_wait(fake_program):
+    loader = bulkhead.Loader({"samples": 9999}, timeout=30)
+    loader.next_batch()
+    service, box = loader._endpoint.service, [loader]
+    del loader
+    dropped = threading.Event()
+
+    def drop():
+        box.clear()
+        dropped.set()
+
+    # As if the collector ran in another thread while this one is at work.
+    with _embedded._lock, box[0]._stream._changed, box[0]._stream._stream._changed:
+        threading.Thread(target=drop).start()
+        assert dropped.wait(5)
+        assert service._process.poll() is None
+    assert service._process.wait(20) == 0, "but it ends soon"
+
+
+def test_a_service_that_starts_slowly_keeps_only_its_own_kind_waiting(fake_program):
+    outcome = []
+
+    def slow():
+        with pytest.raises(bulkhead.DeadlineExceeded):
+            bulkhead.Loader({}, cache_dir="never-ready", timeout=8)
+        outcome.append("slow")
+
+    threads = [threading.Thread(target=slow) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with bulkhead.Loader({"samples": 8}, timeout=30) as quick:
+        assert len(list(quick)) == 1
+    assert outcome == []
+    for thread in threads:
+        thread.join()
+    assert outcome == ["slow", "slow"], "the second of a kind waits no longer than it may"
+
+
+def test_two_loaders_at_once_start_one_service(fake_program):
+    targets = []
+
+    def open_and_note():
+        with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
+            targets.append(loader.target)
+            both.wait(30)
+
+    both = threading.Barrier(2)
+    threads = [threading.Thread(target=open_and_note) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(targets) == 2 and len(set(targets)) == 1
+
+
+# Folders that a crash left behind.
+
+
+@pytest.fixture
+def runtime(monkeypatch, tmp_path):
+    """An empty $XDG_RUNTIME_DIR with a short name."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="bh", dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+    yield path
+    shutil.rmtree(path)
+
+
+def stray(runtime, name="bulkhead-abcdefgh", lock=True, listening=False, age=0.0):
+    folder = runtime / name
+    folder.mkdir(mode=0o700)
+    if lock:
+        (folder / "lock").touch()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "s.sock"))
+    if listening:
+        listener.listen()
+    else:
+        listener.close()
+    os.utime(folder, (time.time() - age,) * 2)
+    return folder, listener
+
+
+def test_what_killed_processes_left_is_removed_by_the_next(fake_program, runtime):
+    code = (
+        "import os, signal, bulkhead; loader = bulkhead.Loader({'samples': 9999})\n"
+        "print(loader.target, flush=True)\n"
+        "os.kill(loader._endpoint.service.pid, signal.SIGKILL); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": PACKAGE},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    left = pathlib.Path(done.stdout.strip()[len("unix:") :]).parent
+    assert left.parent == runtime and left.is_dir()
+    while _runtime_folder._listens(str(left / "s.sock")):  # SIGKILL takes a moment
+        time.sleep(0.01)
+    with bulkhead.Loader({}, timeout=30) as loader:
+        assert [str(path) for path in runtime.iterdir()] == [folder_of(loader)]
+    assert list(runtime.iterdir()) == []
+
+
+def test_a_live_services_folder_is_left_alone(fake_program, runtime):
+    with bulkhead.Loader({"samples": 9999}, timeout=30) as first:
+        os.utime(folder_of(first), (0, 0))
+        with bulkhead.Loader({}, timeout=30, workers=3) as second:
+            assert {str(path) for path in runtime.iterdir()} == {folder_of(first), folder_of(second)}
+        first._endpoint.service.kill()  # nobody listens, but this process locks
+        _runtime_folder._remove_stale(str(runtime))
+        assert os.path.isdir(folder_of(first))
+
+
+@pytest.mark.parametrize(
+    "left, options",
+    [
+        (False, {}),
+        (True, {"listening": True}),
+        (False, {"name": "bulkhead-abc123"}),
+        (True, {"lock": False}),
+        (False, {"lock": False, "age": 3600}),
+        (True, {"lock": False, "age": 3600, "listening": True}),
+        (True, {"name": "bulkhead-of-mine", "age": 3600}),
+    ],
+)
+def test_only_what_nobody_uses_is_removed(runtime, left, options):
+    folder, listener = stray(runtime, **options)
+    _runtime_folder._remove_stale(str(runtime))
+    assert folder.exists() == left
+    listener.close()
+
+
+def test_what_is_not_certainly_ours_is_left(runtime):
+    folder, _ = stray(runtime, age=3600)
+    (folder / "thesis.txt").touch()
+    os.utime(folder, (0, 0))
+    other, _ = stray(runtime, "bulkhead-open1234", age=3600)
+    other.chmod(0o755)
+    (runtime / "bulkhead-link1234").symlink_to(stray(runtime, "elsewhere", age=3600)[0])
+    new = runtime / "bulkhead-newborn1"
+    new.mkdir(mode=0o700)
+    (new / "lock").touch()
+    before = sorted(runtime.rglob("*"))
+    _runtime_folder._remove_stale(str(runtime))
+    assert sorted(runtime.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_another_users_folder_is_left(runtime):
+    folder, _ = stray(runtime, age=3600)
+    os.chown(folder, 12345, 12345)
+    _runtime_folder._remove_stale(str(runtime))
+    assert folder.exists()

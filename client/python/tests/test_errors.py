@@ -7,6 +7,7 @@ import time
 import pytest
 
 import bulkhead
+from bulkhead import _healing, errors
 
 
 def drain(loader):
@@ -37,11 +38,22 @@ def test_a_data_error_comes_after_the_good_batches_and_stays(fake):
     "schema early twice no_header bytes offset outside overlap gap excess short cut sequence count "
     "payload credit".split(),
 )
-def test_what_the_protocol_forbids_is_an_error_not_a_crash(fake, kind):
+def test_what_the_protocol_forbids_is_an_error_not_a_crash(fake_grpc, kind):
+    refuses(fake_grpc, kind)
+
+
+@pytest.mark.parametrize(
+    "kind", "schema early twice sequence count credit slot slot_held slot_arena slot_part".split()
+)
+def test_what_the_protocol_forbids_over_shared_memory_too(fake_shm, kind):
+    refuses(fake_shm, kind)
+
+
+def refuses(fake, kind):
     with pytest.raises(bulkhead.ProtocolError) as caught:
         loader = fake.open(mode="bad:" + kind, samples=200, batch=8)
         # The reader must meet the fault by itself where credits are the point.
-        if kind == "credit":
+        if kind in ("credit", "slot_held"):
             with loader._stream._stream._changed:
                 loader._stream._stream._changed.wait_for(lambda: loader._stream._stream._ended, 10)
         drain(loader)
@@ -122,8 +134,38 @@ def test_a_wait_for_a_lost_service_can_be_interrupted(fake):
             loader.next_batch(timeout=30)
 
 
+def test_closing_on_the_reconnecting_thread_itself_closes_everything(fake):
+    loader = fake.open(samples=10**6)
+    healing = loader._stream
+    done = []
+
+    def close():
+        healing.close()
+        done.append(True)
+
+    healing._healer = threading.Thread(target=close)
+    healing._healer.start()
+    healing._healer.join()
+    assert done and healing not in _healing._open_streams
+
+
+def test_a_reader_that_fails_to_explain_ends_the_stream_all_the_same(fake, monkeypatch):
+    loader = fake.open(mode="data_error")
+    with monkeypatch.context() as patch:
+        patch.setattr(errors, "from_rpc", lambda *_: 1 / 0)
+        with pytest.raises(bulkhead.BulkheadError, match="reader failed: ZeroDivisionError"):
+            drain(loader)
+
+
+def test_a_long_message_beyond_ascii_arrives_whole(fake):
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        fake.open(mode="long_error")  # 4,000 bytes, percent-encoded 12,000
+    assert "Ж" * 2000 in str(caught.value) and caught.value.code == "NOT_FOUND"
+
+
 def test_bad_arguments_are_refused_before_anything_starts(fake_program):
-    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}, {"reconnect_timeout": -1}):
+    for options in ({"rank": 2}, {"world_size": 0}, {"credits": 0}, {"timeout": 0}, {"reconnect_timeout": -1},
+                    {"credit_bytes": -1}, {"credits": 1 << 32}, {"transport": "tcp"}):
         with pytest.raises(bulkhead.InvalidArgument):
             bulkhead.Loader({}, **options)
 

@@ -1,12 +1,14 @@
 import gc
 import json
 import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 
 import bulkhead
+from bulkhead import _buffers
 
 
 def indices(batches):
@@ -88,7 +90,8 @@ def test_memory_is_recycled_once_nothing_refers_to_it(fake):
 
 def test_credits_bound_what_is_sent_ahead(fake):
     loader = fake.open(samples=400, batch=8, loader={"credits": 3})
-    list(loader)
+    for _ in loader:
+        pass
     assert fake.most_outstanding == 3
     assert fake.opens[0].credits.batches == 3
 
@@ -191,3 +194,92 @@ def test_default_names_differ(fake):
     fake.open()
     fake.open()
     assert fake.opens[0].name != fake.opens[1].name
+
+
+def test_no_credit_bytes_do_not_mean_the_services_default(fake):
+    assert fake.open(loader={"credit_bytes": 0}).next_batch() is not None
+    assert fake.opens[-1].credits.bytes == 1
+    fake.open(loader={"credit_bytes": 5000})
+    assert fake.opens[-1].credits.bytes == 5000
+
+
+def test_behind_the_last_epoch_nothing_is_left(fake):
+    loader = fake.open(samples=20, epochs=2)
+    list(loader)
+    list(loader)
+    state = loader.state_dict()
+    assert state["epoch"] == 2
+    again = fake.open(samples=20, epochs=2, loader={"cursor": state})
+    assert len(again) == 0
+    with pytest.raises(bulkhead.EpochsExhausted):
+        list(again)
+    assert len(again) == 0
+
+
+def test_a_state_that_cannot_be_loaded_changes_nothing(fake):
+    loader = fake.open(samples=40, mode="refuse_resumed")
+    loader.next_batch()
+    before = (loader.state_dict(), len(loader), loader.epoch, loader.batch_size)
+    with pytest.raises(bulkhead.InvalidArgument):
+        loader.load_state_dict({"epoch": "x"})
+    with pytest.raises(bulkhead.BulkheadError, match="not now"):
+        loader.load_state_dict({**loader.state_dict(), "consumed": 16})
+    assert (loader.state_dict(), len(loader), loader.epoch, loader.batch_size) == before
+    for _ in range(2):  # the earlier position is refused as well, as long as the service does
+        with pytest.raises(bulkhead.BulkheadError, match="not now"):
+            loader.next_batch()
+    assert len(loader) == before[1]
+    loader.set_epoch(0)
+    assert [int(batch["index"][0]) for batch in loader] == [0, 8, 16, 24, 32]
+
+
+def test_after_a_failed_load_the_loop_goes_on_where_it_was(fake):
+    loader = fake.open(samples=40)
+    loader.next_batch()
+    real = loader._endpoint.revive
+
+    def fail(*_):
+        raise bulkhead.ServiceUnavailable("gone")
+
+    loader._endpoint.revive = fail
+    with pytest.raises(bulkhead.ServiceUnavailable):
+        loader.set_epoch(0)
+    loader._endpoint.revive = real
+    assert [int(batch["index"][0]) for batch in loader] == [8, 16, 24, 32]
+    loader.close()
+
+
+def test_only_the_newest_progress_is_told(fake):
+    told = []
+
+    def slow(progress):
+        told.append(progress.files_done)
+        if len(told) == 1:
+            threading.Event().wait(1.0)
+
+    fake.open(progress=500, progress_seconds=0.004, loader={"progress": slow})
+    assert told[0] < 50 < told[1], "what came in between is not told any more"
+
+
+def test_a_child_that_is_forked_in_the_middle_of_a_take_can_take():
+    pool = _buffers.BufferPool(1 << 20, 4)
+    stop = threading.Event()
+
+    def take():
+        while not stop.is_set():
+            pool.take()
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            blocks = [pool.take() for _ in range(6)]
+            del blocks
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    for thread in threads:
+        thread.join()

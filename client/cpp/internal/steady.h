@@ -1,0 +1,57 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STEADY_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_STEADY_H_
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace bulkhead::client_internal {
+
+// Time that has passed, by a clock that nobody sets.
+class Stopwatch {
+ public:
+  absl::Duration elapsed() const {
+    return absl::FromChrono(std::chrono::steady_clock::now() - start_);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// An end of waiting, by a clock that nobody sets.
+class Deadline {
+ public:
+  explicit Deadline(absl::Duration allowed) : allowed_(allowed) {}
+
+  // Never negative.
+  absl::Duration left() const {
+    return std::max(allowed_ - watch_.elapsed(), absl::ZeroDuration());
+  }
+  bool passed() const { return left() <= absl::ZeroDuration(); }
+
+ private:
+  absl::Duration allowed_;
+  Stopwatch watch_;
+};
+
+// A change of what an absl::Mutex guards. absl's own timed waits follow the wall clock, so a step
+// of that would shorten or prolong them; these do not.
+class Signal {
+ public:
+  void Notify() { condition_.notify_all(); }
+
+  // Gives `mutex` up, waits until notified but at most `longest`, and takes it again. May return
+  // early without cause.
+  void Wait(absl::Mutex* mutex, absl::Duration longest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+ private:
+  std::condition_variable_any condition_;
+};
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STEADY_H_

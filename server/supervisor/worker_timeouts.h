@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_TIMEOUTS_H_
+#define BULKHEAD_SERVER_SUPERVISOR_WORKER_TIMEOUTS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace bulkhead {
+
+// How long the supervisor waits for what. Tests shorten them.
+struct PoolTimeouts {
+  // A worker that has work and finishes no sample, or reads no byte of what it indexes, is killed.
+  absl::Duration hang = absl::Seconds(30);
+  absl::Duration reap = absl::Seconds(10);   // a killed worker that does not end is written off
+  absl::Duration start = absl::Seconds(60);  // from spawn to bound
+  absl::Duration first_backoff = absl::Milliseconds(100);
+  absl::Duration max_backoff = absl::Seconds(10);
+  absl::Duration stop_grace = absl::Seconds(2);
+
+  // The wait before a worker is started anew, by the deaths in a row. One death is an accident.
+  absl::Duration Backoff(uint32_t deaths) const {
+    if (deaths <= 1) return absl::ZeroDuration();
+    return std::min(first_backoff * (1 << std::min(deaths - 2, 20u)), max_backoff);
+  }
+  // How often to look for workers that are late; their memory is sampled at the same time.
+  absl::Duration CheckInterval() const { return std::min({hang / 4, reap / 4, absl::Seconds(1)}); }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_TIMEOUTS_H_

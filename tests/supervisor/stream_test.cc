@@ -1,0 +1,165 @@
+#include "server/supervisor/stream.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace bulkhead {
+namespace {
+
+constexpr LeaseTable::WorkerId kWorker = 1;
+
+class Recorder final : public StreamObserver {
+ public:
+  void OnBatch(ReadyBatch batch) override { headers.push_back(batch.header); }
+  void OnEvent(const v1::SampleEvent&) override { ++events; }
+  void OnEnd() override { ended = true; }
+  void OnFailed(const absl::Status& status) override { failure = status; }
+
+  std::vector<uint64_t> Sequences() const {
+    std::vector<uint64_t> sequences;
+    for (const auto& header : headers) sequences.push_back(header.sequence());
+    return sequences;
+  }
+  std::vector<uint64_t> Left() const {
+    std::vector<uint64_t> left;
+    for (const auto& header : headers) left.push_back(header.batches_left_in_epoch());
+    return left;
+  }
+  std::vector<uint64_t> Substitutions() const {
+    std::vector<uint64_t> counts;
+    for (const auto& header : headers) counts.push_back(header.substitutions());
+    return counts;
+  }
+
+  std::vector<v1::BatchHeader> headers;
+  int events = 0;
+  bool ended = false;
+  absl::Status failure;
+};
+
+// A stream of two epochs of `per_epoch` batches of one sample, whose leases the test reports.
+class StreamTest : public testing::Test {
+ protected:
+  void Open(bool ordered, uint64_t per_epoch, std::vector<uint32_t> completed = {}) {
+    StreamConfig config;
+    config.arena = Arena::Create(4096, 8).value();
+    config.ordered = ordered;
+    config.completed = std::move(completed);
+    config.max_substitutions_per_epoch = 100;
+    config.observer = recorder_;
+    config.batch_at = [per_epoch](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+      const uint64_t epoch = sequence / per_epoch;
+      if (epoch >= 2) return std::nullopt;
+      const uint64_t left = per_epoch - 1 - sequence % per_epoch;
+      v1::BatchHeader header;
+      header.set_sequence(sequence);
+      header.set_epoch(epoch);
+      header.set_sample_count(1);
+      header.set_first_position(sequence % per_epoch);
+      header.set_batches_left_in_epoch(left);
+      header.set_next_epoch(left == 0 ? epoch + 1 : epoch);
+      return header;
+    };
+    stream_ = std::make_shared<Stream>(1, std::move(config), loop_, [] {});
+    stream_->BeginBatches();
+    TakeLeases();
+  }
+
+  void TakeLeases() {
+    while (const auto lease = stream_->Assign(kWorker)) leases_.push_back(*lease);
+  }
+
+  // Reports the lease at `position` of `epoch`.
+  void Finish(uint64_t epoch, uint64_t position, int substitutions = 0, bool fail = false) {
+    TakeLeases();
+    for (const internal::v1::Lease& lease : leases_) {
+      if (lease.epoch() != epoch || lease.first_position() != position) continue;
+      if (fail) {
+        internal::v1::LeaseFailed failed;
+        failed.set_lease_id(lease.lease_id());
+        EXPECT_TRUE(stream_->FailLease(failed, kWorker));
+        return;
+      }
+      internal::v1::LeaseDone done;
+      done.set_lease_id(lease.lease_id());
+      for (int i = 0; i < substitutions; ++i) done.add_substitutions()->set_position(position);
+      EXPECT_TRUE(stream_->Complete(done, kWorker).has_value());
+      return;
+    }
+    ADD_FAILURE() << "nobody was given position " << position << " of epoch " << epoch;
+  }
+
+  const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
+  std::shared_ptr<Stream> stream_;
+  std::vector<internal::v1::Lease> leases_;
+};
+
+using Numbers = std::vector<uint64_t>;
+
+TEST_F(StreamTest, DeliversInOrder) {
+  Open(/*ordered=*/true, 3);
+  Finish(0, 2);
+  Finish(0, 1);
+  EXPECT_EQ(recorder_->Sequences(), Numbers());
+  Finish(0, 0);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{0, 1, 2}));
+  EXPECT_EQ(recorder_->Left(), (Numbers{2, 1, 0}));
+}
+
+TEST_F(StreamTest, WithoutOrderCountsWhatIsLeftAsItIsDelivered) {
+  Open(/*ordered=*/false, 3);
+  Finish(1, 0);
+  Finish(0, 2);
+  Finish(0, 0);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0}));
+  Finish(0, 1);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0, 1, 3}));
+  EXPECT_EQ(recorder_->Left(), (Numbers{2, 1, 0, 2}));
+}
+
+TEST_F(StreamTest, WithoutOrderNothingIsDeliveredTwice) {
+  Open(/*ordered=*/false, 4, {1, 3});
+  Finish(0, 2);
+  Finish(0, 0);
+  Finish(1, 3);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0, 7}));
+  EXPECT_EQ(recorder_->Left(), (Numbers{1, 0, 3}));
+  for (const uint64_t position : {1, 0, 2}) Finish(1, position);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0, 7, 5, 4, 6}));
+  EXPECT_EQ(recorder_->Left(), (Numbers{1, 0, 3, 2, 1, 0}));
+}
+
+TEST_F(StreamTest, WithoutOrderSubstitutionsAddUpAsTheyAreDelivered) {
+  Open(/*ordered=*/false, 3);
+  Finish(0, 2, 2);
+  Finish(0, 0, 1);
+  Finish(0, 1, 1);
+  Finish(1, 0, 1);
+  // Behind the last of an epoch the next one begins, with nothing substituted.
+  EXPECT_EQ(recorder_->Substitutions(), (Numbers{2, 3, 0, 1}));
+  EXPECT_EQ(recorder_->events, 5);
+}
+
+TEST_F(StreamTest, WithoutOrderTheGoodIsDeliveredBeforeTheFailure) {
+  Open(/*ordered=*/false, 3);
+  Finish(0, 1, 0, /*fail=*/true);
+  Finish(0, 2);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{2}));
+  EXPECT_TRUE(recorder_->failure.ok());
+  Finish(0, 0);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0}));
+  EXPECT_FALSE(recorder_->failure.ok());
+}
+
+TEST_F(StreamTest, NamesTheWorkAtWhichAWorkerDied) {
+  Open(/*ordered=*/true, 3);
+  const auto death = stream_->NoteDeath(leases_[2].lease_id(), kWorker);
+  ASSERT_TRUE(death.has_value());
+  EXPECT_EQ(death->deaths, 1);
+  EXPECT_EQ(death->work, "epoch 0, positions 2 to 2 of stream ");
+}
+
+}  // namespace
+}  // namespace bulkhead
