@@ -187,7 +187,7 @@ TEST(MixtureSpecTest, EachSourceHasItsOwnSelection) {
   EXPECT_EQ(Problem(with("        split: {parts: {a: 0.5, b: 0.5}, use: a}\n        take: 9\n")),
             "valid");
   EXPECT_THAT(Problem(with("        filter: {feature: labl, in: 3}\n")),
-              HasSubstr("m.yaml:14:26: source.mixture.sources[1].filter[0].feature: "));
+              HasSubstr("m.yaml:14:27: source.mixture.sources[1].filter[0].feature: "));
   EXPECT_THAT(Problem(with("        take: 0\n")),
               HasSubstr("m.yaml:14:15: source.mixture.sources[1].take: must be at least 1"));
 }
