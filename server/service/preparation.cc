@@ -14,7 +14,6 @@
 #include "server/spec/yaml.h"
 
 namespace bulkhead {
-
 namespace {
 
 // Of a source that was resolved, indexed and selected from.
