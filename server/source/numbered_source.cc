@@ -5,7 +5,7 @@
 
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
-#include "server/spec/source_chain.h"
+#include "server/spec/source_signature.h"
 
 namespace bulkhead {
 namespace {

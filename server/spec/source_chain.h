@@ -12,9 +12,6 @@
 
 namespace bulkhead {
 
-// The feature of a mixture's samples that says which source they came from.
-inline constexpr char kSourceIdFeature[] = "source_id";
-
 // One source of a spec and everything that is done to its samples. A spec without a mixture has
 // one; of a mixture, each source has one: its own stages, then the common ones. Points into the
 // spec, which must outlive it and stay as it is.
