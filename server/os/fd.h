@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace bulkhead {
@@ -33,6 +34,9 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+// Another descriptor of the same file, close-on-exec.
+absl::StatusOr<UniqueFd> DuplicateFd(int fd);
 
 // The status for a failed system call: `what` failed, and why (from `error_number`).
 absl::Status SystemError(int error_number, absl::string_view what);

@@ -37,8 +37,7 @@ class ArenaClient {
   int fd() const { return fd_.get(); }
 
   // Passes an arena to the client; returns its id. Errors: UNAVAILABLE when the client is gone or
-  // does not read; RESOURCE_EXHAUSTED while it still holds slots of a retired arena: one beside the
-  // live one is in the budget, two are not.
+  // does not read; RESOURCE_EXHAUSTED while it still holds slots of two retired arenas.
   absl::StatusOr<uint64_t> Grant(const Arena& arena, OnReleased on_released)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The slot is the client's from now on. False, and the hold is dropped, when the arena is retired

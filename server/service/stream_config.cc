@@ -15,6 +15,13 @@
 namespace bulkhead {
 namespace {
 
+// How far a batch may be delivered before its turn (Cursor.completed).
+constexpr uint32_t kMaxAhead = 63;
+
+bool IsUnordered(const v1::PipelineSpec& spec) {
+  return spec.has_deterministic() && !spec.deterministic();
+}
+
 absl::Status Mismatch(absl::string_view what, absl::string_view mine, absl::string_view theirs,
                       absl::string_view advice) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
@@ -48,6 +55,33 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
   if (cursor.consumed() > prepared.samples_per_epoch) {
     return Mismatch("consumed count", absl::StrCat("at most ", prepared.samples_per_epoch),
                     absl::StrCat(cursor.consumed()), "the cursor is damaged");
+  }
+  return absl::OkStatus();
+}
+
+// The batches that an unordered stream delivered out of turn, against the batches that are left.
+absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& prepared,
+                            uint64_t world_size, uint64_t batches_left) {
+  if (cursor.completed().empty()) return absl::OkStatus();
+  if (cursor.batch_size() != prepared.spec.batch().size() || cursor.world_size() != world_size) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+        absl::StrCat("the cursor stands between batches that were delivered out of turn (",
+                     cursor.completed_size(),
+                     " of them), so it can only be resumed with its batch ", "size ",
+                     cursor.batch_size(), " and world size ", cursor.world_size(),
+                     "; this stream has ", prepared.spec.batch().size(), " and ", world_size));
+  }
+  uint64_t before = 0;
+  for (const uint32_t batch : cursor.completed()) {
+    if (batch <= before || batch > kMaxAhead || batch >= batches_left) {
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+          absl::StrCat("the cursor is damaged: it says that batch ", batch,
+                       " behind it was delivered, where ascending numbers from 1 to ",
+                       std::min<uint64_t>(kMaxAhead, batches_left - 1), " make sense"));
+    }
+    before = batch;
   }
   return absl::OkStatus();
 }
@@ -115,6 +149,8 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
   config.first_epoch = open.cursor().epoch();
   config.consumed = open.cursor().consumed();
   const BatchPlan plan(config);
+  BULKHEAD_RETURN_IF_ERROR(
+      CheckCompleted(open.cursor(), prepared, world_size, plan.batches_left_in_first_epoch()));
   if (plan.batches_per_epoch() == 0) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
@@ -132,7 +168,9 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   opened.set_samples_per_epoch(prepared.samples_per_epoch);
   opened.set_batches_per_epoch(plan.batches_per_epoch());
   const bool over = prepared.spec.has_epochs() && open.cursor().epoch() >= prepared.spec.epochs();
-  opened.set_batches_left_in_epoch(over ? 0 : plan.batches_left_in_first_epoch());
+  const auto completed = static_cast<uint64_t>(open.cursor().completed_size());
+  opened.set_batches_left_in_epoch(over ? 0 : plan.batches_left_in_first_epoch() - completed);
+  opened.set_unordered(IsUnordered(prepared.spec));
   v1::Cursor& cursor = *opened.mutable_cursor();
   cursor = open.cursor();
   cursor.set_version(1);
@@ -180,6 +218,8 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.binding.set_slot_count(prepared.memory.slot_count());
   config.first_epoch = open.cursor().epoch();
   config.substitutions_so_far = open.cursor().substitutions();
+  config.ordered = !IsUnordered(prepared.spec);
+  config.completed.assign(open.cursor().completed().begin(), open.cursor().completed().end());
   config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.world_size);
   const std::optional<uint64_t> epochs =
       prepared.spec.has_epochs() ? std::optional(prepared.spec.epochs()) : std::nullopt;

@@ -107,10 +107,14 @@ void StreamSession::Beat() {
 
 void StreamSession::HandleRelease(const v1::Release& release) {
   absl::MutexLock lock(&mutex_);
-  while (!unreleased_.empty() && unreleased_.front().first <= release.through_sequence()) {
-    unreleased_bytes_ -= unreleased_.front().second;
-    unreleased_.pop_front();
+  const auto through = std::find_if(unreleased_.begin(), unreleased_.end(), [&](const auto& sent) {
+    return sent.first == release.through_sequence();
+  });
+  if (through == unreleased_.end()) return;  // released before, or never sent
+  for (auto sent = unreleased_.begin(); sent != through + 1; ++sent) {
+    unreleased_bytes_ -= sent->second;
   }
+  unreleased_.erase(unreleased_.begin(), through + 1);
   WriteNext();
 }
 

@@ -95,7 +95,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   bool heartbeat_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
-  // Sent and not released: bytes of each batch, the oldest first.
+  // Sent and not released: sequence number and bytes of each batch, in the order of sending.
   std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
   uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stream_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,7 +1,5 @@
 #include "server/supervisor/worker_process.h"
 
-#include <fcntl.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -120,12 +118,12 @@ void WorkerProcess::Enqueue(std::string bytes, const std::vector<int>& fds) {
   queued_bytes_ += bytes.size();
   outgoing.bytes = std::move(bytes);
   for (const int fd : fds) {
-    UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!copy) {
-      SendFailed(SystemError(errno, "duplicating a descriptor"));
+    absl::StatusOr<UniqueFd> copy = DuplicateFd(fd);
+    if (!copy.ok()) {
+      SendFailed(copy.status());
       return;
     }
-    outgoing.fds.push_back(std::move(copy));
+    outgoing.fds.push_back(*std::move(copy));
   }
   queue_.push_back(std::move(outgoing));
 }

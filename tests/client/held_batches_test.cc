@@ -18,14 +18,14 @@ TEST(HeldBatchesTest, GivesBackInOrder) {
   EXPECT_EQ(held.bytes(), 0u);
 }
 
-TEST(HeldBatchesTest, ABatchThatHasNotComeHoldsNothingUp) {
+TEST(HeldBatchesTest, TheOrderIsThatOfArrival) {
   HeldBatches held;
-  for (const uint64_t sequence : {6, 7, 9}) held.Arrived(sequence, 1);
+  for (const uint64_t sequence : {6, 9, 5, 7}) held.Arrived(sequence, 1);
+  EXPECT_EQ(held.Gone(5), std::nullopt);
   EXPECT_EQ(held.Gone(6), 6u);
+  EXPECT_EQ(held.Gone(9), 5u);
+  EXPECT_EQ(held.oldest(), 7u);
   EXPECT_EQ(held.Gone(7), 7u);
-  held.Arrived(5, 1);
-  EXPECT_EQ(held.Gone(9), std::nullopt);
-  EXPECT_EQ(held.Gone(5), 9u);
 }
 
 TEST(HeldBatchesTest, SlotsGoBackAlone) {

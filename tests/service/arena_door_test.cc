@@ -172,12 +172,15 @@ TEST_F(ArenaDoorTest, HeldSlotsOutliveTheStream) {
   EXPECT_EQ(reported_, 0);  // nobody is left to hear of it
 }
 
-TEST_F(ArenaDoorTest, OneRetiredArenaIsTheMost) {
+TEST_F(ArenaDoorTest, AClientThatKeepsTwoRetiredArenasGetsNoOther) {
   DoorVisitor visitor(path_);
   const auto client = door_->FindClient(visitor.ReceiveToken());
-  const uint64_t id = Grant(*client);
-  EXPECT_TRUE(client->HandOut(id, 0, Hold(0)));
-  client->Retire(id);
+  uint64_t id = 0;
+  for (int broken = 0; broken < 2; ++broken) {
+    id = Grant(*client);
+    EXPECT_TRUE(client->HandOut(id, 0, Hold(0)));
+    client->Retire(id);
+  }
   const auto refused = client->Grant(*arena_, nullptr);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(GetErrorInfo(refused.status())->reason, "TRANSPORT_UNAVAILABLE");

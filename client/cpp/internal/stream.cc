@@ -277,14 +277,11 @@ absl::Status Stream::OnSlot(const v1::SlotBatch& slot) {
 
 absl::Status Stream::CheckCredits(uint64_t batches, uint64_t bytes) const {
   const v1::Credits& credits = config_.open.credits();
-  // Release{7} of an unordered stream may overtake a batch 5 that is on its way, which the service
-  // then counts as given back.
-  const uint64_t slack = opened_message_.unordered() ? 2 : 1;
-  if (batches > slack * credits.batches()) {
+  if (batches > credits.batches()) {
     return ProtocolError(
         absl::StrCat("more than the ", credits.batches(), " batches of credit came"));
   }
-  if (batches > 1 && bytes / slack > credits.bytes()) {
+  if (batches > 1 && bytes > credits.bytes()) {
     return ProtocolError(absl::StrCat("more than the ", credits.bytes(), " bytes of credit came"));
   }
   return absl::OkStatus();

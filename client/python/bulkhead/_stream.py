@@ -220,10 +220,8 @@ class Stream:
                 else "the service sent a batch's bytes although it lies in shared memory"
             )
         if part.header is not None:
-            # One release may stand for several batches of an unordered stream.
-            spare = WINDOW - 1 if self._opened.unordered else 0
             with self._changed:
-                if self._held >= self._credits.batches + spare:
+                if self._held >= self._credits.batches:
                     raise errors.ProtocolError(
                         f"the service sent more than the {self._credits.batches} batches of credit"
                     )
