@@ -125,9 +125,9 @@ def vanish_trainer(run):
 
 @fault(2)
 def stop_trainer_for_a_while(run):
-    os.kill(run.trainer.pid, signal.SIGSTOP)
+    run.trainer.signal(signal.SIGSTOP)
     time.sleep(run.random.uniform(0.05, 1.0))
-    os.kill(run.trainer.pid, signal.SIGCONT)
+    run.trainer.signal(signal.SIGCONT)
 
 
 @fault(1)

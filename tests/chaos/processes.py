@@ -79,7 +79,6 @@ class Trainer:
         self._process = subprocess.Popen(
             list(map(str, command)), stdout=subprocess.PIPE, stderr=log, text=True
         )
-        self.pid = self._process.pid
         self._on_line = on_line
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -88,6 +87,9 @@ class Trainer:
         for line in self._process.stdout:
             if line.endswith("\n"):  # a killed trainer may leave half a line: that batch does not count
                 self._on_line(json.loads(line))
+
+    def signal(self, number):
+        self._process.send_signal(number)  # does nothing once it has ended
 
     def ended(self):
         return self._process.poll() is not None

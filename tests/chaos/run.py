@@ -29,6 +29,8 @@ from proxy import Proxy  # noqa: E402
 
 # Longer than every fault and its healing; a silent hang is longer.
 PATIENCE_S = 90
+# What an opening that a fault meets may say.
+NOT_REACHED = {"SERVICE_UNAVAILABLE", "SERVICE_SILENT", "TRANSPORT_UNAVAILABLE"}
 
 SPEC = {
     "source": {"tfrecord": {"files": "*.tfrecord"}},
@@ -63,6 +65,7 @@ class Run:
         self.start_trainer()
 
     def start_trainer(self, pause_ms=None):
+        self._opened_with = len(self.history)
         self.trainer = Trainer(
             self.client, self.spec, f"unix:{self.proxy.path}", "chaos", 1 << 60, self.transport,
             self.random.choice([0, 2, 10]) if pause_ms is None else pause_ms,
@@ -76,9 +79,20 @@ class Run:
         else:
             self.problems.append(line)
 
+    def start_again_if_refused(self):
+        """A loader's first opening is not healed: a fault that meets it ends the trainer, and whoever runs it
+        starts it again."""
+        refused = self.trainer.ended() and len(self.history) == self._opened_with
+        if refused and len(self.problems) == 1 and self.problems[0].get("error") in NOT_REACHED:
+            self.problems.clear()
+            self.start_trainer()
+
     def wait_until(self, condition, otherwise):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
+            if self.trainer.ended():
+                self.trainer.wait()
+                self.start_again_if_refused()
             if self.problems or self.trainer.ended():
                 raise history.HistoryError(f"the trainer ended or complained: {self.problems}")
             if time.monotonic() > deadline:
@@ -108,6 +122,8 @@ class Run:
         return made, gaps
 
     def end(self):
+        self.trainer.kill()
+        self.start_again_if_refused()
         self.trainer.kill()
         self.proxy.close()
         self.service.stop()

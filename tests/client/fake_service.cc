@@ -54,7 +54,7 @@ struct FakeService::Session {
   v1::Open open;
   std::string mode;
   uint64_t sequence = 0;
-  uint64_t released = 0;
+  std::vector<uint64_t> unreleased;  // in the order of sending
   std::unique_ptr<FakeArena> arena;
   uint64_t arena_id = 0;
 };
@@ -230,16 +230,19 @@ bool FakeService::SendSlot(Session& session, const std::string& memory,
 }
 
 bool FakeService::SendBatch(Session& session, uint64_t epoch, uint64_t first, uint64_t count) {
-  while (session.arena == nullptr && session.mode != "unordered" &&
-         session.sequence - session.released >= session.open.credits().batches() &&
-         session.mode != "credit") {
+  std::vector<uint64_t>& unreleased = session.unreleased;
+  while (session.arena == nullptr && session.mode != "credit" &&
+         unreleased.size() >= session.open.credits().batches()) {
     v1::StreamRequest request;
     if (!session.stream->Read(&request)) return false;
-    session.released = request.release().through_sequence() + 1;
+    const auto through =
+        std::find(unreleased.begin(), unreleased.end(), request.release().through_sequence());
+    if (through != unreleased.end()) unreleased.erase(unreleased.begin(), through + 1);
   }
+  unreleased.push_back(session.sequence);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    most_outstanding_ = std::max(most_outstanding_, session.sequence - session.released + 1);
+    most_outstanding_ = std::max<uint64_t>(most_outstanding_, unreleased.size());
   }
   std::string memory(128, '\0');
   for (uint64_t i = 0; i < count; ++i) {
