@@ -4,7 +4,7 @@
 #include "tools/bench/bench_command.h"
 #include "tools/common/command_line.h"
 #include "tools/cursor/cursor_command.h"
-#include "tools/order/indexed_source.h"
+#include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
 #include "tools/replay/replay_command.h"
 #include "tools/stream/stream_command.h"

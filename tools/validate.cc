@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,7 @@
 #include "server/spec/memory_plan.h"
 #include "server/spec/selection.h"
 #include "server/spec/signature.h"
+#include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_tree.h"
@@ -70,10 +72,12 @@ absl::StatusOr<Report> Examine(const std::string& name, const CountDataFn& count
   BULKHEAD_ASSIGN_OR_RETURN(report.spec, ParseSpec(text, name == "-" ? "stdin" : name));
   BULKHEAD_ASSIGN_OR_RETURN(report.signature, InferSignature(report.spec));
   BULKHEAD_ASSIGN_OR_RETURN(report.memory, PlanMemory(report.signature, MemoryPlanOptions{}));
-  for (int i = 0; i < report.spec.stages_size(); ++i) {
-    if (!IsRandomStage(report.spec.stages(i))) continue;
-    report.random_stages.push_back(
-        absl::StrCat("stages[", i, "].", StageName(report.spec.stages(i))));
+  std::set<std::string> named;  // the common stages are those of every source
+  for (const SourceChain& chain : SourceChains(report.spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      if (!IsRandomStage(*step.stage) || !named.insert(step.path).second) continue;
+      report.random_stages.push_back(absl::StrCat(step.path, ".", StageName(*step.stage)));
+    }
   }
   if (count) {
     std::error_code ignored;
@@ -126,7 +130,11 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   }
   if (report.counts.has_value()) {
     out << "  samples an epoch: "
-        << SelectionSummary(SelectionOf(report.spec, report.spec.errors()), *report.counts) << "\n";
+        << (report.spec.source().has_mixture()
+                ? absl::StrCat(report.counts->samples(), ", drawn from sources of ",
+                               report.counts->records(), " records")
+                : SelectionSummary(SelectionOf(report.spec, report.spec.errors()), *report.counts))
+        << "\n";
   }
   out << "  batch: " << Bytes(schema.batch_bytes()) << "\n  arena: " << report.memory.slot_count()
       << " slots, " << Bytes(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
@@ -135,27 +143,41 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
       << "\n";
 }
 
-// What a person should know about a spec that is valid all the same.
-std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
-  std::vector<std::string> warnings;
-  const v1::Compression compression = spec.source().tfrecord().compression();
+// What a person should know about a source and its order, whose place in the spec begins with
+// `prefix`.
+void AddWarnings(const v1::Source& source, const v1::Order& order, const std::string& prefix,
+                 std::vector<std::string>& warnings) {
+  const v1::Compression compression = source.tfrecord().compression();
   const bool compressed =
       compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB;
-  if (compressed && (spec.order().has_global() || spec.order().has_block())) {
+  if (compressed && (order.has_global() || order.has_block())) {
     warnings.push_back(
-        absl::StrCat("order: ", spec.order().has_global() ? "global" : "block",
+        absl::StrCat(prefix, "order: ", order.has_global() ? "global" : "block",
                      " over compressed files inflates megabytes for each sample; write them "
                      "uncompressed, or use order: sequential"));
   }
-  if (compressed && spec.order().has_interleave()) {
-    warnings.push_back(
+  if (compressed && order.has_interleave()) {
+    warnings.push_back(absl::StrCat(
+        prefix,
         "order: interleave over compressed files inflates megabytes for each turn; write them "
-        "uncompressed, or use a large block_length");
+        "uncompressed, or use a large block_length"));
   }
-  if (!spec.source().has_tfrecord() && spec.order().has_interleave()) {
-    warnings.push_back(
+  if (!source.has_tfrecord() && order.has_interleave()) {
+    warnings.push_back(absl::StrCat(
+        prefix,
         "order: interleave takes files in turn, but this source counts as one file: the order is "
-        "sequential");
+        "sequential"));
+  }
+}
+
+// What a person should know about a spec that is valid all the same.
+std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
+  std::vector<std::string> warnings;
+  AddWarnings(spec.source(), spec.order(), "", warnings);
+  const v1::MixtureSource& mixture = spec.source().mixture();
+  for (int i = 0; i < mixture.sources_size(); ++i) {
+    AddWarnings(mixture.sources(i).source(), mixture.sources(i).order(), MixedSourcePath(i) + ".",
+                warnings);
   }
   return warnings;
 }

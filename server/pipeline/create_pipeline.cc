@@ -1,8 +1,11 @@
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "server/base/error.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/pipeline.h"
+#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 
@@ -13,9 +16,21 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   *spec.mutable_features() = binding.features();
   *spec.mutable_stages() = binding.stages();
   *spec.mutable_outputs() = binding.outputs();
-  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Source> source,
-                            OpenSource(binding.source(), binding.features(), binding.resolved()));
-  return MakePipeline(std::move(source), std::move(spec));
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  const bool mixture = spec.source().has_mixture();
+  if (mixture && binding.resolved().mixed_size() != static_cast<int>(chains.size())) {
+    return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                     "the mixture's sources were not all resolved; please report this");
+  }
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const SourceChain& chain : chains) {
+    const internal::v1::ResolvedSource& resolved =
+        mixture ? binding.resolved().mixed(static_cast<int>(sources.size())) : binding.resolved();
+    BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Source> source,
+                              OpenSource(*chain.source, *chain.features, resolved));
+    sources.push_back(std::move(source));
+  }
+  return MakePipeline(std::move(sources), std::move(spec));
 }
 
 }  // namespace bulkhead

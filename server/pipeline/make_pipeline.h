@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_PIPELINE_MAKE_PIPELINE_H_
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
@@ -15,10 +16,11 @@ struct PipelineOptions {
   bool fuse = true;
 };
 
-// A pipeline over an open `source` (a fake one in tests): source, features, stages and outputs of
-// `spec`, which is normalized, count. Errors: those of InferSignature; INTERNAL when the source's
-// features are not those of the spec.
-absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::unique_ptr<Source> source,
+// A pipeline over open `sources` (fake ones in tests), one or, for a mixture, as many as it has:
+// source, features, stages and outputs of `spec`, which is normalized, count. Records count through
+// all sources. Errors: those of InferSignature; INTERNAL when the sources' features are not those
+// of the spec.
+absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_ptr<Source>> sources,
                                                        v1::PipelineSpec spec,
                                                        const PipelineOptions& options = {});
 

@@ -1,7 +1,10 @@
 #include "server/pipeline/pipeline.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,17 +13,36 @@
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_plan.h"
+#include "server/source/numbered_source.h"
 #include "server/spec/signature.h"
+#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 namespace {
 
+// A source and what is done to its samples.
+struct PipelinePart {
+  std::unique_ptr<Source> source;
+  StagePlan plan;
+  uint64_t first_record = 0;
+};
+
 class Context : public PipelineContext {
  public:
-  Context(std::unique_ptr<ReadContext> read_context, const StagePlan& plan)
-      : read(std::move(read_context)), values(plan.feature_count), scratch(plan.stages.size()) {}
+  explicit Context(const std::vector<PipelinePart>& parts) {
+    size_t features = 0;
+    size_t stages = 0;
+    for (const PipelinePart& part : parts) {
+      read.push_back(part.source->NewContext());
+      features = std::max(features, part.plan.feature_count);
+      stages = std::max(stages, part.plan.stages.size());
+    }
+    values.resize(features);
+    scratch = std::vector<StageScratch>(stages);
+  }
 
-  std::unique_ptr<ReadContext> read;
+  std::vector<std::unique_ptr<ReadContext>> read;  // by part
+  // One sample is made at a time, so the parts share what follows.
   Record record;
   ImageDecoder decoder;
   std::vector<Value> values;          // by feature
@@ -55,23 +77,27 @@ std::map<std::string, std::string> OriginMetadata(const std::string& origin) {
 
 class StagedPipeline : public Pipeline {
  public:
-  StagedPipeline(std::unique_ptr<Source> source, StagePlan plan)
-      : source_(std::move(source)), plan_(std::move(plan)) {}
+  StagedPipeline(std::vector<PipelinePart> parts, uint64_t record_count)
+      : parts_(std::move(parts)), record_count_(record_count) {}
 
-  uint64_t record_count() const override { return source_->record_count(); }
+  uint64_t record_count() const override { return record_count_; }
 
   std::unique_ptr<PipelineContext> NewContext() const override {
-    return std::make_unique<Context>(source_->NewContext(), plan_);
+    return std::make_unique<Context>(parts_);
   }
 
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     auto& own = static_cast<Context&>(context);
+    const size_t number = PartOf(record);
+    const PipelinePart& part = parts_[number];
     const std::string position = absl::StrCat(key.position);
-    if (const absl::Status read = source_->Read(record, *own.read, own.record); !read.ok()) {
+    if (const absl::Status read =
+            part.source->Read(record - part.first_record, *own.read[number], own.record);
+        !read.ok()) {
       return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
     }
-    const absl::Status produced = RunStages(key, own, destinations);
+    const absl::Status produced = RunStages(part, key, own, destinations);
     if (produced.ok()) return produced;
     std::map<std::string, std::string> metadata = OriginMetadata(own.record.origin);
     metadata["position"] = position;
@@ -80,19 +106,28 @@ class StagedPipeline : public Pipeline {
   }
 
  private:
-  absl::Status RunStages(const SampleKey& key, Context& own,
-                         absl::Span<std::byte* const> destinations) const {
-    for (size_t i = 0; i < own.values.size(); ++i) {
-      own.values[i] = ReadValue(source_->features()[i], own.record.values[i]);
+  // The last part that does not begin behind `record`.
+  size_t PartOf(uint64_t record) const {
+    const auto behind = std::upper_bound(
+        parts_.begin() + 1, parts_.end(), record,
+        [](uint64_t wanted, const PipelinePart& part) { return wanted < part.first_record; });
+    return behind - parts_.begin() - 1;
+  }
+
+  static absl::Status RunStages(const PipelinePart& part, const SampleKey& key, Context& own,
+                                absl::Span<std::byte* const> destinations) {
+    const StagePlan& plan = part.plan;
+    for (size_t i = 0; i < plan.feature_count; ++i) {
+      own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
-    for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      const PlannedStage& planned = plan_.stages[i];
+    for (size_t i = 0; i < plan.stages.size(); ++i) {
+      const PlannedStage& planned = plan.stages[i];
       std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
       BULKHEAD_RETURN_IF_ERROR(planned.stage->Run(own.values[planned.feature],
                                                   {own.decoder, own.scratch[i], key, target}));
     }
-    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-      const PlannedOutput& output = plan_.outputs[i];
+    for (size_t i = 0; i < plan.outputs.size(); ++i) {
+      const PlannedOutput& output = plan.outputs[i];
       const Value& value = own.values[output.feature];
       BULKHEAD_RETURN_IF_ERROR(output.is_count
                                    ? WriteCount(value, output.tensor, destinations[i])
@@ -101,29 +136,52 @@ class StagedPipeline : public Pipeline {
     return absl::OkStatus();
   }
 
-  std::unique_ptr<Source> source_;
-  StagePlan plan_;
+  const std::vector<PipelinePart> parts_;
+  const uint64_t record_count_;
 };
+
+// Whether the source gives what the spec says.
+bool Matches(const Source& source, const SourceSignature& signature) {
+  return std::equal(
+      source.features().begin(), source.features().end(), signature.source_features.begin(),
+      signature.source_features.end(),
+      [](const FeatureSignature& a, const FeatureSignature& b) { return a.name == b.name; });
+}
+
+absl::Status Disagree(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                   absl::StrCat(what, "; please report this"));
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::unique_ptr<Source> source,
+absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_ptr<Source>> sources,
                                                        v1::PipelineSpec spec,
                                                        const PipelineOptions& options) {
   // How samples are batched does not concern a pipeline, but a spec is not whole without it.
   if (!spec.has_batch()) spec.mutable_batch()->set_size(1);
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
-  const std::vector<FeatureSignature>& features = source->features();
-  bool equal = features.size() == signature.source_features.size();
-  for (size_t i = 0; equal && i < features.size(); ++i) {
-    equal = features[i].name == signature.source_features[i].name;
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  if (sources.size() != chains.size()) return Disagree("the spec names other sources");
+  std::vector<PipelinePart> parts;
+  uint64_t record_count = 0;
+  for (size_t i = 0; i < chains.size(); ++i) {
+    std::unique_ptr<Source> source = std::move(sources[i]);
+    if (chains[i].source_id.has_value()) {
+      source = MakeNumberedSource(std::move(source), *chains[i].source_id);
+    }
+    if (!Matches(*source, signature.sources[i])) {
+      return Disagree("the source's features are not those that its spec names");
+    }
+    PipelinePart part;
+    BULKHEAD_ASSIGN_OR_RETURN(
+        part.plan, PlanStages(chains[i], signature.sources[i], signature.schema, options.fuse));
+    part.first_record = record_count;
+    record_count += source->record_count();
+    part.source = std::move(source);
+    parts.push_back(std::move(part));
   }
-  if (!equal) {
-    return MakeError(absl::StatusCode::kInternal, reason::kInternal,
-                     "the source's features are not those that its spec names; please report this");
-  }
-  BULKHEAD_ASSIGN_OR_RETURN(StagePlan plan, PlanStages(spec, signature, options.fuse));
-  return std::make_unique<StagedPipeline>(std::move(source), std::move(plan));
+  return std::make_unique<StagedPipeline>(std::move(parts), record_count);
 }
 
 }  // namespace bulkhead

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/base/error.h"
 #include "server/base/random.h"
 #include "server/image/image.h"
@@ -41,18 +42,19 @@ struct StageContext {
 // Where a stage stands in the written spec: names it in messages and keys its random numbers, so
 // that fusing stages renumbers nothing.
 struct StagePlace {
-  int index = 0;
+  std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
   std::string name;  // "decode_image"
 
-  std::string Label() const { return absl::StrCat("stages[", index, "] ", name); }
+  std::string Label() const { return absl::StrCat(path, " ", name); }
   // `status` with the stage in its message and metadata.
   absl::Status Name(const absl::Status& status) const {
     if (status.ok()) return status;
     return Annotate(status, Label(), {{"stage", Label()}});
   }
+  // The key is the path with slashes: "stages/2", "source/mixture/sources/1/stages/0".
   SampleRandom Random(const SampleKey& key) const {
     return SampleRandom(key.seed, key.epoch, key.position,
-                        StableHash(absl::StrCat("stages/", index)));
+                        StableHash(absl::StrReplaceAll(path, {{"[", "/"}, {"]", ""}, {".", "/"}})));
   }
 };
 

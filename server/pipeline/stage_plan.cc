@@ -70,16 +70,17 @@ bool IsPixels(const FeatureSignature& feature) {
          !feature.channels_first;
 }
 
-// Makes the stages of a spec one by one, looking one stage ahead.
+// Makes the stages of a chain one by one, looking one stage ahead.
 class Planner {
  public:
-  Planner(const v1::PipelineSpec& spec, const PipelineSignature& signature, bool fuse)
-      : spec_(spec), signature_(signature), fuse_(fuse) {}
+  Planner(const SourceChain& chain, const SourceSignature& signature, const v1::BatchSchema& schema,
+          bool fuse)
+      : chain_(chain), signature_(signature), schema_(schema), fuse_(fuse) {}
 
   absl::StatusOr<StagePlan> Run() {
     plan_.feature_count = signature_.source_features.size();
-    for (int i = 0; i < spec_.stages_size();) {
-      BULKHEAD_ASSIGN_OR_RETURN(const int consumed, PlanStage(i));
+    for (size_t i = 0; i < chain_.steps.size();) {
+      BULKHEAD_ASSIGN_OR_RETURN(const size_t consumed, PlanStage(i));
       i += consumed;
     }
     BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
@@ -90,48 +91,45 @@ class Planner {
   }
 
  private:
-  const std::vector<FeatureSignature>& FeaturesBefore(int i) const {
-    return i == 0 ? signature_.source_features : signature_.features_after[i - 1];
-  }
-  StagePlace Place(int i) const { return {i, StageName(spec_.stages(i))}; }
+  const v1::Stage& StageAt(size_t i) const { return *chain_.steps[i].stage; }
+  StagePlace Place(size_t i) const { return {chain_.steps[i].path, StageName(StageAt(i))}; }
 
   // The stage behind stage i when it works on the same feature; null otherwise.
-  const v1::Stage* NextOnSameFeature(int i) const {
-    if (i + 1 >= spec_.stages_size()) return nullptr;
-    const v1::Stage& next = spec_.stages(i + 1);
-    return StageInput(next) == StageInput(spec_.stages(i)) ? &next : nullptr;
+  const v1::Stage* NextOnSameFeature(size_t i) const {
+    if (i + 1 >= chain_.steps.size()) return nullptr;
+    const v1::Stage& next = StageAt(i + 1);
+    return StageInput(next) == StageInput(StageAt(i)) ? &next : nullptr;
   }
 
   // Returns how many written stages the planned one stands for.
-  absl::StatusOr<int> PlanStage(int i) {
-    const v1::Stage& stage = spec_.stages(i);
-    const size_t feature = FindFeature(FeaturesBefore(i), StageInput(stage));
+  absl::StatusOr<size_t> PlanStage(size_t i) {
+    const v1::Stage& stage = StageAt(i);
+    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
+    const size_t feature = FindFeature(features, StageInput(stage));
     if (feature == kNotFound) return Disagree(absl::StrCat(Place(i).Label(), " has no input"));
     const v1::Stage* next = NextOnSameFeature(i);
     std::unique_ptr<SampleStage> made;
-    int consumed = 1;
+    size_t consumed = 1;
     if (stage.has_decode_image()) {
       // Joined even when nothing is fused: the crop decides which damage counts.
       std::unique_ptr<CropStage> crop = next == nullptr ? nullptr : MakeCrop(*next, Place(i + 1));
       if (crop != nullptr) consumed = 2;
       made = std::make_unique<DecodeStage>(Place(i), stage.decode_image(), std::move(crop), fuse_);
     } else if (fuse_ && stage.has_normalize() && next != nullptr && next->has_layout() &&
-               next->layout().to() == v1::IMAGE_LAYOUT_NCHW &&
-               IsPixels(FeaturesBefore(i)[feature])) {
+               next->layout().to() == v1::IMAGE_LAYOUT_NCHW && IsPixels(features[feature])) {
       made = std::make_unique<NormalizeStage>(Place(i), stage.normalize(), true);
       consumed = 2;
     } else {
       made = MakeStage(stage, Place(i));
     }
-    if (made == nullptr) return Disagree(absl::StrCat("stages[", i, "] is unknown"));
+    if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
     plan_.stages.push_back({std::move(made), feature, -1});
     return consumed;
   }
 
   absl::Status PlanOutputs() {
-    const int last = spec_.stages_size();
-    const std::vector<FeatureSignature>& features = FeaturesBefore(last);
-    for (const v1::TensorSchema& tensor : signature_.schema.tensors()) {
+    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(chain_.steps.size());
+    for (const v1::TensorSchema& tensor : schema_.tensors()) {
       PlannedOutput output{tensor, FindFeature(features, tensor.name()), false};
       if (output.feature == kNotFound) {
         absl::string_view name = tensor.name();
@@ -158,17 +156,18 @@ class Planner {
     }
   }
 
-  const v1::PipelineSpec& spec_;
-  const PipelineSignature& signature_;
+  const SourceChain& chain_;
+  const SourceSignature& signature_;
+  const v1::BatchSchema& schema_;
   bool fuse_;
   StagePlan plan_;
 };
 
 }  // namespace
 
-absl::StatusOr<StagePlan> PlanStages(const v1::PipelineSpec& spec,
-                                     const PipelineSignature& signature, bool fuse) {
-  return Planner(spec, signature, fuse).Run();
+absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
+                                     const v1::BatchSchema& schema, bool fuse) {
+  return Planner(chain, signature, schema, fuse).Run();
 }
 
 }  // namespace bulkhead

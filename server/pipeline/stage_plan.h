@@ -9,6 +9,7 @@
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/spec/signature.h"
+#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 
@@ -27,19 +28,20 @@ struct PlannedOutput {
   bool is_count = false;  // `<name>_count`: how much of the feature is filled
 };
 
-// A spec made ready to run: stages in their order, some of which stand for two of the written ones.
-// Features are numbered as the source gives them. Immutable.
+// A source's way through a spec made ready to run: stages in their order, some of which stand for
+// two of the written ones. Features are numbered as the source gives them. Immutable.
 struct StagePlan {
   std::vector<PlannedStage> stages;
   std::vector<PlannedOutput> outputs;
   size_t feature_count = 0;
 };
 
-// Plans a normalized `spec` with its `signature`. With `fuse`, decode_image and a crop right behind
-// it become one region decode, normalize and a layout to NCHW right behind it one pass; without it
+// Plans what is done to the samples of one source of a normalized spec, with that source's
+// signature and the outputs of the whole. With `fuse`, decode_image and a crop right behind it
+// become one region decode, normalize and a layout to NCHW right behind it one pass; without it
 // every stage runs by itself, to the same bytes. INTERNAL when signature and stages disagree.
-absl::StatusOr<StagePlan> PlanStages(const v1::PipelineSpec& spec,
-                                     const PipelineSignature& signature, bool fuse);
+absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
+                                     const v1::BatchSchema& schema, bool fuse);
 
 }  // namespace bulkhead
 

@@ -16,8 +16,9 @@ namespace bulkhead {
 class SampleOrder {
  public:
   virtual ~SampleOrder() = default;
-  // The record at `position` < record_count of `epoch`. For a fixed epoch a bijection of 0 …
-  // record_count − 1.
+  // The record at `position` of `epoch`. For a fixed epoch a bijection of 0 … record_count − 1; but
+  // for a mixture, whose epochs take some records several times and others never
+  // (server/sampler/mixture_order.h).
   virtual uint64_t RecordAt(uint64_t epoch, uint64_t position) const = 0;
 };
 

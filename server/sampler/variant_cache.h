@@ -11,14 +11,14 @@
 namespace bulkhead {
 
 // The tables of the last two variants (usually epochs) that were asked for: a stream works on one
-// epoch, and around its end on two. Thread-safe; whoever asks first builds the table while others
-// wait for it.
-template <typename Table>
+// epoch, and around its end on two. `Variant` has a value by default and can be compared.
+// Thread-safe; whoever asks first builds the table while others wait for it.
+template <typename Table, typename Variant = uint64_t>
 class VariantCache {
  public:
   // The table of `variant`; `make(variant)` gives a std::unique_ptr<Table> when it is not there.
   template <typename Make>
-  std::shared_ptr<const Table> Get(uint64_t variant, const Make& make) {
+  std::shared_ptr<const Table> Get(Variant variant, const Make& make) {
     absl::MutexLock lock(&mutex_);
     if (older_.table != nullptr && older_.variant == variant) std::swap(newer_, older_);
     if (newer_.table == nullptr || newer_.variant != variant) {
@@ -30,7 +30,7 @@ class VariantCache {
 
  private:
   struct Entry {
-    uint64_t variant = 0;
+    Variant variant{};
     std::shared_ptr<const Table> table;
   };
   absl::Mutex mutex_;

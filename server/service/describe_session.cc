@@ -30,6 +30,23 @@ DescribeSession* DescribeSession::Start(const SessionContext& context,
 
 DescribeSession::~DescribeSession() { context_.sessions->Remove(); }
 
+namespace {
+
+// What is left of each source that has a selection.
+void AddSelections(const PreparedPipeline& prepared, v1::Description& description) {
+  const v1::PipelineSpec& spec = prepared.spec;
+  if (IsSelective(SelectionOf(spec, spec.errors()))) {
+    *description.add_selections() = CountSelected(spec.source(), prepared.resolved);
+  }
+  for (int i = 0; i < prepared.resolved.mixed_size(); ++i) {
+    const v1::MixedSource& mixed = spec.source().mixture().sources(i);
+    if (!IsSelective(SelectionOf(mixed, spec.errors()))) continue;
+    *description.add_selections() = CountSelected(mixed.source(), prepared.resolved.mixed(i));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequest& request) {
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             context_.preparer->Understand(request.spec()));
@@ -57,10 +74,7 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequ
     description.set_samples_per_epoch(prepared.samples_per_epoch);
     description.set_batches_per_epoch(BatchPlan(config).batches_per_epoch());
   }
-  const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
-  if (IsSelective(selection) && prepared.samples_per_epoch > 0) {
-    *description.add_selections() = CountSelected(prepared.spec.source(), prepared.resolved);
-  }
+  if (prepared.samples_per_epoch > 0) AddSelections(prepared, description);
   *description.mutable_spec() = std::move(prepared.spec);
   return description;
 }

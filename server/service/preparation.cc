@@ -1,16 +1,34 @@
 #include "server/service/preparation.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/sampler/mixture_order.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize.h"
 #include "server/spec/selection.h"
+#include "server/spec/source_chain.h"
 #include "server/spec/yaml.h"
 
 namespace bulkhead {
+namespace {
+
+// Of a source that was resolved, indexed and selected from.
+absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
+                                         const internal::v1::ResolvedSource& resolved) {
+  if (!source.has_mixture()) return CountSelected(source, resolved).samples();
+  std::vector<uint64_t> records;
+  for (int i = 0; i < resolved.mixed_size(); ++i) {
+    records.push_back(
+        CountSelected(source.mixture().sources(i).source(), resolved.mixed(i)).samples());
+  }
+  return MixtureSamplesPerEpoch(source.mixture(), records);
+}
+
+}  // namespace
 
 Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
     : limits_(limits), roots_(std::move(roots)), indexes_(indexes) {}
@@ -76,15 +94,51 @@ absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source&
   return CheckSelected(selection, CountSelected(source, resolved));
 }
 
+absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
+                                   internal::v1::ResolvedSource& resolved,
+                                   const IndexStore::ProgressFn& progress,
+                                   const IndexStore::CancelledFn& cancelled) const {
+  const v1::MixtureSource& mixture = spec.source().mixture();
+  uint64_t files_before = 0;
+  uint64_t records_before = 0;
+  for (int i = 0; i < mixture.sources_size(); ++i) {
+    const auto progress_of_all = [&](const v1::Progress& of_one) {
+      v1::Progress report = of_one;
+      report.set_files_done(files_before + of_one.files_done());
+      report.set_files_total(files_before + of_one.files_total());
+      report.set_records(records_before + of_one.records());
+      // Nothing is known yet of the sources to come.
+      if (i + 1 < mixture.sources_size()) report.clear_eta();
+      report.set_activity(
+          absl::StrCat("source ", i + 1, " of ", mixture.sources_size(), ": ", of_one.activity()));
+      progress(report);
+    };
+    const v1::MixedSource& mixed = mixture.sources(i);
+    internal::v1::ResolvedSource& found = *resolved.add_mixed();
+    const absl::Status status =
+        FindSource(base_dir, mixed.source(), mixed.features(), SelectionOf(mixed, spec.errors()),
+                   found, progress_of_all, cancelled);
+    if (!status.ok()) return Annotate(status, MixedSourcePath(i));
+    files_before += found.files_size();
+    records_before += CountSelected(mixed.source(), found).records();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
                                 const IndexStore::ProgressFn& progress,
                                 const IndexStore::CancelledFn& cancelled) const {
   const v1::PipelineSpec& spec = prepared.spec;
   if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // the spec alone told
-  BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, spec.source(), spec.features(),
-                                      SelectionOf(spec, spec.errors()), prepared.resolved, progress,
-                                      cancelled));
-  prepared.samples_per_epoch = CountSelected(spec.source(), prepared.resolved).samples();
+  if (spec.source().has_mixture()) {
+    BULKHEAD_RETURN_IF_ERROR(FindMixture(base_dir, spec, prepared.resolved, progress, cancelled));
+  } else {
+    BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, spec.source(), spec.features(),
+                                        SelectionOf(spec, spec.errors()), prepared.resolved,
+                                        progress, cancelled));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch,
+                            SamplesPerEpoch(spec.source(), prepared.resolved));
   prepared.order_fingerprint = OrderFingerprint(spec, prepared.resolved);
   return absl::OkStatus();
 }

@@ -54,7 +54,7 @@ class Preparer {
                           internal::v1::ResolvedSource& resolved,
                           const IndexStore::ProgressFn& progress,
                           const IndexStore::CancelledFn& cancelled) const;
-  // The same for the source of an understood spec. Blocks.
+  // The same for the source of an understood spec, of a mixture for one after the other. Blocks.
   absl::Status FindData(const std::string& base_dir, PreparedPipeline& prepared,
                         const IndexStore::ProgressFn& progress,
                         const IndexStore::CancelledFn& cancelled) const;
@@ -62,6 +62,11 @@ class Preparer {
   const ServiceLimits& limits() const { return limits_; }
 
  private:
+  absl::Status FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
+                           internal::v1::ResolvedSource& resolved,
+                           const IndexStore::ProgressFn& progress,
+                           const IndexStore::CancelledFn& cancelled) const;
+
   const ServiceLimits limits_;
   const DataRoots roots_;
   IndexStore* const indexes_;

@@ -17,12 +17,13 @@ struct DataRoots {
   bool unrestricted = false;
 };
 
-// Finds the files of a source: expands globs, resolves symbolic links, checks that every file lies
-// beneath a root, notes sizes and times. Reads names only, never contents. `base_dir` (absolute, or
-// empty for the first root) is where relative paths start. Names for messages and fingerprints are
-// relative to the base folder where the file lies beneath it, else to its root. Errors: NOT_FOUND
-// (FILE_NOT_FOUND), PERMISSION_DENIED (PATH_NOT_ALLOWED, FILE_UNREADABLE), FAILED_PRECONDITION for
-// a folder where a file is needed, and the other way round.
+// Finds the files of a source (of one, not of a mixture): expands globs, resolves symbolic
+// links, checks that every file lies beneath a root, notes sizes and times. Reads names only, never
+// contents. `base_dir` (absolute, or empty for the first root) is where relative paths start. Names
+// for messages and fingerprints are relative to the base folder where the file lies beneath it,
+// else to its root. Errors: NOT_FOUND (FILE_NOT_FOUND), PERMISSION_DENIED (PATH_NOT_ALLOWED,
+// FILE_UNREADABLE), FAILED_PRECONDITION for a folder where a file is needed, and the other way
+// round.
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
                                                            const DataRoots& roots);

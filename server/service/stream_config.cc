@@ -97,6 +97,27 @@ std::string SerializeDeterministically(const google::protobuf::Message& message)
   return bytes;
 }
 
+// Which record stands where.
+void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& binding) {
+  const v1::Source& source = prepared.spec.source();
+  if (!source.has_mixture()) {
+    *binding.mutable_order() = prepared.spec.order();
+    for (const uint64_t records : SelectedFileRecords(source, prepared.resolved)) {
+      binding.add_file_records(records);
+    }
+    return;
+  }
+  for (int i = 0; i < source.mixture().sources_size(); ++i) {
+    const v1::MixedSource& from = source.mixture().sources(i);
+    internal::v1::MixedOrder& mixed = *binding.add_mixed();
+    mixed.set_weight(from.weight());
+    *mixed.mutable_order() = from.order();
+    for (const uint64_t records : SelectedFileRecords(from.source(), prepared.resolved.mixed(i))) {
+      mixed.add_file_records(records);
+    }
+  }
+}
+
 uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size) {
   const v1::ErrorPolicy& errors = prepared.spec.errors();
   if (errors.policy() != v1::ERROR_ACTION_SUBSTITUTE) return 0;
@@ -189,11 +210,8 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.rank = open.rank();
   config.world_size = std::max(open.world_size(), 1u);
   config.binding.set_seed(prepared.spec.seed());
-  *config.binding.mutable_order() = prepared.spec.order();
   config.binding.set_samples_per_epoch(prepared.samples_per_epoch);
-  for (const uint64_t records : SelectedFileRecords(prepared.spec.source(), prepared.resolved)) {
-    config.binding.add_file_records(records);
-  }
+  SetOrder(prepared, config.binding);
   config.binding.set_error_action(prepared.spec.errors().policy());
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());

@@ -19,6 +19,7 @@ absl::StatusOr<uint64_t> BuildIndex(const internal::v1::BuildIndex& request, int
     case v1::Source::kImageFolder:
       return BuildImageFolderIndex(request, fd, progress);
     case v1::Source::kRange:
+    case v1::Source::kMixture:  // each of its sources has its own
     case v1::Source::SOURCE_NOT_SET:
       break;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
@@ -18,7 +19,8 @@ using Kind = FeatureSignature::Kind;
 // Whether every sample of `feature` fits into a place of fixed size; if not, what to do about it.
 absl::Status CheckBounded(const FeatureSignature& feature, absl::string_view path) {
   if (feature.kind == Kind::kEncoded && feature.max_bytes == 0) {
-    const bool declared = feature.path.rfind("features.", 0) == 0;
+    const bool declared = absl::StartsWith(feature.path, "features.") ||
+                          absl::StrContains(feature.path, "].features.");
     return SpecError(
         path,
         absl::StrCat("`", feature.name,

@@ -34,6 +34,8 @@ std::string SourceOrderText(const v1::Source& source) {
                                                         {"path", "extensions", "max_path_bytes"}));
     case v1::Source::kRange:
       return absl::StrCat("range", CanonicalText(source.range()));
+    case v1::Source::kMixture:  // its sources speak for themselves
+      return absl::StrCat("mixture", CanonicalText(source.mixture(), {"sources"}));
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
@@ -53,10 +55,29 @@ std::string SourceBytesText(const v1::Source& source) {
       return "tfrecord";
     case v1::Source::kRange:
       return "range";
+    case v1::Source::kMixture:
+      return "mixture";
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
   return "none";
+}
+
+// A source, its files, which of their records are read, and in which order. `spec` has them beside
+// the source: PipelineSpec, MixedSource.
+template <typename Spec>
+std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSource& resolved,
+                        const Spec& spec, const v1::ErrorPolicy& errors) {
+  std::string text = absl::StrCat("source=", SourceOrderText(source), "\n");
+  for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    if (source.has_range()) break;  // its only file is its selection
+    absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
+                    " records=", file.record_count(),
+                    " checksum=", absl::BytesToHexString(file.checksum()), "\n");
+  }
+  absl::StrAppend(&text, SelectionText(source, spec.features(), SelectionOf(spec, errors)),
+                  "order=", CanonicalText(spec.order()), "\n");
+  return text;
 }
 
 }  // namespace
@@ -64,16 +85,16 @@ std::string SourceBytesText(const v1::Source& source) {
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved) {
   std::string text = "bulkhead order 1\n";
-  absl::StrAppend(&text, "source=", SourceOrderText(spec.source()), "\n");
-  for (const internal::v1::ResolvedFile& file : resolved.files()) {
-    if (spec.source().has_range()) break;  // its only file is its selection
-    absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
-                    " records=", file.record_count(),
-                    " checksum=", absl::BytesToHexString(file.checksum()), "\n");
+  absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec, spec.errors()));
+  const v1::MixtureSource& mixture = spec.source().mixture();
+  for (int i = 0; i < mixture.sources_size() && i < resolved.mixed_size(); ++i) {
+    const v1::MixedSource& mixed = mixture.sources(i);
+    absl::StrAppend(&text, "mixed=", i, " ",
+                    CanonicalText(mixed, {"source", "features", "filter", "split", "skip", "take",
+                                          "order", "stages"}),
+                    "\n", RecordsText(mixed.source(), resolved.mixed(i), mixed, spec.errors()));
   }
-  absl::StrAppend(&text,
-                  SelectionText(spec.source(), spec.features(), SelectionOf(spec, spec.errors())));
-  absl::StrAppend(&text, "order=", CanonicalText(spec.order()), "\nseed=", spec.seed(), "\n");
+  absl::StrAppend(&text, "seed=", spec.seed(), "\n");
   return HexDigest(text);
 }
 
@@ -84,6 +105,12 @@ std::string BytesFingerprint(const v1::PipelineSpec& spec) {
                   CanonicalText(spec, {"source", "batch", "order", "seed", "epochs", "filter",
                                        "split", "skip", "take"}),
                   "\n");
+  for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
+    absl::StrAppend(
+        &text, "mixed=", SourceBytesText(mixed.source()), " ",
+        CanonicalText(mixed, {"weight", "source", "filter", "split", "skip", "take", "order"}),
+        "\n");
+  }
   return HexDigest(text);
 }
 

@@ -16,12 +16,12 @@ namespace bulkhead {
 // Fingerprint of what decides which record stands at which position: the source (its files by
 // name relative to their root, size, number of records and checksum; never by absolute path, time
 // or glob), how a list is cut into columns, filter, split, skip and take, order, reshuffle and
-// seed.
+// seed; of a mixture all that for each of its sources, their weights and when an epoch ends.
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved);
 
-// Fingerprint of what becomes of a record: features, how the source names them, stages, outputs and
-// error policy.
+// Fingerprint of what becomes of a record: features, how the source names them, stages (in a
+// mixture each source's own ones, too), outputs and error policy.
 std::string BytesFingerprint(const v1::PipelineSpec& spec);
 
 }  // namespace bulkhead

@@ -1,6 +1,8 @@
 #include "server/spec/normalize.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/spec/normalize_mixture.h"
+#include "server/spec/normalize_order.h"
 #include "server/spec/normalize_selection.h"
 #include "server/spec/normalize_source.h"
 #include "server/spec/normalize_stage.h"
@@ -11,7 +13,6 @@ namespace {
 // Samples of a batch and everything that counts them fit easily below this; more is a slip.
 constexpr uint64_t kMaxBatchSize = uint64_t{1} << 24;
 constexpr double kDefaultMaxFraction = 0.01;
-constexpr uint64_t kDefaultWindow = 16;
 
 void NormalizeBatch(v1::PipelineSpec& spec, SpecProblems& problems) {
   v1::Batch& batch = *spec.mutable_batch();
@@ -30,54 +31,6 @@ void NormalizeBatch(v1::PipelineSpec& spec, SpecProblems& problems) {
     batch.clear_drop_remainder();
   }
   if (batch.last() == v1::LAST_BATCH_UNSPECIFIED) batch.set_last(v1::LAST_BATCH_PARTIAL);
-}
-
-// A shuffle of the files; `Files` is an order that has one.
-template <typename Files>
-void NormalizeFileShuffle(Files& order, const std::string& path, SpecProblems& problems) {
-  if (order.shuffle_files()) {
-    if (!order.has_reshuffle()) order.set_reshuffle(true);
-  } else if (order.has_reshuffle()) {
-    problems.Add(path + ".reshuffle", "goes with shuffle_files: true only");
-  }
-}
-
-void NormalizeInterleave(v1::InterleaveOrder& order, SpecProblems& problems) {
-  if (order.cycle_length() == 0) {
-    problems.Add("order.interleave.cycle_length",
-                 "is required: how many files are read at a time, at least 1");
-  }
-  if (order.block_length() == 0) order.set_block_length(1);
-  NormalizeFileShuffle(order, "order.interleave", problems);
-}
-
-void NormalizeBlock(v1::BlockOrder& order, SpecProblems& problems) {
-  if (order.block_size() == 0) {
-    problems.Add("order.block.block_size",
-                 "is required: how many consecutive records make a block, at least 1");
-  }
-  if (order.window() == 0) order.set_window(kDefaultWindow);
-  if (!order.has_reshuffle()) order.set_reshuffle(true);
-}
-
-void NormalizeOrder(v1::Order& order, SpecProblems& problems) {
-  switch (order.order_case()) {
-    case v1::Order::ORDER_NOT_SET:
-      order.mutable_sequential();
-      break;
-    case v1::Order::kSequential:
-      NormalizeFileShuffle(*order.mutable_sequential(), "order.sequential", problems);
-      break;
-    case v1::Order::kGlobal:
-      if (!order.global().has_reshuffle()) order.mutable_global()->set_reshuffle(true);
-      break;
-    case v1::Order::kInterleave:
-      NormalizeInterleave(*order.mutable_interleave(), problems);
-      break;
-    case v1::Order::kBlock:
-      NormalizeBlock(*order.mutable_block(), problems);
-      break;
-  }
 }
 
 void NormalizeErrors(v1::ErrorPolicy& errors, SpecProblems& problems) {
@@ -116,13 +69,17 @@ void CheckEnums(const v1::PipelineSpec& spec, SpecProblems& problems) {
 
 void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
   CheckEnums(spec, problems);
-  NormalizeSource(*spec.mutable_source(), *spec.mutable_features(), problems);
-  NormalizeSelection(spec, "", problems);
+  if (spec.source().has_mixture()) {
+    NormalizeMixture(spec, problems);
+  } else {
+    NormalizeSource(*spec.mutable_source(), *spec.mutable_features(), problems);
+    NormalizeSelection(spec, "", problems);
+    NormalizeOrder(*spec.mutable_order(), problems);
+  }
   for (int i = 0; i < spec.stages_size(); ++i) {
     NormalizeStage(*spec.mutable_stages(i), absl::StrCat("stages[", i, "]"), problems);
   }
   NormalizeBatch(spec, problems);
-  NormalizeOrder(*spec.mutable_order(), problems);
   if (spec.has_epochs() && spec.epochs() == 0) {
     problems.Add("epochs", "must be at least 1, or forever");
   }

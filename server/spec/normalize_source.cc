@@ -207,6 +207,7 @@ void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::
     case v1::Source::kRange:
       NormalizeRange(source.range(), problems);
       break;
+    case v1::Source::kMixture:  // refused by SourceFeatures
     case v1::Source::SOURCE_NOT_SET:
       break;
   }

@@ -8,8 +8,8 @@
 
 namespace bulkhead {
 
-// Normalize for the source and what its records hold: fills defaults in, adds what is wrong to
-// `problems`.
+// Normalize for a source, no mixture, and what its records hold: fills defaults in, adds what is
+// wrong to `problems`.
 void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::Feature>& features,
                      SpecProblems& problems);
 

@@ -10,8 +10,9 @@
 #include "server/base/error.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/checked_math.h"
+#include "server/spec/mixture_agreement.h"
 #include "server/spec/nearest_name.h"
-#include "server/spec/source_signature.h"
+#include "server/spec/source_chain.h"
 #include "server/spec/spec_error.h"
 #include "server/spec/stage_signature.h"
 
@@ -44,12 +45,13 @@ CheckedCount ValueBytes(const FeatureSignature& feature, uint64_t max_pixels) {
 
 // The largest image's coefficients once, the result of every stage, and the sample's place in the
 // batch. What a record's encoded bytes take is not in it: nothing in a spec bounds them.
-CheckedCount SampleBytes(const v1::PipelineSpec& spec, const PipelineSignature& signature) {
+CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signature,
+                         const v1::BatchSchema& schema) {
   CheckedCount total(0);
   uint64_t largest = 0;
   std::map<std::string, uint64_t> max_pixels;  // by the feature that holds the image
-  for (int i = 0; i < spec.stages_size(); ++i) {
-    const v1::Stage& stage = spec.stages(i);
+  for (size_t i = 0; i < chain.steps.size(); ++i) {
+    const v1::Stage& stage = *chain.steps[i].stage;
     const std::string name = StageInput(stage);
     if (stage.has_decode_image()) {
       const uint64_t configured = stage.decode_image().max_pixels();
@@ -61,25 +63,21 @@ CheckedCount SampleBytes(const v1::PipelineSpec& spec, const PipelineSignature& 
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
-  for (const v1::TensorSchema& tensor : signature.schema.tensors()) {
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
     total = total + CheckedCount(tensor.sample_bytes());
   }
   return total;
 }
 
-}  // namespace
-
-absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
-  PipelineSignature signature;
-  BULKHEAD_ASSIGN_OR_RETURN(signature.source_features,
-                            SourceFeatures(spec.source(), spec.features()));
-  std::vector<FeatureSignature> features = signature.source_features;
-  for (int i = 0; i < spec.stages_size(); ++i) {
-    const v1::Stage& stage = spec.stages(i);
+// Adds what the chain's stages up to `end` make of its features.
+absl::Status InferStages(const SourceChain& chain, size_t end, SourceSignature& signature) {
+  for (size_t i = signature.features_after.size(); i < end; ++i) {
+    const v1::Stage& stage = *chain.steps[i].stage;
     const std::string name = StageName(stage);
-    const std::string path = absl::StrCat("stages[", i, "]", name.empty() ? "" : ".", name);
+    const std::string path = absl::StrCat(chain.steps[i].path, name.empty() ? "" : ".", name);
     if (name.empty()) return SpecError(path, "is empty: name a stage, such as decode_image: {}");
     const std::string input = StageInput(stage);
+    std::vector<FeatureSignature> features = signature.FeaturesBefore(i);
     const auto found =
         std::find_if(features.begin(), features.end(),
                      [&](const FeatureSignature& feature) { return feature.name == input; });
@@ -88,16 +86,39 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
                        UnknownName("feature", input, NamesOf(features)));
     }
     BULKHEAD_ASSIGN_OR_RETURN(*found, StageOutput(stage, *found, path));
-    signature.features_after.push_back(features);
+    signature.features_after.push_back(std::move(features));
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  if (chains.empty()) return SpecError("source.mixture.sources", "is empty: name two sources");
+  PipelineSignature signature;
+  for (const SourceChain& chain : chains) {
+    SourceSignature& source = signature.sources.emplace_back();
+    BULKHEAD_ASSIGN_OR_RETURN(source.source_features, ChainFeatures(chain));
+    BULKHEAD_RETURN_IF_ERROR(InferStages(chain, chain.own_steps, source));
+  }
+  BULKHEAD_RETURN_IF_ERROR(CheckAgreement(spec, chains, signature.sources));
+  for (size_t i = 0; i < chains.size(); ++i) {
+    BULKHEAD_RETURN_IF_ERROR(InferStages(chains[i], chains[i].steps.size(), signature.sources[i]));
+  }
+  // Now that all sources agree, the first one speaks for them.
   BULKHEAD_ASSIGN_OR_RETURN(signature.schema,
-                            LayOutBatch(features, spec.outputs(), spec.batch().size()));
-  const CheckedCount sample_bytes = SampleBytes(spec, signature);
-  if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
-    return SpecError("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
-                                            " bytes; lower max_pixels of decode_image"));
+                            LayOutBatch(signature.sources[0].FeaturesBefore(chains[0].steps.size()),
+                                        spec.outputs(), spec.batch().size()));
+  for (size_t i = 0; i < chains.size(); ++i) {
+    const CheckedCount sample_bytes =
+        SampleBytes(chains[i], signature.sources[i], signature.schema);
+    if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
+      return SpecError("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
+                                              " bytes; lower max_pixels of decode_image"));
+    }
+    signature.sample_bytes = std::max(signature.sample_bytes, sample_bytes.value());
   }
-  signature.sample_bytes = sample_bytes.value();
   return signature;
 }
 

@@ -33,13 +33,25 @@ struct FeatureSignature {
   std::string path;
 };
 
+// What happens to the samples of one source.
+struct SourceSignature {
+  // What the source yields, sorted by name; in a mixture also `source_id`.
+  std::vector<FeatureSignature> source_features;
+  // features_after[i]: the features after stage i, sorted by name. In a mixture the source's own
+  // stages count first, then the common ones.
+  std::vector<std::vector<FeatureSignature>> features_after;
+
+  // What goes into stage i; for the number of stages, what comes out in the end.
+  const std::vector<FeatureSignature>& FeaturesBefore(size_t i) const {
+    return i == 0 ? source_features : features_after[i - 1];
+  }
+};
+
 // Everything the spec alone tells about a pipeline: what goes into each stage, and what comes out
 // in the end.
 struct PipelineSignature {
-  // What the source yields, sorted by name.
-  std::vector<FeatureSignature> source_features;
-  // features_after[i]: the features after stage i, sorted by name.
-  std::vector<std::vector<FeatureSignature>> features_after;
+  // One; of a mixture one for each of its sources.
+  std::vector<SourceSignature> sources;
   // What a batch looks like: outputs in their order, `<name>_count` (int64 scalar) behind each
   // variable one.
   v1::BatchSchema schema;
@@ -49,8 +61,9 @@ struct PipelineSignature {
 
 // Infers every signature of a normalized spec (see Normalize in server/spec/normalize.h). Errors:
 // INVALID_ARGUMENT (SPEC_INVALID) with metadata `path`, the place in the spec
-// ("stages[2].resize.input"), when a stage cannot take what it gets or an output has no static
-// bound.
+// ("stages[2].resize.input"), when a stage cannot take what it gets, an output has no static bound,
+// or the sources of a mixture do not offer the same features to the common stages. With `outputs`
+// given, only those and what common stages read must be the same.
 absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec);
 
 // Bytes of one element; 0 for DTYPE_BYTES and DTYPE_UNSPECIFIED.

@@ -131,7 +131,10 @@ std::vector<FeatureSignature> FolderFeatures(const v1::ImageFolderSource& folder
 
 absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
-  if (source.source_case() != v1::Source::kTfrecord && !features.empty()) {
+  const bool names_its_own = source.source_case() != v1::Source::kTfrecord &&
+                             source.source_case() != v1::Source::kMixture &&
+                             source.source_case() != v1::Source::SOURCE_NOT_SET;
+  if (names_its_own && !features.empty()) {
     return SpecError("features",
                      "describes the tf.Examples of tfrecord files; this source names its features "
                      "itself: leave `features` out");
@@ -156,10 +159,15 @@ absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
       return FolderFeatures(source.image_folder());
     case v1::Source::kRange:
       return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
+    case v1::Source::kMixture:
+      return SpecError("source.mixture",
+                       "cannot stand here: the sources of a mixture are no mixtures themselves; "
+                       "name all sources in one list");
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
-  return SpecError("source", "is required: one of tfrecord, image_list, image_folder, range");
+  return SpecError("source",
+                   "is required: one of tfrecord, image_list, image_folder, range, mixture");
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ namespace bulkhead {
 // Width of the `path` output where the spec does not say.
 inline constexpr uint64_t kDefaultMaxPathBytes = 256;
 
+// The feature of a mixture's samples that says which source they came from.
+inline constexpr char kSourceIdFeature[] = "source_id";
+
 // What each sample of `source` holds before the first stage, sorted by name:
 //   tfrecord      the declared features
 //   image_list    its image columns (encoded bytes), its label columns (scalars), `path`

@@ -25,6 +25,12 @@ void SpecProblems::Add(const absl::Status& status) {
   Add(path, message);
 }
 
+void SpecProblems::AddBelow(absl::string_view path, const SpecProblems& part) {
+  for (const SpecProblem& problem : part.all()) {
+    Add(absl::StrCat(path, problem.path.empty() ? "" : ".", problem.path), problem.message);
+  }
+}
+
 absl::Status SpecProblems::ToStatus() const {
   if (problems_.empty()) return absl::OkStatus();
   const std::string text =

@@ -25,6 +25,8 @@ class SpecProblems {
   void Add(absl::string_view path, absl::string_view message);
   // A status made by SpecError.
   void Add(const absl::Status& status);
+  // What was found in a part of the spec that stands at `path`.
+  void AddBelow(absl::string_view path, const SpecProblems& part);
   const std::vector<SpecProblem>& all() const { return problems_; }
   bool empty() const { return problems_.empty(); }
 

@@ -13,6 +13,7 @@
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
+#include "server/sampler/mixture_order.h"
 
 namespace bulkhead {
 namespace {
@@ -46,6 +47,23 @@ bool SchemaFits(const internal::v1::StreamBinding& binding) {
     }
   }
   return true;
+}
+
+absl::StatusOr<std::unique_ptr<SampleOrder>> OrderOf(const internal::v1::StreamBinding& binding) {
+  if (!binding.mixed().empty()) {
+    std::vector<MixedRecords> sources;
+    for (const internal::v1::MixedOrder& mixed : binding.mixed()) {
+      sources.push_back({mixed.weight(),
+                         mixed.order(),
+                         {mixed.file_records().begin(), mixed.file_records().end()}});
+    }
+    return MakeMixtureOrder(sources, binding.seed(), binding.samples_per_epoch());
+  }
+  if (std::accumulate(binding.file_records().begin(), binding.file_records().end(), uint64_t{0}) !=
+      binding.samples_per_epoch()) {
+    return absl::InvalidArgumentError("the files do not hold the samples of an epoch");
+  }
+  return MakeOrder(binding.order(), binding.seed(), binding.file_records());
 }
 
 }  // namespace
@@ -104,12 +122,7 @@ LeaseRunner::~LeaseRunner() {
 
 absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd) {
   if (!SchemaFits(binding)) return absl::InvalidArgumentError("the schema exceeds the slot");
-  if (std::accumulate(binding.file_records().begin(), binding.file_records().end(), uint64_t{0}) !=
-      binding.samples_per_epoch()) {
-    return absl::InvalidArgumentError("the files do not hold the samples of an epoch");
-  }
-  BULKHEAD_ASSIGN_OR_RETURN(auto order,
-                            MakeOrder(binding.order(), binding.seed(), binding.file_records()));
+  BULKHEAD_ASSIGN_OR_RETURN(auto order, OrderOf(binding));
   BULKHEAD_ASSIGN_OR_RETURN(
       auto arena, Arena::Attach(std::move(arena_fd), binding.slot_bytes(), binding.slot_count()));
   auto state = std::make_shared<StreamState>();

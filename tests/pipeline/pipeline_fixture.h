@@ -59,9 +59,10 @@ class PipelineUnderTest {
     const auto signature = InferSignature(spec);
     EXPECT_TRUE(signature.ok()) << signature.status();
     signature_ = *signature;
-    auto made =
-        MakePipeline(std::make_unique<FakeSource>(signature_.source_features, std::move(records)),
-                     spec, {.fuse = fuse});
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(
+        std::make_unique<FakeSource>(signature_.sources[0].source_features, std::move(records)));
+    auto made = MakePipeline(std::move(sources), spec, {.fuse = fuse});
     EXPECT_TRUE(made.ok()) << made.status();
     pipeline_ = std::move(*made);
     context_ = pipeline_->NewContext();

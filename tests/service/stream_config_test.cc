@@ -175,10 +175,40 @@ TEST(MakeStreamConfigTest, TellsHowManyRecordsEachFileHolds) {
   };
   PreparedPipeline prepared = Prepared();
   EXPECT_EQ(file_records(prepared), std::vector<uint64_t>{100}) << "a range is one file";
+  prepared.spec.mutable_source()->mutable_tfrecord();
   for (const uint64_t count : {30, 0, 70}) {
     prepared.resolved.add_files()->set_record_count(count);
   }
   EXPECT_EQ(file_records(prepared), (std::vector<uint64_t>{30, 0, 70}));
+}
+
+TEST(MakeStreamConfigTest, TellsTheOrderOfEverySourceOfAMixture) {
+  PreparedPipeline prepared = Prepared();
+  v1::MixtureSource& mixture = *prepared.spec.mutable_source()->mutable_mixture();
+  v1::MixedSource& range = *mixture.add_sources();
+  range.set_weight(0.25);
+  range.mutable_source()->mutable_range()->set_size(9);
+  range.mutable_order()->mutable_global()->set_reshuffle(true);
+  v1::MixedSource& records = *mixture.add_sources();
+  records.set_weight(0.75);
+  records.mutable_source()->mutable_tfrecord();
+  records.mutable_order()->mutable_interleave()->set_cycle_length(2);
+  prepared.resolved.add_mixed();
+  internal::v1::ResolvedSource& files = *prepared.resolved.add_mixed();
+  for (const uint64_t count : {5, 6}) files.add_files()->set_record_count(count);
+
+  const v1::Open open = OpenRequest();
+  const auto binding =
+      MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value()).binding;
+  EXPECT_FALSE(binding.has_order());
+  EXPECT_TRUE(binding.file_records().empty());
+  EXPECT_EQ(binding.samples_per_epoch(), 100u);
+  ASSERT_EQ(binding.mixed_size(), 2);
+  EXPECT_EQ(binding.mixed(0).ShortDebugString(),
+            "weight: 0.25 order { global { reshuffle: true } } file_records: 9");
+  EXPECT_EQ(binding.mixed(1).ShortDebugString(),
+            "weight: 0.75 order { interleave { cycle_length: 2 } } file_records: 5 "
+            "file_records: 6");
 }
 
 TEST(MakePipelineConfigTest, OnlyWhatDecidesTheSamplesIsInTheKey) {

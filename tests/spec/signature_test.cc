@@ -40,10 +40,10 @@ TEST(InferSignatureTest, PhotosToFloatImages) {
   EXPECT_EQ(signature->schema.tensors(1).element_bytes(), 4u);
   EXPECT_EQ(signature->schema.batch_size(), 2u);
   EXPECT_EQ(signature->schema.batch_bytes(), 128u + 2 * 3 * 224 * 200 * 4);
-  ASSERT_EQ(signature->features_after.size(), 6u);
-  EXPECT_THAT(signature->features_after[0][0].shape, ElementsAre(-1, -1, 3));
-  EXPECT_EQ(signature->features_after[0][0].kind, FeatureSignature::Kind::kImage);
-  EXPECT_TRUE(signature->features_after[4][0].channels_first);
+  ASSERT_EQ(signature->sources[0].features_after.size(), 6u);
+  EXPECT_THAT(signature->sources[0].features_after[0][0].shape, ElementsAre(-1, -1, 3));
+  EXPECT_EQ(signature->sources[0].features_after[0][0].kind, FeatureSignature::Kind::kImage);
+  EXPECT_TRUE(signature->sources[0].features_after[4][0].channels_first);
 }
 
 TEST(InferSignatureTest, OutputsDefaultToEveryFeatureByName) {

@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ErrorCase{"batch: {size: 2}\n",
                   "f.yaml:1:1: source: is required: one of tfrecord, image_list, image_folder, "
-                  "range"},
+                  "range, mixture"},
         ErrorCase{
             "source: {range: {size: 3}}\n",
             "f.yaml:1:1: batch.size: is required: how many samples a batch holds, at least 1"},

@@ -171,6 +171,37 @@ TEST_F(OrderCommandTest, DrawsFeaturesLikeRecordsWhereTheyAreTheSame) {
   EXPECT_NE(DotsByColumn(ReadFile(options.png)), records);
 }
 
+TEST_F(OrderCommandTest, MixturesCountThroughAllTheirSources) {
+  RangeSpec("global");  // the data
+  OrderOptions options;
+  options.spec = dir_.Write(
+      "numbers/mixture.yaml",
+      "source:\n  mixture:\n    sources:\n"
+      "      - weight: 0.5\n        source: {tfrecord: {files: \"part-[01].tfrecord\"}}\n"
+      "        features: {var: int64}\n"
+      "      - weight: 1.5\n        source: {tfrecord: {files: \"part-[234].tfrecord\"}}\n"
+      "        features: {var: int64}\n        order: global\n"
+      "batch: {size: 1}\n");
+  const auto json = Run(options);
+  EXPECT_EQ(json.fields().at("records").number_value(), 10000);
+  EXPECT_EQ(json.fields().at("files").number_value(), 5);
+  EXPECT_EQ(json.fields().at("samples_per_epoch").number_value(), 8000);
+  EXPECT_EQ(json.fields().at("positions_examined").number_value(), 8000);
+  EXPECT_EQ(json.fields().at("order").string_value(),
+            "0.5 of sequential {} + 1.5 of global {reshuffle: true}");
+  // `var` counts through all files, so that a feature's picture is that of the records.
+  options.png = (dir_.path() / "a.png").string();
+  Run(options);
+  const auto records = DotsByColumn(ReadFile(options.png));
+  EXPECT_GT(records.size(), 900);
+  options.feature = "var";
+  Run(options);
+  EXPECT_EQ(DotsByColumn(ReadFile(options.png)), records);
+  options.feature = "source_id";
+  Run(options);
+  EXPECT_NE(DotsByColumn(ReadFile(options.png)), records);
+}
+
 TEST_F(OrderCommandTest, ASequentialOrderIsALineUpwards) {
   OrderOptions options;
   options.spec = RangeSpec("sequential");

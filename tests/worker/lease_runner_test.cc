@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
+#include "server/sampler/mixture_order.h"
 
 namespace bulkhead {
 namespace {
@@ -103,6 +104,31 @@ TEST_F(LeaseRunnerTest, WritesSamplesInPlaceAndReports) {
   std::memcpy(records, arena_->slot(1) + 4 * 8, sizeof(records));
   EXPECT_EQ(records[0], 34);
   EXPECT_EQ(records[1], 35);
+}
+
+TEST_F(LeaseRunnerTest, TakesRecordsOfAMixtureInItsOrder) {
+  internal::v1::StreamBinding binding = Binding(7);
+  binding.clear_order();
+  binding.clear_file_records();
+  std::vector<MixedRecords> sources(2);
+  for (const uint64_t records : {60, 40}) {
+    internal::v1::MixedOrder& mixed = *binding.add_mixed();
+    mixed.set_weight(static_cast<double>(records));
+    mixed.mutable_order()->mutable_sequential();
+    mixed.add_file_records(records);
+    sources[binding.mixed_size() - 1] = {mixed.weight(), mixed.order(), {records}};
+  }
+  const auto order = MakeMixtureOrder(sources, binding.seed(), 100).value();
+  gate_.Notify();
+  ASSERT_TRUE(AddStream(binding).ok());
+  runner_->Add(MakeLease(1, 7, 1));
+  EXPECT_EQ(AwaitReports(1)[0].lease_done().lease_id(), 1);
+  uint64_t records[2];
+  std::memcpy(records, arena_->slot(1) + 4 * 8, sizeof(records));
+  EXPECT_EQ(records[0], order->RecordAt(0, 34));
+  EXPECT_EQ(records[1], order->RecordAt(0, 35));
+  binding.mutable_mixed(1)->set_weight(0);
+  EXPECT_FALSE(AddStream(binding).ok());
 }
 
 // The supervisor counts what a worker holds by what it reports: a lease that is dropped in silence

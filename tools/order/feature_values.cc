@@ -50,28 +50,41 @@ bool IsPlottable(const FeatureSignature& feature) {
 
 }  // namespace
 
-FeatureValues::FeatureValues(std::unique_ptr<Source> source, size_t index)
-    : source_(std::move(source)), context_(source_->NewContext()), index_(index) {}
-
-absl::StatusOr<FeatureValues> FeatureValues::Create(std::unique_ptr<Source> source,
+absl::StatusOr<FeatureValues> FeatureValues::Create(std::vector<std::unique_ptr<Source>> sources,
                                                     const std::string& name) {
-  std::vector<std::string> names;
-  const auto& features = source->features();
-  for (size_t i = 0; i < features.size(); ++i) {
-    if (!IsPlottable(features[i])) continue;
-    if (features[i].name == name) return FeatureValues(std::move(source), i);
-    names.push_back(features[i].name);
+  std::vector<Part> parts;
+  for (std::unique_ptr<Source>& source : sources) {
+    const auto& features = source->features();
+    std::vector<std::string> names;
+    std::optional<size_t> index;
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (!IsPlottable(features[i])) continue;
+      if (features[i].name == name) index = i;
+      names.push_back(features[i].name);
+    }
+    if (!index.has_value()) {
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+          absl::StrCat("the source has no feature `", name, "` that is a number; it has ",
+                       names.empty() ? "none" : absl::StrJoin(names, ", ")));
+    }
+    auto context = source->NewContext();
+    parts.push_back({std::move(source), std::move(context), *index});
   }
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                   absl::StrCat("the source has no feature `", name, "` that is a number; it has ",
-                                names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  return FeatureValues(std::move(parts));
 }
 
 absl::StatusOr<double> FeatureValues::At(uint64_t record) {
-  BULKHEAD_RETURN_IF_ERROR(source_->Read(record, *context_, record_));
-  const FeatureValue& value = record_.values[index_];
-  if (value.size_bytes < ElementBytes(source_->features()[index_].dtype)) return std::nan("");
-  return LoaderOf(source_->features()[index_].dtype)(value.data);
+  size_t i = 0;
+  for (; record >= parts_[i].source->record_count(); ++i) {
+    record -= parts_[i].source->record_count();
+  }
+  const Part& part = parts_[i];
+  BULKHEAD_RETURN_IF_ERROR(part.source->Read(record, *part.context, record_));
+  const FeatureValue& value = record_.values[part.index];
+  const v1::DType dtype = part.source->features()[part.index].dtype;
+  if (value.size_bytes < ElementBytes(dtype)) return std::nan("");
+  return LoaderOf(dtype)(value.data);
 }
 
 }  // namespace bulkhead::tools

@@ -3,29 +3,35 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/source/source.h"
 
 namespace bulkhead::tools {
 
-// One numeric feature of a source's records, read one by one: its first element. Not thread-safe.
+// One numeric feature of the records of one source or several, which count through all of them,
+// read one by one: its first element. Not thread-safe.
 class FeatureValues {
  public:
-  // SPEC_INVALID when `source` has no feature of that name, or it is not a number.
-  static absl::StatusOr<FeatureValues> Create(std::unique_ptr<Source> source,
+  // SPEC_INVALID when one of `sources` has no feature of that name, or it is not a number.
+  static absl::StatusOr<FeatureValues> Create(std::vector<std::unique_ptr<Source>> sources,
                                               const std::string& name);
 
   // Not a number where the record has an empty list. Errors: those of Source::Read.
   absl::StatusOr<double> At(uint64_t record);
 
  private:
-  FeatureValues(std::unique_ptr<Source> source, size_t index);
+  struct Part {
+    std::unique_ptr<Source> source;
+    std::unique_ptr<ReadContext> context;
+    size_t index = 0;  // of the feature
+  };
+  explicit FeatureValues(std::vector<Part> parts) : parts_(std::move(parts)) {}
 
-  std::unique_ptr<Source> source_;
-  std::unique_ptr<ReadContext> context_;
+  std::vector<Part> parts_;
   Record record_;
-  size_t index_;
 };
 
 }  // namespace bulkhead::tools

@@ -175,13 +175,4 @@ absl::Status IndexedSource::BuildSelections(const ProgressFn& progress) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
-                                                 const std::string& base_dir) {
-  const auto real = RealPath(base_dir);
-  BULKHEAD_ASSIGN_OR_RETURN(const auto source,
-                            IndexedSource::Create(spec, real.ok() ? *real : base_dir,
-                                                  [](const std::string&, uint64_t, uint64_t) {}));
-  return source->counts();
-}
-
 }  // namespace bulkhead::tools

@@ -62,11 +62,6 @@ class IndexedSource {
   std::string folder_;  // of the indexes; empty: none was needed
 };
 
-// What the spec's selection leaves of how many records, found by indexing them. Blocks; errors as
-// IndexedSource::Create's.
-absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
-                                                 const std::string& base_dir);
-
 }  // namespace bulkhead::tools
 
 #endif  // BULKHEAD_TOOLS_ORDER_INDEXED_SOURCE_H_

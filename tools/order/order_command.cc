@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
@@ -23,7 +24,7 @@
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
 #include "tools/order/feature_values.h"
-#include "tools/order/indexed_source.h"
+#include "tools/order/indexed_spec.h"
 #include "tools/order/order_survey.h"
 #include "tools/order/scatter_plot.h"
 
@@ -31,8 +32,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
-    "Records count through all files of the source, those that filter, split, skip and take leave\n"
-    "out left aside. Without --feature no record is read; the "
+    "Records count through all files of the source, or of all sources of a mixture, those that\n"
+    "filter, split, skip and take leave out left aside. Without --feature no record is read; the "
     "files\n"
     "are indexed for it, in this process.\n\n"
     "Examples:\n"
@@ -53,11 +54,11 @@ absl::StatusOr<v1::PipelineSpec> ReadSpec(const std::string& path) {
 }
 
 // Says what it is about once that takes longer than people wait in silence.
-absl::StatusOr<std::unique_ptr<IndexedSource>> Index(const v1::PipelineSpec& spec,
-                                                     const std::string& base_dir) {
+absl::StatusOr<std::unique_ptr<IndexedSpec>> Index(const v1::PipelineSpec& spec,
+                                                   const std::string& base_dir) {
   ProgressLine line;
   const absl::Time quiet_until = absl::Now() + absl::Seconds(1);
-  return IndexedSource::Create(
+  return IndexedSpec::Create(
       spec, base_dir, [&](const std::string& file, uint64_t done, uint64_t total) {
         if (absl::Now() < quiet_until || !line.Due()) return;
         line.Show(absl::StrCat("indexing ", file, ", ", done, " of ", total));
@@ -75,6 +76,16 @@ std::string OrderText(const v1::Order& order) {
   return absl::StrCat(text.substr(0, brace), absl::StrReplaceAll(fields, {{":", ": "}}));
 }
 
+// "0.9 of global {reshuffle: true} + 0.1 of sequential {}".
+std::string OrderText(const v1::PipelineSpec& spec) {
+  if (!spec.source().has_mixture()) return OrderText(spec.order());
+  std::vector<std::string> parts;
+  for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
+    parts.push_back(absl::StrCat(mixed.weight(), " of ", OrderText(mixed.order())));
+  }
+  return absl::StrJoin(parts, " + ");
+}
+
 absl::Status WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -87,10 +98,11 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 absl::Status WritePlot(const OrderOptions& options, const v1::PipelineSpec& spec,
-                       const IndexedSource& source, const SampleOrder& order, uint64_t positions) {
+                       const IndexedSpec& source, uint64_t positions) {
+  const SampleOrder& order = source.order();
   ScatterPlot plot;
   const std::string name = std::filesystem::path(options.spec).filename().string();
-  plot.title = OrderText(spec.order());
+  plot.title = OrderText(spec);
   plot.x_label = absl::StrCat("position in epoch ", options.epoch);
   plot.y_label = options.feature.empty() ? "record" : absl::StrCat("value of ", options.feature);
   const std::vector<uint64_t> picked = PickPositions(positions, kMaxDots);
@@ -125,7 +137,7 @@ absl::Status WritePlot(const OrderOptions& options, const v1::PipelineSpec& spec
 }
 
 void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
-                 const IndexedSource& source, const OrderSurvey& survey, std::ostream& out) {
+                 const IndexedSpec& source, const OrderSurvey& survey, std::ostream& out) {
   const std::string& file = source.file_names()[survey.longest_run_file];
   if (options.json) {
     JsonObject run;
@@ -134,13 +146,14 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
         .Add("file", file);
     JsonObject json;
     json.Add("spec", options.spec)
-        .Add("order", OrderText(spec.order()))
+        .Add("order", OrderText(spec))
         .Add("epoch", options.epoch)
         .Add("records", source.record_count())
         .Add("files", static_cast<uint64_t>(source.file_records().size()))
         .Add("records_of_source", source.counts().records())
         .Add("records_in_part", source.counts().in_part())
         .Add("records_kept", source.counts().kept())
+        .Add("samples_per_epoch", source.samples_per_epoch())
         .Add("positions_examined", survey.positions)
         .Add("longest_run", run)
         .Add("serial_correlation", survey.serial_correlation);
@@ -148,13 +161,19 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
     out << json.Text() << "\n";
     return;
   }
-  out << options.spec << ": " << OrderText(spec.order()) << ", epoch " << options.epoch << ": "
+  out << options.spec << ": " << OrderText(spec) << ", epoch " << options.epoch << ": "
       << source.record_count() << " records in " << source.file_records().size() << " file(s)\n";
   if (source.counts().records() != source.record_count()) {
-    out << "  selected: " << SelectionSummary(SelectionOf(spec, spec.errors()), source.counts())
+    out << "  selected: "
+        << (spec.source().has_mixture()
+                ? absl::StrCat(source.record_count(), " of ", source.counts().records(), " records")
+                : SelectionSummary(SelectionOf(spec, spec.errors()), source.counts()))
         << "\n";
   }
-  if (survey.positions < source.record_count()) {
+  if (spec.source().has_mixture()) {
+    out << "  an epoch draws " << source.samples_per_epoch() << " samples\n";
+  }
+  if (survey.positions < source.samples_per_epoch()) {
     out << "  looked at the first " << survey.positions << " positions (--positions)\n";
   }
   out << "  longest run from a single file: " << survey.longest_run << " records (" << file
@@ -176,12 +195,11 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string path, RealPath(options.spec));
   BULKHEAD_ASSIGN_OR_RETURN(const auto source,
                             Index(spec, std::filesystem::path(path).parent_path().string()));
-  BULKHEAD_ASSIGN_OR_RETURN(const auto order,
-                            MakeOrder(spec.order(), spec.seed(), source->file_records()));
-  const uint64_t positions = std::min(source->record_count(), options.max_positions);
-  const OrderSurvey survey = SurveyOrder(*order, options.epoch, positions, source->file_records());
+  const uint64_t positions = std::min(source->samples_per_epoch(), options.max_positions);
+  const OrderSurvey survey =
+      SurveyOrder(source->order(), options.epoch, positions, source->file_records());
   if (!options.png.empty()) {
-    BULKHEAD_RETURN_IF_ERROR(WritePlot(options, spec, *source, *order, positions));
+    BULKHEAD_RETURN_IF_ERROR(WritePlot(options, spec, *source, positions));
   }
   PrintSurvey(options, spec, *source, survey, out);
   return absl::OkStatus();

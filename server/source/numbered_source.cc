@@ -1,0 +1,55 @@
+#include "server/source/numbered_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/spec/source_signature.h"
+
+namespace bulkhead {
+namespace {
+
+class NumberedSource final : public Source {
+ public:
+  NumberedSource(std::unique_ptr<Source> source, int64_t source_id) : source_(std::move(source)) {
+    StoreLittle<int64_t>(source_id_, source_id);
+    features_ = source_->features();
+    const auto place = std::find_if(
+        features_.begin(), features_.end(),
+        [](const FeatureSignature& feature) { return feature.name > kSourceIdFeature; });
+    place_ = place - features_.begin();
+    FeatureSignature feature;
+    feature.name = kSourceIdFeature;
+    feature.dtype = v1::DTYPE_INT64;
+    feature.path = "source.mixture";
+    features_.insert(place, std::move(feature));
+  }
+
+  uint64_t record_count() const override { return source_->record_count(); }
+  const std::vector<FeatureSignature>& features() const override { return features_; }
+  std::unique_ptr<ReadContext> NewContext() const override { return source_->NewContext(); }
+
+  absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
+    BULKHEAD_RETURN_IF_ERROR(source_->Read(index, context, record));
+    record.values.insert(record.values.begin() + place_, {source_id_, sizeof(source_id_), 1});
+    return absl::OkStatus();
+  }
+  absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
+    return source_->Identity(index);
+  }
+
+ private:
+  const std::unique_ptr<Source> source_;
+  std::byte source_id_[sizeof(int64_t)];
+  std::vector<FeatureSignature> features_;
+  ptrdiff_t place_ = 0;  // of source_id among them
+};
+
+}  // namespace
+
+std::unique_ptr<Source> MakeNumberedSource(std::unique_ptr<Source> source, int64_t source_id) {
+  return std::make_unique<NumberedSource>(std::move(source), source_id);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,90 @@
+#include "server/spec/mixture_agreement.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/error.h"
+#include "server/spec/spec_error.h"
+#include "server/spec/stage_signature.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+// "a uint8 image [224,224,3]", "float32 [64,4] of variable length", "encoded bytes".
+std::string Describe(const FeatureSignature& feature) {
+  if (feature.kind == Kind::kEncoded) {
+    return absl::StrCat("encoded bytes", feature.max_bytes == 0
+                                             ? std::string(" without a bound")
+                                             : absl::StrCat(" of at most ", feature.max_bytes));
+  }
+  std::string shape;
+  for (const int64_t extent : feature.shape) {
+    absl::StrAppend(&shape, shape.empty() ? "" : ",",
+                    extent == -1 ? std::string("any") : absl::StrCat(extent));
+  }
+  return absl::StrCat(feature.kind == Kind::kImage ? "an image of " : "", DTypeName(feature.dtype),
+                      feature.shape.empty() ? " scalar" : absl::StrCat(" [", shape, "]"),
+                      feature.variable ? " of variable length" : "",
+                      feature.channels_first ? ", channels first" : "");
+}
+
+bool Same(const FeatureSignature& a, const FeatureSignature& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape && a.variable == b.variable &&
+         a.channels_first == b.channels_first && a.max_bytes == b.max_bytes;
+}
+
+const FeatureSignature* Find(const std::vector<FeatureSignature>& features,
+                             const std::string& name) {
+  const auto found = std::find_if(features.begin(), features.end(),
+                                  [&](const auto& feature) { return feature.name == name; });
+  return found == features.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<SourceChain>& chains,
+                            const std::vector<SourceSignature>& sources) {
+  if (chains.size() < 2) return absl::OkStatus();
+  const auto offered = [&](size_t source) -> const std::vector<FeatureSignature>& {
+    return sources[source].FeaturesBefore(chains[source].own_steps);
+  };
+  std::set<std::string> names(spec.outputs().begin(), spec.outputs().end());
+  for (const v1::Stage& stage : spec.stages()) names.insert(StageInput(stage));
+  if (spec.outputs().empty()) {
+    for (size_t i = 0; i < sources.size(); ++i) {
+      for (const FeatureSignature& feature : offered(i)) names.insert(feature.name);
+    }
+  }
+  for (const std::string& name : names) {
+    size_t first = 0;
+    while (first < sources.size() && Find(offered(first), name) == nullptr) ++first;
+    if (first == sources.size()) continue;  // nobody has it, which is said where it is read
+    const FeatureSignature& wanted = *Find(offered(first), name);
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const FeatureSignature* feature = Find(offered(i), name);
+      if (feature == nullptr) {
+        return SpecError(
+            chains[i].path,
+            absl::StrCat("does not offer `", name, "`, which sources[", first,
+                         "] does; all sources of a mixture must offer the same features to the "
+                         "common stages: give it here too (a default stands in where records lack "
+                         "it), or choose outputs: [...] without it"));
+      }
+      if (!Same(*feature, wanted)) {
+        return SpecError(
+            feature->path,
+            absl::StrCat("`", name, "` of sources[", i, "] is ", Describe(*feature),
+                         ", but of sources[", first, "] ", Describe(wanted),
+                         "; behind their own stages all sources of a mixture must offer the same"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

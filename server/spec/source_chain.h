@@ -1,0 +1,43 @@
+#ifndef BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_
+#define BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead {
+
+// One source of a spec and everything that is done to its samples. A spec without a mixture has
+// one; of a mixture, each source has one: its own stages, then the common ones. Points into the
+// spec, which must outlive it and stay as it is.
+struct SourceChain {
+  struct Step {
+    const v1::Stage* stage = nullptr;
+    std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
+  };
+  const v1::Source* source = nullptr;
+  const google::protobuf::Map<std::string, v1::Feature>* features = nullptr;
+  std::vector<Step> steps;
+  size_t own_steps = 0;  // the first so many are this source's own
+  // Of a mixture: the number of the source and its place, "source.mixture.sources[1]".
+  std::optional<int64_t> source_id;
+  std::string path;
+};
+
+std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
+
+// "source.mixture.sources[1]".
+std::string MixedSourcePath(int source);
+
+// SourceFeatures of the chain's source, with `source_id` where it belongs to a mixture; places are
+// those in the whole spec.
+absl::StatusOr<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_
