@@ -144,6 +144,7 @@ void RemoveEmbeddedFolder(const std::string& address) {
   if (!absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-")) return;
   unlink(socket.c_str());
   unlink(absl::StrCat(socket, kArenaDoorSuffix).c_str());
+  unlink((folder + "/lock").c_str());  // by which clients see that the folder is in use
   rmdir(folder.c_str());  // refused when there is anything else in it
 }
 

@@ -87,11 +87,13 @@ bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
   return true;
 }
 
-std::optional<LeaseTable::Death> LeaseTable::NoteDeath(uint64_t lease_id, WorkerId worker) {
+std::optional<LeaseTable::Death> LeaseTable::NoteDeath(uint64_t lease_id, WorkerId worker,
+                                                       bool alone) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
   if (entry == nullptr) return std::nullopt;
   ++entry->deaths;
-  return Death{entry->lease, entry->deaths};
+  if (alone) ++entry->convicting_deaths;
+  return Death{entry->lease, entry->deaths, entry->convicting_deaths};
 }
 
 void LeaseTable::Plan(const Place& place) {

@@ -71,10 +71,12 @@ class LeaseTable {
   struct Death {
     internal::v1::Lease lease;
     uint32_t deaths = 0;
+    uint32_t convicting = 0;  // of those, the ones for which nothing else can be to blame
   };
   // The worker died, or was killed, while it worked on that lease; to be followed by WorkerGone or
-  // WriteOff. Absent when it does not hold the lease.
-  std::optional<Death> NoteDeath(uint64_t lease_id, WorkerId worker);
+  // WriteOff. `alone`: the lease was the only one that the worker was ever given. Absent when it
+  // does not hold the lease.
+  std::optional<Death> NoteDeath(uint64_t lease_id, WorkerId worker, bool alone = false);
 
   // The worker was reaped: its leases are planned again. Returns how many.
   uint32_t WorkerGone(WorkerId worker);
@@ -118,6 +120,7 @@ class LeaseTable {
     LeaseState state = LeaseState::kPlanned;
     WorkerId worker = 0;
     uint32_t deaths = 0;
+    uint32_t convicting_deaths = 0;
     std::vector<internal::v1::Substitution> substitutions;
     internal::v1::LeaseFailed failure;
   };

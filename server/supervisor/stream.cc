@@ -80,13 +80,15 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
   return true;
 }
 
-std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker) {
-  const auto noted = leases_.NoteDeath(lease_id, worker);
+std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
+                                               bool alone) {
+  const auto noted = leases_.NoteDeath(lease_id, worker, alone);
   if (!noted.has_value()) return std::nullopt;
   const internal::v1::Lease& lease = noted->lease;
   const uint64_t first = lease.first_position() + lease.first_sample();
-  return Death{noted->deaths, absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
-                                           first + lease.count() - 1, " of stream ", config_.name)};
+  return Death{noted->deaths, noted->convicting,
+               absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
+                            first + lease.count() - 1, " of stream ", config_.name)};
 }
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {

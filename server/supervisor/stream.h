@@ -113,10 +113,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
   // A worker's death at a lease, as in LeaseTable.
   struct Death {
-    uint32_t deaths = 0;  // at this lease, so far
-    std::string work;     // for people: "epoch 0, positions 16 to 31 of stream train"
+    uint32_t deaths = 0;      // at this lease, so far
+    uint32_t convicting = 0;  // of those, with no other lease in the worker's life
+    std::string work;         // for people: "epoch 0, positions 16 to 31 of stream train"
   };
-  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker);
+  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
+                                 bool alone = false);
   // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
   // none is left for its oldest batch.
   void WriteOff(LeaseTable::WorkerId worker);

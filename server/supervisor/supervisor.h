@@ -91,7 +91,7 @@ class Supervisor {
   ExitLog exits_;
   std::unique_ptr<IndexJobs> index_jobs_;
   std::vector<PoolEntry> pools_;
-  absl::Status ending_;  // not OK once streams are opened no more
+  absl::Status ending_;                // not OK once streams are opened no more
   v1::GetStatusResponse past_totals_;  // of pools that are gone
 
   UsageReader usage_;

@@ -56,7 +56,7 @@ void WorkerPool::StartWorker(Slot& slot) {
   slot.worker_id = NextWorkerId();
   slot.bound = false;
   slot.held.clear();
-  slot.progressed = false;
+  slot.leases_given = 0;
   slot.samples = 0;
   slot.peak_memory_bytes = 0;
   slot.last_progress_ns = MonotonicNanos();
@@ -177,15 +177,14 @@ bool WorkerPool::GiveLease(Slot& slot) {
 WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
   const auto suspects = [](const auto& stream) { return stream->has_suspect(); };
   if (std::none_of(streams_.begin(), streams_.end(), suspects)) return nullptr;
-  const bool other_work = std::any_of(streams_.begin(), streams_.end(),
-                                      [](const auto& stream) { return stream->has_planned(); });
+  // A fresh process if there is one; else the one that is done soonest, whose successor will be.
+  const auto rank = [](const Slot& slot) {
+    return std::make_pair(slot.leases_given > 0, slot.held.size());
+  };
   Slot* best = nullptr;
   for (const auto& slot : slots_) {
     if (!slot->bound || slot->process->phase() != WorkerPhase::kReady) continue;
-    // A process does some of the other work first, so that suspects hold up nobody for long; unless
-    // the last ones in its place could not do that either.
-    if (other_work && !slot->progressed && slot->deaths <= 1) continue;
-    if (best == nullptr || slot->held.size() < best->held.size()) best = slot.get();
+    if (best == nullptr || rank(*slot) < rank(*best)) best = slot.get();
   }
   return best;
 }
@@ -209,6 +208,7 @@ void WorkerPool::SendLease(Slot& slot, const internal::v1::Lease& lease) {
   // Waiting for work is no lack of progress.
   if (slot.held.empty()) slot.last_progress_ns = MonotonicNanos();
   slot.held.push_back({lease.stream_id(), lease.lease_id()});
+  ++slot.leases_given;
   slot.process->Send(message);
 }
 
@@ -257,7 +257,6 @@ bool WorkerPool::TakeBack(Slot& slot, uint64_t stream_id, uint64_t lease_id) {
   if (found == slot.held.end()) return false;
   slot.held.erase(found);
   slot.last_progress_ns = MonotonicNanos();
-  slot.progressed = true;
   slot.deaths = 0;
   if (&slot == set_apart_ && slot.held.empty()) set_apart_ = nullptr;
   return true;
@@ -288,10 +287,12 @@ std::string WorkerPool::BlameLeases(Slot& slot, const std::string& reason) {
   for (size_t i = 0; i < slot.held.size() && i < config_.threads; ++i) {
     const auto stream = FindStream(slot.held[i].stream_id);
     if (stream == nullptr) continue;
-    const auto death = stream->NoteDeath(slot.held[i].lease_id, slot.worker_id);
+    const bool alone = slot.leases_given == 1;
+    const auto death = stream->NoteDeath(slot.held[i].lease_id, slot.worker_id, alone);
     if (!death.has_value()) continue;
     if (at.empty()) at = death->work;
-    if (death->deaths >= kMaxDeaths) stream->Fail(CrashLoop(death->deaths, reason, death->work));
+    if (death->convicting + LeaseTable::kSuspectDeaths < kMaxDeaths) continue;
+    stream->Fail(CrashLoop(death->deaths, reason, death->work));
   }
   return at;
 }
@@ -330,7 +331,7 @@ void WorkerPool::OnExit(Slot& slot, const WorkerEnd& end) {
   RecordExit(slot, end, redone);
   slot.bound = false;
   slot.held.clear();
-  if (&slot == set_apart_) set_apart_ = nullptr;
+  // A worker that is set apart stays so: the next one in its place is fresh.
   // This call comes from inside the process object, so it is deleted later.
   loop_->Post([process = std::shared_ptr<WorkerProcess>(std::move(slot.process))] {});
   if (broken()) return;

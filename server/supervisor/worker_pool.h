@@ -34,12 +34,15 @@ struct PipelineConfig {
 // round-robin over the streams, replaces workers that die and has their leases done by others.
 //
 // A death counts against the leases that the worker's threads were at. A lease that was present at
-// several is done alone by a worker that is set apart for it; one that ends kMaxDeaths workers ends
-// its stream, and no other. Lives on the supervisor's thread.
+// several is a suspect: it is done alone by a worker that is set apart for it. A worker may have
+// been brought to its end by what it did before, by a leak, say; so what convicts a lease, and ends
+// its stream and no other, are the deaths of fresh workers that did nothing else. Lives on the
+// supervisor's thread.
 class WorkerPool {
  public:
-  // Deaths at one lease, after which its stream fails. As many in one place, of workers that had no
-  // lease, fail the pool while no other worker is ready.
+  // Deaths at one lease, after which its stream fails: those that made it a suspect, and then those
+  // of fresh workers. As many in one place, of workers that had no lease, fail the pool while no
+  // other worker is ready.
   static constexpr uint32_t kMaxDeaths = 8;
 
   WorkerPool(std::shared_ptr<EventLoop> loop, std::string worker_program, PipelineConfig config,
@@ -82,8 +85,8 @@ class WorkerPool {
     std::deque<Held> held;  // in the order in which it was given them, and takes them up
     uint64_t samples = 0;
     int64_t last_progress_ns = 0;
-    bool progressed = false;  // this process has finished a lease
-    uint32_t deaths = 0;      // in this place, since a lease was finished in it
+    uint64_t leases_given = 0;  // to this process
+    uint32_t deaths = 0;        // in this place, since a lease was finished in it
     uint64_t peak_memory_bytes = 0;
     bool bound = false;
     int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not

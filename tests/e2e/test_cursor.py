@@ -57,7 +57,7 @@ def test_diff_says_whether_cursors_differ(folder):
 
 def test_replay_gives_the_very_batches_that_training_saw(photos, folder):
     spec = photo_spec(photos, folder)
-    with bulkhead.Loader(spec) as loader:
+    with bulkhead.Loader(spec, credits=6) as loader:
         batches = [loader.next_batch() for _ in range(5)]
     (folder / "cursor.json").write_text(json.dumps(batches[2].cursor))
     out = folder / "spike"
