@@ -4,8 +4,9 @@
 
     bench/transport.py [--seconds S] [--rounds N] [--json]
 
-Each way runs in a process of its own, in turns, against the same kind of service: two workers that fill batches by
-one_hot (150,528 classes are 224 x 224 x 3), which costs them little more than writing the memory.
+Each way runs in a process of its own, in turns, against a service of its own whose workers fill batches by one_hot
+(150,528 classes are 224 x 224 x 3), which costs them little more than writing the memory: one worker, which can do
+more than gRPC can, or two for shared memory.
 
     cpp-shm, cpp-unix, cpp-tcp        the C++ client (bulkhead bench run)
     python-shm, python-unix           the Python client
@@ -38,11 +39,11 @@ WARM_UP_BATCHES = 8
 
 
 class Service:
-    def __init__(self, folder, tcp=False):
+    def __init__(self, folder, tcp, workers):
         ready, child_end = os.pipe()
         listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if tcp else ["--listen", f"unix:{folder}/s.sock"]
         self._process = subprocess.Popen(
-            [BIN / "bulkheadd", *listen, "--workers", "2", "--cache-dir", folder, "--log-level", "err",
+            [BIN / "bulkheadd", *listen, "--workers", str(workers), "--cache-dir", folder, "--log-level", "err",
              "--ready-fd", str(child_end)],
             pass_fds=(child_end,),
         )
@@ -135,7 +136,7 @@ def measure_cpp(target, transport, seconds):
 def measure(way, seconds):
     client, transport = way.split("-")
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, tcp=transport == "tcp")
+        service = Service(folder, tcp=transport == "tcp", workers=2 if transport == "shm" else 1)
         try:
             name = "shm" if transport == "shm" else "grpc"
             if client == "cpp":
