@@ -88,6 +88,27 @@ TEST(DiffCursorsTest, NamesEveryDifference) {
                           HasSubstr("substitutions: 0 and 1"), HasSubstr("quarantined: none")));
 }
 
+v1::Cursor OutOfTurn(uint32_t batch) {
+  v1::Cursor cursor = At(0, 40);
+  cursor.add_completed(1);
+  cursor.add_completed(batch);
+  cursor.set_batch_size(8);
+  cursor.set_world_size(2);
+  return cursor;
+}
+
+TEST(UnorderedCursorTest, IsDescribedAndComparedAndNotAdvanced) {
+  EXPECT_THAT(DescribeCursor(OutOfTurn(3)),
+              HasSubstr("2 later batches delivered before their turn: +1, +3 (batch size 8"));
+  EXPECT_THAT(DiffCursors(OutOfTurn(3), OutOfTurn(3)), testing::IsEmpty());
+  EXPECT_THAT(DiffCursors(OutOfTurn(3), OutOfTurn(4)), ElementsAre(HasSubstr("out of turn: 2")));
+  EXPECT_THAT(DiffCursors(At(0, 40), OutOfTurn(4)), ElementsAre(HasSubstr("none; and 2 later")));
+  CursorStep step;
+  step.batches = 1;
+  EXPECT_FALSE(AdvanceCursor(OutOfTurn(3), step).ok());
+  EXPECT_TRUE(AdvanceCursor(At(0, 40), step).ok());
+}
+
 TEST(DescribeCursorTest, SaysWhatIsLeft) {
   EXPECT_THAT(DescribeCursor(At(3, 40)), HasSubstr("40 of 100 positions (40.00%)"));
   EXPECT_THAT(DescribeCursor(At(3, 40)), HasSubstr("left in the epoch  60\n"));

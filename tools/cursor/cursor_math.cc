@@ -26,6 +26,16 @@ std::string Quarantine(const v1::Cursor& cursor) {
   return cursor.quarantined().empty() ? "none" : absl::StrJoin(cursor.quarantined(), ", ");
 }
 
+// Batches delivered before their turn; empty when there are none.
+std::string OutOfTurn(const v1::Cursor& cursor) {
+  if (cursor.completed().empty()) return "";
+  const bool one = cursor.completed_size() == 1;
+  return absl::StrCat(cursor.completed_size(), one ? " later batch" : " later batches",
+                      " delivered before ", one ? "its" : "their", " turn: +",
+                      absl::StrJoin(cursor.completed(), ", +"), " (batch size ",
+                      cursor.batch_size(), ", world size ", cursor.world_size(), ")");
+}
+
 // How far `b` is from `a`, in one direction or the other.
 std::string Distance(const v1::Cursor& a, const v1::Cursor& b) {
   const bool ahead = b.epoch() != a.epoch() ? b.epoch() > a.epoch() : b.consumed() > a.consumed();
@@ -49,16 +59,20 @@ std::string Distance(const v1::Cursor& a, const v1::Cursor& b) {
 std::string DescribeCursor(const v1::Cursor& cursor) {
   const uint64_t size = cursor.samples_per_epoch();
   const double share = 100.0 * static_cast<double>(cursor.consumed()) / static_cast<double>(size);
+  const std::string ahead = cursor.completed().empty()
+                                ? ""
+                                : absl::StrCat("out of turn        ", OutOfTurn(cursor), "\n");
   return absl::StrFormat(
       "epoch              %d\n"
       "consumed           %d of %d positions (%.2f%%), by all ranks together\n"
       "left in the epoch  %d\n"
+      "%s"
       "substitutions      %d in this epoch\n"
       "quarantined        %s\n"
       "order fingerprint  %s  (source, files, order, seed)\n"
       "bytes fingerprint  %s  (stages, outputs, error policy)\n"
       "version            %d\n",
-      cursor.epoch(), cursor.consumed(), size, share, size - cursor.consumed(),
+      cursor.epoch(), cursor.consumed(), size, share, size - cursor.consumed(), ahead,
       cursor.substitutions(), Quarantine(cursor), cursor.order_fingerprint(),
       cursor.bytes_fingerprint(), cursor.version());
 }
@@ -72,6 +86,12 @@ absl::StatusOr<v1::Cursor> AdvanceCursor(const v1::Cursor& cursor, const CursorS
     return Invalid(absl::StrCat("batches, batch size and world size must be at most ", kLargest));
   }
   if (step.batches == 0) return cursor;
+  if (!cursor.completed().empty()) {
+    return Invalid(
+        absl::StrCat("with `deterministic: false` the next batches are whichever are ready, "
+                     "so this cursor cannot be advanced: ",
+                     OutOfTurn(cursor)));
+  }
   BatchPlan::Config config;
   config.samples_per_epoch = cursor.samples_per_epoch();
   config.batch_size = step.batch_size;
@@ -114,6 +134,12 @@ std::vector<std::string> DiffCursors(const v1::Cursor& a, const v1::Cursor& b) {
     differences.push_back(absl::StrCat("place: epoch ", a.epoch(), ", ", a.consumed(),
                                        " consumed, and epoch ", b.epoch(), ", ", b.consumed(),
                                        " consumed; ", Distance(a, b)));
+  }
+  if (OutOfTurn(a) != OutOfTurn(b)) {
+    const auto text = [](const v1::Cursor& cursor) {
+      return cursor.completed().empty() ? std::string("none") : OutOfTurn(cursor);
+    };
+    differences.push_back(absl::StrCat("out of turn: ", text(a), "; and ", text(b)));
   }
   if (a.substitutions() != b.substitutions()) {
     differences.push_back(
