@@ -150,7 +150,8 @@ TEST(LeaseTableModelTest, KeepsItsPromisesWithThreeSlots) { ExpectNothingBroken(
 TEST(LeaseTableModelTest, KeepsItsPromisesWithTwoSlots) { ExpectNothingBroken(2, 3); }
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWithoutOrder) {
-  ExpectNothingBroken(3, 3, /*ordered=*/false);
+  // Two batches at once are what overtakes; a third makes a million states of the same kinds.
+  ExpectNothingBroken(3, 2, /*ordered=*/false);
 }
 
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {
