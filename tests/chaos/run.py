@@ -86,14 +86,17 @@ class Run:
         if refused and len(self.problems) == 1 and self.problems[0].get("error") in NOT_REACHED:
             self.problems.clear()
             self.start_trainer()
+            return True
+        return False
 
     def wait_until(self, condition, otherwise):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            if self.trainer.ended():
-                self.trainer.wait()
-                self.start_again_if_refused()
-            if self.problems or self.trainer.ended():
+            ended = self.trainer.ended()
+            if ended:
+                self.trainer.wait()  # for its last words
+                ended = not self.start_again_if_refused()
+            if ended or any("changed" in line for line in self.problems):
                 raise history.HistoryError(f"the trainer ended or complained: {self.problems}")
             if time.monotonic() > deadline:
                 raise history.HistoryError(f"{otherwise} within {PATIENCE_S} s")
