@@ -101,6 +101,10 @@ absl::Status PublishFile(int fd, const std::string& path) {
   return absl::OkStatus();
 }
 
+void RemoveFile(const std::string& path) {
+  if (!path.empty()) unlink(path.c_str());
+}
+
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
   std::string prefix(bytes, '\0');
   size_t got = 0;

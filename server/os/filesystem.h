@@ -46,6 +46,9 @@ absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 // old file or all of the new.
 absl::Status PublishFile(int fd, const std::string& path);
 
+// Removes a file if it is there; best effort.
+void RemoveFile(const std::string& path);
+
 // Up to `bytes` from the beginning of a file.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);

@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kMinBlock = 16;
 constexpr uint64_t kMaxBlock = 4096;
 constexpr double kRarestInABlock = 4;
+// Records are numbered through all sources.
+constexpr uint64_t kMaxRecords = uint64_t{1} << 62;
 
 uint64_t BlockLength(const Apportionment& apportionment) {
   const double wanted = std::ceil(kRarestInABlock / apportionment.smallest_share());
@@ -154,6 +156,10 @@ absl::StatusOr<std::unique_ptr<SampleOrder>> MakeMixtureOrder(
     part.first_record = first_record;
     part.records =
         std::accumulate(source.file_records.begin(), source.file_records.end(), uint64_t{0});
+    if (part.records > kMaxRecords - first_record) {
+      return Invalid(absl::StrCat("source.mixture: its sources hold more than ", kMaxRecords,
+                                  " records together; use skip and take"));
+    }
     first_record += part.records;
     parts.push_back(std::move(part));
   }

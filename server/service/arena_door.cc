@@ -39,16 +39,22 @@ ArenaDoor::ArenaDoor(std::shared_ptr<EventLoop> loop, UniqueFd listener, std::st
       path_(std::move(path)),
       boot_id_(std::move(boot_id)) {}
 
-ArenaDoor::~ArenaDoor() {
+void ArenaDoor::Close() {
+  if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
+  unlink(path_.c_str());  // best effort: the next service makes way for itself
+  listener_.reset();
+}
+
+ArenaDoor::~ArenaDoor() {
+  Close();
   std::vector<std::shared_ptr<ArenaClient>> clients;
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [token, client] : clients_) clients.push_back(client);
   }
   for (const auto& client : clients) HangUp(client);
-  unlink(path_.c_str());  // best effort: the next service makes way for itself
 }
 
 std::shared_ptr<ArenaClient> ArenaDoor::FindClient(const std::string& token) {
@@ -108,7 +114,11 @@ void ArenaDoor::Welcome(UniqueFd fd) {
 void ArenaDoor::Read(const std::shared_ptr<ArenaClient>& client) {
   for (int packets = 0; packets < kPacketsPerTurn; ++packets) {
     const absl::StatusOr<std::string> bytes = ReceiveSeqPacket(client->fd(), kMaxPacketBytes);
-    if (bytes.status().code() == absl::StatusCode::kUnavailable) return;
+    // Nothing there; or the kernel is short of memory, which is no word of the client's.
+    const absl::StatusCode code = bytes.status().code();
+    if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
+      return;
+    }
     v1::ArenaClientMessage message;
     if (!bytes.ok() || !message.ParseFromString(*bytes)) {
       HangUp(client);

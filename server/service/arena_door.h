@@ -86,8 +86,12 @@ class ArenaDoor {
   static absl::StatusOr<std::unique_ptr<ArenaDoor>> Open(std::shared_ptr<EventLoop> loop,
                                                          const std::string& path,
                                                          std::string boot_id);
-  // On the loop's thread, or when it has ended. Removes the socket; all clients are gone to it.
+  // On the loop's thread, or when it has ended. Closes; all clients are gone to it.
   ~ArenaDoor();
+
+  // On the loop's thread: nobody else comes in, and the path is free for a successor. Who is in
+  // stays.
+  void Close();
 
   // The connection that was greeted with `token`; null when it has hung up, or never was.
   std::shared_ptr<ArenaClient> FindClient(const std::string& token) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -103,7 +107,7 @@ class ArenaDoor {
   void HangUp(const std::shared_ptr<ArenaClient>& client);
 
   const std::shared_ptr<EventLoop> loop_;
-  const UniqueFd listener_;
+  UniqueFd listener_;
   const std::string path_;
   const std::string boot_id_;
   EventLoop::TimerId listen_timer_ = 0;

@@ -146,4 +146,14 @@ absl::Status IndexStore::EnsureSelections(
   return builds_.Run(kind, missing, resolved, progress, cancelled);
 }
 
+void IndexStore::Forget(const internal::v1::ResolvedSource& resolved, const std::string& name) {
+  for (const internal::v1::ResolvedFile& file : resolved.files()) {
+    if (file.name() != name) continue;
+    // Who has them mapped keeps what it has; a failure shows as the same error again.
+    RemoveFile(file.index_path());
+    RemoveFile(file.selection_path());
+  }
+  for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) Forget(mixed, name);
+}
+
 }  // namespace bulkhead

@@ -25,6 +25,11 @@ class IndexStore {
   IndexStore(std::string cache_dir, uint32_t max_parallel, uint64_t worker_quota_bytes,
              Supervisor* supervisor);
 
+  // Removes the indexes and selections of the file called `name` in the metadata of an
+  // INDEX_DAMAGED error, so that the next Open builds them anew: their headers look good, or nobody
+  // would have used them.
+  static void Forget(const internal::v1::ResolvedSource& resolved, const std::string& name);
+
   // Fills in index_path, record_count and checksum of every file of `resolved`, building what is
   // missing. Blocks; calls `progress` at least once a second and gives up with CANCELLED soon after
   // `cancelled` says so. Errors: BuildIndex's for the first file that has one; RESOURCE_EXHAUSTED

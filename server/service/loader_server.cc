@@ -108,6 +108,11 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (shut_down_) return sessions_ended_;
   shut_down_ = true;
   sessions_.StartDraining();
+  if (loop_ != nullptr) {
+    loop_->Post([this] {
+      if (door_ != nullptr) door_->Close();
+    });
+  }
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));

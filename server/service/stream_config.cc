@@ -63,6 +63,14 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
 absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& prepared,
                             uint64_t world_size, uint64_t batches_left) {
   if (cursor.completed().empty()) return absl::OkStatus();
+  if (!IsUnordered(prepared.spec)) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+        absl::StrCat("the cursor stands between batches that were delivered out of turn (",
+                     cursor.completed_size(),
+                     " of them): go on with `deterministic: false` until a ",
+                     "cursor has none, the end of an epoch at the latest"));
+  }
   if (cursor.batch_size() != prepared.spec.batch().size() || cursor.world_size() != world_size) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
@@ -78,8 +86,9 @@ absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& pr
       return MakeError(
           absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
           absl::StrCat("the cursor is damaged: it says that batch ", batch,
-                       " behind it was delivered, where ascending numbers from 1 to ",
-                       std::min<uint64_t>(kMaxAhead, batches_left - 1), " make sense"));
+                       " behind it was delivered, where ascending numbers from 1, at most ",
+                       kMaxAhead, " and below the ", batches_left,
+                       " batches that are left, make sense"));
     }
     before = batch;
   }

@@ -174,6 +174,7 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   {
     absl::MutexLock lock(&mutex_);
     schema_ = prepared.signature.schema;
+    resolved_ = prepared.resolved;
   }
   Enqueue(response);
   // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
@@ -245,6 +246,11 @@ void StreamSession::OnEnd() { FinishWith(absl::OkStatus()); }
 
 void StreamSession::OnFailed(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
+  if (info.has_value() && info->reason == reason::kIndexDamaged) {
+    absl::MutexLock lock(&mutex_);
+    const auto file = info->metadata.find("file");
+    if (file != info->metadata.end()) IndexStore::Forget(resolved_, file->second);
+  }
   if (info.has_value() && info->reason == reason::kShuttingDown) {
     // What is queued may wait for credits that never come; the client gets it from the next service
     // instead.

@@ -99,6 +99,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
   uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stream_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  internal::v1::ResolvedSource resolved_ ABSL_GUARDED_BY(mutex_);
   // With shared memory: who holds the slots, and how it calls the arena.
   std::shared_ptr<ArenaClient> arena_client_ ABSL_GUARDED_BY(mutex_);
   uint64_t arena_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -41,7 +41,7 @@ absl::Status WriteAt(int fd, uint64_t offset, absl::string_view bytes) {
 absl::Status IndexDamaged(absl::string_view name, absl::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss, reason::kIndexDamaged,
                    absl::StrCat("the record index of ", name, " ", what,
-                                "; remove it from the cache folder to have it built again"),
+                                "; it is removed, and built again when the stream is opened again"),
                    {{"file", std::string(name)}});
 }
 

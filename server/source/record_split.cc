@@ -1,9 +1,11 @@
 #include "server/source/record_split.h"
 
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "server/base/random.h"
 
 namespace bulkhead {
@@ -11,6 +13,15 @@ namespace {
 
 // The first hash that is not below a share of all hashes. `share` < 1.
 uint64_t HashAt(double share) { return static_cast<uint64_t>(share * 0x1p64); }
+
+// Of a file's name, however it is spelled: an image that a list names twice must not lie in two
+// parts. Part of the data format: it never changes.
+uint64_t NameHash(absl::string_view name) {
+  const bool is_plain = !absl::StartsWith(name, "./") && !absl::StrContains(name, "/.") &&
+                        !absl::StrContains(name, "//");
+  if (is_plain) return StableHash(name);
+  return StableHash(std::filesystem::path(std::string(name)).lexically_normal().string());
+}
 
 }  // namespace
 
@@ -33,7 +44,7 @@ RecordSplit::RecordSplit(const v1::Split& split)
 }
 
 bool RecordSplit::Contains(const RecordIdentity& identity) const {
-  const uint64_t hash = MixBits(MixBits(StableHash(identity.name), identity.number), salt_);
+  const uint64_t hash = MixBits(MixBits(NameHash(identity.name), identity.number), salt_);
   return hash >= begin_ && (is_last_ || hash < end_);
 }
 

@@ -103,7 +103,7 @@ std::string BytesFingerprint(const v1::PipelineSpec& spec) {
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
   absl::StrAppend(&text, "spec=",
                   CanonicalText(spec, {"source", "batch", "order", "seed", "epochs", "filter",
-                                       "split", "skip", "take"}),
+                                       "split", "skip", "take", "deterministic"}),
                   "\n");
   for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
     absl::StrAppend(

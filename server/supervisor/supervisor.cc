@@ -114,12 +114,20 @@ void Supervisor::DropIdlePools() {
 
 uint64_t Supervisor::AddIndexJob(IndexJob job) {
   uint64_t id = 0;
-  RunOnLoop([&] { id = index_jobs_->Add(std::move(job)); });
+  RunOnLoop([&] {
+    if (index_jobs_ != nullptr) {
+      id = index_jobs_->Add(std::move(job));
+    } else {
+      job.on_done(absl::CancelledError("the service has ended"));
+    }
+  });
   return id;
 }
 
 void Supervisor::CancelIndexJob(uint64_t job_id) {
-  RunOnLoop([&] { index_jobs_->Cancel(job_id); });
+  RunOnLoop([&] {
+    if (index_jobs_ != nullptr) index_jobs_->Cancel(job_id);
+  });
 }
 
 v1::GetStatusResponse Supervisor::GetStatus() {

@@ -387,6 +387,15 @@ void WorkerPool::CheckForHang(Slot& slot, int64_t now_ns) {
     slot.written_off = true;
     BlameLeases(slot, "it was killed for want of progress and does not end");
     for (const auto& stream : streams_) stream->WriteOff(slot.worker_id);
+    // A suspect that it held goes to another.
+    if (&slot == set_apart_) set_apart_ = nullptr;
+    spdlog::warn("worker {} of pipeline {} (pid {}) was killed and does not end: it is written off",
+                 slot.index, config_.name, slot.process->pid());
+    if (std::all_of(slots_.begin(), slots_.end(), [](const auto& s) { return s->written_off; })) {
+      FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                        "every worker was killed for want of progress and does not end, so nobody "
+                        "is left to work; their storage may hang"));
+    }
     Dispatch();
     return;
   }

@@ -10,6 +10,8 @@ import time
 import pytest
 from conftest import AUGMENTED, BIN, HERE, Service, children_of, write_spec
 
+import bulkhead
+
 CHAOS = HERE.parent / "chaos"
 TRAINERS = {
     "cpp": [str(BIN / "bulkhead-chaos-trainer")],
@@ -81,8 +83,6 @@ def test_any_cursor_goes_on_with_exactly_the_rest(trainer, transport, service, b
 
 def test_a_stopped_worker_does_not_hold_up_the_others(service, folder, photos):
     """The other worker's batches overtake its own, and its own come in the end."""
-    import bulkhead
-
     spec = spec_of(folder / "s.json", photos, deterministic=False)
     with bulkhead.Loader(spec, service.target, credits=16) as loader:
         loader.next_batch()
@@ -99,3 +99,29 @@ def test_a_stopped_worker_does_not_hold_up_the_others(service, folder, photos):
         finally:
             os.kill(stopped, signal.SIGCONT)
         assert overtaken
+
+
+def test_an_ordered_stream_does_not_deliver_again_what_came_before_its_turn(service, both, folder):
+    lines = train(TRAINERS["python"], both[1], service, "grpc")
+    between = next((line["cursor"] for line in lines if line["cursor"].get("completed")), None)
+    if between is None:  # every batch happened to come in its turn: make such a cursor
+        first = lines[0]["cursor"]
+        between = {**first, "consumed": 0, "completed": [1], "batch_size": 4, "world_size": 1}
+    with pytest.raises(bulkhead.CursorMismatch, match="out of turn"):
+        bulkhead.Loader(both[0], service.target, cursor=between)
+    # A cursor that stands between no batches fits both.
+    plain = {**lines[-1]["cursor"], "epoch": 1, "consumed": 0}
+    plain = {key: value for key, value in plain.items() if key not in ("completed", "batch_size", "world_size")}
+    bulkhead.Loader(both[0], service.target, cursor=plain).close()
+
+    # Replay shows batches in their order, the ones that were delivered early included.
+    (folder / "c.json").write_text(json.dumps(between))
+    said = subprocess.run(
+        [BIN / "bulkhead", "replay", "--spec", both[1], "--cursor", folder / "c.json", "--batches", "6",
+         "--target", service.target],
+        check=True, stdout=subprocess.PIPE, text=True, timeout=60,
+    ).stdout
+    begin = between["consumed"]
+    assert [line.split(":")[0] for line in said.splitlines() if line.startswith("epoch")] == [
+        f"epoch {between['epoch']}, positions {at} to {at + 3}" for at in range(begin, begin + 24, 4)
+    ]

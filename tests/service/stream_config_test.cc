@@ -50,6 +50,12 @@ TEST(PlanBatchesTest, BeginsWhereTheCursorStands) {
 }
 
 // A cursor of an unordered stream that stands at position 0 of epoch 0, before four batches.
+PreparedPipeline Unordered() {
+  PreparedPipeline prepared = Prepared();
+  prepared.spec.set_deterministic(false);
+  return prepared;
+}
+
 v1::Open OpenBehind(std::initializer_list<uint32_t> completed) {
   v1::Open open = OpenAt(0, 0);
   for (const uint32_t batch : completed) open.mutable_cursor()->add_completed(batch);
@@ -59,32 +65,38 @@ v1::Open OpenBehind(std::initializer_list<uint32_t> completed) {
 }
 
 TEST(PlanBatchesTest, BatchesDeliveredOutOfTurnBindBatchSizeAndWorldSize) {
-  EXPECT_EQ(ReasonOf(OpenBehind({1, 3})), "OK");
+  EXPECT_EQ(ReasonOf(OpenBehind({1, 3}), Unordered()), "OK");
   v1::Open open = OpenBehind({1, 3});
   open.mutable_cursor()->set_batch_size(31);
-  EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(open, Unordered()), "CURSOR_MISMATCH");
   open = OpenBehind({1});
   open.set_world_size(2);
-  EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(open, Unordered()), "CURSOR_MISMATCH");
   open = OpenBehind({});
   open.set_world_size(2);
-  EXPECT_EQ(ReasonOf(open), "OK");
+  EXPECT_EQ(ReasonOf(open, Unordered()), "OK");
+}
+
+TEST(PlanBatchesTest, AnOrderedStreamDoesNotGoOnBetweenBatchesDeliveredOutOfTurn) {
+  EXPECT_EQ(ReasonOf(OpenBehind({1})), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(OpenBehind({})), "OK");
 }
 
 TEST(PlanBatchesTest, RefusesDamagedListsOfDeliveredBatches) {
-  EXPECT_EQ(ReasonOf(OpenBehind({0})), "CURSOR_MISMATCH");
-  EXPECT_EQ(ReasonOf(OpenBehind({2, 2})), "CURSOR_MISMATCH");
-  EXPECT_EQ(ReasonOf(OpenBehind({3, 1})), "CURSOR_MISMATCH");
-  EXPECT_EQ(ReasonOf(OpenBehind({4})), "CURSOR_MISMATCH");  // four batches are left: 0 to 3
+  EXPECT_EQ(ReasonOf(OpenBehind({0}), Unordered()), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(OpenBehind({2, 2}), Unordered()), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(OpenBehind({3, 1}), Unordered()), "CURSOR_MISMATCH");
+  EXPECT_EQ(ReasonOf(OpenBehind({4}), Unordered()),
+            "CURSOR_MISMATCH");  // four batches are left: 0 to 3
 }
 
 TEST(MakeOpenedTest, SaysThatBatchesComeOutOfTurn) {
-  PreparedPipeline prepared = Prepared();
+  const v1::Open plain = OpenAt(0, 0);
+  EXPECT_FALSE(MakeOpened(plain, Prepared(), *PlanBatches(plain, Prepared()), "boot").unordered());
+  EXPECT_TRUE(MakeStreamConfig(plain, Prepared(), *PlanBatches(plain, Prepared())).ordered);
+  const PreparedPipeline prepared = Unordered();
   const v1::Open open = OpenBehind({1, 3});
   const BatchPlan plan = *PlanBatches(open, prepared);
-  EXPECT_FALSE(MakeOpened(open, prepared, plan, "boot").unordered());
-  EXPECT_TRUE(MakeStreamConfig(open, prepared, plan).ordered);
-  prepared.spec.set_deterministic(false);
   EXPECT_TRUE(MakeOpened(open, prepared, plan, "boot").unordered());
   EXPECT_EQ(MakeOpened(open, prepared, plan, "boot").batches_left_in_epoch(), 2);
   EXPECT_FALSE(MakeStreamConfig(open, prepared, plan).ordered);

@@ -71,6 +71,18 @@ TEST(RecordSplitTest, DependsOnNameOffsetAndSalt) {
   EXPECT_NEAR(differences([](uint64_t i) { return Changed({"x", i}, 1); }), 500, 70);
 }
 
+TEST(RecordSplitTest, TheSpellingOfAPathDoesNotMoveARecord) {
+  const std::map<std::string, double> parts = {{"a", 0.5}, {"b", 0.5}};
+  for (int i = 0; i < 50; ++i) {
+    const std::string name = "images/p" + std::to_string(i) + ".jpg";
+    const std::string part = PartOf(parts, {name, 0});
+    for (const std::string& spelling : {"./" + name, "images//" + name.substr(7),
+                                        "images/./" + name.substr(7), "other/../" + name}) {
+      EXPECT_EQ(PartOf(parts, {spelling, 0}), part) << spelling;
+    }
+  }
+}
+
 TEST(RecordSplitTest, ALargerShareOnlyTakesRecordsOver) {
   for (uint64_t i = 0; i < 2'000; ++i) {
     const RecordIdentity identity{"x", i};

@@ -37,6 +37,15 @@ TEST(FingerprintTest, IsStable) {
             "26d5b34cca87d9702d07a2a881f833d8c36ea06a53b0b6f320cae82edd33c9c9");
 }
 
+TEST(FingerprintTest, TheOrderOfDeliveryIsInNeither) {
+  for (const bool deterministic : {true, false}) {
+    auto spec = RecordsToImages();
+    spec.set_deterministic(deterministic);
+    EXPECT_EQ(OrderFingerprint(spec, TwoFiles()), OrderFingerprint(RecordsToImages(), TwoFiles()));
+    EXPECT_EQ(BytesFingerprint(spec), BytesFingerprint(RecordsToImages()));
+  }
+}
+
 // Options that orders gained later leave the text of specs without them as it was.
 TEST(FingerprintTest, OrdersOfEarlierVersionsKeepTheirText) {
   for (const auto& [order, text] : std::vector<std::pair<const char*, const char*>>{

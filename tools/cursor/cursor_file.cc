@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/spec/yaml_scalar.h"
@@ -16,6 +17,9 @@
 
 namespace bulkhead::tools {
 namespace {
+
+// Batches that may be delivered before their turn (Cursor.completed).
+constexpr uint32_t kMaxAhead = 63;
 
 constexpr std::array<const char*, 6> kRequired = {
     "version", "order_fingerprint", "bytes_fingerprint", "epoch", "consumed", "samples_per_epoch"};
@@ -64,6 +68,19 @@ std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
   if (cursor.consumed() > cursor.samples_per_epoch()) {
     return {"consumed", absl::StrCat("consumed is ", cursor.consumed(), ", but an epoch has only ",
                                      cursor.samples_per_epoch(), " samples (samples_per_epoch)")};
+  }
+  uint32_t before = 0;
+  for (const uint32_t batch : cursor.completed()) {
+    if (batch <= before || batch > kMaxAhead) {
+      return {"completed",
+              absl::StrCat("completed must hold ascending numbers from 1 to ", kMaxAhead)};
+    }
+    before = batch;
+  }
+  if (!cursor.completed().empty() && (cursor.batch_size() == 0 || cursor.world_size() == 0)) {
+    return {"completed",
+            "completed makes sense with the batch_size and the world_size alone by "
+            "which its batches were cut"};
   }
   return {};
 }
@@ -156,7 +173,13 @@ std::string CursorJson(const v1::Cursor& cursor) {
     if (i > 0) json += ", ";
     AppendText(cursor.quarantined(i), json);
   }
-  absl::StrAppend(&json, "], \"substitutions\": ", cursor.substitutions(), "}");
+  absl::StrAppend(&json, "], \"substitutions\": ", cursor.substitutions());
+  if (!cursor.completed().empty()) {
+    absl::StrAppend(&json, ", \"completed\": [", absl::StrJoin(cursor.completed(), ", "),
+                    "], \"batch_size\": ", cursor.batch_size(),
+                    ", \"world_size\": ", cursor.world_size());
+  }
+  json += '}';
   return json;
 }
 

@@ -6,6 +6,7 @@
 #include "server/os/filesystem.h"
 #include "server/sampler/mixture_order.h"
 #include "server/source/numbered_source.h"
+#include "server/spec/source_chain.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -36,7 +37,12 @@ absl::StatusOr<std::unique_ptr<IndexedSpec>> IndexedSpec::Create(
   std::unique_ptr<IndexedSpec> indexed(new IndexedSpec());
   indexed->mixture_ = spec.source().has_mixture();
   for (const v1::PipelineSpec& alone : SpecsOfSources(spec)) {
-    BULKHEAD_ASSIGN_OR_RETURN(auto source, IndexedSource::Create(alone, base_dir, progress));
+    auto created = IndexedSource::Create(alone, base_dir, progress);
+    if (!created.ok() && indexed->mixture_) {
+      return Annotate(created.status(),
+                      MixedSourcePath(static_cast<int>(indexed->sources_.size())));
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(auto source, std::move(created));
     const auto& names = source->file_names();
     const auto& records = source->file_records();
     indexed->file_names_.insert(indexed->file_names_.end(), names.begin(), names.end());

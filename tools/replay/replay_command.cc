@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
+#include "server/spec/yaml.h"
 #include "tools/common/progress_line.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/replay/contact_sheet.h"
@@ -87,8 +89,26 @@ void PrintBatch(const Batch& batch) {
   }
 }
 
+// The spec, with batches in their order: what was asked for is the batches behind the cursor's
+// place, not whichever are ready first.
+absl::StatusOr<SpecSource> OrderedSpec(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  absl::StatusOr<v1::PipelineSpec> spec = ParseSpec(text, path);
+  // What is wrong with file or text is the service's to say.
+  if (!spec.ok() || !spec->has_deterministic() || spec->deterministic()) return SpecFile(path);
+  spec->clear_deterministic();
+  SpecSource source = SpecText(SpecToYaml(*spec));
+  source.base_dir = std::filesystem::absolute(path).parent_path().string();
+  return source;
+}
+
 absl::Status Replay(const ReplayArguments& arguments) {
-  BULKHEAD_ASSIGN_OR_RETURN(const v1::Cursor cursor, ReadCursor(arguments.cursor));
+  BULKHEAD_ASSIGN_OR_RETURN(v1::Cursor cursor, ReadCursor(arguments.cursor));
+  // Those that were delivered before their turn are shown in their turn.
+  cursor.clear_completed();
+  cursor.clear_batch_size();
+  cursor.clear_world_size();
   if (!arguments.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(arguments.out, error);
@@ -98,7 +118,7 @@ absl::Status Replay(const ReplayArguments& arguments) {
     }
   }
   LoaderOptions options;
-  options.spec = SpecFile(arguments.spec);
+  BULKHEAD_ASSIGN_OR_RETURN(options.spec, OrderedSpec(arguments.spec));
   options.target = arguments.target;
   options.rank = arguments.rank;
   options.world_size = arguments.world_size;

@@ -37,6 +37,7 @@ class HealingStream;
 struct SpecSource {
   std::string path;  // read when the loader opens; empty: `text` is the spec
   std::string text;
+  std::string base_dir;  // where relative paths in `text` start; empty: the current folder
 };
 // The YAML or JSON file at `path`; relative paths in it start from its own folder.
 SpecSource SpecFile(std::string path);

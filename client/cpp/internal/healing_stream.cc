@@ -26,6 +26,9 @@ constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 // Whether another connection may help.
 bool IsLost(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
+  // The connection to the arena door broke, and with it the stream; another one may stand. (Shared
+  // memory that cannot be had at all is FAILED_PRECONDITION.)
+  if (reason == client_reason::kTransportUnavailable) return absl::IsUnavailable(status);
   return reason == client_reason::kServiceUnavailable || reason == "SHUTTING_DOWN" ||
          reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
 }

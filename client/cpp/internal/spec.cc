@@ -13,8 +13,8 @@
 
 namespace bulkhead {
 
-SpecSource SpecFile(std::string path) { return SpecSource{std::move(path), ""}; }
-SpecSource SpecText(std::string text) { return SpecSource{"", std::move(text)}; }
+SpecSource SpecFile(std::string path) { return SpecSource{std::move(path), "", ""}; }
+SpecSource SpecText(std::string text) { return SpecSource{"", std::move(text), ""}; }
 
 namespace client_internal {
 namespace {
@@ -38,7 +38,8 @@ absl::StatusOr<v1::SpecInput> ToSpecInput(const SpecSource& source) {
   if (source.path.empty()) {
     text->set_text(source.text);
     text->set_name("spec");
-    input.set_base_dir(std::filesystem::current_path(error).string());
+    input.set_base_dir(source.base_dir.empty() ? std::filesystem::current_path(error).string()
+                                               : source.base_dir);
   } else {
     if (std::filesystem::is_directory(source.path, error)) return CannotRead(source.path, EISDIR);
     errno = 0;

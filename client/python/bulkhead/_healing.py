@@ -263,7 +263,11 @@ class HealingStream:
                 name="bulkhead-reconnect",
                 daemon=True,
             )
-            self._healer.start()
+            try:
+                self._healer.start()
+            except RuntimeError as failure:
+                self._healer = None  # the next call tries again
+                raise errors.OutOfThreads(f"the loader cannot reconnect: {failure}") from None
 
     # The healer thread.
 
@@ -281,7 +285,7 @@ class HealingStream:
                     self._never_shm = failure.message
                     continue
                 except errors.BulkheadError as error:
-                    if not _is_loss(error):
+                    if not _is_loss(error) and error.reason != "OUT_OF_THREADS":
                         self._failure = error.again()
                         return
                     cause = error.again()

@@ -134,8 +134,14 @@ class Stream:
         # `None` in the queue ends gRPC's sending thread.
         self._call = start(iter(self._requests.get, None))
         self._reader = threading.Thread(target=self._read, name="bulkhead-reader", daemon=True)
+        try:
+            self._reader.start()
+        except RuntimeError as failure:
+            self._call.cancel()
+            self._requests.put(None)
+            self._channel.close()
+            raise errors.OutOfThreads(f"the loader cannot read its stream: {failure}") from None
         _live.add(self)
-        self._reader.start()
 
     # The reader thread.
 

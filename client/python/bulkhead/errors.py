@@ -84,6 +84,12 @@ class ResourceExhausted(BulkheadError):
     default_code = "RESOURCE_EXHAUSTED"
 
 
+class OutOfThreads(ResourceExhausted):
+    """The system gave no more threads; the call may be repeated."""
+
+    default_reason = "OUT_OF_THREADS"
+
+
 class BudgetExceeded(ResourceExhausted):
     """The service has no memory left in its budget for this stream."""
 
