@@ -145,7 +145,7 @@ void RemoveEmbeddedFolder(const std::string& address) {
   unlink(socket.c_str());
   unlink(absl::StrCat(socket, kArenaDoorSuffix).c_str());
   unlink((folder + "/lock").c_str());  // by which clients see that the folder is in use
-  rmdir(folder.c_str());  // refused when there is anything else in it
+  rmdir(folder.c_str());               // refused when there is anything else in it
 }
 
 // Signals that end the service, as a descriptor. Blocked in every thread started from now on.

@@ -19,8 +19,8 @@ enum class LeaseMoment {
 // messages; decode threads produce leases and report them. Returns the process's exit code
 // (server/arena/exit_codes.h). The process has to end at once then, by _exit: decode threads may
 // still be at work.
-// `on_moment`, where given, is called from whatever thread is at work: a test makes its faults there
-// (tests/chaos).
+// `on_moment`, where given, is called from whatever thread is at work: a test makes its faults
+// there (tests/chaos).
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr);
 
 }  // namespace bulkhead

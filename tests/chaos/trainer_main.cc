@@ -1,6 +1,6 @@
-// bulkhead-chaos-trainer: a C++ trainer for tests/chaos. Prints one line of JSON for each batch that
-// it has consumed, holds a few batches as training code does, and checks their bytes again when it
-// drops them. The twin of trainer.py.
+// bulkhead-chaos-trainer: a C++ trainer for tests/chaos. Prints one line of JSON for each batch
+// that it has consumed, holds a few batches as training code does, and checks their bytes again
+// when it drops them. The twin of trainer.py.
 //
 //   bulkhead-chaos-trainer SPEC TARGET NAME BATCHES TRANSPORT PAUSE_MS [CURSOR]
 
@@ -60,9 +60,9 @@ int Train(const bulkhead::LoaderOptions& options, uint64_t batches, int pause_ms
     const bulkhead::Batch& newest = held.back().batch;
     held.back().digest = Digest(newest);
     std::cout << "{\"epoch\": " << newest.epoch() << ", \"first\": " << newest.first_position()
-              << ", \"valid\": " << newest.valid_count() << ", \"digest\": \""
-              << held.back().digest << "\", \"cursor\": " << newest.cursor()
-              << ", \"transport\": \"" << bulkhead::TransportName((*loader)->transport())
+              << ", \"valid\": " << newest.valid_count() << ", \"digest\": \"" << held.back().digest
+              << "\", \"cursor\": " << newest.cursor() << ", \"transport\": \""
+              << bulkhead::TransportName((*loader)->transport())
               << "\", \"reconnects\": " << (*loader)->reconnects() << "}" << std::endl;
     // Zero to two batches stay, by turns.
     while (held.size() > count % 3) DropOldest(held);
@@ -84,8 +84,7 @@ int main(int argc, char** argv) {
   options.target = argv[2];
   options.name = argv[3];
   const std::string transport = argv[5];
-  options.transport =
-      transport == "shm" ? bulkhead::Transport::kShm : bulkhead::Transport::kGrpc;
+  options.transport = transport == "shm" ? bulkhead::Transport::kShm : bulkhead::Transport::kGrpc;
   if (argc > 7) options.cursor = argv[7];
   return Train(options, std::strtoull(argv[4], nullptr, 10), std::atoi(argv[6]));
 }
