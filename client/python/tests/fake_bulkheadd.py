@@ -276,8 +276,8 @@ class PartSender:
             for request in requests:
                 with self.changed:
                     through = request.release.through_sequence
-                    while self.unreleased and self.unreleased[0] <= through:
-                        self.unreleased.pop(0)
+                    if through in self.unreleased:  # in the order of sending
+                        del self.unreleased[: self.unreleased.index(through) + 1]
                     self.changed.notify_all()
         except Exception:  # the call ended
             pass
