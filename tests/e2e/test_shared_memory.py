@@ -94,10 +94,11 @@ def test_a_killed_trainer_gives_everything_back(service, spec):
     assert not [name for name in open_files if "memfd" in name]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces")
 def test_containers_of_a_pod_share_memory_through_the_sockets_folder(service, spec):
-    """The trainer has PID, mount, IPC and network namespaces of its own; what it shares is the folder."""
-    namespaces = ["unshare", "--pid", "--mount", "--ipc", "--net", "--uts", "--fork", "--mount-proc"]
+    """The trainer has PID, IPC, network and UTS namespaces of its own; what it shares is the folder."""
+    namespaces = ["unshare", "--pid", "--ipc", "--net", "--uts", "--fork"]
+    if subprocess.run([*namespaces, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("this user may not make namespaces")
     namespaces += ["sh", "-c", '"$@"; exit $?', "sh"]  # the first process of a PID namespace cannot be stopped
     holder = start_holder(spec, service.target, namespaces)
     assert holder.stdout.readline() == "holding\n"

@@ -180,7 +180,10 @@ class Stream:
                 code="RESOURCE_EXHAUSTED",
             )
         if self._opened is None:
-            return errors.ProtocolError("the service ended the stream before it was opened")
+            return errors.ProtocolError(
+                "the service ended the stream before it was opened; client and service may be of "
+                "different versions"
+            )
         if self._assembler is not None and self._assembler.in_batch:
             return errors.ProtocolError("the service ended the stream in the middle of a batch")
         return None
