@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -19,7 +20,7 @@ constexpr uint64_t kMinBlock = 16;
 constexpr uint64_t kMaxBlock = 4096;
 constexpr double kRarestInABlock = 4;
 // Records are numbered through all sources.
-constexpr uint64_t kMaxRecords = uint64_t{1} << 62;
+constexpr uint64_t kMaxRecords = std::numeric_limits<uint64_t>::max();
 
 uint64_t BlockLength(const Apportionment& apportionment) {
   const double wanted = std::ceil(kRarestInABlock / apportionment.smallest_share());

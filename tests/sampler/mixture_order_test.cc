@@ -97,6 +97,18 @@ TEST(MixtureOrderTest, EverySourceComesInItsOwnOrderAndWrapsAround) {
       9, 1000, 3);
 }
 
+TEST(MixtureOrderTest, RefusesMoreRecordsThanCanBeNumbered) {
+  const uint64_t half = uint64_t{1} << 63;
+  const auto made = [&](uint64_t first) {
+    const std::vector<MixedRecords> sources = {Mixed(1, "sequential {}", {first}),
+                                               Mixed(1, "sequential {}", {half})};
+    return MakeMixtureOrder(sources, 1, 24);
+  };
+  EXPECT_TRUE(made(half - 1).ok());
+  ASSERT_FALSE(made(half).ok());
+  EXPECT_EQ(GetErrorInfo(made(half).status())->reason, "SPEC_INVALID");
+}
+
 TEST(MixtureOrderTest, EveryBlockAndPrefixKeepsTheProportions) {
   struct Case {
     std::vector<double> weights;
