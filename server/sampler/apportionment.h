@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "server/base/limits.h"
 
 namespace bulkhead {
 
@@ -29,7 +30,7 @@ class Apportionment {
  public:
   // Longer prefixes are not counted: a share is known to 53 bits, so that up to here it decides
   // which whole number is the nearest.
-  static constexpr uint64_t kMaxLength = uint64_t{1} << 48;
+  static constexpr uint64_t kMaxLength = kMaxMixtureEpoch;
 
   // Weights: at least one, each finite and above 0, their sum finite.
   explicit Apportionment(absl::Span<const double> weights);

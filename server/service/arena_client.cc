@@ -1,9 +1,10 @@
+#include "server/service/arena_client.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "server/base/error.h"
 #include "server/os/seqpacket.h"
-#include "server/service/arena_door.h"
 
 namespace bulkhead {
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/os/filesystem.h"
 #include "server/os/random_name.h"
 #include "server/os/seqpacket.h"
 
@@ -43,7 +44,7 @@ void ArenaDoor::Close() {
   if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
-  unlink(path_.c_str());  // best effort: the next service makes way for itself
+  RemoveFile(path_);  // if that fails, the next service makes way for itself
   listener_.reset();
 }
 

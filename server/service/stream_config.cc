@@ -10,13 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/limits.h"
 #include "server/spec/selection.h"
 
 namespace bulkhead {
 namespace {
-
-// How far a batch may be delivered before its turn (Cursor.completed).
-constexpr uint32_t kMaxAhead = 63;
 
 bool IsUnordered(const v1::PipelineSpec& spec) {
   return spec.has_deterministic() && !spec.deterministic();
@@ -82,12 +80,12 @@ absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& pr
   }
   uint64_t before = 0;
   for (const uint32_t batch : cursor.completed()) {
-    if (batch <= before || batch > kMaxAhead || batch >= batches_left) {
+    if (batch <= before || batch > kMaxBatchesAhead || batch >= batches_left) {
       return MakeError(
           absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
           absl::StrCat("the cursor is damaged: it says that batch ", batch,
                        " behind it was delivered, where ascending numbers from 1, at most ",
-                       kMaxAhead, " and below the ", batches_left,
+                       kMaxBatchesAhead, " and below the ", batches_left,
                        " batches that are left, make sense"));
     }
     before = batch;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/limits.h"
 #include "server/spec/normalize_order.h"
 #include "server/spec/normalize_selection.h"
 #include "server/spec/normalize_source.h"
@@ -32,9 +33,6 @@ void RefuseAtTheTop(const v1::PipelineSpec& spec, SpecProblems& problems) {
   refuse(spec.has_take(), "take");
 }
 
-// As far as the shares of the sources can be told exactly (sampler/apportionment.h).
-constexpr uint64_t kMaxSamplesPerEpoch = uint64_t{1} << 48;
-
 void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
   if (!v1::MixtureStop_IsValid(mixture.stop())) {
     problems.Add("source.mixture.stop", absl::StrCat("has the unknown value ", mixture.stop()));
@@ -47,9 +45,9 @@ void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
   if (never && mixture.samples_per_epoch() == 0) {
     problems.Add("source.mixture.samples_per_epoch",
                  "is required with `stop: never`: how many samples make an epoch, at least 1");
-  } else if (mixture.samples_per_epoch() > kMaxSamplesPerEpoch) {
+  } else if (mixture.samples_per_epoch() > kMaxMixtureEpoch) {
     problems.Add("source.mixture.samples_per_epoch",
-                 absl::StrCat("is ", mixture.samples_per_epoch(), "; at most ", kMaxSamplesPerEpoch,
+                 absl::StrCat("is ", mixture.samples_per_epoch(), "; at most ", kMaxMixtureEpoch,
                               " samples make an epoch of a mixture"));
   } else if (!never && mixture.samples_per_epoch() != 0) {
     problems.Add("source.mixture.samples_per_epoch",

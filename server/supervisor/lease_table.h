@@ -12,6 +12,7 @@
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/base/limits.h"
 
 namespace bulkhead {
 
@@ -38,7 +39,7 @@ class LeaseTable {
   // to a worker that holds nothing else, so that it cannot bring others into bad repute.
   static constexpr uint32_t kSuspectDeaths = 3;
   // Without order, a batch is taken at most this many batches before its turn.
-  static constexpr uint64_t kMaxAhead = 63;
+  static constexpr uint64_t kMaxAhead = kMaxBatchesAhead;
 
   // `slot_count` ≥ 2, the reserved slot included. With `ordered` batches are taken in their order,
   // else as they are finished.

@@ -12,14 +12,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
+#include "server/base/limits.h"
 #include "server/spec/yaml_scalar.h"
 #include "server/spec/yaml_tree.h"
 
 namespace bulkhead::tools {
 namespace {
-
-// Batches that may be delivered before their turn (Cursor.completed).
-constexpr uint32_t kMaxAhead = 63;
 
 constexpr std::array<const char*, 6> kRequired = {
     "version", "order_fingerprint", "bytes_fingerprint", "epoch", "consumed", "samples_per_epoch"};
@@ -71,9 +69,9 @@ std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
   }
   uint32_t before = 0;
   for (const uint32_t batch : cursor.completed()) {
-    if (batch <= before || batch > kMaxAhead) {
+    if (batch <= before || batch > kMaxBatchesAhead) {
       return {"completed",
-              absl::StrCat("completed must hold ascending numbers from 1 to ", kMaxAhead)};
+              absl::StrCat("completed must hold ascending numbers from 1 to ", kMaxBatchesAhead)};
     }
     before = batch;
   }

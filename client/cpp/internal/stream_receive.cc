@@ -1,0 +1,174 @@
+// What a Stream makes of the service's messages; on its reader thread.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/internal/batch_data.h"
+#include "client/cpp/internal/error.h"
+#include "client/cpp/internal/stream.h"
+#include "client/cpp/internal/wire.h"
+
+namespace bulkhead::client_internal {
+
+absl::Status Stream::OnMessage(const grpc::ByteBuffer& message) {
+  std::vector<grpc::Slice> slices;
+  if (!message.Dump(&slices).ok()) return ProtocolError("a message cannot be read");
+  auto view = ParseStreamResponse(slices);
+  if (!view.ok()) return view.status();
+  return view->is_part ? OnPart(view->part) : OnOther(view->other);
+}
+
+absl::Status Stream::OnPart(const PartView& part) {
+  if (!assembler_.has_value()) return ProtocolError("a batch came before Opened");
+  if (arena_ != nullptr) return ProtocolError("bytes came where slots were announced");
+  if (part.has_header) {
+    absl::MutexLock lock(&mutex_);
+    absl::Status within = CheckCredits(held_.count() + 1, 0);
+    if (!within.ok()) return within;
+  }
+  auto batch = assembler_->Add(part);
+  if (!batch.ok()) return batch.status();
+  if (part.has_header) {
+    absl::MutexLock lock(&mutex_);
+    arriving_ = true;
+    held_.Arrived(assembler_->sequence(), assembler_->payload_bytes());
+    absl::Status within = CheckCredits(held_.count(), held_.bytes());
+    if (!within.ok()) return within;
+  }
+  if (*batch != nullptr) Deliver(*std::move(batch));
+  return absl::OkStatus();
+}
+
+absl::Status Stream::OnSlot(const v1::SlotBatch& slot) {
+  if (!assembler_.has_value()) return ProtocolError("a batch came before Opened");
+  if (arena_ == nullptr || slot.arena_id() != arena_->id() || slot.slot() >= arena_->slot_count()) {
+    return ProtocolError(absl::StrCat("slot ", slot.slot(), " of arena ", slot.arena_id(),
+                                      " came, which is not this stream's"));
+  }
+  if (!config_.door->Hold(arena_->id(), slot.slot())) {
+    return ProtocolError(absl::StrCat("slot ", slot.slot(), " came while it was held"));
+  }
+  auto batch = assembler_->Adopt(slot.header(),
+                                 std::make_unique<HeldSlot>(arena_, config_.door, slot.slot()));
+  if (!batch.ok()) return batch.status();
+  {
+    absl::MutexLock lock(&mutex_);
+    held_.Arrived(slot.header().sequence(), slot.header().payload_bytes());
+  }
+  Deliver(*std::move(batch));
+  return absl::OkStatus();
+}
+
+absl::Status Stream::CheckCredits(uint64_t batches, uint64_t bytes) const {
+  const v1::Credits& credits = config_.open.credits();
+  if (batches > credits.batches()) {
+    return ProtocolError(
+        absl::StrCat("more than the ", credits.batches(), " batches of credit came"));
+  }
+  if (batches > 1 && bytes > credits.bytes()) {
+    return ProtocolError(absl::StrCat("more than the ", credits.bytes(), " bytes of credit came"));
+  }
+  return absl::OkStatus();
+}
+
+void Stream::Deliver(std::unique_ptr<BatchData> batch) {
+  batch->on_release = [weak = weak_from_this(), sequence = batch->header.sequence()] {
+    if (auto stream = weak.lock()) stream->Release(sequence);
+  };
+  batch->header.set_sequence(config_.first_sequence + batch->header.sequence());
+  absl::MutexLock lock(&mutex_);
+  resume_cursor_ = batch->cursor;
+  next_sequence_ = config_.first_sequence + assembler_->window().mark();
+  // A batch that comes while the loader closes is dropped with its stream, not released.
+  arriving_ = false;
+  if (closed_) batch->on_release = nullptr;
+  if (!closed_) ready_.push_back(std::move(batch));
+  changed_.Notify();
+}
+
+absl::Status Stream::OnOther(const std::string& serialized) {
+  v1::StreamResponse response;
+  if (!response.ParseFromString(serialized)) return ProtocolError("malformed StreamResponse");
+  switch (response.response_case()) {
+    case v1::StreamResponse::kProgress: {
+      LoaderProgress progress = ToLoaderProgress(response.progress());
+      response.mutable_progress()->clear_eta();
+      absl::MutexLock lock(&mutex_);
+      progress_ = std::move(progress);
+      progress_seen_ = response.progress().SerializeAsString();
+      changed_.Notify();
+      return absl::OkStatus();
+    }
+    case v1::StreamResponse::kOpened:
+      return OnOpened(response.opened());
+    case v1::StreamResponse::kSlot:
+      return OnSlot(response.slot());
+    case v1::StreamResponse::kEvent:
+      if (config_.on_substitution && response.event().kind() == v1::SampleEvent::KIND_SUBSTITUTED) {
+        const v1::SampleEvent& event = response.event();
+        config_.on_substitution(SubstitutionEvent{event.epoch(), event.position(),
+                                                  event.substitute_position(), event.message()});
+      }
+      return absl::OkStatus();
+    default:
+      return absl::OkStatus();  // a heartbeat, or from a newer service, informational
+  }
+}
+
+absl::Status Stream::OnOpened(const v1::Opened& opened) {
+  if (batch_context_ != nullptr) return ProtocolError("the stream was opened twice");
+  auto layout = MakeLayout(opened.schema());
+  if (!layout.ok()) return layout.status();
+  opened_message_ = opened;
+  absl::Status mapped = TakeArena(opened, *layout);
+  if (!mapped.ok()) return mapped;
+  info_.tensors = layout->tensors;
+  info_.batch_size = layout->batch_size;
+  info_.batch_bytes = layout->batch_bytes;
+  info_.samples_per_epoch = opened.samples_per_epoch();
+  info_.batches_per_epoch = opened.batches_per_epoch();
+  info_.batches_left_in_epoch = opened.batches_left_in_epoch();
+  if (opened.has_epochs()) info_.epochs = opened.epochs();
+  info_.memory = ToStreamMemory(opened.memory());
+  info_.boot_id = opened.boot_id();
+  info_.transport = opened.transport() == v1::TRANSPORT_SHM ? Transport::kShm : Transport::kGrpc;
+  if (info_.transport != Transport::kShm) {
+    info_.transport_reason =
+        config_.no_door_reason.empty() ? opened.transport_reason() : config_.no_door_reason;
+  }
+  info_.cursor = CursorToJson(opened.cursor());
+  batch_context_ = std::make_shared<BatchContext>(*std::move(layout), opened.cursor(),
+                                                  config_.open.credits().batches());
+  assembler_.emplace(batch_context_, opened.unordered(), config_.open.world_size());
+  absl::MutexLock lock(&mutex_);
+  resume_cursor_ = opened.cursor();
+  opened_ = true;
+  changed_.Notify();
+  return absl::OkStatus();
+}
+
+absl::Status Stream::TakeArena(const v1::Opened& opened, const BatchLayout& layout) {
+  if (opened.transport() != v1::TRANSPORT_SHM) {
+    if (config_.open.transport() != v1::TRANSPORT_SHM) return absl::OkStatus();
+    return MakeClientError(
+        absl::StatusCode::kFailedPrecondition, client_reason::kTransportUnavailable,
+        absl::StrCat("the service gives no shared memory: ", opened.transport_reason().empty()
+                                                                 ? "it does not say why"
+                                                                 : opened.transport_reason()));
+  }
+  if (config_.door == nullptr || opened.arena_id() == 0) {
+    return ProtocolError("it chose shared memory without an arena");
+  }
+  auto arena = config_.door->TakeArena(opened.arena_id());
+  if (!arena.ok()) return arena.status();
+  if (layout.batch_bytes > (*arena)->slot_bytes()) {
+    return ProtocolError(absl::StrCat("slots of ", (*arena)->slot_bytes(),
+                                      " bytes do not hold batches of ", layout.batch_bytes));
+  }
+  arena_ = *std::move(arena);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead::client_internal

@@ -1,0 +1,74 @@
+#ifndef BULKHEAD_SERVER_SERVICE_ARENA_CLIENT_H_
+#define BULKHEAD_SERVER_SERVICE_ARENA_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/arena.pb.h"
+#include "server/os/fd.h"
+#include "server/supervisor/stream.h"
+
+namespace bulkhead {
+
+// A client's process as the arena door sees it: the slots that it holds, in the arenas that it was
+// given. A slot stays held until the client releases it or hangs up, whatever becomes of streams.
+//
+//   arena:  Grant ─▶ live ─Retire, ArenaRetire─▶ retired ─ its last slot comes back ─▶ gone
+//
+// Thread-safe.
+class ArenaClient {
+ public:
+  // Told how many batches came back; on any thread, without a lock held.
+  using OnReleased = std::function<void(uint32_t slots)>;
+
+  ArenaClient(UniqueFd fd, std::string token) : fd_(std::move(fd)), token_(std::move(token)) {}
+
+  const std::string& token() const { return token_; }
+  int fd() const { return fd_.get(); }
+
+  // Passes an arena to the client; returns its id. Errors: UNAVAILABLE when the client is gone or
+  // does not read; RESOURCE_EXHAUSTED while it still holds slots of two retired arenas.
+  absl::StatusOr<uint64_t> Grant(const Arena& arena, OnReleased on_released)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // The slot is the client's from now on. False, and the hold is dropped, when the arena is retired
+  // or the client gone.
+  bool HandOut(uint64_t arena_id, uint32_t slot, std::shared_ptr<const SlotHold> hold)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // The arena's stream ended: nothing more is handed out.
+  void Retire(uint64_t arena_id) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Carries out what the client said.
+  void OnMessage(const v1::ArenaClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The connection ended: everything comes back.
+  void OnHangUp() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct GrantedArena {
+    std::map<uint32_t, std::shared_ptr<const SlotHold>> held;  // by slot
+    OnReleased on_released;
+    bool retired = false;
+  };
+  using Holds = std::vector<std::shared_ptr<const SlotHold>>;
+
+  // Forgets a retired arena without slots.
+  void DropIfOver(uint64_t arena_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const UniqueFd fd_;
+  const std::string token_;
+  absl::Mutex mutex_;
+  bool gone_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<uint64_t, GrantedArena> arenas_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_arena_id_ ABSL_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_ARENA_CLIENT_H_

@@ -1,0 +1,118 @@
+// Index jobs of a supervisor whose worker processes are killed and stopped for real.
+
+#include <cstdio>
+
+#include "tests/supervisor/supervisor_process_fixture.h"
+
+namespace bulkhead {
+namespace {
+
+class IndexJobsProcessTest : public SupervisorProcessTest {};
+
+struct IndexResult {
+  absl::Mutex mutex;
+  std::optional<absl::StatusOr<uint64_t>> records;
+
+  absl::StatusOr<uint64_t> Await() {
+    absl::MutexLock lock(&mutex);
+    const auto done = [this] { return records.has_value(); };
+    if (!mutex.AwaitWithTimeout(absl::Condition(&done), kPatience)) {
+      return absl::DeadlineExceededError("the index job did not end");
+    }
+    return *records;
+  }
+};
+
+uint64_t AddIndexJob(Supervisor& supervisor, const std::string& name, int fd,
+                     std::shared_ptr<IndexResult> result) {
+  IndexJob job;
+  job.request.mutable_file()->set_name(name);
+  job.fd = fd;
+  job.on_progress = [](uint64_t, uint64_t) {};
+  job.on_done = [result](absl::StatusOr<uint64_t> records) {
+    absl::MutexLock lock(&result->mutex);
+    result->records = std::move(records);
+  };
+  return supervisor.AddIndexJob(std::move(job));
+}
+
+UniqueFd TemporaryFile() { return UniqueFd(fileno(tmpfile())); }
+
+TEST_F(IndexJobsProcessTest, BuildsIndexesOfManyFiles) {
+  StartSupervisor();
+  std::vector<UniqueFd> files;
+  std::vector<std::shared_ptr<IndexResult>> results;
+  for (int i = 0; i < 20; ++i) {
+    files.push_back(TemporaryFile());
+    results.push_back(std::make_shared<IndexResult>());
+    AddIndexJob(*supervisor_, std::string(i + 1, 'x'), files.back().get(), results.back());
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(*results[i]->Await(), i + 1);
+}
+
+TEST_F(IndexJobsProcessTest, AnIndexErrorIsTheFilesOwn) {
+  StartSupervisor();
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "bad", file.get(), result);
+  EXPECT_EQ(GetErrorInfo(result->Await().status())->reason, "TRUNCATED_RECORD");
+}
+
+TEST_F(IndexJobsProcessTest, AFileThatKillsItsWorkersIsNamed) {
+  StartSupervisor();
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "kills-workers", file.get(), result);
+  const absl::Status status = result->Await().status();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "WORKER_CRASH_LOOP");
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "kills-workers");
+}
+
+TEST_F(IndexJobsProcessTest, AFileThatCannotBeReadOnIsNamedAndHoldsUpNoOther) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.hang = absl::Milliseconds(200);
+  StartSupervisor(timeouts);
+  const UniqueFd file = TemporaryFile();
+  std::vector<std::shared_ptr<IndexResult>> hung;
+  for (int i = 0; i < 2; ++i) {  // as many as there are workers
+    hung.push_back(std::make_shared<IndexResult>());
+    AddIndexJob(*supervisor_, "hangs", file.get(), hung.back());
+  }
+  const UniqueFd good_file = TemporaryFile();
+  auto good = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "xyz", good_file.get(), good);
+  for (const auto& result : hung) {
+    const absl::Status status = result->Await().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(GetErrorInfo(status)->reason, "FILE_UNREADABLE");
+    EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "hangs");
+  }
+  EXPECT_EQ(*good->Await(), 3);
+}
+
+TEST_F(IndexJobsProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {
+  Supervisor::Config config;
+  config.worker_program = "/bin/false";
+  supervisor_ = Supervisor::Start(config).value();
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "x", file.get(), result);
+  EXPECT_EQ(GetErrorInfo(result->Await().status())->reason, "WORKER_CRASH_LOOP");
+}
+
+TEST_F(IndexJobsProcessTest, AMissingWorkerProgramIsATypedError) {
+  Supervisor::Config config;
+  config.worker_program = "/nonexistent/bulkhead-worker";
+  config.timeouts = ShortBackoff();
+  supervisor_ = Supervisor::Start(config).value();
+  auto recorder = std::make_shared<Recorder>();
+  Open("ok", 1, recorder);
+  EXPECT_EQ(recorder->AwaitEnd().code(), absl::StatusCode::kUnavailable);
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "x", file.get(), result);
+  EXPECT_EQ(result->Await().status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,164 @@
+// A supervisor with real worker processes (fake_worker.cc), and what records its streams.
+#ifndef BULKHEAD_TESTS_SUPERVISOR_SUPERVISOR_PROCESS_FIXTURE_H_
+#define BULKHEAD_TESTS_SUPERVISOR_SUPERVISOR_PROCESS_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/os/memory_map.h"
+#include "server/supervisor/supervisor.h"
+
+namespace bulkhead {
+
+inline constexpr absl::Duration kPatience = absl::Seconds(60);
+
+inline std::string FakeWorkerPath() {
+  return std::string(std::getenv("BULKHEAD_TEST_BIN_DIR")) + "/fake_worker";
+}
+
+// Records what a stream delivers; copies every batch and lets go of its slot at once, or holds on
+// to it.
+class Recorder final : public StreamObserver {
+ public:
+  void OnBatch(ReadyBatch batch) override {
+    absl::MutexLock lock(&mutex_);
+    for (uint64_t i = 0; i < batch.header.sample_count(); ++i) {
+      bytes_.push_back(static_cast<uint8_t>(batch.hold->data()[i]));
+    }
+    sequences_.push_back(batch.header.sequence());
+    if (hold_) held_.push_back(std::move(batch));
+  }
+  void OnEvent(const v1::SampleEvent& event) override {}
+  void OnEnd() override {
+    absl::MutexLock lock(&mutex_);
+    end_ = absl::OkStatus();
+  }
+  void OnFailed(const absl::Status& status) override {
+    absl::MutexLock lock(&mutex_);
+    end_ = status;
+  }
+
+  // Waits for the end of the stream.
+  absl::Status AwaitEnd() {
+    absl::MutexLock lock(&mutex_);
+    const auto ended = [this] { return end_.has_value(); };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&ended), kPatience)) {
+      return absl::DeadlineExceededError("the stream did not end");
+    }
+    return *end_;
+  }
+  void AwaitBatches(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [this, count] { return sequences_.size() >= count; };
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&enough), kPatience));
+  }
+  void HoldBatches() { hold_ = true; }
+  void LetGo() {
+    absl::MutexLock lock(&mutex_);
+    hold_ = false;
+    held_.clear();
+  }
+  std::vector<uint8_t> bytes() {
+    absl::MutexLock lock(&mutex_);
+    return bytes_;
+  }
+  size_t batches() {
+    absl::MutexLock lock(&mutex_);
+    return sequences_.size();
+  }
+  void ExpectInOrder() {
+    absl::MutexLock lock(&mutex_);
+    for (size_t i = 0; i < sequences_.size(); ++i) EXPECT_EQ(sequences_[i], i);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<uint8_t> bytes_;
+  std::vector<uint64_t> sequences_;
+  std::vector<ReadyBatch> held_;
+  bool hold_ = false;
+  std::optional<absl::Status> end_;
+};
+
+class SupervisorProcessTest : public testing::Test {
+ protected:
+  static PoolTimeouts ShortBackoff() {
+    PoolTimeouts timeouts;
+    timeouts.first_backoff = absl::Milliseconds(1);
+    return timeouts;
+  }
+
+  void StartSupervisor(PoolTimeouts timeouts = ShortBackoff(),
+                       const std::string& program = FakeWorkerPath()) {
+    Supervisor::Config config;
+    config.worker_program = program;
+    config.max_index_workers = 2;
+    config.timeouts = timeouts;
+    supervisor_ = Supervisor::Start(config).value();
+  }
+
+  uint64_t Open(const std::string& mode, uint64_t batches, std::shared_ptr<Recorder> recorder,
+                uint32_t workers = 2, uint64_t first_position = 0) {
+    PipelineConfig pipeline;
+    pipeline.key = mode;
+    pipeline.name = mode;
+    pipeline.binding = mode;
+    pipeline.workers = workers;
+    StreamConfig stream;
+    stream.name = "test";
+    stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
+    stream.max_substitutions_per_epoch = 1000000;
+    stream.binding.set_slot_bytes(4096);
+    stream.binding.set_slot_count(5);
+    stream.observer = recorder;
+    stream.batch_at = [batches,
+                       first_position](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+      if (sequence >= batches) return std::nullopt;
+      v1::BatchHeader header;
+      header.set_sequence(sequence);
+      header.set_first_position(first_position + sequence * 50);
+      header.set_sample_count(50);
+      return header;
+    };
+    return supervisor_->OpenStream(pipeline, stream);
+  }
+
+  // Asks for the status until `enough` says so.
+  template <typename Enough>
+  v1::GetStatusResponse AwaitStatus(const Enough& enough) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (true) {
+      v1::GetStatusResponse status = supervisor_->GetStatus();
+      if (enough(status)) return status;
+      if (absl::Now() > deadline) {
+        ADD_FAILURE() << "waited in vain; the last status: " << status.ShortDebugString();
+        return status;
+      }
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  // The bytes of a whole stream are 0, 1, 2, … modulo 256.
+  static void ExpectEveryPositionOnce(Recorder& recorder, uint64_t batches) {
+    const auto bytes = recorder.bytes();
+    ASSERT_EQ(bytes.size(), batches * 50);
+    for (size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(bytes[i], static_cast<uint8_t>(i)) << i;
+    recorder.ExpectInOrder();
+  }
+
+  std::unique_ptr<Supervisor> supervisor_;
+  std::shared_ptr<Arena> arena_;  // for all streams, where set
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_TESTS_SUPERVISOR_SUPERVISOR_PROCESS_FIXTURE_H_
