@@ -152,6 +152,10 @@ grpc::Status FakeService::Deliver(Session& session) {
       if (session.sequence == 2 && session.mode == "cut" && opens().size() == 1) {
         return Error(grpc::StatusCode::UNAVAILABLE, "cut", "SHUTTING_DOWN", "by", "the test");
       }
+      if (session.sequence == 2 && session.mode == "door_breaks" && opens().size() == 1) {
+        return Error(grpc::StatusCode::UNAVAILABLE, "the client hung up at the arena door",
+                     "TRANSPORT_UNAVAILABLE", "by", "the test");
+      }
       if (session.sequence == 1 && session.mode == "freeze" && !resumed) kill(getpid(), SIGSTOP);
       if (!SendBatch(session, epoch, consumed, std::min(kBatch, kSamples - consumed))) {
         return grpc::Status::CANCELLED;

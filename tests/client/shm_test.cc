@@ -153,6 +153,16 @@ TEST_F(ShmTest, AProgramThatKeepsEveryBatchIsToldAndTheStreamStaysIntact) {
   EXPECT_EQ(MustNext(*loader)->sequence(), 3u);
 }
 
+TEST_F(ShmTest, AStreamThatEndsForABrokenDoorIsHealed) {
+  auto loader = MustOpen(Options("door_breaks"));
+  for (uint64_t sequence = 0; sequence < 6; ++sequence) {
+    auto batch = MustNext(*loader);
+    ASSERT_TRUE(batch.has_value());
+    EXPECT_EQ(batch->sequence(), sequence);
+  }
+  EXPECT_EQ(loader->reconnects(), 1u);
+}
+
 TEST_F(ShmTest, ABrokenStreamGoesOnThroughTheSameDoorAndOldBatchesStay) {
   auto loader = MustOpen(Options("cut"));
   auto first = MustNext(*loader);

@@ -228,6 +228,32 @@ TEST_F(ArenaDoorTest, NonsenseEndsTheConnectionAlone) {
   EXPECT_TRUE(client->Grant(*arena_, nullptr).ok());
 }
 
+TEST_F(ArenaDoorTest, AClosedDoorLeavesItsPathToASuccessorAndKeepsWhoIsIn) {
+  DoorVisitor visitor(path_);
+  const auto client = door_->FindClient(visitor.ReceiveToken());
+  const uint64_t id = Grant(*client);
+  EXPECT_TRUE(client->HandOut(id, 0, Hold(0)));
+  absl::Notification closed;
+  loop_->Post([&] {
+    door_->Close();
+    closed.Notify();
+  });
+  closed.WaitForNotification();
+  EXPECT_FALSE(DoorVisitor(path_).connected());
+  auto successor = ArenaDoor::Open(loop_, path_, "the next boot");
+  ASSERT_TRUE(successor.ok()) << successor.status();
+  visitor.Release(id, {0});
+  AwaitFreed(1);
+  absl::Notification gone;
+  loop_->Post([&] {
+    door_.reset();  // must leave the successor's path alone
+    gone.Notify();
+  });
+  gone.WaitForNotification();
+  EXPECT_TRUE(DoorVisitor(path_).connected());
+  door_ = *std::move(successor);
+}
+
 TEST_F(ArenaDoorTest, ASecondDoorAtTheSamePathIsRefused) {
   const auto second = ArenaDoor::Open(loop_, path_, "another boot");
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);

@@ -1,0 +1,48 @@
+"""A system that gives no more threads costs a typed error, and the loader goes on when it gives some again."""
+
+import threading
+
+import bulkhead
+import pytest
+
+
+@pytest.fixture
+def refuse(monkeypatch):
+    """`refuse(name)`: the next thread of that name is not started."""
+    refused = []
+    start = threading.Thread.start
+
+    def start_or_refuse(thread):
+        if thread.name in refused:
+            refused.remove(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_refuse)
+    yield refused.append
+    assert not refused, "that thread was never asked for"
+
+
+def test_opening_without_a_thread_for_the_reader(fake, refuse):
+    refuse("bulkhead-reader")
+    with pytest.raises(bulkhead.OutOfThreads, match="cannot read its stream"):
+        fake.open(samples=80)
+    assert fake.open(samples=80).next_batch() is not None
+
+
+def test_reconnecting_is_tried_again(fake, refuse):
+    loader = fake.open(samples=80, lose_after=4)
+    values = [loader.next_batch().sequence for _ in range(4)]
+    refuse("bulkhead-reconnect")
+    with pytest.raises(bulkhead.OutOfThreads, match="cannot reconnect"):
+        while True:
+            values.append(loader.next_batch().sequence)
+    values += [loader.next_batch().sequence for _ in range(10 - len(values))]
+    assert values == list(range(10)) and loader.reconnects == 1
+
+
+def test_a_reconnection_without_a_reader_is_tried_again(fake, refuse):
+    loader = fake.open(samples=80, lose_after=4)
+    refuse("bulkhead-reader")
+    assert [loader.next_batch().sequence for _ in range(10)] == list(range(10))
+    assert loader.reconnects == 1
