@@ -1,11 +1,7 @@
 #include "server/app/config.h"
 
 #include <CLI/CLI.hpp>
-#include <cctype>
-#include <limits>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "server/base/version.h"
 
 namespace bulkhead {
@@ -62,27 +58,6 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
     exit_code = app.exit(error) == 0 ? 0 : 2;
   }
   return options;
-}
-
-absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
-  size_t digits = 0;
-  while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits]))) ++digits;
-  uint64_t count = 0;
-  const absl::string_view unit = text.substr(digits);
-  int shift = -1;
-  if (unit == "B") shift = 0;
-  if (unit == "KiB") shift = 10;
-  if (unit == "MiB") shift = 20;
-  if (unit == "GiB") shift = 30;
-  if (unit == "TiB") shift = 40;
-  if (!absl::SimpleAtoi(text.substr(0, digits), &count) || shift < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", text, "' is no size: write a whole number with its unit, such as 512MiB or 8GiB"));
-  }
-  if (count > (std::numeric_limits<uint64_t>::max() >> shift)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is too large"));
-  }
-  return count << shift;
 }
 
 }  // namespace bulkhead

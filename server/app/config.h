@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-
 namespace bulkhead {
 
 // What the command line of bulkheadd says.
@@ -31,10 +29,6 @@ struct DaemonOptions {
 // Parses the command line. On --help, --version and mistakes it prints and sets `exit_code`; then
 // nothing may be started.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
-
-// "512MiB" → 536870912. Units: B, KiB, MiB, GiB, TiB. A bare number is refused: too many people
-// mean megabytes by it.
-absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
 }  // namespace bulkhead
 

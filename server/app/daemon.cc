@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/child_process.h"
 #include "server/os/filesystem.h"

@@ -1,0 +1,144 @@
+#ifndef BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
+#define BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/os/memory_map.h"
+
+namespace bulkhead {
+
+// What is counted for one stage by one thread. Written by that thread alone (those of shard 0 by
+// many, with read-modify-write), so a sum over the threads is exact while nobody is in between.
+struct FlightCounters {
+  std::atomic<int64_t> live_bytes{0};   // allocated in the stage and not freed; a thread's share
+  std::atomic<int64_t> live_blocks{0};  // may be negative where others allocated what it freed
+  std::atomic<uint64_t> busy_ns{0};     // wall time in the stage
+  std::atomic<uint64_t> runs{0};        // samples that went through it
+};
+
+// What one thread is at.
+struct FlightThread {
+  static constexpr size_t kSampleBytes = 192;
+  static constexpr size_t kMaxStages = 64;
+
+  std::atomic<uint32_t> stage{0};
+  std::atomic<uint32_t> sample_length{0};  // of `sample`; 0: none, or being written
+  std::atomic<uint64_t> stream_id{0};
+  std::atomic<uint64_t> lease_id{0};  // 0: at no lease
+  std::atomic<uint64_t> epoch{0};
+  std::atomic<uint64_t> position{0};
+  std::atomic<int64_t> began_ns{0};          // CLOCK_MONOTONIC, of the sample
+  std::atomic<int64_t> began_live_bytes{0};  // of the whole worker, when the sample began
+  std::atomic<uint64_t> samples{0};          // decided so far
+  char sample[kSampleBytes] = {};            // record identity: "pos-003.tfrecord@81923"
+  FlightCounters counters[kMaxStages];
+};
+
+// The beginning of the shared page.
+struct FlightHeader {
+  static constexpr size_t kNameBytes = 96;
+  static constexpr uint32_t kNobody = ~uint32_t{0};
+
+  std::atomic<uint32_t> stage_count{0};
+  uint32_t thread_count = 0;
+  // The allocation that was refused, after which the worker ended.
+  std::atomic<uint32_t> refused_stage{kNobody};
+  std::atomic<uint32_t> refused_thread{kNobody};
+  std::atomic<uint64_t> refused_bytes{0};
+  char names[FlightThread::kMaxStages][kNameBytes] = {};
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+              std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::is_standard_layout_v<FlightThread> && std::is_standard_layout_v<FlightHeader>);
+
+// A copy of the recorder, made by the supervisor while the worker lives or after its end.
+struct FlightSnapshot {
+  struct Stage {
+    std::string name;  // "stages[0] decode_image"
+    int64_t live_bytes = 0;
+    int64_t live_blocks = 0;
+    double busy_seconds = 0;
+    uint64_t runs = 0;
+  };
+  struct Thread {
+    std::string stage;
+    std::string sample;  // empty: at none
+    uint64_t stream_id = 0;
+    uint64_t lease_id = 0;
+    uint64_t epoch = 0;
+    uint64_t position = 0;
+    int64_t began_ns = 0;
+    int64_t grown_bytes = 0;  // of the whole worker's live bytes, since the sample began
+  };
+  std::vector<Stage> stages;    // in the order of their tags
+  std::vector<Thread> threads;  // decode threads, those at no lease included
+  uint64_t samples = 0;
+  int64_t live_bytes = 0;  // of all stages together
+  // The allocation that ended the worker; empty and 0: none was refused.
+  std::string refused_stage;
+  uint64_t refused_bytes = 0;
+  int refused_thread = -1;  // number in `threads`; -1: none of them, or none was refused
+};
+
+// Shared memory in which one worker notes what its threads are at and what its stages hold, and
+// which outlives it, so that its end can be explained. The supervisor creates it and passes the
+// descriptor to the worker, which attaches and writes; no locks, no system calls, so that notes may
+// be taken inside malloc and in signal handlers. A worker may write anything into it: Snapshot
+// checks every number and every text.
+//
+//     | header, stage names | shard 0 (threads that are no decode threads) | decode thread 0 | … |
+//
+// Stage tags: kWorkerStage is whatever is outside the stages, kSourceStage reads and parses, the
+// others are the pipeline's stages in their order, from kFirstStage.
+class FlightRecorder {
+ public:
+  static constexpr uint32_t kWorkerStage = 0;
+  static constexpr uint32_t kSourceStage = 1;
+  static constexpr uint32_t kFirstStage = 2;
+  static constexpr uint32_t kMaxThreads = 256;
+
+  static absl::StatusOr<FlightRecorder> Create(uint32_t threads);
+  // INVALID_ARGUMENT when `fd` holds no recorder for that many threads.
+  static absl::StatusOr<FlightRecorder> Attach(UniqueFd fd, uint32_t threads);
+
+  int fd() const { return fd_.get(); }
+  uint32_t thread_count() const { return threads_; }
+
+  // The worker's side. Stages beyond FlightThread::kMaxStages share the last tag.
+  void SetStages(absl::Span<const std::string> names) const;
+  FlightHeader& header() const { return *header_; }
+  FlightThread& shared() const { return shards_[0]; }
+  FlightThread& thread(uint32_t index) const { return shards_[1 + index]; }
+  // Live bytes of all stages and threads together.
+  int64_t LiveBytes() const;
+  // The sample that a thread takes up, and that it is done with one.
+  void BeginSample(uint32_t thread, uint64_t stream_id, uint64_t lease_id, uint64_t epoch,
+                   uint64_t position) const;
+  void NameSample(uint32_t thread, absl::string_view identity) const;
+  void EndSample(uint32_t thread) const;
+
+  // The supervisor's side.
+  FlightSnapshot Snapshot() const;
+
+ private:
+  FlightRecorder(UniqueFd fd, MemoryMap map, uint32_t threads);
+
+  UniqueFd fd_;
+  MemoryMap map_;
+  uint32_t threads_;
+  FlightHeader* header_;
+  FlightThread* shards_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_

@@ -1,0 +1,21 @@
+#ifndef BULKHEAD_SERVER_BASE_BYTE_SIZE_H_
+#define BULKHEAD_SERVER_BASE_BYTE_SIZE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// "512MiB" → 536870912. Units: B, KiB, MiB, GiB, TiB. A bare number is refused: too many people
+// mean megabytes by it.
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
+
+// For people, with one digit behind the point where needed: 536870912 → "512MiB", 1500 → "1.5KiB".
+std::string FormatBytes(uint64_t bytes);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_BYTE_SIZE_H_
