@@ -107,6 +107,8 @@ void WorkerPool::SendStream(Slot& slot, const Stream& stream) {
   internal::v1::ToWorker message;
   *message.mutable_add_stream()->mutable_stream() = stream.config().binding;
   message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
+  *message.mutable_add_stream()->mutable_stream()->mutable_quarantined() =
+      stream.quarantine().quarantined();
   slot.process->Send(message, {stream.config().arena->fd()});
 }
 
@@ -172,6 +174,18 @@ bool WorkerPool::GiveLease(Slot& slot) {
     return true;
   }
   return false;
+}
+
+void WorkerPool::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                            uint32_t deaths) {
+  if (!stream.Quarantine(record, reason, deaths)) return;
+  spdlog::warn("{} is quarantined in stream {}: it ended {} workers; the last one: {}", record,
+               stream.config().name, deaths, reason);
+  internal::v1::ToWorker message;
+  *message.mutable_set_quarantine() = stream.quarantine();
+  for (const auto& slot : slots_) {
+    if (slot->bound) slot->process->Send(message);
+  }
 }
 
 WorkerPool::Slot* WorkerPool::SlotToSetApart() const {

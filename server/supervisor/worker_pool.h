@@ -103,6 +103,10 @@ class WorkerPool {
   void SendStream(Slot& slot, const Stream& stream);
   bool CanTakeLease(const Slot& slot) const;
   bool GiveLease(Slot& slot);
+  // A record ended worker after worker, as Stream::Quarantine: tells the workers what is in
+  // quarantine now, before any of them gets another lease.
+  void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                  uint32_t deaths);
   // Sets a worker apart for the next suspect, or gives it to the one that is.
   void GiveSuspect();
   Slot* SlotToSetApart() const;

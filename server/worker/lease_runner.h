@@ -45,6 +45,9 @@ class LeaseRunner {
   // this worker still holds; its arena is unmapped, and StreamRemoved reported, when the last lease
   // at work is done.
   void RemoveStream(uint64_t stream_id);
+  // Replaces the stream's quarantine set, for leases that are added from now on; does nothing when
+  // the stream is unknown. INVALID_ARGUMENT for a set that is none.
+  absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
   // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
 
@@ -52,7 +55,7 @@ class LeaseRunner {
   class WatchedPipeline;
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
-    StreamView view;
+    std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
     std::shared_ptr<Arena> arena;
     std::function<void()> on_destruct;
     ~StreamState() { on_destruct(); }
@@ -60,6 +63,7 @@ class LeaseRunner {
   struct Item {
     internal::v1::Lease lease;
     std::shared_ptr<StreamState> stream;
+    std::shared_ptr<const StreamView> view;  // as it was when the lease came
   };
 
   void Run();
