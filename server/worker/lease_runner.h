@@ -49,6 +49,9 @@ class LeaseRunner {
   // Maps the pages of all arenas, has every thread produce one of the samples in memory of its own,
   // and reports WarmedUp when all are done. Blocks for the former only.
   void WarmUp(const internal::v1::WarmUp& request);
+  // Replaces the stream's quarantine set, for leases that are added from now on; does nothing when
+  // the stream is unknown. INVALID_ARGUMENT for a set that is none.
+  absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
   // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
 
@@ -56,7 +59,7 @@ class LeaseRunner {
   class WatchedPipeline;
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
-    StreamView view;
+    std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
     std::shared_ptr<Arena> arena;
     std::function<void()> on_destruct;
     ~StreamState() { on_destruct(); }
@@ -71,7 +74,8 @@ class LeaseRunner {
   struct Item {
     internal::v1::Lease lease;
     std::shared_ptr<StreamState> stream;
-    std::optional<Rehearsal> rehearsal;  // instead of the lease
+    std::shared_ptr<const StreamView> view;  // as it was when the lease came
+    std::optional<Rehearsal> rehearsal;      // instead of the lease
   };
 
   void Run();

@@ -100,6 +100,8 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       if (runner_ == nullptr) return false;
       runner_->WarmUp(message.warm_up());
       return true;
+    case internal::v1::ToWorker::kSetQuarantine:
+      return runner_ != nullptr && runner_->SetQuarantine(message.set_quarantine()).ok();
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;
       Note(LeaseMoment::kReceived);
