@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,11 +14,16 @@
 
 namespace bulkhead {
 
+class StageObserver;
+
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
 class PipelineContext {
  public:
   virtual ~PipelineContext() = default;
+
+  // Told what the thread is at (server/pipeline/stage_observer.h); null: nobody is.
+  StageObserver* observer = nullptr;
 };
 
 // Identifies a sample's randomness.
@@ -45,6 +51,9 @@ class Pipeline {
 
   virtual uint64_t record_count() const = 0;
   virtual std::unique_ptr<PipelineContext> NewContext() const = 0;
+  // "stages[0] decode_image": what stages are called, by their numbers for StageObserver, from
+  // kFirstStage. Sources of a mixture share the common stages.
+  virtual std::vector<std::string> StageNames() const { return {}; }
 
   // Produces one sample: output i (in the schema's order, `<name>_count` outputs included) is
   // written to destinations[i], all of its sample_bytes, padding zeroed. A pure function of (record

@@ -97,10 +97,18 @@ void WorkerPool::SendBinding(Slot& slot) {
         absl::StrCat("it could not be bound: ", std::string(memory.status().message())));
     return;
   }
+  auto recorder = FlightRecorder::Create(config_.threads);
+  if (!recorder.ok()) {
+    slot.process->Kill(
+        absl::StrCat("it could not be bound: ", std::string(recorder.status().message())));
+    return;
+  }
+  slot.recorder.emplace(*std::move(recorder));
   internal::v1::ToWorker message;
+  message.mutable_bind()->set_attribution(config_.attribution);
   message.mutable_bind()->set_threads(config_.threads);
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
-  slot.process->Send(message, {memory->get()});
+  slot.process->Send(message, {memory->get(), slot.recorder->fd()});
 }
 
 void WorkerPool::SendStream(Slot& slot, const Stream& stream) {

@@ -5,10 +5,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/arena/flight_recorder.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/stream.h"
@@ -28,6 +30,7 @@ struct PipelineConfig {
   uint32_t workers = 1;
   uint32_t threads = 1;
   uint64_t quota_bytes = 0;
+  bool attribution = true;  // allocations are counted by stage
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
@@ -81,6 +84,7 @@ class WorkerPool {
     uint32_t generation = 0;
     LeaseTable::WorkerId worker_id = 0;  // of the living process; new for every process
     std::unique_ptr<WorkerProcess> process;
+    std::optional<FlightRecorder> recorder;  // of the process, or of the last one
     EventLoop::TimerId restart_timer = 0;
     std::deque<Held> held;  // in the order in which it was given them, and takes them up
     uint64_t samples = 0;
