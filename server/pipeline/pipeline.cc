@@ -90,7 +90,7 @@ class StagedPipeline : public Pipeline {
     }
     const absl::Status produced = RunStages(part, key, own, destinations);
     if (produced.ok()) return produced;
-    std::map<std::string, std::string> metadata = RecordMetadata(own.record.origin);
+    std::map<std::string, std::string> metadata = RecordMetadata(Identity(record));
     metadata["position"] = position;
     return Annotate(produced, absl::StrCat("position ", position, ": ", own.record.origin),
                     std::move(metadata));
