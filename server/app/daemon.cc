@@ -115,6 +115,7 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
   limits.threads = static_cast<uint32_t>(options.threads);
+  limits.allow_fault_stages = options.allow_fault_stages;
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
   if (limits.worker_quota_bytes < kMinQuotaBytes) {
     return absl::InvalidArgumentError(
@@ -197,6 +198,13 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
                                             "; install it there or give --worker-program"));
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  RecycleConfig& recycle = config.supervisor.recycle;
+  recycle.max_samples = options.recycle_samples;
+  if (options.recycle_age_seconds > 0) {
+    recycle.max_age = absl::Seconds(options.recycle_age_seconds);
+  }
+  recycle.slowdown = options.recycle_slowdown;
+  recycle.by_growth = options.recycle_growth;
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));

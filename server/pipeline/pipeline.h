@@ -86,6 +86,12 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           std::byte* slot, std::vector<SubstitutedSample>& substituted,
                           uint64_t& failed_position);
 
+// Produces one sample as a lease would, but into `destinations`, one for each tensor of the schema,
+// and for nobody: so that the next samples find buffers, files and code ready.
+void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+                    uint64_t position, PipelineContext& context,
+                    absl::Span<std::byte* const> destinations);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_PIPELINE_PIPELINE_H_

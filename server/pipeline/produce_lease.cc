@@ -97,4 +97,13 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   return absl::OkStatus();
 }
 
+void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+                    uint64_t position, PipelineContext& context,
+                    absl::Span<std::byte* const> destinations) {
+  if (position >= stream.binding.samples_per_epoch()) return;
+  std::vector<SubstitutedSample> substituted;
+  // Whatever is wrong with the sample, its lease will say so.
+  (void)LeaseSample(pipeline, stream, epoch, context).Produce(position, destinations, substituted);
+}
+
 }  // namespace bulkhead

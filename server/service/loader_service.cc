@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <optional>
+
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/base/version.h"
@@ -11,6 +14,12 @@
 
 namespace bulkhead {
 namespace {
+
+// A connection that gRPC was handed is "fd:12" to it, which tells nobody anything.
+std::string PeerName(const grpc::CallbackServerContext& rpc) {
+  std::string peer = rpc.peer();
+  return absl::StartsWith(peer, "fd:") ? "unix:" : peer;
+}
 
 // Refuses a call at once.
 template <typename Reactor>
@@ -63,7 +72,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
     return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(added);
   }
-  return StreamSession::Start(context_, rpc->peer());
+  return StreamSession::Start(context_, PeerName(*rpc));
 }
 
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
@@ -89,6 +98,17 @@ grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext*
   }
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   reactor->Finish(ToRpcStatus(done));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,
+                                                 const v1::RecycleRequest* request,
+                                                 v1::RecycleResponse* response) {
+  const std::optional<uint32_t> slot =
+      request->has_slot() ? std::make_optional(request->slot()) : std::nullopt;
+  response->set_workers(context_.supervisor->Recycle(request->pipeline(), slot));
+  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 

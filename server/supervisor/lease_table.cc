@@ -92,11 +92,12 @@ bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
 }
 
 std::optional<LeaseTable::Death> LeaseTable::NoteDeath(uint64_t lease_id, WorkerId worker,
-                                                       bool alone) {
+                                                       bool alone, bool by_itself) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
   if (entry == nullptr) return std::nullopt;
   ++entry->deaths;
   if (alone) ++entry->convicting_deaths;
+  entry->suspect |= by_itself || entry->deaths >= kSuspectDeaths;
   return Death{entry->lease, entry->deaths, entry->convicting_deaths};
 }
 
@@ -104,7 +105,7 @@ void LeaseTable::Plan(const Place& place) {
   LeaseEntry& entry = At(place);
   entry.state = LeaseState::kPlanned;
   entry.outdated = false;
-  (entry.deaths >= kSuspectDeaths ? suspects_ : planned_).insert(place);
+  (entry.suspect ? suspects_ : planned_).insert(place);
 }
 
 uint32_t LeaseTable::WorkerGone(WorkerId worker) {
@@ -191,6 +192,7 @@ void LeaseTable::RedoAll() {
       LeaseEntry& entry = batch.leases[i];
       entry.deaths = 0;
       entry.convicting_deaths = 0;
+      entry.suspect = false;
       if (entry.state == LeaseState::kAssigned) entry.outdated = true;
       if (entry.state != LeaseState::kReady && entry.state != LeaseState::kFailed) continue;
       entry.substitutions.clear();

@@ -176,8 +176,40 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
     }
   }
   for (const Item& item : dropped) {
+    if (item.rehearsal.has_value()) continue;
     report_(FailedLease(item.lease, item.lease.first_position() + item.lease.first_sample(),
                         absl::CancelledError("the stream was removed")));
+  }
+}
+
+void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
+  // Called when the last item is gone, by whichever thread that is.
+  const std::shared_ptr<void> done(nullptr, [report = report_](void*) {
+    internal::v1::FromWorker message;
+    message.mutable_warmed_up();
+    report(message);
+  });
+  std::vector<std::shared_ptr<StreamState>> streams;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, stream] : streams_) streams.push_back(stream);
+    // As many samples as there are threads: while one is at work the others take the next.
+    for (size_t i = 0; i < threads_.size() && request.positions_size() > 0; ++i) {
+      const internal::v1::WarmUp::Position& position =
+          request.positions(static_cast<int>(i % static_cast<size_t>(request.positions_size())));
+      const auto found = streams_.find(position.stream_id());
+      if (found == streams_.end()) continue;
+      const uint64_t ahead = i / static_cast<size_t>(request.positions_size());
+      queue_.push_back({{},
+                        found->second,
+                        found->second->view,
+                        Rehearsal{position.epoch(), position.position() + ahead, done}});
+    }
+  }
+  for (const auto& stream : streams) {
+    for (uint32_t slot = 0; slot < stream->arena->slot_count(); ++slot) {
+      stream->arena->Prefault(slot);
+    }
   }
 }
 
@@ -191,7 +223,7 @@ void LeaseRunner::Add(const internal::v1::Lease& lease) {
       const internal::v1::StreamBinding& binding = view->binding;
       if (lease.slot() < binding.slot_count() &&
           uint64_t{lease.first_sample()} + lease.count() <= binding.schema().batch_size()) {
-        queue_.push_back({lease, found->second, view});
+        queue_.push_back({lease, found->second, view, std::nullopt});
         queued = true;
       }
     }
@@ -218,6 +250,10 @@ void LeaseRunner::Run() {
       queue_.pop_front();
     }
     try {
+      if (item.rehearsal.has_value()) {
+        Rehearse(item, *context);
+        continue;
+      }
       Produce(item, *context);
     } catch (const std::bad_alloc&) {
       // The quota refused an allocation that some library turned into an exception: no verdict on
@@ -239,6 +275,18 @@ absl::Status LeaseRunner::ProduceWithRetries(const Item& item, PipelineContext& 
     if (retry == kReadRetries || !IsStorageError(status)) return status;
     absl::SleepFor(delay);
   }
+}
+
+void LeaseRunner::Rehearse(const Item& item, PipelineContext& context) {
+  const v1::BatchSchema& schema = item.view->binding.schema();
+  std::vector<std::vector<std::byte>> outputs;
+  std::vector<std::byte*> destinations;
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    outputs.emplace_back(tensor.sample_bytes());
+    destinations.push_back(outputs.back().data());
+  }
+  RehearseSample(*pipeline_, *item.view, item.rehearsal->epoch, item.rehearsal->position, context,
+                 destinations);
 }
 
 void LeaseRunner::Produce(const Item& item, PipelineContext& context) {
