@@ -51,6 +51,10 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       ->capture_default_str();
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that arenas may take, such as 8GiB. Default: 80% of the memory limit");
+  app.add_option("--attribution", options.attribution,
+                 "on or off: count what workers allocate by the stage that did, so that a leak has "
+                 "a name")
+      ->option_text("on|off [on]");
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
                "Allow specs with `fault` stages, which leak, crash or hang on purpose: for trials "
                "and tests");

@@ -222,6 +222,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.workers = prepared.memory.workers();
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
+  config.attribution = prepared.attribution;
   return config;
 }
 

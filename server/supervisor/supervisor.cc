@@ -70,10 +70,10 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
   for (const PoolEntry& entry : pools_) {
     if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
   }
-  auto pool = std::make_unique<WorkerPool>(
-      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle,
-                  config_.attribution, &exits_, &replacement_gate_},
-      pipeline);
+  auto pool =
+      std::make_unique<WorkerPool>(PoolContext{loop_, config_.worker_program, config_.timeouts,
+                                               config_.recycle, &exits_, &replacement_gate_},
+                                   pipeline);
   pool->Start();
   pools_.push_back({std::move(pool), MonotonicNanos()});
   return *pools_.back().pool;

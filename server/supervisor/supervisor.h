@@ -37,7 +37,6 @@ class Supervisor {
     absl::Duration idle_pool = absl::Seconds(30);
     PoolTimeouts timeouts;
     RecycleConfig recycle;
-    bool attribution = true;  // of allocations to stages
   };
 
   static absl::StatusOr<std::unique_ptr<Supervisor>> Start(Config config);

@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
+#include "server/base/error.h"
 #include "server/base/version.h"
 #include "server/os/memory_map.h"
 #include "server/os/process_usage.h"
@@ -18,6 +20,9 @@
 
 namespace bulkhead {
 namespace {
+
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
+constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 
 // One worker's session with its supervisor, which lasts as long as the process. The receiving
 // thread runs it; Report is called from decode threads too.
@@ -34,7 +39,7 @@ class Session {
   void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
   // Carries out one order. False when it makes no sense.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
-  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd);
+  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd);
   void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
 
   void Note(LeaseMoment moment) const {
@@ -43,6 +48,7 @@ class Session {
 
   const PacketSocket socket_;
   const std::function<void(LeaseMoment)> on_moment_;
+  std::optional<FlightRecorder> recorder_;
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // to the quota, by an index job
 };
@@ -79,7 +85,8 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   switch (message.message_case()) {
     case internal::v1::ToWorker::kBind:
       if (packet.fds.size() != 2 || runner_ != nullptr) return false;
-      if (absl::Status status = Bind(message.bind(), packet.fds[0].get()); !status.ok()) {
+      if (absl::Status status = Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]));
+          !status.ok()) {
         ReportFailure(status, 0, 0);
       }
       return true;
@@ -127,16 +134,20 @@ absl::Status LimitToQuota(uint64_t quota_bytes) {
   return LimitDataMemory(usage->data_bytes + room);
 }
 
-absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd) {
+absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd) {
   const auto bytes = ReadSealedMessage(binding_fd);
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding);
   if (!pipeline.ok()) return pipeline.status();
+  BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
+                            FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
+  recorder_.emplace(std::move(recorder));
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
-      [this](const internal::v1::FromWorker& message) { Report(message); });
+      [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
+      kProgressInterval, &*recorder_);
   if (absl::Status limited = LimitToQuota(bind.quota_bytes()); !limited.ok()) return limited;
   internal::v1::FromWorker message;
   message.mutable_bound();

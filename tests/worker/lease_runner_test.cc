@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
+#include "server/pipeline/stage_observer.h"
 #include "server/sampler/mixture_order.h"
 
 namespace bulkhead {
@@ -291,6 +292,48 @@ TEST_F(LeaseRunnerTest, SaysThatSamplesWereFinishedBeforeTheLeaseIs) {
   EXPECT_TRUE(reports[0].has_lease_progress());
   EXPECT_TRUE(reports[1].has_lease_progress());
   EXPECT_TRUE(reports[2].has_lease_done());
+}
+
+// Tells its observer as a real one does, and what the recorder says then.
+class NotedPipeline final : public Pipeline {
+ public:
+  explicit NotedPipeline(const FlightRecorder* recorder) : recorder_(recorder) {}
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  std::vector<std::string> StageNames() const override { return {"stages[0] resize"}; }
+  absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
+                       absl::Span<std::byte* const> destinations) const override {
+    context.observer->BeginSample(key);
+    context.observer->Enter(StageObserver::kFirstStage);
+    const FlightSnapshot::Thread at = recorder_->Snapshot().threads[0];
+    EXPECT_EQ(at.stage, "stages[0] resize");
+    EXPECT_EQ(at.stream_id, 7u);
+    EXPECT_EQ(at.lease_id, 3u);
+    EXPECT_EQ(at.position, key.position);
+    context.observer->EndSample();
+    return absl::OkStatus();
+  }
+
+ private:
+  const FlightRecorder* const recorder_;
+};
+
+TEST_F(LeaseRunnerTest, NotesWhichLeaseAThreadIsAt) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  runner_ = std::make_unique<LeaseRunner>(
+      std::make_unique<NotedPipeline>(&recorder), 1,
+      [this](const internal::v1::FromWorker& message) {
+        absl::MutexLock lock(&mutex_);
+        reports_.push_back(message);
+      },
+      absl::Microseconds(1), absl::Hours(1), &recorder);
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(3, 7));
+  EXPECT_TRUE(AwaitReports(1)[0].has_lease_done());
+  EXPECT_EQ(recorder.Snapshot().samples, 2u);
+  runner_.reset();  // before the recorder
 }
 
 TEST_F(LeaseRunnerTest, EndsWhileLeasesWait) {
