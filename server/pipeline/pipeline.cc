@@ -127,7 +127,7 @@ class StagedPipeline : public Pipeline {
     if (!read.ok()) {
       return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
     }
-    std::map<std::string, std::string> metadata = RecordMetadata(own.record.origin);
+    std::map<std::string, std::string> metadata = RecordMetadata(Identity(record));
     metadata["position"] = position;
     return Annotate(produced, absl::StrCat("position ", position, ": ", own.record.origin),
                     std::move(metadata));

@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
                                    limits.worker_quota_bytes, server->supervisor_.get());
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
+  server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   server->boot_id_ = RandomName(kBootIdBytes);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
@@ -52,6 +53,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.directory = &server->directory_;
   context.door = server->door_.get();
   context.loop = server->loop_.get();
+  context.quarantine = server->quarantine_;
   context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());

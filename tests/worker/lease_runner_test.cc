@@ -152,6 +152,46 @@ TEST_F(LeaseRunnerTest, ReportsTheLeasesThatARemovedStreamLeavesWaiting) {
   EXPECT_EQ(reports[3].stream_removed().stream_id(), 7);
 }
 
+// GatedPipeline calls record 34 "record@34"; under policy `fail` its quarantine fails the lease.
+TEST_F(LeaseRunnerTest, AQuarantineSetIsInForceForTheLeasesThatFollowIt) {
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 7));
+  at_work_.WaitForNotification();
+  runner_->Add(MakeLease(2, 7));  // waits, with the old set
+  internal::v1::SetQuarantine set;
+  set.set_stream_id(7);
+  set.add_quarantined("record@35");
+  ASSERT_TRUE(runner_->SetQuarantine(set).ok());
+  runner_->Add(MakeLease(3, 7));
+  set.clear_quarantined();
+  ASSERT_TRUE(runner_->SetQuarantine(set).ok());
+  runner_->Add(MakeLease(4, 7));
+  set.set_stream_id(8);
+  EXPECT_TRUE(runner_->SetQuarantine(set).ok());  // of a stream that was just removed, perhaps
+  set.add_quarantined("");
+  EXPECT_FALSE(runner_->SetQuarantine(set).ok());
+  gate_.Notify();
+  const auto reports = AwaitReports(4);
+  EXPECT_TRUE(reports[0].has_lease_done());
+  EXPECT_TRUE(reports[1].has_lease_done());
+  ASSERT_TRUE(reports[2].has_lease_failed());
+  EXPECT_EQ(reports[2].lease_failed().lease_id(), 3);
+  EXPECT_EQ(reports[2].lease_failed().position(), 35);
+  EXPECT_EQ(reports[2].lease_failed().error().reason(), "QUARANTINED");
+  EXPECT_TRUE(reports[3].has_lease_done());
+}
+
+TEST_F(LeaseRunnerTest, AStreamMayBeginWithAQuarantineSet) {
+  gate_.Notify();
+  internal::v1::StreamBinding binding = Binding(7);
+  binding.add_quarantined("record@34");
+  ASSERT_TRUE(AddStream(binding).ok());
+  runner_->Add(MakeLease(1, 7));
+  EXPECT_EQ(AwaitReports(1)[0].lease_failed().position(), 34);
+  binding.add_quarantined("");
+  EXPECT_FALSE(AddStream(binding).ok());
+}
+
 TEST_F(LeaseRunnerTest, RefusesLeasesThatMakeNoSense) {
   gate_.Notify();
   ASSERT_TRUE(AddStream(Binding(7)).ok());
