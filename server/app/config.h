@@ -18,6 +18,8 @@ struct DaemonOptions {
   int threads = 1;
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
+  std::string quota_enforcement = "best-effort";
+  std::string sandbox = "all";
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
   bool insecure_tcp = false;
   bool embedded = false;

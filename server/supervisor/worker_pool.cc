@@ -100,6 +100,7 @@ void WorkerPool::SendBinding(Slot& slot) {
   internal::v1::ToWorker message;
   message.mutable_bind()->set_threads(config_.threads);
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
+  *message.mutable_bind()->mutable_sandbox() = config_.sandbox;
   slot.process->Send(message, {memory->get()});
 }
 

@@ -28,6 +28,8 @@ struct PipelineConfig {
   uint32_t workers = 1;
   uint32_t threads = 1;
   uint64_t quota_bytes = 0;
+  // Filled in by the supervisor: it is the same for all pipelines.
+  internal::v1::Sandbox sandbox;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases

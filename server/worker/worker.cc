@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
@@ -15,6 +16,7 @@
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/worker/lease_runner.h"
+#include "server/worker/worker_sandbox.h"
 
 namespace bulkhead {
 namespace {
@@ -44,7 +46,7 @@ class Session {
   const PacketSocket socket_;
   const std::function<void(LeaseMoment)> on_moment_;
   std::unique_ptr<LeaseRunner> runner_;
-  bool limited_ = false;  // to the quota, by an index job
+  bool limited_ = false;  // to the quota and the sandbox, by an index job
 };
 
 void Session::Report(const internal::v1::FromWorker& message) {
@@ -126,6 +128,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd) {
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  // Before anything of the data is looked at, and before there are other threads.
+  const std::vector<SandboxPart> sandbox = EnterSandbox(PipelineSandbox(bind, binding));
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding);
   if (!pipeline.ok()) return pipeline.status();
   runner_ = std::make_unique<LeaseRunner>(
@@ -134,12 +138,19 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd) {
   if (absl::Status limited = LimitToQuota(bind.quota_bytes()); !limited.ok()) return limited;
   internal::v1::FromWorker message;
   message.mutable_bound();
+  for (const SandboxPart& part : sandbox) {
+    v1::SandboxPart& reported = *message.mutable_bound()->add_sandbox();
+    reported.set_name(part.name);
+    reported.set_active(part.active);
+    reported.set_reason(part.reason);
+  }
   Report(message);
   return absl::OkStatus();
 }
 
 void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
   if (!limited_) {
+    EnterSandbox(IndexSandbox(request));
     if (absl::Status limited = LimitToQuota(request.quota_bytes()); !limited.ok()) {
       ReportFailure(limited, request.job_id(), 0);
       return;
