@@ -24,11 +24,14 @@ constexpr size_t kMaxFileBytes = size_t{1} << 16;
 // For the leaf that is made to see whether one can be.
 constexpr CgroupLimits kProbeLimits{uint64_t{1} << 30, 16};
 
+// UNAVAILABLE for EBUSY: processes are in the way.
 absl::Status WriteControl(const std::string& path, absl::string_view value) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
   if (write(fd.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size())) {
-    return SystemError(errno, absl::StrCat("writing '", value, "' to ", path));
+    const bool busy = errno == EBUSY;
+    const absl::Status status = SystemError(errno, absl::StrCat("writing '", value, "' to ", path));
+    return busy ? absl::UnavailableError(std::string(status.message())) : status;
   }
   return absl::OkStatus();
 }
@@ -211,7 +214,7 @@ absl::Status CgroupTree::EnableControllers() {
   const std::string memory = "+memory";
   absl::Status status = WriteControl(own_control, memory);
   if (!status.ok()) {
-    // EBUSY is mapped to UNAVAILABLE: the group holds processes, this one for a start.
+    // The group holds processes, this one for a start.
     if (!absl::IsUnavailable(status)) return status;
     status = MoveSelfAside();
     if (!status.ok()) return status;

@@ -31,8 +31,8 @@ class CgroupLeaf {
 
   // Moves a process in, with all its threads. What it had touched stays charged where it was.
   absl::Status Add(pid_t pid) const;
-  // Processes that the kernel killed here because they met the limit. Not failcnt or `max`: those
-  // also count how often page cache was given back.
+  // More than 0 when the kernel killed a process here because it met the limit; version 2 may count
+  // one process twice. Not failcnt or `max`: those also count how often page cache was given back.
   absl::StatusOr<uint64_t> OomKills() const;
   // Kills whatever is in it.
   void Kill() const;

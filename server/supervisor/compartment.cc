@@ -88,7 +88,8 @@ const char* Compartment::Cell::level() const { return leaf_.has_value() ? kTotal
 
 uint64_t Compartment::Cell::OomKills() const {
   if (!leaf_.has_value()) return 0;
-  return leaf_->OomKills().value_or(0);
+  // A leaf holds one process, which the kernel may count twice.
+  return std::min<uint64_t>(1, leaf_->OomKills().value_or(0));
 }
 
 }  // namespace bulkhead

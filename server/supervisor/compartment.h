@@ -53,7 +53,8 @@ class Compartment {
 
     // "kernel-total" or "kernel-private".
     const char* level() const;
-    // How often the kernel killed the worker for meeting the leaf's limit: 0 or 1.
+    // 1 when the kernel killed the worker for meeting the leaf's limit, else 0. Ask once it was
+    // reaped.
     uint64_t OomKills() const;
 
    private:

@@ -69,7 +69,7 @@ TEST_F(CgroupTest, AProcessJustOverItsLimitIsKilledAndCounted) {
   for (const char* mode : {"touch", "share"}) {
     const CgroupLeaf leaf = Leaf();
     EXPECT_TRUE(WasKilled(Take(leaf, mode, kLimit + kMargin))) << mode;
-    EXPECT_EQ(leaf.OomKills().value(), 1) << mode;
+    EXPECT_GT(leaf.OomKills().value(), 0) << mode;
   }
 }
 
@@ -182,7 +182,7 @@ TEST_F(CgroupV2Test, TheServiceMovesAsideAndBack) {
   {
     const CgroupLeaf leaf = Leaf();
     EXPECT_TRUE(WasKilled(Take(leaf, "touch", kLimit + kMargin)));
-    EXPECT_EQ(leaf.OomKills().value(), 1);
+    EXPECT_GT(leaf.OomKills().value(), 0);
   }
   tree_.reset();
   EXPECT_EQ(Own(), pod_);

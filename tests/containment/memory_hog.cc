@@ -62,9 +62,8 @@ bool AwaitGo() {
 }
 
 int StartThreads(size_t count) {
-  std::vector<std::thread> threads;
   try {
-    for (size_t i = 0; i < count; ++i) threads.emplace_back([] { pause(); });
+    for (size_t i = 0; i < count; ++i) std::thread([] { pause(); }).detach();
   } catch (const std::system_error&) {
     return kRefused;
   }
