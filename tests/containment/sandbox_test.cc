@@ -79,13 +79,13 @@ class SandboxTest : public testing::TestWithParam<Way> {};
 
 TEST_P(SandboxTest, ClosesTheWay) {
   const Way& way = GetParam();
-  const int outside = Try("none", way.name);
-  if (outside != kSucceeded) {
-    GTEST_SKIP() << "this machine refuses it to anybody (outcome " << outside << ")";
-  }
   const int inside = Try(way.parts, way.name);
   if (inside == kPartMissing && way.parts == "landlock") GTEST_SKIP() << "no Landlock here";
   EXPECT_EQ(inside, way.outcome);
+  const int outside = Try("none", way.name);
+  if (outside != kSucceeded) {
+    GTEST_SKIP() << "closed as it should be, but here to anybody (outcome " << outside << ")";
+  }
 }
 
 // Each by the parts that are to close it alone: a kernel may lack the others.
