@@ -10,7 +10,7 @@ namespace {
 
 using Roots = google::protobuf::RepeatedPtrField<std::string>;
 
-// Of which a worker always has enough: its socket, the arenas of its streams, an index at a time.
+// What a worker holds beside data: its socket, and one thing at a time of others.
 constexpr uint64_t kOwnFiles = 128;
 constexpr uint64_t kLeastFiles = 256;
 // That a thread holds open of one source.
