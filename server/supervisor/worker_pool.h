@@ -45,6 +45,9 @@ struct PoolContext {
   RecycleConfig recycle;
   ExitLog* exits = nullptr;
   ReplacementGate* gate = nullptr;
+  Compartment* compartment = nullptr;
+  // What every worker enters before it sees data.
+  internal::v1::Sandbox sandbox;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases

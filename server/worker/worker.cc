@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
@@ -17,6 +18,7 @@
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/worker/lease_runner.h"
+#include "server/worker/worker_sandbox.h"
 
 namespace bulkhead {
 namespace {
@@ -52,7 +54,7 @@ class Session {
   AllocationWatch* const allocations_;  // may be null
   std::optional<FlightRecorder> recorder_;
   std::unique_ptr<LeaseRunner> runner_;
-  bool limited_ = false;  // to the quota, by an index job
+  bool limited_ = false;  // to the quota and the sandbox, by an index job
 };
 
 void Session::Report(const internal::v1::FromWorker& message) {
@@ -142,6 +144,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  // Before anything of the data is looked at, and before there are other threads.
+  const std::vector<SandboxPart> sandbox = EnterSandbox(PipelineSandbox(bind, binding));
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
@@ -156,12 +160,19 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
     return limited;
   internal::v1::FromWorker message;
   message.mutable_bound();
+  for (const SandboxPart& part : sandbox) {
+    v1::SandboxPart& reported = *message.mutable_bound()->add_sandbox();
+    reported.set_name(part.name);
+    reported.set_active(part.active);
+    reported.set_reason(part.reason);
+  }
   Report(message);
   return absl::OkStatus();
 }
 
 void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
   if (!limited_) {
+    EnterSandbox(IndexSandbox(request));
     if (absl::Status limited = LimitToQuota(request.quota_bytes(), allocations_); !limited.ok()) {
       ReportFailure(limited, request.job_id(), 0);
       return;
