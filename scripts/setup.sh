@@ -15,6 +15,7 @@ readonly BUILD_PACKAGES=(
   libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
   libisal-dev zlib1g-dev libssl-dev libseccomp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev libgtest-dev libgmock-dev
+  prometheus-cpp-dev libcivetweb-dev
 )
 readonly TEST_PACKAGES=(
   binutils libopencv-imgcodecs-dev procps

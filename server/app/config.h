@@ -21,8 +21,9 @@ struct DaemonOptions {
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
   bool insecure_tcp = false;
   bool embedded = false;
-  int watch_pid = 0;  // the trainer's process; ends with it
-  int ready_fd = -1;  // gets "ready ADDRESS\n"
+  std::string metrics;  // address that metrics are served on over HTTP; empty: nowhere
+  int watch_pid = 0;    // the trainer's process; ends with it
+  int ready_fd = -1;    // gets "ready ADDRESS\n"
   std::string log_level = "info";
 };
 

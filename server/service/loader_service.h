@@ -23,6 +23,9 @@ class LoaderService final
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override;
 
+  // What GetStatus answers. Blocks as Supervisor::GetStatus does; any thread.
+  v1::GetStatusResponse Status() const;
+
  private:
   const SessionContext context_;
   const absl::Time started_ = absl::Now();
