@@ -19,6 +19,7 @@ struct DaemonOptions {
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
+  bool allow_fault_stages = false;
   bool insecure_tcp = false;
   bool embedded = false;
   std::string metrics;  // address that metrics are served on over HTTP; empty: nowhere
