@@ -18,6 +18,10 @@ struct DaemonOptions {
   int threads = 1;
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
+  uint64_t recycle_samples = 0;  // 0: never for that
+  double recycle_age_seconds = 0;
+  double recycle_slowdown = 3;
+  bool recycle_growth = true;
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
   bool allow_fault_stages = false;
   bool insecure_tcp = false;

@@ -215,6 +215,13 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
                                             "; install it there or give --worker-program"));
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  RecycleConfig& recycle = config.supervisor.recycle;
+  recycle.max_samples = options.recycle_samples;
+  if (options.recycle_age_seconds > 0) {
+    recycle.max_age = absl::Seconds(options.recycle_age_seconds);
+  }
+  recycle.slowdown = options.recycle_slowdown;
+  recycle.by_growth = options.recycle_growth;
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));

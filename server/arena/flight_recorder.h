@@ -26,7 +26,7 @@ struct FlightCounters {
 
 // What one thread is at.
 struct FlightThread {
-  static constexpr size_t kSampleBytes = 192;
+  static constexpr size_t kSampleBytes = 1024;
   static constexpr size_t kMaxStages = 64;
 
   std::atomic<uint32_t> stage{0};

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
@@ -62,20 +62,6 @@ Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
   return value;
 }
 
-// "file@offset" in two, where a record's origin is of that kind.
-std::map<std::string, std::string> OriginMetadata(const std::string& origin) {
-  std::map<std::string, std::string> metadata = {{"record", origin}};
-  const size_t at = origin.rfind('@');
-  uint64_t offset = 0;
-  if (at != std::string::npos && absl::SimpleAtoi(origin.substr(at + 1), &offset)) {
-    metadata["file"] = origin.substr(0, at);
-    metadata["offset"] = origin.substr(at + 1);
-  } else {
-    metadata["file"] = origin;
-  }
-  return metadata;
-}
-
 class StagedPipeline : public Pipeline {
  public:
   StagedPipeline(std::vector<PipelinePart> parts, uint64_t record_count)
@@ -85,6 +71,11 @@ class StagedPipeline : public Pipeline {
 
   std::unique_ptr<PipelineContext> NewContext() const override {
     return std::make_unique<Context>(parts_);
+  }
+
+  std::string Identity(uint64_t record) const override {
+    const PipelinePart& part = parts_[PartOf(record)];
+    return CanonicalRecordName(part.source->RecordName(record - part.first_record));
   }
 
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
@@ -101,7 +92,7 @@ class StagedPipeline : public Pipeline {
     const absl::Status produced =
         RunStages(part, record - part.first_record, key, own, destinations);
     if (produced.ok()) return produced;
-    std::map<std::string, std::string> metadata = OriginMetadata(own.record.origin);
+    std::map<std::string, std::string> metadata = RecordMetadata(own.record.origin);
     metadata["position"] = position;
     return Annotate(produced, absl::StrCat("position ", position, ": ", own.record.origin),
                     std::move(metadata));

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "server/base/version.h"
@@ -60,6 +62,17 @@ v1::GetStatusResponse LoaderService::Status() const {
   status.set_pid(getpid());
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
   return status;
+}
+
+grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,
+                                                 const v1::RecycleRequest* request,
+                                                 v1::RecycleResponse* response) {
+  const std::optional<uint32_t> slot =
+      request->has_slot() ? std::make_optional(request->slot()) : std::nullopt;
+  response->set_workers(context_.supervisor->Recycle(request->pipeline(), slot));
+  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
 }
 
 }  // namespace bulkhead

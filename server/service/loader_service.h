@@ -10,8 +10,9 @@ namespace bulkhead {
 // The handlers of service Loader: each call becomes a session. Stream is handled as raw bytes, so
 // that batches are sent from the arena's own memory.
 class LoaderService final
-    : public v1::Loader::WithCallbackMethod_Describe<v1::Loader::WithRawCallbackMethod_Stream<
-          v1::Loader::WithCallbackMethod_GetStatus<v1::Loader::Service>>> {
+    : public v1::Loader::WithCallbackMethod_Describe<
+          v1::Loader::WithRawCallbackMethod_Stream<v1::Loader::WithCallbackMethod_GetStatus<
+              v1::Loader::WithCallbackMethod_Recycle<v1::Loader::Service>>>> {
  public:
   explicit LoaderService(SessionContext context) : context_(std::move(context)) {}
 
@@ -22,6 +23,9 @@ class LoaderService final
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* rpc,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override;
+  grpc::ServerUnaryReactor* Recycle(grpc::CallbackServerContext* rpc,
+                                    const v1::RecycleRequest* request,
+                                    v1::RecycleResponse* response) override;
 
   // What GetStatus answers. Blocks as Supervisor::GetStatus does; any thread.
   v1::GetStatusResponse Status() const;

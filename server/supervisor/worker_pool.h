@@ -127,6 +127,10 @@ class WorkerPool {
   void SendStream(PoolWorker& worker, const Stream& stream);
   bool CanTakeLease(const PoolWorker* worker) const;
   bool GiveLease(PoolWorker& worker);
+  // A record ended worker after worker, as Stream::Quarantine: tells the workers what is in
+  // quarantine now, before any of them gets another lease.
+  void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                  uint32_t deaths);
   // Sets a place apart for the next suspect, or gives it to the one that is.
   void GiveSuspect();
   Slot* SlotToSetApart() const;
@@ -177,6 +181,8 @@ class WorkerPool {
   bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
+  // Whether the sample that one of its threads is at took more than a quarter of the quota.
+  bool IsOneSamplesDoing(const PoolWorker& worker, const FlightSnapshot& flight) const;
   // What a sample has added to the worker's memory so far, in the thread with that number.
   uint64_t GrownBy(const PoolWorker& worker, const FlightSnapshot& flight, size_t thread) const;
 
@@ -187,7 +193,8 @@ class WorkerPool {
   void OnWarmedUp(PoolWorker& worker);
   void EndIfDrained();
   void AbandonReplacement(const std::string& why);
-  void FinishReplacement();
+  // The old worker is gone; not as planned: it died before it had done its leases.
+  void FinishReplacement(bool as_planned);
 
   const PoolContext context_;
   const PipelineConfig config_;

@@ -188,7 +188,7 @@ std::unique_ptr<PoolWorker> WorkerPool::TakeOut(PoolWorker& worker) {
 void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   WorkerEnd end = told_end;
   const FlightSnapshot flight = worker.recorder.Snapshot();
-  if (ExitLog::IsLimitEvent(end.cause)) {
+  if (ExitLog::IsLimitEvent(end.cause) && !IsOneSamplesDoing(worker, flight)) {
     const std::string haste = TooFastToRecycle(FactsOf(worker, MonotonicNanos()));
     if (!haste.empty()) end.reason += "; " + haste;
   }
@@ -215,7 +215,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   if (was_successor) {
     AbandonReplacement(end.reason);
   } else if (!in_place) {
-    FinishReplacement();
+    FinishReplacement(end.as_told);
   } else if (replacement_ != nullptr && replacement_->slot == &slot) {
     // Its successor is on its way already.
     slot.worker = std::move(replacement_->successor);

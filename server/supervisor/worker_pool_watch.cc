@@ -285,19 +285,20 @@ void WorkerPool::AbandonReplacement(const std::string& why) {
   context_.gate->Leave(this);
 }
 
-void WorkerPool::FinishReplacement() {
-  v1::Recycling& record = replacement_->record;
+void WorkerPool::FinishReplacement(bool as_planned) {
+  const std::unique_ptr<Replacement> done = std::move(replacement_);
   const int64_t now_ns = MonotonicNanos();
-  record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
-  record.set_reap_seconds(
-      replacement_->drained_ns == 0 ? 0 : Seconds(replacement_->drained_ns, now_ns));
-  spdlog::info(
-      "worker {} of pipeline {} was replaced: {}; warm after {:.0f} ms, reaped in {:.0f} ms",
-      record.slot(), config_.name, record.reason(),
-      (record.start_seconds() + record.bind_seconds() + record.warm_seconds()) * 1e3,
-      record.reap_seconds() * 1e3);
-  context_.exits->AddRecycling(std::move(record));
-  replacement_.reset();
+  if (as_planned) {
+    v1::Recycling& record = done->record;
+    record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+    record.set_reap_seconds(Seconds(done->drained_ns, now_ns));
+    spdlog::info(
+        "worker {} of pipeline {} was replaced: {}; warm after {:.0f} ms, reaped in {:.0f} ms",
+        record.slot(), config_.name, record.reason(),
+        (record.start_seconds() + record.bind_seconds() + record.warm_seconds()) * 1e3,
+        record.reap_seconds() * 1e3);
+    context_.exits->AddRecycling(std::move(record));
+  }
   context_.gate->Leave(this);
   ReplaceIfDue(now_ns);
 }

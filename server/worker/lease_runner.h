@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -45,6 +46,12 @@ class LeaseRunner {
   // this worker still holds; its arena is unmapped, and StreamRemoved reported, when the last lease
   // at work is done.
   void RemoveStream(uint64_t stream_id);
+  // Maps the pages of all arenas, has every thread produce one of the samples in memory of its own,
+  // and reports WarmedUp when all are done. Blocks for the former only.
+  void WarmUp(const internal::v1::WarmUp& request);
+  // Replaces the stream's quarantine set, for leases that are added from now on; does nothing when
+  // the stream is unknown. INVALID_ARGUMENT for a set that is none.
+  absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
   // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
 
@@ -52,18 +59,28 @@ class LeaseRunner {
   class WatchedPipeline;
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
-    StreamView view;
+    std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
     std::shared_ptr<Arena> arena;
     std::function<void()> on_destruct;
     ~StreamState() { on_destruct(); }
   };
+  // A sample to be produced for nobody; the destruction of the last one's `report` says that all
+  // are done.
+  struct Rehearsal {
+    uint64_t epoch = 0;
+    uint64_t position = 0;
+    std::shared_ptr<void> report;
+  };
   struct Item {
     internal::v1::Lease lease;
     std::shared_ptr<StreamState> stream;
+    std::shared_ptr<const StreamView> view;  // as it was when the lease came
+    std::optional<Rehearsal> rehearsal;      // instead of the lease
   };
 
   void Run();
   void Produce(const Item& item, PipelineContext& context);
+  void Rehearse(const Item& item, PipelineContext& context);
   // Produces the lease's samples; errors of storage are retried.
   absl::Status ProduceWithRetries(const Item& item, PipelineContext& context,
                                   std::vector<SubstitutedSample>& substituted,

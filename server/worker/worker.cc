@@ -78,7 +78,7 @@ int Session::Run() {
 bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   switch (message.message_case()) {
     case internal::v1::ToWorker::kBind:
-      if (packet.fds.size() != 1 || runner_ != nullptr) return false;
+      if (packet.fds.size() != 2 || runner_ != nullptr) return false;
       if (absl::Status status = Bind(message.bind(), packet.fds[0].get()); !status.ok()) {
         ReportFailure(status, 0, 0);
       }
@@ -96,6 +96,12 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       if (runner_ == nullptr) return false;
       runner_->RemoveStream(message.remove_stream().stream_id());
       return true;
+    case internal::v1::ToWorker::kWarmUp:
+      if (runner_ == nullptr) return false;
+      runner_->WarmUp(message.warm_up());
+      return true;
+    case internal::v1::ToWorker::kSetQuarantine:
+      return runner_ != nullptr && runner_->SetQuarantine(message.set_quarantine()).ok();
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;
       Note(LeaseMoment::kReceived);

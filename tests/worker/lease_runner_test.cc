@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 #include "server/sampler/mixture_order.h"
@@ -24,6 +25,7 @@ class GatedPipeline final : public Pipeline {
   std::unique_ptr<PipelineContext> NewContext() const override {
     return std::make_unique<PipelineContext>();
   }
+  std::string Identity(uint64_t record) const override { return absl::StrCat("record@", record); }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     if (!at_work_->HasBeenNotified()) at_work_->Notify();
@@ -180,6 +182,7 @@ class FlakyPipeline final : public Pipeline {
   std::unique_ptr<PipelineContext> NewContext() const override {
     return std::make_unique<PipelineContext>();
   }
+  std::string Identity(uint64_t record) const override { return absl::StrCat("record@", record); }
   absl::Status Produce(uint64_t, const SampleKey&, PipelineContext&,
                        absl::Span<std::byte* const>) const override {
     ++calls_;
