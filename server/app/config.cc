@@ -70,6 +70,10 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a TCP address of this machine's loopback without encryption or "
                "authentication: any local user may connect");
+  app.add_option("--metrics", options.metrics,
+                 "Serve /metrics and /healthz over HTTP on this IP address and port, such as "
+                 "127.0.0.1:9464 (port 0 chooses one). Read-only, without authentication. "
+                 "Default: not at all");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: beside this program");
   app.add_flag("--embedded", options.embedded,

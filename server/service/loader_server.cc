@@ -58,6 +58,11 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
+  {
+    absl::MutexLock lock(&server->status_mutex_);
+    server->has_status_ = true;
+  }
+  server->serving_ = true;
   return server;
 }
 
@@ -105,6 +110,12 @@ absl::Status LoaderServer::Listen() {
   return absl::OkStatus();
 }
 
+std::optional<v1::GetStatusResponse> LoaderServer::Status() {
+  absl::ReaderMutexLock lock(&status_mutex_);
+  if (!has_status_) return std::nullopt;
+  return service_->Status();
+}
+
 absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
   BULKHEAD_ASSIGN_OR_RETURN(
       acceptor_, UnixAcceptor::Open(loop_, path, [server = server_.get()](UniqueFd connection) {
@@ -127,12 +138,17 @@ void LoaderServer::CloseDoors() {
 bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (shut_down_) return sessions_ended_;
   shut_down_ = true;
+  serving_ = false;
   sessions_.StartDraining();
   CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));
     sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
+  }
+  {
+    absl::MutexLock lock(&status_mutex_);
+    has_status_ = false;
   }
   if (supervisor_ != nullptr) supervisor_->Shutdown();
   if (loop_thread_.joinable()) {
