@@ -20,6 +20,8 @@
 #include "absl/strings/strip.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/metrics/metrics_server.h"
+#include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
 #include "server/os/filesystem.h"
 #include "server/os/process_usage.h"
@@ -116,6 +118,8 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
   limits.threads = static_cast<uint32_t>(options.threads);
+  limits.allow_fault_stages = options.allow_fault_stages;
+  limits.attribution = options.attribution;
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
   if (limits.worker_quota_bytes < kMinQuotaBytes) {
     return absl::InvalidArgumentError(
@@ -197,6 +201,20 @@ std::string WaitForEnd(int signal_fd, int process_fd) {
   return events[0].revents != 0 ? "a signal" : "the end of its trainer";
 }
 
+// Serves the metrics of `server`, which outlives the result; nothing without an address.
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& address,
+                                                            LoaderServer* server) {
+  if (address.empty()) return nullptr;
+  MetricsServer::Config config;
+  config.address = address;
+  config.metrics = std::make_shared<StatusCollector>([server] { return server->Status(); });
+  config.is_serving = [server] { return server->is_serving(); };
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
+                            MetricsServer::Start(std::move(config)));
+  spdlog::info("metrics on {}", metrics->url());
+  return metrics;
+}
+
 }  // namespace
 
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
@@ -207,6 +225,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     config.address = absl::StrCat("unix:", runtime, "/loader.sock");
   }
   BULKHEAD_RETURN_IF_ERROR(CheckAddress(config.address, options.insecure_tcp));
+  if (!options.metrics.empty()) BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
   config.worker_program = options.worker_program;
   if (config.worker_program.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());
@@ -217,6 +236,13 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
                                             "; install it there or give --worker-program"));
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  RecycleConfig& recycle = config.supervisor.recycle;
+  recycle.max_samples = options.recycle_samples;
+  if (options.recycle_age_seconds > 0) {
+    recycle.max_age = absl::Seconds(options.recycle_age_seconds);
+  }
+  recycle.slowdown = options.recycle_slowdown;
+  recycle.by_growth = options.recycle_growth;
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
@@ -249,6 +275,8 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   if (options.roots.empty() && !options.embedded) {
     spdlog::warn("no --root was given: clients may read no files");
   }
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
+                            StartMetrics(options.metrics, server.get()));
   AnnounceReady(options.ready_fd, server->address());
   const std::string cause = WaitForEnd(signals.get(), trainer.get());
   spdlog::info("stopping because of {}", cause);

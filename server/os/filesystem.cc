@@ -114,6 +114,20 @@ absl::Status PublishFile(int fd, const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(folder);
+  if (!file.ok()) return file.status();
+  while (!bytes.empty()) {
+    const ssize_t count = write(file->get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, absl::StrCat("writing ", path));
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return PublishFile(file->get(), path);
+}
+
 void RemoveFile(const std::string& path) {
   if (!path.empty()) unlink(path.c_str());
 }

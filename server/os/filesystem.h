@@ -49,6 +49,9 @@ absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 // old file or all of the new.
 absl::Status PublishFile(int fd, const std::string& path);
 
+// Makes `bytes` the content of the file at `path`, as PublishFile does. Blocks for the disk.
+absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
+
 // Removes a file if it is there; best effort.
 void RemoveFile(const std::string& path);
 

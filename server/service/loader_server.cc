@@ -2,6 +2,7 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -9,14 +10,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 #include "server/os/random_name.h"
 #include "server/os/thread.h"
-#include "server/os/unix_address.h"
 
 namespace bulkhead {
 namespace {
 
+constexpr char kUnixScheme[] = "unix:";
 constexpr size_t kBootIdBytes = 8;
 // How long calls that were cut may take to end.
 constexpr absl::Duration kCutPatience = absl::Seconds(5);
@@ -40,6 +42,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
                                    limits.worker_quota_bytes, server->supervisor_.get());
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
+  server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
       StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
@@ -51,9 +54,15 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.directory = &server->directory_;
   context.door = server->door_.get();
   context.loop = server->loop_.get();
+  context.quarantine = server->quarantine_;
   context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
+  {
+    absl::MutexLock lock(&server->status_mutex_);
+    server->has_status_ = true;
+  }
+  server->serving_ = true;
   return server;
 }
 
@@ -62,9 +71,9 @@ LoaderServer::LoaderServer(Config config) : config_(std::move(config)) {}
 LoaderServer::~LoaderServer() { Shutdown(absl::ZeroDuration()); }
 
 void LoaderServer::OpenArenaDoor() {
-  if (!absl::StartsWith(config_.address, "unix:")) return;
+  if (!absl::StartsWith(config_.address, kUnixScheme)) return;
   const std::string path =
-      absl::StrCat(absl::StripPrefix(config_.address, "unix:"), kArenaDoorSuffix);
+      absl::StrCat(absl::StripPrefix(config_.address, kUnixScheme), kArenaDoorSuffix);
   absl::StatusOr<std::unique_ptr<ArenaDoor>> door = ArenaDoor::Open(loop_, path, boot_id_);
   if (door.ok()) {
     door_ = *std::move(door);
@@ -75,9 +84,7 @@ void LoaderServer::OpenArenaDoor() {
 
 absl::Status LoaderServer::Listen() {
   address_ = config_.address;
-  if (absl::StartsWith(address_, "unix:")) {
-    BULKHEAD_RETURN_IF_ERROR(PrepareUnixAddress(std::string(absl::StripPrefix(address_, "unix:"))));
-  }
+  const bool is_unix = absl::StartsWith(address_, kUnixScheme);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -89,39 +96,66 @@ absl::Status LoaderServer::Listen() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
+  if (!is_unix) builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
   server_ = builder.BuildAndStart();
-  const bool is_unix = absl::StartsWith(address_, "unix:");
-  if (server_ == nullptr || (port_ == 0 && !is_unix)) {
+  if (is_unix && server_ != nullptr) {
+    return ListenOnUnix(std::string(absl::StripPrefix(address_, kUnixScheme)));
+  }
+  if (server_ == nullptr || port_ == 0) {
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen on ", config_.address,
                      ": it is taken, or not an address of this machine; choose another --listen"));
-  }
-  if (is_unix) {
-    port_ = 0;
-    return MakePrivate(std::string(absl::StripPrefix(address_, "unix:")));
   }
   address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port_);
   return absl::OkStatus();
 }
 
+std::optional<v1::GetStatusResponse> LoaderServer::Status() {
+  absl::ReaderMutexLock lock(&status_mutex_);
+  if (!has_status_) return std::nullopt;
+  return service_->Status();
+}
+
+absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
+  BULKHEAD_ASSIGN_OR_RETURN(
+      acceptor_, UnixAcceptor::Open(loop_, path, [server = server_.get()](UniqueFd connection) {
+        grpc::AddInsecureChannelFromFd(server, connection.release());
+      }));
+  return absl::OkStatus();
+}
+
+void LoaderServer::CloseDoors() {
+  if (!loop_thread_.joinable()) return;
+  absl::Notification closed;
+  loop_->Post([&] {
+    if (door_ != nullptr) door_->Close();
+    if (acceptor_ != nullptr) acceptor_->Close();
+    closed.Notify();
+  });
+  closed.WaitForNotification();
+}
+
 bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (shut_down_) return sessions_ended_;
   shut_down_ = true;
+  serving_ = false;
   sessions_.StartDraining();
-  if (loop_ != nullptr) {
-    loop_->Post([this] {
-      if (door_ != nullptr) door_->Close();
-    });
-  }
+  CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));
     sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
   }
+  {
+    absl::MutexLock lock(&status_mutex_);
+    has_status_ = false;
+  }
   if (supervisor_ != nullptr) supervisor_->Shutdown();
   if (loop_thread_.joinable()) {
-    loop_->Post([this] { door_.reset(); });
+    loop_->Post([this] {
+      door_.reset();
+      acceptor_.reset();
+    });
     loop_->Stop();
     loop_thread_.join();
   }

@@ -24,6 +24,7 @@ namespace bulkhead {
 //              ▲                   │  └────Fail──────▶ failed               ▲ │ all leases ready
 //              └───WorkerGone──────┘                                        └─FreeSlot── out
 //              ◀─TakeNext
+//   RedoAll: ready and failed ──▶ planned, and assigned as well, when its worker reports or is gone
 //
 // Batches are begun and assigned in ascending order, so the oldest unfinished batch always has its
 // slot and is worked on first: the stream cannot wedge. One slot is never filled in the normal way:
@@ -35,8 +36,9 @@ class LeaseTable {
  public:
   using WorkerId = uint64_t;
 
-  // A lease at which this many workers died is a suspect: it is given out by AssignSuspect alone,
-  // to a worker that holds nothing else, so that it cannot bring others into bad repute.
+  // A lease at which this many workers died, or one by the lease's own doing, is a suspect: it is
+  // given out by AssignSuspect alone, to a worker that holds nothing else, so that it cannot bring
+  // others into bad repute.
   static constexpr uint32_t kSuspectDeaths = 3;
   // Without order, a batch is taken at most this many batches before its turn.
   static constexpr uint64_t kMaxAhead = kMaxBatchesAhead;
@@ -75,9 +77,10 @@ class LeaseTable {
     uint32_t convicting = 0;  // of those, the ones for which nothing else can be to blame
   };
   // The worker died, or was killed, while it worked on that lease; to be followed by WorkerGone or
-  // WriteOff. `alone`: the lease was the only one that the worker was ever given. Absent when it
-  // does not hold the lease.
-  std::optional<Death> NoteDeath(uint64_t lease_id, WorkerId worker, bool alone = false);
+  // WriteOff. `alone`: the lease was the only one that the worker was ever given. `by_itself`: the
+  // lease brought it about, as far as can be seen. Absent when it does not hold the lease.
+  std::optional<Death> NoteDeath(uint64_t lease_id, WorkerId worker, bool alone = false,
+                                 bool by_itself = false);
 
   // The worker was reaped: its leases are planned again. Returns how many.
   uint32_t WorkerGone(WorkerId worker);
@@ -87,6 +90,10 @@ class LeaseTable {
   // batches are at work in the lost slots, too: a slot comes back when each of them has reported or
   // is gone. False when the head has no slot to move to and none is out that could come back.
   bool WriteOff(WorkerId worker);
+
+  // What the leases are done by has changed: all of them are done anew. Those that workers are at
+  // now are planned again when these report or are gone. Deaths at them are forgotten.
+  void RedoAll();
 
   // A batch whose leases are all ready, or one that failed.
   struct FinishedBatch {
@@ -120,8 +127,10 @@ class LeaseTable {
     internal::v1::Lease lease;
     LeaseState state = LeaseState::kPlanned;
     WorkerId worker = 0;
+    bool outdated = false;  // assigned before the last RedoAll
     uint32_t deaths = 0;
     uint32_t convicting_deaths = 0;
+    bool suspect = false;
     std::vector<internal::v1::Substitution> substitutions;
     internal::v1::LeaseFailed failure;
   };
@@ -154,8 +163,8 @@ class LeaseTable {
   LeaseEntry& At(const Place& place) { return batches_.at(place.batch).leases[place.lease]; }
   std::optional<internal::v1::Lease> Assign(std::set<Place>& from, WorkerId worker);
   LeaseEntry* FindHeld(uint64_t lease_id, WorkerId worker);
-  // A held lease is ready, or failed.
-  void Decide(LeaseEntry& entry, LeaseState state);
+  // A held lease is ready, or failed. False when it is planned again instead, being outdated.
+  bool Decide(LeaseEntry& entry, LeaseState state);
   void Plan(const Place& place);
   // `worker` does not write for that lease any more, or, without one, for any.
   void EndWriting(WorkerId worker, std::optional<uint64_t> lease_id);

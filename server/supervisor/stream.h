@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +16,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/arena.h"
+#include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/lease_table.h"
 
@@ -64,8 +67,10 @@ struct StreamConfig {
   uint32_t world_size = 1;
   std::string peer;
   v1::Transport transport = v1::TRANSPORT_GRPC;
-  // How workers see it; the supervisor fills in stream_id.
+  // How workers see it; the supervisor fills in stream_id, and what is quarantined later on.
   internal::v1::StreamBinding binding;
+  // In force from the beginning.
+  QuarantineSet quarantined;
   std::shared_ptr<Arena> arena;
   // Batch `sequence` of the stream, from 0; absent behind the last.
   std::function<std::optional<v1::BatchHeader>(uint64_t sequence)> batch_at;
@@ -80,6 +85,9 @@ struct StreamConfig {
   // above 0 and below the number of batches that are left of that epoch.
   std::vector<uint32_t> completed;
   std::shared_ptr<StreamObserver> observer;
+  // A record was quarantined in this stream: for whoever remembers it beyond the stream. Called on
+  // the supervisor's thread before the observer hears of it; must not block; may be empty.
+  std::function<void(const v1::QuarantinedRecord&)> on_quarantined;
 };
 
 // One open stream inside the supervisor: begins batches as slots become free, takes the workers'
@@ -97,6 +105,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t batches_delivered() const { return delivered_; }
   uint64_t batches_released() const { return released_; }
   uint64_t substitutions() const { return total_substitutions_; }
+  uint64_t samples_delivered() const { return samples_delivered_; }
   absl::Time opened() const { return opened_; }
 
   // Fills free slots with the next batches.
@@ -106,6 +115,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker);
   std::optional<internal::v1::Lease> AssignSuspect(LeaseTable::WorkerId worker);
+  // Epoch and position of a sample that comes soon, for warming up; absent when none comes.
+  std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);
@@ -117,11 +128,23 @@ class Stream : public std::enable_shared_from_this<Stream> {
     uint32_t convicting = 0;  // of those, with no other lease in the worker's life
     std::string work;         // for people: "epoch 0, positions 16 to 31 of stream train"
   };
-  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
-                                 bool alone = false);
+  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
+                                 bool by_itself = false);
   // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
   // none is left for its oldest batch.
   void WriteOff(LeaseTable::WorkerId worker);
+  // The record (its canonical name) ended `deaths` fresh workers that did nothing else; `reason`
+  // says for people how the last one ended, and where. Under `substitute` it joins the quarantine
+  // set and all batches that are not delivered are done anew: true, and the workers must be sent
+  // SetQuarantine before they get another lease of this stream. False when nothing is to be sent:
+  // it was in the set already, or the stream has ended: under `fail` with POISON_SAMPLE
+  // (FAILED_PRECONDITION), with a full set with QUARANTINE_FULL.
+  bool Quarantine(const std::string& record, const std::string& reason, uint32_t deaths);
+  // Another fresh worker that did nothing else ended at that record; how many it were so far.
+  uint32_t NotePoison(const std::string& record) { return ++poison_deaths_[record]; }
+  // What is in force for leases that are given out now, as workers are told.
+  internal::v1::SetQuarantine quarantine() const;
+
   // Ends the stream with an error, whatever is under way.
   void Fail(const absl::Status& status);
   // Nobody listens any more.
@@ -143,6 +166,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::function<void()> wake_;
   const absl::Time opened_ = absl::Now();
   LeaseTable leases_;
+  QuarantineSet quarantined_;
+  std::string quarantine_digest_;
+  std::map<std::string, uint32_t> poison_deaths_;  // by record
   uint64_t next_sequence_ = 0;
   // Delivered before their turn, in this stream or before it.
   std::set<uint64_t> ahead_;
@@ -150,6 +176,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool finished_ = false;
   uint64_t delivered_ = 0;
   uint64_t released_ = 0;
+  uint64_t samples_delivered_ = 0;
   uint64_t epoch_ = 0;
   uint64_t epoch_substitutions_ = 0;
   uint64_t total_substitutions_ = 0;

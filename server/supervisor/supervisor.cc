@@ -76,8 +76,10 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
   for (const PoolEntry& entry : pools_) {
     if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
   }
-  auto pool = std::make_unique<WorkerPool>(loop_, config_.worker_program, pipeline,
-                                           config_.timeouts, &exits_);
+  auto pool = std::make_unique<WorkerPool>(
+      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle, &exits_,
+                  &replacement_gate_, compartment_.get(), config_.sandbox},
+      pipeline);
   pool->Start();
   pools_.push_back({std::move(pool), MonotonicNanos()});
   return *pools_.back().pool;
@@ -85,7 +87,6 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
 
 uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
   const uint64_t id = next_stream_id_++;
-  pipeline.sandbox = config_.sandbox;
   loop_->Post([this, id, pipeline = std::move(pipeline), config = std::move(config)]() mutable {
     if (!ending_.ok()) {
       config.observer->OnFailed(ending_);
@@ -138,15 +139,25 @@ void Supervisor::CancelIndexJob(uint64_t job_id) {
   });
 }
 
+uint32_t Supervisor::Recycle(const std::string& pipeline, std::optional<uint32_t> slot) {
+  uint32_t count = 0;
+  RunOnLoop([&] {
+    for (const PoolEntry& entry : pools_) {
+      if (!pipeline.empty() && entry.pool->config().name != pipeline) continue;
+      count += entry.pool->Recycle(slot);
+    }
+  });
+  return count;
+}
+
 v1::GetStatusResponse Supervisor::GetStatus() {
   v1::GetStatusResponse response;
   RunOnLoop([&] {
     response = past_totals_;
-    response.set_cpu_seconds(exits_.dead_cpu_seconds());
     compartment_->Describe(*response.mutable_containment());
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
-    for (const v1::WorkerExit& exit : exits_.exits()) *response.add_recent_exits() = exit;
+    exits_.AppendStatus(response);
   });
   usage_.Fill(response);
   return response;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +37,7 @@ class Supervisor {
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);
     PoolTimeouts timeouts;
+    RecycleConfig recycle;
     // What every worker enters before it sees data.
     internal::v1::Sandbox sandbox;
     // Refuse to start where no cgroup can hold the workers.
@@ -59,6 +61,10 @@ class Supervisor {
   // longer come.
   uint64_t AddIndexJob(IndexJob job);
   void CancelIndexJob(uint64_t job_id);
+
+  // Replaces the workers of the pipeline with that name (empty: of all), or the one in `slot` of
+  // each, one after another. Returns how many.
+  uint32_t Recycle(const std::string& pipeline, std::optional<uint32_t> slot);
 
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
   // down.
@@ -99,6 +105,7 @@ class Supervisor {
   // Of the loop's thread.
   std::unique_ptr<Compartment> compartment_;  // outlives the workers
   ExitLog exits_;
+  ReplacementGate replacement_gate_;
   std::unique_ptr<IndexJobs> index_jobs_;
   std::vector<PoolEntry> pools_;
   absl::Status ending_;                // not OK once streams are opened no more
