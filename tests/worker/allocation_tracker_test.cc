@@ -235,8 +235,11 @@ TEST(AllocationTrackerTest, WhatMakesNoSenseIsRefusedAsEver) {
 }
 
 TEST(AllocationTrackerTest, BlocksOfOthersAreLeftOut) {
-  void* foreign = __libc_malloc(1000);
-  std::memset(foreign, 0, malloc_usable_size(foreign));
+  // In the place of one of ours, with whatever that left there.
+  void* const ours = std::malloc(1000);
+  std::free(ours);
+  void* foreign = __libc_malloc(1008);
+  ASSERT_EQ(foreign, ours);
   EXPECT_EQ(LeftBy([&] { std::free(foreign); }), (Live{0, 0}));
   foreign = __libc_malloc(1000);
   void* resized = nullptr;
