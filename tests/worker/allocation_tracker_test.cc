@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 
 #include "server/arena/exit_codes.h"
 #include "server/image/image_decoder.h"
+#include "server/os/process_usage.h"
 #include "server/worker/current_stage.h"
 #include "server/worker/flight_notes.h"
 #include "tests/image/test_images.h"
@@ -393,8 +393,8 @@ Ended RunInChild(const std::function<void(AllocationTracker&)>& prepare,
 }
 
 void Limit(AllocationTracker& tracker) {
-  const rlimit limit{200'000'000, 200'000'000};
-  ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+  const uint64_t used = ReadProcessUsageFast(getpid())->data_bytes;
+  ASSERT_TRUE(LimitDataMemory(used + 100 * kMiB).ok());
   tracker.EndOnRefusal();
 }
 
