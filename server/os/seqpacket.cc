@@ -1,7 +1,6 @@
 #include "server/os/seqpacket.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
@@ -17,19 +16,7 @@ constexpr int kBacklog = 128;
 }  // namespace
 
 absl::StatusOr<UniqueFd> ListenSeqPacket(const std::string& path) {
-  if (absl::Status prepared = PrepareUnixAddress(path); !prepared.ok()) return prepared;
-  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return SystemError(errno, "socket");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return SystemError(errno, absl::StrCat("binding ", path));
-  }
-  // Nobody can connect before listen(), so nobody slips in before the mode is set.
-  if (absl::Status made = MakePrivate(path); !made.ok()) return made;
-  if (listen(fd.get(), kBacklog) != 0) return SystemError(errno, absl::StrCat("listen on ", path));
-  return fd;
+  return ListenUnix(path, SOCK_SEQPACKET, kBacklog);
 }
 
 absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener) {

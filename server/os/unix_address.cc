@@ -60,9 +60,37 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status MakePrivate(const std::string& path) {
-  if (chmod(path.c_str(), 0600) != 0) return SystemError(errno, absl::StrCat("chmod ", path));
-  return absl::OkStatus();
+absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backlog) {
+  if (absl::Status prepared = PrepareUnixAddress(path); !prepared.ok()) return prepared;
+  UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return SystemError(errno, "socket");
+  // bind() makes the file with the socket's own mode, less the umask.
+  if (fchmod(fd.get(), 0600) != 0) return SystemError(errno, "fchmod of a socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return SystemError(errno, absl::StrCat("binding ", path));
+  }
+  if (listen(fd.get(), backlog) != 0) return SystemError(errno, absl::StrCat("listen on ", path));
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog) {
+  return ListenUnix(path, SOCK_STREAM, backlog);
+}
+
+absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
+  UniqueFd fd;
+  while (!fd) {
+    fd.reset(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd || errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return absl::UnavailableError("nobody connects");
+    return SystemError(errno, "accept");
+  }
+  // A smaller buffer is slower and nothing else.
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
+  return fd;
 }
 
 }  // namespace bulkhead

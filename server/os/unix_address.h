@@ -4,6 +4,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/os/fd.h"
 
 namespace bulkhead {
 
@@ -13,8 +15,19 @@ namespace bulkhead {
 // does not exist.
 absl::Status PrepareUnixAddress(const std::string& path);
 
-// Only the owner may connect (mode 0600).
-absl::Status MakePrivate(const std::string& path);
+// A socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) that listens at `path`, which is made by
+// PrepareUnixAddress' rules; non-blocking, close-on-exec. Its file has mode 0600 from its birth:
+// only the owner may connect. At most `backlog` connections wait to be accepted, and others wait
+// for them.
+absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backlog);
+
+// The same for a socket of type SOCK_STREAM.
+absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog);
+
+// A connection of a stream listener, non-blocking and close-on-exec. The kernel keeps up to
+// `send_bytes` of what was sent and not read yet, or as much of that as it grants
+// (net.core.wmem_max). UNAVAILABLE when nobody waits.
+absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes);
 
 }  // namespace bulkhead
 

@@ -2,6 +2,7 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -9,14 +10,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 #include "server/os/random_name.h"
 #include "server/os/thread.h"
-#include "server/os/unix_address.h"
 
 namespace bulkhead {
 namespace {
 
+constexpr char kUnixScheme[] = "unix:";
 constexpr size_t kBootIdBytes = 8;
 // How long calls that were cut may take to end.
 constexpr absl::Duration kCutPatience = absl::Seconds(5);
@@ -61,9 +63,9 @@ LoaderServer::LoaderServer(Config config) : config_(std::move(config)) {}
 LoaderServer::~LoaderServer() { Shutdown(absl::ZeroDuration()); }
 
 void LoaderServer::OpenArenaDoor() {
-  if (!absl::StartsWith(config_.address, "unix:")) return;
+  if (!absl::StartsWith(config_.address, kUnixScheme)) return;
   const std::string path =
-      absl::StrCat(absl::StripPrefix(config_.address, "unix:"), kArenaDoorSuffix);
+      absl::StrCat(absl::StripPrefix(config_.address, kUnixScheme), kArenaDoorSuffix);
   absl::StatusOr<std::unique_ptr<ArenaDoor>> door = ArenaDoor::Open(loop_, path, boot_id_);
   if (door.ok()) {
     door_ = *std::move(door);
@@ -74,9 +76,7 @@ void LoaderServer::OpenArenaDoor() {
 
 absl::Status LoaderServer::Listen() {
   address_ = config_.address;
-  if (absl::StartsWith(address_, "unix:")) {
-    BULKHEAD_RETURN_IF_ERROR(PrepareUnixAddress(std::string(absl::StripPrefix(address_, "unix:"))));
-  }
+  const bool is_unix = absl::StartsWith(address_, kUnixScheme);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -88,31 +88,44 @@ absl::Status LoaderServer::Listen() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
+  if (!is_unix) builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
   server_ = builder.BuildAndStart();
-  const bool is_unix = absl::StartsWith(address_, "unix:");
-  if (server_ == nullptr || (port_ == 0 && !is_unix)) {
+  if (is_unix && server_ != nullptr) {
+    return ListenOnUnix(std::string(absl::StripPrefix(address_, kUnixScheme)));
+  }
+  if (server_ == nullptr || port_ == 0) {
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen on ", config_.address,
                      ": it is taken, or not an address of this machine; choose another --listen"));
   }
-  if (is_unix) {
-    port_ = 0;
-    return MakePrivate(std::string(absl::StripPrefix(address_, "unix:")));
-  }
   address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port_);
   return absl::OkStatus();
+}
+
+absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
+  BULKHEAD_ASSIGN_OR_RETURN(
+      acceptor_, UnixAcceptor::Open(loop_, path, [server = server_.get()](UniqueFd connection) {
+        grpc::AddInsecureChannelFromFd(server, connection.release());
+      }));
+  return absl::OkStatus();
+}
+
+void LoaderServer::CloseDoors() {
+  if (!loop_thread_.joinable()) return;
+  absl::Notification closed;
+  loop_->Post([&] {
+    if (door_ != nullptr) door_->Close();
+    if (acceptor_ != nullptr) acceptor_->Close();
+    closed.Notify();
+  });
+  closed.WaitForNotification();
 }
 
 bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (shut_down_) return sessions_ended_;
   shut_down_ = true;
   sessions_.StartDraining();
-  if (loop_ != nullptr) {
-    loop_->Post([this] {
-      if (door_ != nullptr) door_->Close();
-    });
-  }
+  CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));
@@ -120,7 +133,10 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   }
   if (supervisor_ != nullptr) supervisor_->Shutdown();
   if (loop_thread_.joinable()) {
-    loop_->Post([this] { door_.reset(); });
+    loop_->Post([this] {
+      door_.reset();
+      acceptor_.reset();
+    });
     loop_->Stop();
     loop_thread_.join();
   }

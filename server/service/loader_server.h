@@ -12,6 +12,7 @@
 #include "server/service/arena_door.h"
 #include "server/service/loader_service.h"
 #include "server/service/preparation.h"
+#include "server/service/unix_acceptor.h"
 #include "server/supervisor/supervisor.h"
 
 namespace bulkhead {
@@ -54,6 +55,9 @@ class LoaderServer {
   explicit LoaderServer(Config config);
 
   absl::Status Listen();
+  absl::Status ListenOnUnix(const std::string& path);
+  // Blocks for the loop: no connection is taken any more, and the paths are free for a successor.
+  void CloseDoors();
   // Best effort: without a door batches travel over gRPC.
   void OpenArenaDoor();
 
@@ -69,6 +73,7 @@ class LoaderServer {
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<UnixAcceptor> acceptor_;  // null on TCP, where server_ listens itself
   std::string address_;
   int port_ = 0;
   bool shut_down_ = false;

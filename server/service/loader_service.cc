@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "server/base/version.h"
 #include "server/service/describe_session.h"
@@ -10,6 +11,12 @@
 
 namespace bulkhead {
 namespace {
+
+// A connection that gRPC was handed is "fd:12" to it, which tells nobody anything.
+std::string PeerName(const grpc::CallbackServerContext& rpc) {
+  std::string peer = rpc.peer();
+  return absl::StartsWith(peer, "fd:") ? "unix:" : peer;
+}
 
 // Refuses a call at once.
 template <typename Reactor>
@@ -34,7 +41,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
     return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(added);
   }
-  return StreamSession::Start(context_, rpc->peer());
+  return StreamSession::Start(context_, PeerName(*rpc));
 }
 
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,

@@ -1,5 +1,6 @@
 #include "server/os/unix_address.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -63,13 +64,61 @@ TEST(PrepareUnixAddressTest, NamesAFolderThatDoesNotExist) {
   EXPECT_TRUE(absl::IsNotFound(PrepareUnixAddress("/nonexistent/s.sock")));
 }
 
-TEST(MakePrivateTest, LeavesOnlyTheOwner) {
+// A connection to `path`.
+UniqueFd ConnectTo(const std::string& path) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+TEST(ListenUnixTest, LetsOnlyTheOwnerConnect) {
   const std::string path = TestPath("private");
-  std::ofstream(path) << "";
-  ASSERT_TRUE(MakePrivate(path).ok());
+  const mode_t umask_before = umask(0);
+  const auto listener = ListenUnixStream(path, 5);
+  umask(umask_before);
+  ASSERT_TRUE(listener.ok()) << listener.status();
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600);
+  unlink(path.c_str());
+}
+
+TEST(ListenUnixTest, LeavesALivingServiceAlone) {
+  const std::string path = TestPath("twice");
+  const auto listener = ListenUnixStream(path, 5);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_TRUE(absl::IsAlreadyExists(ListenUnixStream(path, 5).status()));
+  unlink(path.c_str());
+}
+
+TEST(AcceptUnixStreamTest, SaysWhenNobodyConnects) {
+  const std::string path = TestPath("nobody");
+  const auto listener = ListenUnixStream(path, 5);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_TRUE(absl::IsUnavailable(AcceptUnixStream(listener->get(), 1).status()));
+  unlink(path.c_str());
+}
+
+TEST(AcceptUnixStreamTest, EnlargesTheSendBuffer) {
+  const std::string path = TestPath("buffer");
+  const auto listener = ListenUnixStream(path, 5);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const UniqueFd client = ConnectTo(path);
+  const auto accepted = AcceptUnixStream(listener->get(), 1 << 20);
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(fcntl(accepted->get(), F_GETFD), FD_CLOEXEC);
+  EXPECT_NE(fcntl(accepted->get(), F_GETFL) & O_NONBLOCK, 0);
+  const auto send_bytes = [](int fd) {
+    int bytes = 0;
+    socklen_t size = sizeof(bytes);
+    EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size), 0);
+    return bytes;
+  };
+  // The kernel grants twice what was asked for, within its limit; the client's is the default.
+  EXPECT_GT(send_bytes(accepted->get()), send_bytes(client.get()));
   unlink(path.c_str());
 }
 

@@ -1,0 +1,72 @@
+#include "server/service/unix_acceptor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "server/os/filesystem.h"
+#include "server/os/unix_address.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr int kBacklog = 512;
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
+// Connections taken before the loop serves others.
+constexpr int kConnectionsPerTurn = 64;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UnixAcceptor>> UnixAcceptor::Open(std::shared_ptr<EventLoop> loop,
+                                                                 const std::string& path,
+                                                                 Handler handler) {
+  absl::StatusOr<UniqueFd> listener = ListenUnixStream(path, kBacklog);
+  if (!listener.ok()) return listener.status();
+  std::unique_ptr<UnixAcceptor> acceptor(
+      new UnixAcceptor(std::move(loop), *std::move(listener), path, std::move(handler)));
+  acceptor->loop_->Post([acceptor = acceptor.get()] { acceptor->Listen(); });
+  return acceptor;
+}
+
+UnixAcceptor::UnixAcceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, std::string path,
+                           Handler handler)
+    : loop_(std::move(loop)),
+      listener_(std::move(listener)),
+      path_(std::move(path)),
+      handler_(std::move(handler)) {}
+
+UnixAcceptor::~UnixAcceptor() { Close(); }
+
+void UnixAcceptor::Close() {
+  if (!listener_) return;
+  loop_->Cancel(listen_timer_);
+  loop_->Unwatch(listener_.get());
+  RemoveFile(path_);  // if that fails, the next service makes way for itself
+  listener_.reset();
+}
+
+void UnixAcceptor::Listen() {
+  if (!listener_) return;
+  const absl::Status watched = loop_->Watch(listener_.get(), [this] { Accept(); });
+  if (watched.ok()) return;
+  spdlog::error("cannot wait for connections yet: {}", std::string(watched.message()));
+  listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
+}
+
+void UnixAcceptor::Accept() {
+  for (int taken = 0; taken < kConnectionsPerTurn; ++taken) {
+    absl::StatusOr<UniqueFd> connection = AcceptUnixStream(listener_.get(), kSendBytes);
+    if (connection.ok()) {
+      handler_(*std::move(connection));
+      continue;
+    }
+    if (connection.status().code() == absl::StatusCode::kUnavailable) return;
+    // Out of descriptors, mostly. Who waits goes on waiting; asking again at once would spin.
+    spdlog::warn("a connection waits: {}", std::string(connection.status().message()));
+    loop_->Unwatch(listener_.get());
+    listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
+    return;
+  }
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,79 @@
+"""The service's Unix socket, as clients of all kinds see it."""
+
+import os
+import socket
+import stat
+import time
+
+import bulkhead
+import grpc
+from conftest import Service, write_spec
+
+CONNECTIONS = 1000
+
+
+def open_files(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_a_thousand_connections_leave_nothing_behind(folder):
+    service = Service(folder, "--workers", "1")
+    path = service.target.removeprefix("unix:")
+    try:
+        bulkhead.service_status(service.target)
+        before = open_files(service.process.pid)
+        for number in range(CONNECTIONS):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(path)
+                # Some say nothing, some nonsense.
+                if number % 2:
+                    connection.sendall(b"not HTTP/2" * 10)
+        # One at a time: gRPC shares the connections of channels that look alike.
+        for _ in range(20):
+            bulkhead.service_status(service.target)
+        assert wait_until(lambda: open_files(service.process.pid) <= before + 3), open_files(service.process.pid) - before
+    finally:
+        service.stop()
+
+
+def test_only_the_owner_may_connect(folder):
+    service = Service(folder, "--workers", "1")
+    try:
+        mode = os.stat(service.target.removeprefix("unix:")).st_mode
+        assert stat.S_IMODE(mode) == 0o600
+    finally:
+        service.stop()
+    assert not os.path.exists(service.target.removeprefix("unix:"))
+
+
+def test_health_and_reflection_answer(folder):
+    service = Service(folder, "--workers", "1")
+    try:
+        with grpc.insecure_channel(service.target) as channel:
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            assert check(b"", timeout=20) == b"\x08\x01"  # SERVING
+            reflect = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+            list_services = b"\x3a\x00"
+            (answer,) = reflect(iter([list_services]), timeout=20)
+            assert b"bulkhead.v1.Loader" in answer
+    finally:
+        service.stop()
+
+
+def test_status_names_the_peer_by_its_kind_of_address(folder):
+    spec = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
+    service = Service(folder, "--workers", "1")
+    try:
+        with bulkhead.Loader(spec, service.target) as loader:
+            loader.next_batch()
+            (stream,) = bulkhead.service_status(service.target)["streams"]
+            assert stream["peer"] == "unix:"
+    finally:
+        service.stop()
