@@ -35,6 +35,9 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       ->capture_default_str();
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that arenas may take, such as 8GiB. Default: 80% of the memory limit");
+  app.add_flag("--allow-fault-stages", options.allow_fault_stages,
+               "Allow specs with `fault` stages, which leak, crash or hang on purpose: for trials "
+               "and tests");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a TCP address of this machine's loopback without encryption or "
                "authentication: any local user may connect");

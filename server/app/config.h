@@ -19,6 +19,7 @@ struct DaemonOptions {
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
+  bool allow_fault_stages = false;
   bool insecure_tcp = false;
   bool embedded = false;
   int watch_pid = 0;  // the trainer's process; ends with it

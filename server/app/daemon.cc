@@ -115,6 +115,7 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
   limits.threads = static_cast<uint32_t>(options.threads);
+  limits.allow_fault_stages = options.allow_fault_stages;
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
   if (limits.worker_quota_bytes < kMinQuotaBytes) {
     return absl::InvalidArgumentError(

@@ -1,6 +1,7 @@
 #include "server/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -97,7 +98,8 @@ class StagedPipeline : public Pipeline {
         !read.ok()) {
       return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
     }
-    const absl::Status produced = RunStages(part, key, own, destinations);
+    const absl::Status produced =
+        RunStages(part, record - part.first_record, key, own, destinations);
     if (produced.ok()) return produced;
     std::map<std::string, std::string> metadata = OriginMetadata(own.record.origin);
     metadata["position"] = position;
@@ -114,17 +116,19 @@ class StagedPipeline : public Pipeline {
     return behind - parts_.begin() - 1;
   }
 
-  static absl::Status RunStages(const PipelinePart& part, const SampleKey& key, Context& own,
-                                absl::Span<std::byte* const> destinations) {
+  absl::Status RunStages(const PipelinePart& part, uint64_t record, const SampleKey& key,
+                         Context& own, absl::Span<std::byte* const> destinations) const {
     const StagePlan& plan = part.plan;
+    const uint64_t samples_before = samples_.fetch_add(1, std::memory_order_relaxed);
     for (size_t i = 0; i < plan.feature_count; ++i) {
       own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
     for (size_t i = 0; i < plan.stages.size(); ++i) {
       const PlannedStage& planned = plan.stages[i];
       std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
-      BULKHEAD_RETURN_IF_ERROR(planned.stage->Run(own.values[planned.feature],
-                                                  {own.decoder, own.scratch[i], key, target}));
+      BULKHEAD_RETURN_IF_ERROR(
+          planned.stage->Run(own.values[planned.feature],
+                             {own.decoder, own.scratch[i], key, record, samples_before, target}));
     }
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
       const PlannedOutput& output = plan.outputs[i];
@@ -138,6 +142,7 @@ class StagedPipeline : public Pipeline {
 
   const std::vector<PipelinePart> parts_;
   const uint64_t record_count_;
+  mutable std::atomic<uint64_t> samples_{0};
 };
 
 // Whether the source gives what the spec says.

@@ -28,6 +28,10 @@ struct StageContext {
   ImageDecoder& decoder;
   StageScratch& scratch;
   const SampleKey& key;
+  // The sample's record, by its number within its source, and how many samples this process has
+  // begun before it.
+  uint64_t record;
+  uint64_t samples_before;
   // Where the result belongs when this stage is the last to write its output, with all of the
   // output's sample_bytes; null when the result goes into scratch.
   std::byte* target;

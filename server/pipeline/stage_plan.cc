@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/pipeline/decode_stage.h"
+#include "server/pipeline/fault_stage.h"
 #include "server/pipeline/geometry_stages.h"
 #include "server/pipeline/number_stages.h"
 #include "server/spec/stage_signature.h"
@@ -58,6 +59,8 @@ std::unique_ptr<SampleStage> MakeStage(const v1::Stage& stage, StagePlace place)
       return std::make_unique<LayoutStage>(std::move(place), stage.layout());
     case v1::Stage::kOneHot:
       return std::make_unique<OneHotStage>(std::move(place), stage.one_hot());
+    case v1::Stage::kFault:
+      return std::make_unique<FaultStage>(std::move(place), stage.fault());
     case v1::Stage::kDecodeImage:
     case v1::Stage::STAGE_NOT_SET:
       break;
@@ -70,7 +73,8 @@ bool IsPixels(const FeatureSignature& feature) {
          !feature.channels_first;
 }
 
-// Makes the stages of a chain one by one, looking one stage ahead.
+// Makes the stages of a chain one by one, looking one stage ahead. Fault stages are not seen by
+// their neighbours: two that become one do so across them, and they run behind.
 class Planner {
  public:
   Planner(const SourceChain& chain, const SourceSignature& signature, const v1::BatchSchema& schema,
@@ -80,8 +84,12 @@ class Planner {
   absl::StatusOr<StagePlan> Run() {
     plan_.feature_count = signature_.source_features.size();
     for (size_t i = 0; i < chain_.steps.size();) {
-      BULKHEAD_ASSIGN_OR_RETURN(const size_t consumed, PlanStage(i));
-      i += consumed;
+      size_t end = i + 1;
+      if (!StageAt(i).has_fault()) {
+        BULKHEAD_ASSIGN_OR_RETURN(end, PlanStage(i));
+      }
+      PlanFaults(i, end);
+      i = end;
     }
     BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
@@ -94,37 +102,52 @@ class Planner {
   const v1::Stage& StageAt(size_t i) const { return *chain_.steps[i].stage; }
   StagePlace Place(size_t i) const { return {chain_.steps[i].path, StageName(StageAt(i))}; }
 
-  // The stage behind stage i when it works on the same feature; null otherwise.
-  const v1::Stage* NextOnSameFeature(size_t i) const {
-    if (i + 1 >= chain_.steps.size()) return nullptr;
-    const v1::Stage& next = StageAt(i + 1);
-    return StageInput(next) == StageInput(StageAt(i)) ? &next : nullptr;
+  void PlanFaults(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (!StageAt(i).has_fault()) continue;
+      // It leaves its value alone, whichever that is.
+      plan_.stages.push_back({MakeStage(StageAt(i), Place(i)), 0, -1});
+    }
   }
 
-  // Returns how many written stages the planned one stands for.
+  // The number of the stage behind stage i, faults left out.
+  size_t NextStage(size_t i) const {
+    do {
+      ++i;
+    } while (i < chain_.steps.size() && StageAt(i).has_fault());
+    return i;
+  }
+
+  // Returns the number of the first written stage behind those that the planned one stands for.
   absl::StatusOr<size_t> PlanStage(size_t i) {
     const v1::Stage& stage = StageAt(i);
     const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
     const size_t feature = FindFeature(features, StageInput(stage));
     if (feature == kNotFound) return Disagree(absl::StrCat(Place(i).Label(), " has no input"));
-    const v1::Stage* next = NextOnSameFeature(i);
+    const size_t next_step = NextStage(i);
+    // The stage behind this one when it works on the same feature.
+    const v1::Stage* next = nullptr;
+    if (next_step < chain_.steps.size() && StageInput(StageAt(next_step)) == StageInput(stage)) {
+      next = &StageAt(next_step);
+    }
     std::unique_ptr<SampleStage> made;
-    size_t consumed = 1;
+    size_t end = i + 1;
     if (stage.has_decode_image()) {
       // Joined even when nothing is fused: the crop decides which damage counts.
-      std::unique_ptr<CropStage> crop = next == nullptr ? nullptr : MakeCrop(*next, Place(i + 1));
-      if (crop != nullptr) consumed = 2;
+      std::unique_ptr<CropStage> crop =
+          next == nullptr ? nullptr : MakeCrop(*next, Place(next_step));
+      if (crop != nullptr) end = next_step + 1;
       made = std::make_unique<DecodeStage>(Place(i), stage.decode_image(), std::move(crop), fuse_);
     } else if (fuse_ && stage.has_normalize() && next != nullptr && next->has_layout() &&
                next->layout().to() == v1::IMAGE_LAYOUT_NCHW && IsPixels(features[feature])) {
       made = std::make_unique<NormalizeStage>(Place(i), stage.normalize(), true);
-      consumed = 2;
+      end = next_step + 1;
     } else {
       made = MakeStage(stage, Place(i));
     }
     if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
     plan_.stages.push_back({std::move(made), feature, -1});
-    return consumed;
+    return end;
   }
 
   absl::Status PlanOutputs() {

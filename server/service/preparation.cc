@@ -11,6 +11,7 @@
 #include "server/spec/normalize.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
+#include "server/spec/spec_error.h"
 #include "server/spec/yaml.h"
 
 namespace bulkhead {
@@ -26,6 +27,14 @@ absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
         CountSelected(source.mixture().sources(i).source(), resolved.mixed(i)).samples());
   }
   return MixtureSamplesPerEpoch(source.mixture(), records);
+}
+
+absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
+  const std::string path = FirstFaultStage(spec);
+  if (path.empty()) return absl::OkStatus();
+  return SpecError(path,
+                   "makes workers misbehave, which is for trials and tests: this service does not "
+                   "allow it; start bulkheadd with --allow-fault-stages, or leave the stage out");
 }
 
 }  // namespace
@@ -51,6 +60,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
                        "the request carries no spec");
   }
+  if (!limits_.allow_fault_stages) BULKHEAD_RETURN_IF_ERROR(RefuseFaultStages(prepared.spec));
   BULKHEAD_ASSIGN_OR_RETURN(prepared.signature, InferSignature(prepared.spec));
   MemoryPlanOptions options;
   options.workers = limits_.workers;

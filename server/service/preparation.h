@@ -20,6 +20,7 @@ struct ServiceLimits {
   uint32_t threads = 1;  // of each worker
   uint64_t worker_quota_bytes = 0;
   uint64_t memory_budget_bytes = 0;  // arenas must fit into it
+  bool allow_fault_stages = false;
 };
 
 // A spec made ready: understood, its files found and indexed.

@@ -54,7 +54,9 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
     return sources[source].FeaturesBefore(chains[source].own_steps);
   };
   std::set<std::string> names(spec.outputs().begin(), spec.outputs().end());
-  for (const v1::Stage& stage : spec.stages()) names.insert(StageInput(stage));
+  for (const v1::Stage& stage : spec.stages()) {
+    if (!stage.has_fault()) names.insert(StageInput(stage));
+  }
   if (spec.outputs().empty()) {
     for (size_t i = 0; i < sources.size(); ++i) {
       for (const FeatureSignature& feature : offered(i)) names.insert(feature.name);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
 #include "server/spec/signature.h"
 #include "server/spec/stage_signature.h"
 
@@ -175,7 +176,60 @@ void NormalizeStageOf(v1::OneHot& stage, const std::string& path, SpecProblems& 
   }
 }
 
-// Every stage has a field `input`; its default is the same place that StageInput looks at.
+// A day: whoever waits longer means `hang`.
+constexpr double kMaxSlowSeconds = 86'400;
+
+// One spelling of each size, so that equal stages have equal fingerprints.
+void NormalizeBytes(std::string& size, const std::string& path, SpecProblems& problems) {
+  const absl::StatusOr<uint64_t> bytes = ParseBytes(size);
+  if (!bytes.ok()) {
+    problems.Add(path, bytes.status().message());
+  } else if (*bytes == 0) {
+    problems.Add(path, "must be at least 1B");
+  } else {
+    size = absl::StrCat(*bytes, "B");
+  }
+}
+
+void CheckTrue(bool value, const std::string& path, SpecProblems& problems) {
+  if (!value) problems.Add(path, "can be true only; leave the stage out where it should not act");
+}
+
+void NormalizeFault(v1::Fault& stage, const std::string& path, SpecProblems& problems) {
+  switch (stage.fault_case()) {
+    case v1::Fault::kLeak:
+      NormalizeBytes(*stage.mutable_leak(), path + ".leak", problems);
+      break;
+    case v1::Fault::kLeakMmap:
+      NormalizeBytes(*stage.mutable_leak_mmap(), path + ".leak_mmap", problems);
+      break;
+    case v1::Fault::kTouch:
+      NormalizeBytes(*stage.mutable_touch(), path + ".touch", problems);
+      break;
+    case v1::Fault::kBurst:
+      NormalizeBytes(*stage.mutable_burst(), path + ".burst", problems);
+      break;
+    case v1::Fault::kCrash:
+      CheckTrue(stage.crash(), path + ".crash", problems);
+      break;
+    case v1::Fault::kHang:
+      CheckTrue(stage.hang(), path + ".hang", problems);
+      break;
+    case v1::Fault::kSlow:
+      if (!(stage.slow() > 0 && stage.slow() <= kMaxSlowSeconds)) {
+        problems.Add(
+            path + ".slow",
+            absl::StrCat("must be a number of seconds above 0 and at most ", kMaxSlowSeconds));
+      }
+      break;
+    case v1::Fault::FAULT_NOT_SET:
+      problems.Add(path, "names no fault: write one, such as {leak: 1MiB}");
+  }
+  if (stage.every() == 0) stage.set_every(1);
+}
+
+// Every stage that reads a feature has a field `input`; its default is the same place that
+// StageInput looks at.
 template <typename Typed>
 void NormalizeWithInput(v1::Stage& whole, Typed& stage, const std::string& path,
                         SpecProblems& problems) {
@@ -205,6 +259,8 @@ void NormalizeStage(v1::Stage& stage, const std::string& path, SpecProblems& pro
       return NormalizeWithInput(stage, *stage.mutable_layout(), path, problems);
     case v1::Stage::kOneHot:
       return NormalizeWithInput(stage, *stage.mutable_one_hot(), path, problems);
+    case v1::Stage::kFault:
+      return NormalizeFault(*stage.mutable_fault(), path + ".fault", problems);
     case v1::Stage::STAGE_NOT_SET:
       problems.Add(path, "is empty: name a stage, such as decode_image: {}");
   }

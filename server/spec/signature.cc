@@ -52,6 +52,7 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
   std::map<std::string, uint64_t> max_pixels;  // by the feature that holds the image
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
+    if (stage.has_fault()) continue;
     const std::string name = StageInput(stage);
     if (stage.has_decode_image()) {
       const uint64_t configured = stage.decode_image().max_pixels();
@@ -78,6 +79,10 @@ absl::Status InferStages(const SourceChain& chain, size_t end, SourceSignature& 
     if (name.empty()) return SpecError(path, "is empty: name a stage, such as decode_image: {}");
     const std::string input = StageInput(stage);
     std::vector<FeatureSignature> features = signature.FeaturesBefore(i);
+    if (stage.has_fault()) {  // changes nothing
+      signature.features_after.push_back(std::move(features));
+      continue;
+    }
     const auto found =
         std::find_if(features.begin(), features.end(),
                      [&](const FeatureSignature& feature) { return feature.name == input; });

@@ -21,6 +21,15 @@ void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain
 
 }  // namespace
 
+std::string FirstFaultStage(const v1::PipelineSpec& spec) {
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      if (step.stage->has_fault()) return step.path + ".fault";
+    }
+  }
+  return "";
+}
+
 std::string MixedSourcePath(int source) {
   return absl::StrCat("source.mixture.sources[", source, "]");
 }

@@ -31,6 +31,9 @@ struct SourceChain {
 
 std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
 
+// The place of a spec's first fault stage, "stages[2].fault"; empty when it has none.
+std::string FirstFaultStage(const v1::PipelineSpec& spec);
+
 // "source.mixture.sources[1]".
 std::string MixedSourcePath(int source);
 

@@ -252,6 +252,7 @@ std::string StageInput(const v1::Stage& stage) {
       return Or(stage.layout().input(), "image");
     case v1::Stage::kOneHot:
       return Or(stage.one_hot().input(), "label");
+    case v1::Stage::kFault:
     case v1::Stage::STAGE_NOT_SET:
       break;
   }
@@ -307,6 +308,8 @@ absl::StatusOr<FeatureSignature> StageOutput(const v1::Stage& stage, const Featu
     case v1::Stage::kOneHot:
       output = Infer(stage.one_hot(), input, path);
       break;
+    case v1::Stage::kFault:
+      return input;
     case v1::Stage::STAGE_NOT_SET:
       output = SpecError(path, "is empty: name a stage, such as decode_image: {}");
       break;

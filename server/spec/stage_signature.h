@@ -17,7 +17,8 @@ inline constexpr uint64_t kDefaultMaxPixels = 32'000'000;
 // "resize": how specs call the stage; empty when none is set.
 std::string StageName(const v1::Stage& stage);
 
-// The feature that the stage reads and replaces, its default filled in; empty when no stage is set.
+// The feature that the stage reads and replaces, its default filled in; empty for a fault, which
+// reads none, and when no stage is set.
 std::string StageInput(const v1::Stage& stage);
 
 // Whether the stage draws random numbers.

@@ -3,32 +3,65 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <utility>
 
 #include "bulkhead/v1/loader.pb.h"
 
 namespace bulkhead {
 
-// The history of workers that died, and what the dead have used. Lives on the supervisor's thread.
+// The history of workers: of those that died, and of those that were replaced as planned; and what
+// all that are gone have used. Lives on the supervisor's thread.
 class ExitLog {
  public:
   static constexpr size_t kMaxEntries = 100;
 
-  // `wanted`: the worker ended as it was told to. Then only what it has used is kept.
+  // `wanted`: the worker ended as it was told to. Then it is only counted.
   void Add(v1::WorkerExit exit, bool wanted) {
     AddCpu(exit.usage().cpu_seconds());
-    if (wanted) return;
-    exits_.push_back(std::move(exit));
-    if (exits_.size() > kMaxEntries) exits_.pop_front();
+    ++counts_[exit.cause()];
+    if (!wanted) Append(exits_, std::move(exit));
+  }
+  void AddRecycling(v1::Recycling recycling) { Append(recyclings_, std::move(recycling)); }
+
+  // What a worker has used whose owner is gone, and which was killed for that.
+  void AddOrphan(double cpu_seconds) {
+    AddCpu(cpu_seconds);
+    ++counts_[v1::EXIT_CAUSE_TOLD];
   }
 
-  // What a worker has used whose owner is gone.
-  void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
+  void AppendStatus(v1::GetStatusResponse& response) const {
+    response.set_cpu_seconds(response.cpu_seconds() + dead_cpu_seconds_);
+    for (const v1::WorkerExit& exit : exits_) *response.add_recent_exits() = exit;
+    for (const v1::Recycling& recycling : recyclings_) {
+      *response.add_recent_recyclings() = recycling;
+    }
+    for (const auto& [cause, count] : counts_) {
+      v1::ExitCount& entry = *response.add_exit_counts();
+      entry.set_cause(cause);
+      entry.set_count(count);
+      if (IsLimitEvent(cause)) response.set_limit_events(response.limit_events() + count);
+    }
+  }
 
-  const std::deque<v1::WorkerExit>& exits() const { return exits_; }
-  double dead_cpu_seconds() const { return dead_cpu_seconds_; }
+  // Whether a quota bit.
+  static bool IsLimitEvent(v1::ExitCause cause) {
+    return cause == v1::EXIT_CAUSE_OUT_OF_MEMORY || cause == v1::EXIT_CAUSE_WATCHDOG ||
+           cause == v1::EXIT_CAUSE_CGROUP;
+  }
 
  private:
+  void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
+
+  template <typename Entry>
+  static void Append(std::deque<Entry>& entries, Entry entry) {
+    entries.push_back(std::move(entry));
+    if (entries.size() > kMaxEntries) entries.pop_front();
+  }
+
   std::deque<v1::WorkerExit> exits_;  // the newest last
+  std::deque<v1::Recycling> recyclings_;
+  std::map<v1::ExitCause, uint64_t> counts_;
   double dead_cpu_seconds_ = 0;
 };
 

@@ -46,7 +46,7 @@ void IndexJobs::Cancel(uint64_t job_id) {
   for (const auto& [id, worker] : workers_) {
     if (worker->entry == nullptr || worker->entry->id != job_id) continue;
     worker->entry.reset();
-    worker->process->Kill("its job was cancelled");
+    worker->process->Kill(v1::EXIT_CAUSE_TOLD, "its job was cancelled");
   }
 }
 
@@ -81,7 +81,7 @@ bool IndexJobs::StartWorker() {
   };
   callbacks.on_exit = [this, id = raw->id](const WorkerEnd& end) { OnExit(id, end); };
   callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
-    exits->AddCpu(exit.cpu_seconds);
+    exits->AddOrphan(exit.cpu_seconds);
   };
   auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
   if (!process.ok()) {
@@ -165,13 +165,14 @@ void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
   if (worker.process->phase() >= WorkerPhase::kStopping) return;
   const absl::Duration quiet = absl::Nanoseconds(now_ns - worker.last_progress_ns);
   if (!worker.greeted && quiet > timeouts_.start) {
-    worker.process->Kill(absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start)));
+    worker.process->Kill(v1::EXIT_CAUSE_HUNG,
+                         absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start)));
     StartWorkers();
     return;
   }
   if (worker.entry == nullptr || quiet <= timeouts_.hang) return;
   const std::string limit = absl::FormatDuration(timeouts_.hang);
-  worker.process->Kill(absl::StrCat("no progress for ", limit));
+  worker.process->Kill(v1::EXIT_CAUSE_HUNG, absl::StrCat("no progress for ", limit));
   // Not tried again: the next worker would write to the same file as this one, should it go on.
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
   StartWorkers();

@@ -88,18 +88,19 @@ bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
 }
 
 std::optional<LeaseTable::Death> LeaseTable::NoteDeath(uint64_t lease_id, WorkerId worker,
-                                                       bool alone) {
+                                                       bool alone, bool by_itself) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
   if (entry == nullptr) return std::nullopt;
   ++entry->deaths;
   if (alone) ++entry->convicting_deaths;
+  entry->suspect |= by_itself || entry->deaths >= kSuspectDeaths;
   return Death{entry->lease, entry->deaths, entry->convicting_deaths};
 }
 
 void LeaseTable::Plan(const Place& place) {
   LeaseEntry& entry = At(place);
   entry.state = LeaseState::kPlanned;
-  (entry.deaths >= kSuspectDeaths ? suspects_ : planned_).insert(place);
+  (entry.suspect ? suspects_ : planned_).insert(place);
 }
 
 uint32_t LeaseTable::WorkerGone(WorkerId worker) {

@@ -35,8 +35,9 @@ class LeaseTable {
  public:
   using WorkerId = uint64_t;
 
-  // A lease at which this many workers died is a suspect: it is given out by AssignSuspect alone,
-  // to a worker that holds nothing else, so that it cannot bring others into bad repute.
+  // A lease at which this many workers died, or one by the lease's own doing, is a suspect: it is
+  // given out by AssignSuspect alone, to a worker that holds nothing else, so that it cannot bring
+  // others into bad repute.
   static constexpr uint32_t kSuspectDeaths = 3;
   // Without order, a batch is taken at most this many batches before its turn.
   static constexpr uint64_t kMaxAhead = kMaxBatchesAhead;
@@ -75,9 +76,10 @@ class LeaseTable {
     uint32_t convicting = 0;  // of those, the ones for which nothing else can be to blame
   };
   // The worker died, or was killed, while it worked on that lease; to be followed by WorkerGone or
-  // WriteOff. `alone`: the lease was the only one that the worker was ever given. Absent when it
-  // does not hold the lease.
-  std::optional<Death> NoteDeath(uint64_t lease_id, WorkerId worker, bool alone = false);
+  // WriteOff. `alone`: the lease was the only one that the worker was ever given. `by_itself`: the
+  // lease brought it about, as far as can be seen. Absent when it does not hold the lease.
+  std::optional<Death> NoteDeath(uint64_t lease_id, WorkerId worker, bool alone = false,
+                                 bool by_itself = false);
 
   // The worker was reaped: its leases are planned again. Returns how many.
   uint32_t WorkerGone(WorkerId worker);
@@ -122,6 +124,7 @@ class LeaseTable {
     WorkerId worker = 0;
     uint32_t deaths = 0;
     uint32_t convicting_deaths = 0;
+    bool suspect = false;
     std::vector<internal::v1::Substitution> substitutions;
     internal::v1::LeaseFailed failure;
   };

@@ -59,6 +59,13 @@ std::optional<internal::v1::Lease> Stream::AssignSuspect(LeaseTable::WorkerId wo
   return leases_.AssignSuspect(worker);
 }
 
+std::optional<std::pair<uint64_t, uint64_t>> Stream::NextPosition() const {
+  if (finished_) return std::nullopt;
+  const auto header = config_.batch_at(next_sequence_ == 0 ? 0 : next_sequence_ - 1);
+  if (!header.has_value()) return std::nullopt;
+  return std::make_pair(header->epoch(), header->first_position());
+}
+
 std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
                                          LeaseTable::WorkerId worker) {
   const auto samples = leases_.Complete(done.lease_id(), worker,
@@ -81,8 +88,8 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
 }
 
 std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
-                                               bool alone) {
-  const auto noted = leases_.NoteDeath(lease_id, worker, alone);
+                                               bool alone, bool by_itself) {
+  const auto noted = leases_.NoteDeath(lease_id, worker, alone, by_itself);
   if (!noted.has_value()) return std::nullopt;
   const internal::v1::Lease& lease = noted->lease;
   const uint64_t first = lease.first_position() + lease.first_sample();
@@ -131,6 +138,7 @@ void Stream::DeliverFinished() {
     const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
     ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
     ++delivered_;
+    samples_delivered_ += batch->header.valid_count();
     config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
   }
   if (!finished_ && exhausted_ && leases_.pending() == 0) {

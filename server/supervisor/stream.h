@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -97,6 +98,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t batches_delivered() const { return delivered_; }
   uint64_t batches_released() const { return released_; }
   uint64_t substitutions() const { return total_substitutions_; }
+  uint64_t samples_delivered() const { return samples_delivered_; }
   absl::Time opened() const { return opened_; }
 
   // Fills free slots with the next batches.
@@ -106,6 +108,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker);
   std::optional<internal::v1::Lease> AssignSuspect(LeaseTable::WorkerId worker);
+  // Epoch and position of a sample that comes soon, for warming up; absent when none comes.
+  std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);
@@ -117,8 +121,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     uint32_t convicting = 0;  // of those, with no other lease in the worker's life
     std::string work;         // for people: "epoch 0, positions 16 to 31 of stream train"
   };
-  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
-                                 bool alone = false);
+  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
+                                 bool by_itself = false);
   // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
   // none is left for its oldest batch.
   void WriteOff(LeaseTable::WorkerId worker);
@@ -150,6 +154,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool finished_ = false;
   uint64_t delivered_ = 0;
   uint64_t released_ = 0;
+  uint64_t samples_delivered_ = 0;
   uint64_t epoch_ = 0;
   uint64_t epoch_substitutions_ = 0;
   uint64_t total_substitutions_ = 0;

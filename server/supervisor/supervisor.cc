@@ -70,8 +70,10 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
   for (const PoolEntry& entry : pools_) {
     if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
   }
-  auto pool = std::make_unique<WorkerPool>(loop_, config_.worker_program, pipeline,
-                                           config_.timeouts, &exits_);
+  auto pool = std::make_unique<WorkerPool>(
+      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle,
+                  config_.attribution, &exits_, &replacement_gate_},
+      pipeline);
   pool->Start();
   pools_.push_back({std::move(pool), MonotonicNanos()});
   return *pools_.back().pool;
@@ -130,14 +132,24 @@ void Supervisor::CancelIndexJob(uint64_t job_id) {
   });
 }
 
+uint32_t Supervisor::Recycle(const std::string& pipeline, std::optional<uint32_t> slot) {
+  uint32_t count = 0;
+  RunOnLoop([&] {
+    for (const PoolEntry& entry : pools_) {
+      if (!pipeline.empty() && entry.pool->config().name != pipeline) continue;
+      count += entry.pool->Recycle(slot);
+    }
+  });
+  return count;
+}
+
 v1::GetStatusResponse Supervisor::GetStatus() {
   v1::GetStatusResponse response;
   RunOnLoop([&] {
     response = past_totals_;
-    response.set_cpu_seconds(exits_.dead_cpu_seconds());
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
-    for (const v1::WorkerExit& exit : exits_.exits()) *response.add_recent_exits() = exit;
+    exits_.AppendStatus(response);
   });
   usage_.Fill(response);
   return response;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,6 +36,8 @@ class Supervisor {
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);
     PoolTimeouts timeouts;
+    RecycleConfig recycle;
+    bool attribution = true;  // of allocations to stages
   };
 
   static absl::StatusOr<std::unique_ptr<Supervisor>> Start(Config config);
@@ -51,6 +54,10 @@ class Supervisor {
   // longer come.
   uint64_t AddIndexJob(IndexJob job);
   void CancelIndexJob(uint64_t job_id);
+
+  // Replaces the workers of the pipeline with that name (empty: of all), or the one in `slot` of
+  // each, one after another. Returns how many.
+  uint32_t Recycle(const std::string& pipeline, std::optional<uint32_t> slot);
 
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
   // down.
@@ -89,6 +96,7 @@ class Supervisor {
 
   // Of the loop's thread.
   ExitLog exits_;
+  ReplacementGate replacement_gate_;
   std::unique_ptr<IndexJobs> index_jobs_;
   std::vector<PoolEntry> pools_;
   absl::Status ending_;                // not OK once streams are opened no more

@@ -2,17 +2,21 @@
 #define BULKHEAD_SERVER_SUPERVISOR_WORKER_POOL_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/exit_log.h"
+#include "server/supervisor/pool_worker.h"
+#include "server/supervisor/recycle_policy.h"
+#include "server/supervisor/replacement_gate.h"
 #include "server/supervisor/stream.h"
-#include "server/supervisor/worker_process.h"
 #include "server/supervisor/worker_timeouts.h"
 
 namespace bulkhead {
@@ -28,25 +32,50 @@ struct PipelineConfig {
   uint32_t workers = 1;
   uint32_t threads = 1;
   uint64_t quota_bytes = 0;
+  // Shared memory that a worker may map beside arenas: its indexes, should they lie on a tmpfs.
+  uint64_t mapped_bytes = 0;
+};
+
+// What every pool of a service has in common.
+struct PoolContext {
+  std::shared_ptr<EventLoop> loop;
+  std::string worker_program;
+  PoolTimeouts timeouts;
+  RecycleConfig recycle;
+  bool attribution = true;
+  ExitLog* exits = nullptr;
+  ReplacementGate* gate = nullptr;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
-// round-robin over the streams, replaces workers that die and has their leases done by others.
+// round-robin over the streams, has the leases of workers that die done by others, and replaces
+// workers, those that died and those that are about to meet their quota.
 //
 // A death counts against the leases that the worker's threads were at. A lease that was present at
-// several is a suspect: it is done alone by a worker that is set apart for it. A worker may have
-// been brought to its end by what it did before, by a leak, say; so what convicts a lease, and ends
-// its stream and no other, are the deaths of fresh workers that did nothing else. Lives on the
-// supervisor's thread.
+// several, or whose sample brought the worker down by itself, is a suspect: it is done alone by a
+// worker that is set apart for it. A worker may have been brought to its end by what it did before,
+// by a leak, say; so what convicts a lease, and ends its stream and no other, are the deaths of
+// fresh workers that did nothing else.
+//
+// A planned replacement is made before the break: a successor starts beside the worker, warms up
+// and takes over; then the old one finishes the leases that it holds, ends, and is reaped. The
+// whole service has one replacement under way at a time.
+//
+//   worker_pool.cc            streams, leases, blame
+//   worker_pool_life.cc       processes: start, messages, ends, status
+//   worker_pool_watch.cc      hangs, memory, replacements
+//
+// Lives on the supervisor's thread.
 class WorkerPool {
  public:
   // Deaths at one lease, after which its stream fails: those that made it a suspect, and then those
   // of fresh workers. As many in one place, of workers that had no lease, fail the pool while no
   // other worker is ready.
   static constexpr uint32_t kMaxDeaths = 8;
+  // Deaths of fresh workers that did nothing else, at one record, after which it is poison.
+  static constexpr uint32_t kPoisonDeaths = 3;
 
-  WorkerPool(std::shared_ptr<EventLoop> loop, std::string worker_program, PipelineConfig config,
-             PoolTimeouts timeouts, ExitLog* exits);
+  WorkerPool(PoolContext context, PipelineConfig config);
   ~WorkerPool();
 
   const PipelineConfig& config() const { return config_; }
@@ -63,6 +92,8 @@ class WorkerPool {
   void Dispatch();
   // Ends every stream with `status`.
   void FailStreams(const absl::Status& status);
+  // Replaces every worker, or the one in `slot`, one after another. Returns how many.
+  uint32_t Recycle(std::optional<uint32_t> slot);
 
   // Adds the workers (without their memory and CPU time) and streams, and what the pool has done.
   void AppendStatus(v1::GetStatusResponse& response) const;
@@ -70,76 +101,112 @@ class WorkerPool {
   void AppendTotals(v1::GetStatusResponse& response) const;
 
  private:
-  // A lease in a worker's hands; its stream may be gone.
-  struct Held {
-    uint64_t stream_id = 0;
-    uint64_t lease_id = 0;
-  };
   // A place for a worker; the process in it changes.
   struct Slot {
     uint32_t index = 0;
     uint32_t generation = 0;
-    LeaseTable::WorkerId worker_id = 0;  // of the living process; new for every process
-    std::unique_ptr<WorkerProcess> process;
+    std::unique_ptr<PoolWorker> worker;  // null while its restart waits
     EventLoop::TimerId restart_timer = 0;
-    std::deque<Held> held;  // in the order in which it was given them, and takes them up
-    uint64_t samples = 0;
-    int64_t last_progress_ns = 0;
-    uint64_t leases_given = 0;  // to this process
-    uint32_t deaths = 0;        // in this place, since a lease was finished in it
-    uint64_t peak_memory_bytes = 0;
-    bool bound = false;
-    int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not
-    bool written_off = false;
+    uint32_t deaths = 0;  // in this place, since a lease was finished in it
+    bool asked = false;   // by hand, for a replacement
+    std::string slow;     // the stage that has become slow, for people
+    // After a replacement that came to nothing.
+    uint32_t failed_replacements = 0;
+    int64_t no_replacement_before_ns = 0;
+  };
+  // A planned replacement: first the successor warms up, then the predecessor finishes and ends.
+  struct Replacement {
+    Slot* slot = nullptr;
+    std::unique_ptr<PoolWorker> successor;
+    std::unique_ptr<PoolWorker> predecessor;
+    v1::Recycling record;
+    int64_t drained_ns = 0;
   };
 
-  void StartWorker(Slot& slot);
-  void OnStartFailed(Slot& slot, const absl::Status& status);
-  void OnMessage(Slot& slot, const internal::v1::FromWorker& message);
-  void OnBound(Slot& slot);
-  void OnFailed(Slot& slot, const internal::v1::Failed& failed);
-  void OnExit(Slot& slot, const WorkerEnd& end);
-  void SendBinding(Slot& slot);
-  void SendStream(Slot& slot, const Stream& stream);
-  bool CanTakeLease(const Slot& slot) const;
-  bool GiveLease(Slot& slot);
-  // Sets a worker apart for the next suspect, or gives it to the one that is.
+  // Streams and leases.
+  void SendStream(PoolWorker& worker, const Stream& stream);
+  bool CanTakeLease(const PoolWorker* worker) const;
+  bool GiveLease(PoolWorker& worker);
+  // Sets a place apart for the next suspect, or gives it to the one that is.
   void GiveSuspect();
   Slot* SlotToSetApart() const;
-  void SendLease(Slot& slot, const internal::v1::Lease& lease);
-  void OnLeaseDone(Slot& slot, const internal::v1::LeaseDone& done);
-  void OnLeaseFailed(Slot& slot, const internal::v1::LeaseFailed& failed);
-  // One of the slot's leases was decided, whether or not its stream still lives. False when the
+  void SendLease(PoolWorker& worker, const internal::v1::Lease& lease);
+  void OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& done);
+  void OnLeaseFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed);
+  // One of the worker's leases was decided, whether or not its stream still lives. False when the
   // worker has no such lease.
-  bool TakeBack(Slot& slot, uint64_t stream_id, uint64_t lease_id);
+  bool TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id);
   std::shared_ptr<Stream> FindStream(uint64_t stream_id) const;
-  // Counts a death against the leases that the slot's threads were at, and ends the streams for
+  // Counts a death against the leases that the worker's threads were at, and ends the streams for
   // which that was one too many. Returns what the worker was at, for people; empty: nothing.
-  std::string BlameLeases(Slot& slot, const std::string& reason);
+  std::string BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
+                          v1::ExitCause cause, const std::string& reason);
+  void BlameLease(const PoolWorker& worker, const PoolWorker::Held& held,
+                  const FlightSnapshot::Thread* thread, bool by_itself, const std::string& reason,
+                  std::string& at);
+  // The error of a stream whose lease ends worker after worker.
+  absl::Status CrashLoop(uint32_t deaths, const std::string& reason, const std::string& work) const;
+
+  // Processes.
+  absl::StatusOr<std::unique_ptr<PoolWorker>> Spawn(Slot& slot);
+  void StartWorker(Slot& slot);
+  void OnStartFailed(Slot& slot, const absl::Status& status);
+  void SendBinding(PoolWorker& worker);
+  void OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message);
+  void OnBound(PoolWorker& worker);
+  void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
+  void OnExit(PoolWorker& worker, const WorkerEnd& end);
   // A worker died without a lease, or could not be started.
   void NoteIdleDeath(const Slot& slot, absl::StatusCode code, const std::string& message);
   void RestartLater(Slot& slot);
-  void RecordExit(const Slot& slot, const WorkerEnd& end, uint32_t leases_redone) const;
-  // The error of a stream whose lease ends worker after worker.
-  absl::Status CrashLoop(uint32_t deaths, const std::string& reason, const std::string& work) const;
+  void RecordExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,
+                  uint32_t leases_redone) const;
   void FailAll(const absl::Status& status);
-  void CheckForHangs();
-  void CheckForHang(Slot& slot, int64_t now_ns);
+  // The owner of a worker, wherever it stands, emptied.
+  std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
+  // Every worker that lives: in places, warming up, ending.
+  void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
+  void AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const;
 
-  const std::shared_ptr<EventLoop> loop_;
-  const std::string worker_program_;
+  // Watching.
+  void Watch();
+  void ScheduleWatch(bool soon);
+  void CheckForHang(PoolWorker& worker, int64_t now_ns);
+  void WriteOff(PoolWorker& worker);
+  void ReadMemory(PoolWorker& worker, int64_t now_ns);
+  bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
+  RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
+  std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
+  // What a sample has added to the worker's memory so far, in the thread with that number.
+  uint64_t GrownBy(const PoolWorker& worker, const FlightSnapshot& flight, size_t thread) const;
+
+  // Replacements.
+  void ReplaceIfDue(int64_t now_ns);
+  void BeginReplacement(Slot& slot, const RecycleDecision& decision, int64_t now_ns);
+  void SendWarmUp(PoolWorker& successor);
+  void OnWarmedUp(PoolWorker& worker);
+  void EndIfDrained();
+  void AbandonReplacement(const std::string& why);
+  void FinishReplacement();
+
+  const PoolContext context_;
   const PipelineConfig config_;
-  const PoolTimeouts timeouts_;
-  ExitLog* const exits_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::shared_ptr<Stream>> streams_;
+  std::unique_ptr<Replacement> replacement_;
+  // How long the last replacements took to warm up; the longest counts.
+  std::vector<absl::Duration> warm_ups_;
   size_t next_stream_ = 0;  // round robin
-  EventLoop::TimerId hang_timer_ = 0;
+  EventLoop::TimerId watch_timer_ = 0;
+  bool watch_soon_ = false;
   absl::Status failure_;
-  Slot* set_apart_ = nullptr;  // for a suspect
-  uint32_t idle_deaths_ = 0;   // of workers without a lease, since a lease was finished
+  Slot* set_apart_ = nullptr;    // for a suspect
+  uint32_t idle_deaths_ = 0;     // of workers without a lease, since a lease was finished
+  uint32_t largest_lease_ = 16;  // in samples, so far
   uint64_t samples_ = 0;
+  uint64_t samples_redone_ = 0;
   uint64_t past_substitutions_ = 0;  // of streams that are gone
+  uint64_t past_delivered_ = 0;
   uint64_t leases_redone_ = 0;
 };
 

@@ -29,6 +29,16 @@ std::string DescribeExit(const ProcessExit& exit, bool told) {
   }
 }
 
+v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
+  if (exit.outcome == ProcessExit::Outcome::kSignaled) {
+    const bool from_outside = exit.code == SIGKILL || exit.code == SIGTERM || exit.code == SIGINT;
+    return from_outside ? v1::EXIT_CAUSE_KILLED : v1::EXIT_CAUSE_CRASHED;
+  }
+  if (exit.code == 0 && told) return v1::EXIT_CAUSE_TOLD;
+  if (exit.code == kExitOutOfMemory) return v1::EXIT_CAUSE_OUT_OF_MEMORY;
+  return exit.code == kExitProtocol ? v1::EXIT_CAUSE_PROTOCOL : v1::EXIT_CAUSE_CRASHED;
+}
+
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& loop,
                                                                     const std::string& program,
                                                                     Callbacks callbacks) {
@@ -78,7 +88,7 @@ WorkerProcess::~WorkerProcess() {
 bool WorkerProcess::Apply(WorkerEvent event) {
   const auto next = NextPhase(phase_, event);
   if (!next.has_value()) {
-    Kill("it broke the protocol");
+    Kill(v1::EXIT_CAUSE_PROTOCOL, "it broke the protocol");
     return false;
   }
   phase_ = *next;
@@ -106,12 +116,13 @@ void WorkerProcess::Send(const internal::v1::ToWorker& message, const std::vecto
 void WorkerProcess::SendFailed(const absl::Status& status) {
   // A closed socket means that the worker is ending by itself: its own exit says why.
   if (status.ok() || absl::IsFailedPrecondition(status)) return;
-  Kill(absl::StrCat("it could not be reached: ", std::string(status.message())));
+  Kill(v1::EXIT_CAUSE_PROTOCOL,
+       absl::StrCat("it could not be reached: ", std::string(status.message())));
 }
 
 void WorkerProcess::Enqueue(std::string bytes, const std::vector<int>& fds) {
   if (queue_.size() >= kMaxQueuedMessages || queued_bytes_ + bytes.size() > kMaxQueuedBytes) {
-    Kill("it does not read its messages");
+    Kill(v1::EXIT_CAUSE_PROTOCOL, "it does not read its messages");
     return;
   }
   Outgoing outgoing;
@@ -155,13 +166,17 @@ void WorkerProcess::Stop(absl::Duration grace) {
   loop_.Cancel(timer_);
   timer_ = loop_.After(grace, [this] {
     child_.Signal(SIGTERM);
-    timer_ = loop_.After(absl::Seconds(1), [this] { Kill("it did not end when told to"); });
+    timer_ = loop_.After(absl::Seconds(1),
+                         [this] { Kill(v1::EXIT_CAUSE_TOLD, "it did not end when told to"); });
   });
 }
 
-void WorkerProcess::Kill(const std::string& reason) {
+void WorkerProcess::Kill(v1::ExitCause cause, const std::string& reason) {
   if (phase_ == WorkerPhase::kGone) return;
-  if (reason_.empty()) reason_ = reason;
+  if (reason_.empty()) {
+    cause_ = cause;
+    reason_ = reason;
+  }
   phase_ = WorkerPhase::kKilled;
   child_.Signal(SIGKILL);
 }
@@ -173,7 +188,8 @@ void WorkerProcess::Receive(int max_messages) {
     if (packet.ok()) {
       HandOver(packet->bytes);
     } else if (absl::IsDataLoss(packet.status())) {
-      Kill(absl::StrCat("it broke the protocol: ", std::string(packet.status().message())));
+      Kill(v1::EXIT_CAUSE_PROTOCOL,
+           absl::StrCat("it broke the protocol: ", std::string(packet.status().message())));
     } else {
       socket_open_ = false;
       loop_.Unwatch(socket_.fd());
@@ -187,7 +203,7 @@ void WorkerProcess::HandOver(const std::string& bytes) {
   if (phase_ == WorkerPhase::kKilled) return;
   internal::v1::FromWorker message;
   if (!message.ParseFromString(bytes)) {
-    Kill("it sent a message that is not one");
+    Kill(v1::EXIT_CAUSE_PROTOCOL, "it sent a message that is not one");
     return;
   }
   if (message.has_hello()) {
@@ -211,6 +227,7 @@ void WorkerProcess::OnProcessEnd() {
   WorkerEnd end;
   end.exit = *exit;
   end.reason = DescribeExit(*exit, told_to_end_);
+  end.cause = reason_.empty() ? CauseOf(*exit, told_to_end_) : cause_;
   if (!reason_.empty()) end.reason += ": " + reason_;
   end.as_told = told_to_end_ && !killed && exit->ok();
   callbacks_.on_exit(end);

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/loader.pb.h"
 #include "server/os/child_process.h"
 #include "server/os/event_loop.h"
 #include "server/os/packet_socket.h"
@@ -19,6 +20,7 @@ namespace bulkhead {
 // How a worker ended.
 struct WorkerEnd {
   ProcessExit exit;
+  v1::ExitCause cause = v1::EXIT_CAUSE_UNSPECIFIED;
   std::string reason;    // why, for people: the first cause wins
   bool as_told = false;  // it was told to end, and did so by itself
 };
@@ -67,8 +69,8 @@ class WorkerProcess {
   void Send(const internal::v1::ToWorker& message, const std::vector<int>& fds = {});
   // Asks the worker to end; it is terminated, then killed, when it does not within `grace`.
   void Stop(absl::Duration grace);
-  // Kills it at once; `reason` is what its exit will report.
-  void Kill(const std::string& reason);
+  // Kills it at once; `cause` and `reason` are what its exit will report.
+  void Kill(v1::ExitCause cause, const std::string& reason);
   // The worker reported that it is bound. False when that makes no sense now: it is being ended, or
   // is killed for it.
   bool MarkBound() { return Apply(WorkerEvent::kBound) && phase() == WorkerPhase::kReady; }
@@ -98,7 +100,8 @@ class WorkerProcess {
   PacketSocket socket_;
   Callbacks callbacks_;
   WorkerPhase phase_ = WorkerPhase::kStarting;
-  std::string reason_;            // first cause of its end
+  v1::ExitCause cause_ = v1::EXIT_CAUSE_UNSPECIFIED;  // first cause of its end
+  std::string reason_;
   EventLoop::TimerId timer_ = 0;  // of Stop
   bool socket_open_ = true;
   bool told_to_end_ = false;
@@ -110,6 +113,8 @@ class WorkerProcess {
 // What an exit means, for people: "killed by signal 9", "out of memory under its quota", "exited
 // with code 3". `told`: it had been told to end.
 std::string DescribeExit(const ProcessExit& exit, bool told);
+// The cause that an exit by itself points to.
+v1::ExitCause CauseOf(const ProcessExit& exit, bool told);
 
 }  // namespace bulkhead
 

@@ -17,13 +17,14 @@ struct PoolTimeouts {
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
   absl::Duration stop_grace = absl::Seconds(2);
+  absl::Duration watch = absl::Milliseconds(20);  // between looks at the memory of busy workers
 
   // The wait before a worker is started anew, by the deaths in a row. One death is an accident.
   absl::Duration Backoff(uint32_t deaths) const {
     if (deaths <= 1) return absl::ZeroDuration();
     return std::min(first_backoff * (1 << std::min(deaths - 2, 20u)), max_backoff);
   }
-  // How often to look for workers that are late; their memory is sampled at the same time.
+  // How often to look at workers that have nothing to do.
   absl::Duration CheckInterval() const { return std::min({hang / 4, reap / 4, absl::Seconds(1)}); }
 };
 

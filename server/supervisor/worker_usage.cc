@@ -35,6 +35,7 @@ v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_mem
   const bool signaled = end.exit.outcome == ProcessExit::Outcome::kSignaled;
   record.set_outcome(signaled ? "signaled" : "exited");
   record.set_reason(end.reason);
+  record.set_cause(end.cause);
   record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
   record.mutable_usage()->set_cpu_seconds(end.exit.cpu_seconds);
   record.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
@@ -46,6 +47,36 @@ void DescribeProcess(const WorkerProcess& process, uint64_t peak_memory_bytes,
   status.set_pid(process.pid());
   status.set_state(StateOf(process.phase(), status.leases()));
   status.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
+}
+
+void AppendStages(const FlightSnapshot& flight,
+                  google::protobuf::RepeatedPtrField<v1::StageUsage>& stages) {
+  std::vector<const FlightSnapshot::Stage*> order;
+  for (const auto& stage : flight.stages) {
+    if (stage.live_bytes > 0 || stage.runs > 0) order.push_back(&stage);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->live_bytes > b->live_bytes; });
+  for (const FlightSnapshot::Stage* stage : order) {
+    v1::StageUsage& usage = *stages.Add();
+    usage.set_stage(stage->name);
+    usage.set_live_bytes(static_cast<uint64_t>(std::max<int64_t>(0, stage->live_bytes)));
+    usage.set_live_blocks(static_cast<uint64_t>(std::max<int64_t>(0, stage->live_blocks)));
+    usage.set_busy_seconds(stage->busy_seconds);
+    usage.set_runs(stage->runs);
+  }
+}
+
+void AppendActivity(const FlightSnapshot& flight,
+                    google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity) {
+  for (const FlightSnapshot::Thread& thread : flight.threads) {
+    if (thread.lease_id == 0) continue;
+    v1::ThreadActivity& at = *activity.Add();
+    at.set_stage(thread.stage);
+    at.set_sample(thread.sample);
+    at.set_epoch(thread.epoch);
+    at.set_position(thread.position);
+  }
 }
 
 void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes) {

@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/arena/flight_recorder.h"
 #include "server/os/process_usage.h"
 #include "server/supervisor/worker_process.h"
 
@@ -18,6 +19,14 @@ v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_mem
 // Fills in what a living process is: pid, state, the peak known so far. Needs status.leases().
 void DescribeProcess(const WorkerProcess& process, uint64_t peak_memory_bytes,
                      v1::WorkerStatus& status);
+
+// The stages that hold anything or have run, those that hold most first.
+void AppendStages(const FlightSnapshot& flight,
+                  google::protobuf::RepeatedPtrField<v1::StageUsage>& stages);
+
+// What the threads that are at a sample are at.
+void AppendActivity(const FlightSnapshot& flight,
+                    google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity);
 
 // Raises `peak_memory_bytes` to what the process uses now, clean file pages left out: cheap.
 void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes);

@@ -258,3 +258,18 @@ def test_a_wrong_command_line(folder, options, words):
                          timeout=20)
     assert run.returncode in (1, 2)
     assert words in run.stderr
+
+
+def test_fault_stages_are_refused_unless_the_service_allows_them(service, folder, photos):
+    image_list(folder, photos, lambda data: data)
+    faulty = list_spec(folder, stages=[*DECODE, {"fault": {"touch": "1MiB"}}])
+    _, error = stream(faulty, service)
+    assert error.reason == "SPEC_INVALID"
+    assert "stages[2].fault" in str(error)
+    assert "--allow-fault-stages" in str(error)
+    (folder / "allowing").mkdir()
+    allowing = Service(folder / "allowing", "--root", folder, "--workers", 1, "--allow-fault-stages")
+    labels, error = stream(faulty, allowing)
+    assert allowing.stop() == 0
+    assert error is None
+    assert labels == list(range(8))

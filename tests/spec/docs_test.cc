@@ -56,7 +56,7 @@ TEST(SpecPageTest, ItsExamplesAreValid) {
     const auto spec = ParseSpec(Completed(part.substr(5)), "docs/spec.md");
     EXPECT_TRUE(spec.ok()) << spec.status() << "\n" << Completed(part.substr(5));
   }
-  EXPECT_EQ(examples, 8);
+  EXPECT_EQ(examples, 9);
 }
 
 void ExpectDescribed(const google::protobuf::Descriptor& type, const std::string& page,

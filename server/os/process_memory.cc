@@ -1,0 +1,57 @@
+#include "server/os/process_memory.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "server/os/fd.h"
+
+namespace bulkhead {
+namespace {
+
+// The value in bytes of a "Key:   123 kB" line.
+uint64_t Kilobytes(const char* text, const char* key) {
+  const char* at = std::strstr(text, key);
+  return at == nullptr ? 0 : std::strtoull(at + std::strlen(key), nullptr, 10) * 1024;
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/status", static_cast<int>(pid));
+  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+  if (!fd) return SystemError(errno, path);
+  // Some 1.5 KiB; the lines in question stand before the lists that may be long.
+  char text[4096];
+  const ssize_t bytes = read(fd.get(), text, sizeof(text) - 1);
+  if (bytes < 0) return SystemError(errno, path);
+  text[bytes] = '\0';
+  // A zombie has no memory, and no such lines.
+  if (std::strstr(text, "\nRssAnon:") == nullptr) {
+    return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
+  }
+  ProcessMemory memory;
+  memory.anonymous_bytes = Kilobytes(text, "\nRssAnon:");
+  memory.shared_bytes = Kilobytes(text, "\nRssShmem:");
+  memory.data_bytes = Kilobytes(text, "\nVmData:");
+  return memory;
+}
+
+absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid) {
+  rlimit limit;
+  if (prlimit(pid, RLIMIT_DATA, nullptr, &limit) != 0) {
+    return SystemError(errno, absl::StrCat("the data limit of process ", pid));
+  }
+  if (limit.rlim_cur == RLIM_INFINITY) return std::numeric_limits<uint64_t>::max();
+  return static_cast<uint64_t>(limit.rlim_cur);
+}
+
+}  // namespace bulkhead

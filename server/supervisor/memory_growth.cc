@@ -1,0 +1,62 @@
+#include "server/supervisor/memory_growth.h"
+
+#include <algorithm>
+
+namespace bulkhead {
+
+void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
+  used_bytes_ = used_bytes;
+  samples_ = samples;
+  peak_bytes_ = std::max(peak_bytes_, used_bytes);
+  const Point point{samples, used_bytes, now_ns};
+  if (!begun_) {
+    begun_ = true;
+    first_ = point;
+  }
+  if (samples < first_.samples + kWarmUpSamples) return;
+  if (points_.size() >= 2 && samples < points_[points_.size() - 2].samples + stride_) {
+    points_.back() = point;  // the newest is always there
+    return;
+  }
+  points_.push_back(point);
+  if (points_.size() <= kMaxPoints) return;
+  for (size_t i = 0; 2 * i < points_.size(); ++i) points_[i] = points_[2 * i];
+  points_.resize(points_.size() / 2 + 1);
+  stride_ = std::max<uint64_t>(1, (points_.back().samples - points_.front().samples) / kMaxPoints);
+}
+
+double MemoryGrowth::Slope(const Point& from, const Point& to) {
+  if (to.samples <= from.samples) return 0;
+  return (static_cast<double>(to.used_bytes) - static_cast<double>(from.used_bytes)) /
+         static_cast<double>(to.samples - from.samples);
+}
+
+bool MemoryGrowth::HasSlope() const {
+  return points_.size() >= 2 && points_.back().samples - points_.front().samples >= kMinSamples;
+}
+
+double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
+  if (HasSlope()) {
+    return std::max({0.0, Slope(points_.front(), points_.back()), Slope(Middle(), points_.back())});
+  }
+  if (used_bytes_ < quota_bytes / 2) return 0;
+  return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0}));
+}
+
+double MemoryGrowth::SamplesPerSecond() const {
+  const Point& from = points_.size() >= 2 ? Middle() : first_;
+  const Point& to = points_.empty() ? first_ : points_.back();
+  if (to.at_ns <= from.at_ns) return 0;
+  return static_cast<double>(to.samples - from.samples) * 1e9 /
+         static_cast<double>(to.at_ns - from.at_ns);
+}
+
+bool MemoryGrowth::IsSteady(uint64_t quota_bytes) const {
+  if (!HasSlope()) return false;
+  const double whole = Slope(points_.front(), points_.back());
+  const uint64_t base = std::min(first_.used_bytes, used_bytes_);
+  return whole > 0 && Slope(Middle(), points_.back()) >= whole / 2 &&
+         used_bytes_ - base >= quota_bytes / 4;
+}
+
+}  // namespace bulkhead

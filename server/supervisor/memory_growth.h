@@ -1,0 +1,62 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_GROWTH_H_
+#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_GROWTH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bulkhead {
+
+// How the memory of one worker grows with the samples that it has decided: a leak grows with the
+// work, not with the time. Pure; used by one thread.
+class MemoryGrowth {
+ public:
+  // Buffers grow to their size over the first samples; that is no leak.
+  static constexpr uint64_t kWarmUpSamples = 32;
+  // A slope over fewer samples than this says nothing.
+  static constexpr uint64_t kMinSamples = 16;
+
+  // The worker held `used_bytes` when it had decided `samples`, at `now_ns`. Samples and time never
+  // go back.
+  void Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns);
+
+  uint64_t used_bytes() const { return used_bytes_; }
+  uint64_t samples() const { return samples_; }
+  // Of everything noted so far.
+  uint64_t peak_bytes() const { return peak_bytes_; }
+
+  // Bytes per sample, at least 0: the larger of what it was since the warm-up and what it was over
+  // the later half of that time. While there is too little to tell, that of all samples if half
+  // a quota of `quota_bytes` is used already, else 0.
+  double BytesPerSample(uint64_t quota_bytes) const;
+  // Samples per second, over the time that is looked at.
+  double SamplesPerSecond() const;
+  // Whether growth goes on: the later half grew at least half as much per sample as the whole, by
+  // a quarter of the quota in all.
+  bool IsSteady(uint64_t quota_bytes) const;
+
+ private:
+  struct Point {
+    uint64_t samples = 0;
+    uint64_t used_bytes = 0;
+    int64_t at_ns = 0;
+  };
+  // Points kept; when there are more, every other one is forgotten.
+  static constexpr size_t kMaxPoints = 64;
+
+  static double Slope(const Point& from, const Point& to);
+  bool HasSlope() const;
+  const Point& Middle() const { return points_[points_.size() / 2]; }
+
+  Point first_;
+  bool begun_ = false;
+  std::vector<Point> points_;  // since the warm-up
+  uint64_t stride_ = 1;        // samples between points
+  uint64_t used_bytes_ = 0;
+  uint64_t samples_ = 0;
+  uint64_t peak_bytes_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_GROWTH_H_

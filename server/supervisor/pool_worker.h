@@ -1,0 +1,71 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/arena/flight_recorder.h"
+#include "server/supervisor/lease_table.h"
+#include "server/supervisor/memory_growth.h"
+#include "server/supervisor/stage_times.h"
+#include "server/supervisor/worker_process.h"
+
+namespace bulkhead {
+
+// One worker process of a pool, with all that its pool knows of it. Owned by the pool, in a place
+// or as a replacement under way; lives on the supervisor's thread.
+struct PoolWorker {
+  // A lease in the worker's hands; its stream may be gone.
+  struct Held {
+    uint64_t stream_id = 0;
+    uint64_t lease_id = 0;
+    uint32_t samples = 0;
+  };
+
+  LeaseTable::WorkerId id = 0;  // unique over all pools
+  uint32_t slot = 0;            // its place
+  uint32_t generation = 0;
+  std::unique_ptr<WorkerProcess> process;  // null only while it is being deleted
+  FlightRecorder recorder;
+  std::deque<Held> held;  // in the order in which it was given them, and takes them up
+  uint64_t samples = 0;   // of leases that it has finished
+  uint64_t leases_given = 0;
+  bool bound = false;
+  bool written_off = false;
+
+  int64_t spawned_ns = 0;
+  int64_t hello_ns = 0;
+  int64_t bound_ns = 0;
+  int64_t warm_ns = 0;  // 0: it was never asked to warm up
+  int64_t last_progress_ns = 0;
+  int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not
+  int64_t memory_read_ns = 0;
+
+  uint64_t peak_memory_bytes = 0;
+  // RLIMIT_DATA, once it is bound; 0: not known.
+  uint64_t data_limit_bytes = 0;
+  MemoryGrowth growth;
+  StageTimes stage_times;
+  // What each thread was at when memory was last read, and the memory before that sample.
+  struct AtSample {
+    int64_t began_ns = 0;
+    uint64_t used_before = 0;
+  };
+  std::vector<AtSample> at_sample;
+
+  explicit PoolWorker(FlightRecorder flight_recorder) : recorder(std::move(flight_recorder)) {}
+
+  bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }
+  uint64_t held_samples() const {
+    uint64_t sum = 0;
+    for (const Held& lease : held) sum += lease.samples;
+    return sum;
+  }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_

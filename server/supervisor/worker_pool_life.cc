@@ -1,0 +1,308 @@
+// The processes of a WorkerPool: their start, what they say, their ends.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/arena/worker_error.h"
+#include "server/base/error.h"
+#include "server/os/memory_map.h"
+#include "server/os/process_memory.h"
+#include "server/supervisor/worker_pool.h"
+#include "server/supervisor/worker_usage.h"
+
+namespace bulkhead {
+namespace {
+
+// Ids of worker processes; unique over all pools, so that the word of a dead one can never be taken
+// for another's.
+LeaseTable::WorkerId NextWorkerId() {
+  static LeaseTable::WorkerId next = 1;
+  return next++;
+}
+
+}  // namespace
+
+void WorkerPool::ForEachWorker(const std::function<void(PoolWorker&)>& visit) const {
+  for (const auto& slot : slots_) {
+    if (slot->worker != nullptr) visit(*slot->worker);
+  }
+  if (replacement_ == nullptr) return;
+  if (replacement_->successor != nullptr) visit(*replacement_->successor);
+  if (replacement_->predecessor != nullptr) visit(*replacement_->predecessor);
+}
+
+absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
+  BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder, FlightRecorder::Create(config_.threads));
+  auto worker = std::make_unique<PoolWorker>(std::move(recorder));
+  PoolWorker& raw = *worker;
+  raw.id = NextWorkerId();
+  raw.slot = slot.index;
+  raw.generation = ++slot.generation;
+  raw.spawned_ns = raw.last_progress_ns = MonotonicNanos();
+  raw.at_sample.resize(config_.threads);
+  WorkerProcess::Callbacks callbacks;
+  callbacks.on_message = [this, &raw](const internal::v1::FromWorker& message) {
+    OnMessage(raw, message);
+  };
+  callbacks.on_exit = [this, &raw](const WorkerEnd& end) { OnExit(raw, end); };
+  callbacks.on_orphan_exit = [exits = context_.exits](const ProcessExit& exit) {
+    exits->AddOrphan(exit.cpu_seconds);
+  };
+  BULKHEAD_ASSIGN_OR_RETURN(
+      raw.process,
+      WorkerProcess::Start(*context_.loop, context_.worker_program, std::move(callbacks)));
+  SendBinding(raw);
+  return worker;
+}
+
+void WorkerPool::StartWorker(Slot& slot) {
+  if (broken()) return;
+  slot.restart_timer = 0;
+  auto worker = Spawn(slot);
+  if (worker.ok()) {
+    slot.worker = *std::move(worker);
+  } else {
+    OnStartFailed(slot, worker.status());
+  }
+}
+
+// No process, no descriptor: may pass, so it is a death like any other.
+void WorkerPool::OnStartFailed(Slot& slot, const absl::Status& status) {
+  const std::string message(status.message());
+  spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
+               message);
+  ++slot.deaths;
+  NoteIdleDeath(slot, absl::StatusCode::kUnavailable,
+                absl::StrCat("no worker could be started: ", message));
+  RestartLater(slot);
+}
+
+void WorkerPool::SendBinding(PoolWorker& worker) {
+  const auto memory = CreateSealedMessage(config_.binding);
+  if (!memory.ok()) {
+    worker.process->Kill(v1::EXIT_CAUSE_TOLD, absl::StrCat("it could not be bound: ",
+                                                           std::string(memory.status().message())));
+    return;
+  }
+  internal::v1::ToWorker message;
+  message.mutable_bind()->set_threads(config_.threads);
+  message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
+  message.mutable_bind()->set_attribution(context_.attribution);
+  worker.process->Send(message, {memory->get(), worker.recorder.fd()});
+}
+
+void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message) {
+  switch (message.message_case()) {
+    case internal::v1::FromWorker::kHello:
+      worker.hello_ns = MonotonicNanos();
+      break;
+    case internal::v1::FromWorker::kBound:
+      OnBound(worker);
+      break;
+    case internal::v1::FromWorker::kWarmedUp:
+      OnWarmedUp(worker);
+      break;
+    case internal::v1::FromWorker::kLeaseDone:
+      OnLeaseDone(worker, message.lease_done());
+      break;
+    case internal::v1::FromWorker::kLeaseFailed:
+      OnLeaseFailed(worker, message.lease_failed());
+      break;
+    case internal::v1::FromWorker::kLeaseProgress:
+      if (!worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
+      break;
+    case internal::v1::FromWorker::kFailed:
+      OnFailed(worker, message.failed());
+      break;
+    default:
+      break;  // stream_added, stream_removed: nothing waits for them
+  }
+}
+
+void WorkerPool::OnBound(PoolWorker& worker) {
+  if (!worker.process->MarkBound()) return;
+  worker.bound = true;
+  worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
+  // Zero when it cannot be told: then what is resident counts alone.
+  worker.data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
+  for (const auto& stream : streams_) SendStream(worker, *stream);
+  if (replacement_ != nullptr && replacement_->successor.get() == &worker) {
+    SendWarmUp(worker);
+  } else {
+    Dispatch();
+  }
+}
+
+void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
+  if (const auto stream = FindStream(failed.stream_id())) {
+    stream->Fail(StatusFromWorkerError(failed.error()));
+  } else if (failed.stream_id() == 0 && !worker.bound) {
+    FailAll(StatusFromWorkerError(failed.error()));
+  }
+}
+
+void WorkerPool::NoteIdleDeath(const Slot& slot, absl::StatusCode code,
+                               const std::string& message) {
+  // One bad moment may befall all places at once: so one of them must have failed time and again.
+  if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return;
+  // As long as one worker is ready the streams go on, if slowly.
+  const bool any_ready = std::any_of(slots_.begin(), slots_.end(), [](const auto& other) {
+    return other->worker != nullptr && other->worker->bound;
+  });
+  if (!any_ready) FailAll(MakeError(code, reason::kWorkerCrashLoop, message));
+}
+
+void WorkerPool::RestartLater(Slot& slot) {
+  if (broken()) return;
+  slot.restart_timer = context_.loop->After(context_.timeouts.Backoff(slot.deaths),
+                                            [this, &slot] { StartWorker(slot); });
+}
+
+void WorkerPool::RecordExit(const PoolWorker& worker, const WorkerEnd& end,
+                            const FlightSnapshot& flight, uint32_t leases_redone) const {
+  v1::WorkerExit record = MakeWorkerExit(worker.process->pid(), end, worker.peak_memory_bytes);
+  record.set_slot(worker.slot);
+  record.set_generation(worker.generation);
+  record.set_leases_redone(leases_redone);
+  record.set_pipeline(config_.name);
+  record.set_quota_bytes(config_.quota_bytes);
+  record.set_samples(worker.samples);
+  record.set_refused_stage(flight.refused_stage);
+  record.set_refused_bytes(flight.refused_bytes);
+  AppendStages(flight, *record.mutable_stages());
+  AppendActivity(flight, *record.mutable_activity());
+  const bool replaced = replacement_ != nullptr && replacement_->predecessor.get() == &worker;
+  if (end.as_told && replaced) record.set_cause(v1::EXIT_CAUSE_RECYCLED);
+  context_.exits->Add(std::move(record), end.as_told);
+}
+
+std::unique_ptr<PoolWorker> WorkerPool::TakeOut(PoolWorker& worker) {
+  Slot& slot = *slots_[worker.slot];
+  if (slot.worker.get() == &worker) return std::move(slot.worker);
+  return replacement_->successor.get() == &worker ? std::move(replacement_->successor)
+                                                  : std::move(replacement_->predecessor);
+}
+
+void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
+  WorkerEnd end = told_end;
+  const FlightSnapshot flight = worker.recorder.Snapshot();
+  if (ExitLog::IsLimitEvent(end.cause)) {
+    const std::string haste = TooFastToRecycle(FactsOf(worker, MonotonicNanos()));
+    if (!haste.empty()) end.reason += "; " + haste;
+  }
+  const bool had_leases = !worker.held.empty();
+  // Those of a worker that was written off were blamed then.
+  const std::string work =
+      worker.written_off ? "" : BlameLeases(worker, flight, end.cause, end.reason);
+  uint32_t redone = 0;
+  for (const auto& stream : streams_) redone += stream->WorkerGone(worker.id);
+  leases_redone_ += redone;
+  if (redone > 0) samples_redone_ += worker.held_samples();
+  RecordExit(worker, end, flight, redone);
+
+  Slot& slot = *slots_[worker.slot];
+  const bool in_place = slot.worker.get() == &worker;
+  const bool was_successor = replacement_ != nullptr && replacement_->successor.get() == &worker;
+  // This call comes from inside the process object, so it is deleted later.
+  context_.loop->Post([gone = std::shared_ptr<PoolWorker>(TakeOut(worker))] {});
+  if (broken()) return;
+  if (!end.as_told) {
+    spdlog::warn("worker {} of pipeline {}: {}{}{}; {} leases are done again", slot.index,
+                 config_.name, end.reason, work.empty() ? "" : " at ", work, redone);
+  }
+  if (was_successor) {
+    AbandonReplacement(end.reason);
+  } else if (!in_place) {
+    FinishReplacement();
+  } else if (replacement_ != nullptr && replacement_->slot == &slot) {
+    // Its successor is on its way already.
+    slot.worker = std::move(replacement_->successor);
+    ++slot.deaths;
+    replacement_.reset();
+    context_.gate->Leave(this);
+  } else {
+    // A worker that is set apart stays so: the next one in its place is fresh.
+    ++slot.deaths;
+    if (!had_leases) {
+      NoteIdleDeath(slot, absl::StatusCode::kAborted,
+                    absl::StrCat("workers end before they have anything to do, ", idle_deaths_ + 1,
+                                 " in a row; the last one: ", end.reason));
+    }
+    RestartLater(slot);
+  }
+  Dispatch();
+}
+
+void WorkerPool::FailAll(const absl::Status& status) {
+  if (broken()) return;
+  failure_ = status;
+  FailStreams(status);
+  for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
+  ForEachWorker([&](PoolWorker& worker) { worker.process->Stop(context_.timeouts.stop_grace); });
+  context_.gate->Leave(this);
+}
+
+void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const {
+  v1::WorkerStatus& status = *response.add_workers();
+  status.set_slot(worker.slot);
+  status.set_generation(worker.generation);
+  status.set_role("pipeline");
+  status.set_pipeline(config_.name);
+  status.set_threads(config_.threads);
+  status.set_quota_bytes(config_.quota_bytes);
+  status.set_quota_level("kernel-private");
+  status.set_leases(static_cast<uint32_t>(worker.held.size()));
+  status.set_samples(worker.samples);
+  DescribeProcess(*worker.process, worker.peak_memory_bytes, status);
+  const FlightSnapshot flight = worker.recorder.Snapshot();
+  AppendStages(flight, *status.mutable_stages());
+  AppendActivity(flight, *status.mutable_activity());
+  if (replacement_ == nullptr) return;
+  status.set_standby(replacement_->successor.get() == &worker);
+  status.set_draining(replacement_->predecessor.get() == &worker);
+}
+
+void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
+  for (const auto& slot : slots_) {
+    if (slot->worker != nullptr) {
+      AppendWorker(*slot->worker, response);
+      continue;
+    }
+    v1::WorkerStatus& status = *response.add_workers();
+    status.set_slot(slot->index);
+    status.set_generation(slot->generation);
+    status.set_role("pipeline");
+    status.set_pipeline(config_.name);
+    status.set_threads(config_.threads);
+    status.set_quota_bytes(config_.quota_bytes);
+    status.set_state(v1::WORKER_STATE_BACKOFF);
+  }
+  if (replacement_ != nullptr) {
+    if (replacement_->successor != nullptr) AppendWorker(*replacement_->successor, response);
+    if (replacement_->predecessor != nullptr) AppendWorker(*replacement_->predecessor, response);
+  }
+  for (const auto& stream : streams_) {
+    v1::StreamStatus& status = *response.add_streams();
+    status = stream->Status();
+    status.set_pipeline(config_.name);
+  }
+  AppendTotals(response);
+}
+
+void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
+  uint64_t substitutions = past_substitutions_;
+  uint64_t delivered = past_delivered_;
+  for (const auto& stream : streams_) {
+    substitutions += stream->substitutions();
+    delivered += stream->samples_delivered();
+  }
+  response.set_samples_substituted(response.samples_substituted() + substitutions);
+  response.set_samples_delivered(response.samples_delivered() + delivered);
+  response.set_samples_produced(response.samples_produced() + samples_);
+  response.set_samples_redone(response.samples_redone() + samples_redone_);
+  response.set_leases_redone(response.leases_redone() + leases_redone_);
+}
+
+}  // namespace bulkhead

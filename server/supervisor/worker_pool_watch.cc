@@ -1,0 +1,305 @@
+// How a WorkerPool watches its workers - for hangs, and for their memory - and replaces those that
+// are due.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/os/process_memory.h"
+#include "server/supervisor/worker_pool.h"
+#include "server/supervisor/worker_usage.h"
+
+namespace bulkhead {
+namespace {
+
+// Replacements whose warm-up is remembered, and how much longer the next one may take.
+constexpr size_t kWarmUpsKept = 4;
+constexpr double kWarmUpMargin = 1.5;
+// How long spawning and warming up take beyond what the first start of a worker took.
+constexpr absl::Duration kFirstWarmUpMargin = absl::Milliseconds(50);
+
+absl::Duration Between(int64_t from_ns, int64_t to_ns) {
+  return absl::Nanoseconds(std::max<int64_t>(0, to_ns - from_ns));
+}
+
+double Seconds(int64_t from_ns, int64_t to_ns) {
+  return absl::ToDoubleSeconds(Between(from_ns, to_ns));
+}
+
+}  // namespace
+
+void WorkerPool::ScheduleWatch(bool soon) {
+  if (watch_timer_ != 0 && (watch_soon_ || !soon)) return;
+  context_.loop->Cancel(watch_timer_);
+  watch_soon_ = soon;
+  const absl::Duration delay = soon ? context_.timeouts.watch : context_.timeouts.CheckInterval();
+  watch_timer_ = context_.loop->After(delay, [this] {
+    watch_timer_ = 0;
+    Watch();
+  });
+}
+
+void WorkerPool::Watch() {
+  const int64_t now_ns = MonotonicNanos();
+  bool busy = replacement_ != nullptr;
+  ForEachWorker([&](PoolWorker& worker) {
+    busy = busy || !worker.held.empty();
+    ReadMemory(worker, now_ns);
+    CheckForHang(worker, now_ns);
+  });
+  if (!broken()) ReplaceIfDue(now_ns);
+  ScheduleWatch(busy);
+}
+
+void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
+  // Without work nothing grows; but somebody may look.
+  if (worker.held.empty() && Between(worker.memory_read_ns, now_ns) < absl::Seconds(1)) return;
+  const auto memory = ReadProcessMemory(worker.process->pid());
+  if (!memory.ok()) return;  // it has just ended
+  worker.memory_read_ns = now_ns;
+  uint64_t arenas = config_.mapped_bytes;
+  for (const auto& stream : streams_) arenas += stream->config().arena->bytes();
+  const uint64_t shared = memory->shared_bytes > arenas ? memory->shared_bytes - arenas : 0;
+  const uint64_t held = memory->anonymous_bytes + shared;
+  worker.peak_memory_bytes = std::max(worker.peak_memory_bytes, held);
+  if (config_.quota_bytes == 0) return;
+  // What counts is what bites first: memory that is held, or private address space.
+  uint64_t used = held;
+  if (worker.data_limit_bytes != 0) {
+    const uint64_t room = worker.data_limit_bytes > memory->data_bytes
+                              ? worker.data_limit_bytes - memory->data_bytes
+                              : 0;
+    used = std::max(used, config_.quota_bytes - std::min(room, config_.quota_bytes));
+  }
+  const FlightSnapshot flight = worker.recorder.Snapshot();
+  for (size_t i = 0; i < flight.threads.size(); ++i) {
+    PoolWorker::AtSample& at = worker.at_sample[i];
+    if (at.began_ns == flight.threads[i].began_ns) continue;
+    at = {flight.threads[i].began_ns, worker.growth.used_bytes()};
+  }
+  worker.growth.Note(flight.samples, used, now_ns);
+  Slot& slot = *slots_[worker.slot];
+  std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
+  if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
+  if (held > config_.quota_bytes) {
+    worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
+                         absl::StrCat("it held ", FormatBytes(held), " of its quota of ",
+                                      FormatBytes(config_.quota_bytes)));
+  }
+}
+
+bool WorkerPool::IsHung(const PoolWorker& worker, int64_t now_ns) const {
+  if (worker.held.empty()) return false;
+  if (Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang) return true;
+  // One thread may hang while the others make progress.
+  const FlightSnapshot flight = worker.recorder.Snapshot();
+  return std::any_of(flight.threads.begin(), flight.threads.end(), [&](const auto& thread) {
+    return thread.lease_id != 0 && Between(thread.began_ns, now_ns) > context_.timeouts.hang;
+  });
+}
+
+void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
+  if (worker.killed_ns != 0) {
+    if (!worker.written_off && Between(worker.killed_ns, now_ns) >= context_.timeouts.reap) {
+      WriteOff(worker);
+    }
+    return;
+  }
+  const bool late =
+      !worker.bound && Between(worker.last_progress_ns, now_ns) > context_.timeouts.start;
+  if (!late && !IsHung(worker, now_ns)) return;
+  worker.killed_ns = now_ns;
+  worker.process->Kill(
+      v1::EXIT_CAUSE_HUNG,
+      late ? absl::StrCat("not ready after ", absl::FormatDuration(context_.timeouts.start))
+           : absl::StrCat("no progress for ", absl::FormatDuration(context_.timeouts.hang)));
+}
+
+void WorkerPool::WriteOff(PoolWorker& worker) {
+  worker.written_off = true;
+  BlameLeases(worker, worker.recorder.Snapshot(), v1::EXIT_CAUSE_HUNG,
+              "it was killed for want of progress and does not end");
+  for (const auto& stream : streams_) stream->WriteOff(worker.id);
+  Slot& slot = *slots_[worker.slot];
+  // A suspect that it held goes to another.
+  if (&slot == set_apart_) set_apart_ = nullptr;
+  spdlog::warn("worker {} of pipeline {} (pid {}) was killed and does not end: it is written off",
+               slot.index, config_.name, worker.process->pid());
+  const auto is_lost = [](const auto& other) {
+    return other->worker != nullptr && other->worker->written_off;
+  };
+  if (std::all_of(slots_.begin(), slots_.end(), is_lost)) {
+    FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                      "every worker was killed for want of progress and does not end, so nobody "
+                      "is left to work; their storage may hang"));
+  }
+  Dispatch();
+}
+
+RecycleFacts WorkerPool::FactsOf(const PoolWorker& worker, int64_t now_ns) const {
+  absl::Duration warm_up = Between(worker.spawned_ns, worker.bound_ns) + kFirstWarmUpMargin;
+  if (!warm_ups_.empty()) warm_up = *std::max_element(warm_ups_.begin(), warm_ups_.end());
+  RecycleFacts facts;
+  facts.growth = &worker.growth;
+  facts.quota_bytes = config_.quota_bytes;
+  facts.slot = worker.slot;
+  facts.slot_count = config_.workers;
+  facts.held_samples = uint64_t{2} * config_.threads * largest_lease_;
+  // Who waits in line before us has to warm up first.
+  facts.warm_up = (warm_up * kWarmUpMargin + context_.timeouts.watch) *
+                  static_cast<int64_t>(1 + context_.gate->waiting());
+  facts.age = Between(worker.bound_ns, now_ns);
+  return facts;
+}
+
+std::optional<RecycleDecision> WorkerPool::DecideFor(const Slot& slot, int64_t now_ns) const {
+  const PoolWorker* const worker = slot.worker.get();
+  if (worker == nullptr || !worker->is_ready() || &slot == set_apart_ ||
+      now_ns < slot.no_replacement_before_ns) {
+    return std::nullopt;
+  }
+  const RecycleFacts facts = FactsOf(*worker, now_ns);
+  if (auto decision = DecideRecycling(context_.recycle, facts)) return decision;
+  const double left = static_cast<double>(config_.quota_bytes);  // more than any growth leaves
+  if (slot.asked) return RecycleDecision{v1::RECYCLE_CAUSE_REQUEST, "asked for by hand", left};
+  if (!slot.slow.empty()) return RecycleDecision{v1::RECYCLE_CAUSE_SLOWDOWN, slot.slow, left};
+  return std::nullopt;
+}
+
+uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
+  uint32_t count = 0;
+  for (const auto& place : slots_) {
+    if (broken() || (slot.has_value() && *slot != place->index)) continue;
+    place->asked = true;
+    ++count;
+  }
+  if (count > 0) ReplaceIfDue(MonotonicNanos());
+  ScheduleWatch(/*soon=*/true);
+  return count;
+}
+
+void WorkerPool::ReplaceIfDue(int64_t now_ns) {
+  if (replacement_ != nullptr) return;
+  Slot* due = nullptr;
+  std::optional<RecycleDecision> decision;
+  for (const auto& slot : slots_) {
+    auto candidate = DecideFor(*slot, now_ns);
+    if (!candidate.has_value()) continue;
+    if (due != nullptr && candidate->samples_left >= decision->samples_left) continue;
+    due = slot.get();
+    decision = std::move(candidate);
+  }
+  if (due == nullptr) {
+    context_.gate->Leave(this);
+  } else if (context_.gate->TryEnter(this)) {
+    BeginReplacement(*due, *decision, now_ns);
+  }
+}
+
+void WorkerPool::BeginReplacement(Slot& slot, const RecycleDecision& decision, int64_t now_ns) {
+  auto successor = Spawn(slot);
+  if (!successor.ok()) {
+    // The budget, descriptors or processes ran out: the old one goes on as long as it can.
+    slot.no_replacement_before_ns =
+        now_ns +
+        absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot.failed_replacements + 1));
+    context_.gate->Leave(this);
+    spdlog::warn("worker {} of pipeline {} is due ({}), but no successor could be started: {}",
+                 slot.index, config_.name, decision.reason,
+                 std::string(successor.status().message()));
+    return;
+  }
+  replacement_ = std::make_unique<Replacement>();
+  replacement_->slot = &slot;
+  replacement_->successor = *std::move(successor);
+  v1::Recycling& record = replacement_->record;
+  record.set_pipeline(config_.name);
+  record.set_slot(slot.index);
+  record.set_generation(slot.worker->generation);
+  record.set_cause(decision.cause);
+  record.set_reason(decision.reason);
+  ScheduleWatch(/*soon=*/true);
+}
+
+void WorkerPool::SendWarmUp(PoolWorker& successor) {
+  internal::v1::ToWorker message;
+  internal::v1::WarmUp& warm_up = *message.mutable_warm_up();
+  // A sample that ended the last successor would end this one, too.
+  if (replacement_->slot->failed_replacements == 0) {
+    for (const auto& stream : streams_) {
+      const auto next = stream->NextPosition();
+      if (!next.has_value()) continue;
+      internal::v1::WarmUp::Position& position = *warm_up.add_positions();
+      position.set_stream_id(stream->id());
+      position.set_epoch(next->first);
+      position.set_position(next->second);
+    }
+  }
+  successor.process->Send(message);
+}
+
+void WorkerPool::OnWarmedUp(PoolWorker& worker) {
+  worker.warm_ns = MonotonicNanos();
+  if (replacement_ == nullptr || replacement_->successor.get() != &worker) return;
+  Slot& slot = *replacement_->slot;
+  if (warm_ups_.size() == kWarmUpsKept) warm_ups_.erase(warm_ups_.begin());
+  warm_ups_.push_back(Between(worker.spawned_ns, worker.warm_ns));
+  v1::Recycling& record = replacement_->record;
+  record.set_start_seconds(Seconds(worker.spawned_ns, worker.hello_ns));
+  record.set_bind_seconds(Seconds(worker.hello_ns, worker.bound_ns));
+  record.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
+  replacement_->predecessor = std::move(slot.worker);
+  slot.worker = std::move(replacement_->successor);
+  slot.asked = false;
+  slot.slow.clear();
+  slot.failed_replacements = 0;
+  Dispatch();
+  EndIfDrained();
+}
+
+void WorkerPool::EndIfDrained() {
+  if (replacement_ == nullptr || replacement_->predecessor == nullptr ||
+      replacement_->drained_ns != 0 || !replacement_->predecessor->held.empty()) {
+    return;
+  }
+  PoolWorker& old = *replacement_->predecessor;
+  replacement_->drained_ns = MonotonicNanos();
+  const FlightSnapshot flight = old.recorder.Snapshot();
+  AppendStages(flight, *replacement_->record.mutable_stages());
+  replacement_->record.set_memory_bytes(old.growth.used_bytes());
+  old.process->Stop(context_.timeouts.stop_grace);
+}
+
+void WorkerPool::AbandonReplacement(const std::string& why) {
+  Slot& slot = *replacement_->slot;
+  slot.no_replacement_before_ns =
+      MonotonicNanos() +
+      absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot.failed_replacements + 1));
+  spdlog::warn("the successor of worker {} of pipeline {} came to nothing: {}", slot.index,
+               config_.name, why);
+  replacement_.reset();
+  context_.gate->Leave(this);
+}
+
+void WorkerPool::FinishReplacement() {
+  v1::Recycling& record = replacement_->record;
+  const int64_t now_ns = MonotonicNanos();
+  record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  record.set_reap_seconds(
+      replacement_->drained_ns == 0 ? 0 : Seconds(replacement_->drained_ns, now_ns));
+  spdlog::info(
+      "worker {} of pipeline {} was replaced: {}; warm after {:.0f} ms, reaped in {:.0f} ms",
+      record.slot(), config_.name, record.reason(),
+      (record.start_seconds() + record.bind_seconds() + record.warm_seconds()) * 1e3,
+      record.reap_seconds() * 1e3);
+  context_.exits->AddRecycling(std::move(record));
+  replacement_.reset();
+  context_.gate->Leave(this);
+  ReplaceIfDue(now_ns);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,36 @@
+#include "server/service/preparation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr char kFaulty[] =
+    "source: {range: {size: 10}}\nbatch: {size: 2}\nstages: [fault: {crash: true}]\n";
+
+absl::StatusOr<PreparedPipeline> Understand(const std::string& text, bool allow_fault_stages) {
+  ServiceLimits limits;
+  limits.worker_quota_bytes = limits.memory_budget_bytes = uint64_t{1} << 30;
+  limits.allow_fault_stages = allow_fault_stages;
+  v1::SpecInput input;
+  input.mutable_text()->set_text(text);
+  return Preparer(limits, {}, nullptr).Understand(input);
+}
+
+TEST(PreparerTest, RefusesFaultStagesUnlessTheServiceAllowsThem) {
+  const auto refused = Understand(kFaulty, false);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  const auto info = GetErrorInfo(refused.status());
+  ASSERT_TRUE(info.has_value()) << refused.status();
+  EXPECT_EQ(info->reason, reason::kSpecInvalid);
+  EXPECT_EQ(info->metadata.at("path"), "stages[0].fault");
+  EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("--allow-fault-stages"));
+  const auto allowed = Understand(kFaulty, true);
+  EXPECT_TRUE(allowed.ok()) << allowed.status();
+}
+
+}  // namespace
+}  // namespace bulkhead
