@@ -76,13 +76,10 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backl
   return fd;
 }
 
-<<<<<<< HEAD
 absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog) {
   return ListenUnix(path, SOCK_STREAM, backlog);
 }
 
-=======
->>>>>>> main
 absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
   UniqueFd fd;
   while (!fd) {

@@ -1,10 +1,6 @@
 #include "server/service/unix_acceptor.h"
 
 #include <spdlog/spdlog.h>
-<<<<<<< HEAD
-=======
-#include <sys/socket.h>
->>>>>>> main
 
 #include <utility>
 
@@ -24,11 +20,7 @@ constexpr int kConnectionsPerTurn = 64;
 absl::StatusOr<std::unique_ptr<UnixAcceptor>> UnixAcceptor::Open(std::shared_ptr<EventLoop> loop,
                                                                  const std::string& path,
                                                                  Handler handler) {
-<<<<<<< HEAD
   absl::StatusOr<UniqueFd> listener = ListenUnixStream(path, kBacklog);
-=======
-  absl::StatusOr<UniqueFd> listener = ListenUnix(path, SOCK_STREAM, kBacklog);
->>>>>>> main
   if (!listener.ok()) return listener.status();
   std::unique_ptr<UnixAcceptor> acceptor(
       new UnixAcceptor(std::move(loop), *std::move(listener), path, std::move(handler)));
