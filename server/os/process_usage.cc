@@ -150,6 +150,45 @@ int AvailableCpus() {
   return std::max(cpus, 1);
 }
 
+namespace {
+
+// What the processes of the cgroup hold, without file pages that can be dropped; 0: not known.
+uint64_t CgroupUsedBytes() {
+  struct Names {
+    const char* mount;
+    const char* controller;
+    const char* usage;
+    const char* inactive_files;
+  };
+  for (const Names& names :
+       {Names{"/sys/fs/cgroup", "", "memory.current", "inactive_file"},
+        Names{"/sys/fs/cgroup/memory", "memory", "memory.usage_in_bytes", "total_inactive_file"}}) {
+    const auto usage = ReadCgroupFile(names.mount, names.controller, names.usage);
+    const auto stat = ReadCgroupFile(names.mount, names.controller, "memory.stat");
+    uint64_t used = 0;
+    if (!usage.has_value() || !stat.has_value() || !absl::SimpleAtoi(*usage, &used)) continue;
+    std::istringstream lines(*stat);
+    std::string name;
+    uint64_t bytes = 0;
+    while (lines >> name >> bytes) {
+      if (name == names.inactive_files) return used - std::min(used, bytes);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+uint64_t AvailableMemoryBytes() {
+  const uint64_t limit = MemoryLimitBytes();
+  uint64_t available = limit - std::min(limit, CgroupUsedBytes());
+  if (const auto meminfo = ReadSmallFile("/proc/meminfo")) {
+    const uint64_t of_machine = KilobytesLine(*meminfo, "MemAvailable");
+    if (of_machine > 0) available = std::min(available, of_machine);
+  }
+  return available;
+}
+
 uint64_t MemoryLimitBytes() {
   uint64_t limit =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
