@@ -2,7 +2,8 @@
 # Installs the Debian packages that Bulkhead is built from, those that are missing only.
 #
 #   scripts/setup.sh           what building and running needs
-#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus)
+#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, a kernel with cgroup v2,
+#                              Prometheus)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
@@ -18,7 +19,7 @@ readonly BUILD_PACKAGES=(
   prometheus-cpp-dev libcivetweb-dev
 )
 readonly TEST_PACKAGES=(
-  binutils libopencv-imgcodecs-dev procps
+  binutils libopencv-imgcodecs-dev procps user-mode-linux
   python3 python3-numpy python3-grpcio python3-protobuf python3-pytest python3-yaml python3-opencv
 )
 readonly DEV_PACKAGES=(clang-format shellcheck git)

@@ -29,6 +29,15 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
       ->capture_default_str();
+  app.add_option("--quota-enforcement", options.quota_enforcement,
+                 "best-effort: hold workers by what this machine offers, and say which; "
+                 "require_cgroup: do not start unless a cgroup can hold them")
+      ->check(CLI::IsMember({"best-effort", "require_cgroup"}))
+      ->capture_default_str();
+  app.add_option("--sandbox", options.sandbox,
+                 "Parts of the workers' sandbox: all, none, or some of seccomp, landlock and "
+                 "capabilities, with commas between")
+      ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
                  "Seconds without a finished sample after which a worker is killed and replaced")
       ->check(CLI::Range(0.1, 86400.0))
@@ -51,6 +60,10 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       ->capture_default_str();
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that arenas may take, such as 8GiB. Default: 80% of the memory limit");
+  app.add_option("--attribution", options.attribution,
+                 "on or off: count what workers allocate by the stage that did, so that a leak has "
+                 "a name")
+      ->option_text("on|off [on]");
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
                "Allow specs with `fault` stages, which leak, crash or hang on purpose: for trials "
                "and tests");

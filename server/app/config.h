@@ -22,7 +22,10 @@ struct DaemonOptions {
   double recycle_age_seconds = 0;
   double recycle_slowdown = 3;
   bool recycle_growth = true;
+  std::string quota_enforcement = "best-effort";
+  std::string sandbox = "all";
   std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
+  bool attribution = true;
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
   bool embedded = false;

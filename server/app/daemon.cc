@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -118,6 +119,7 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
   limits.threads = static_cast<uint32_t>(options.threads);
   limits.allow_fault_stages = options.allow_fault_stages;
+  limits.attribution = options.attribution;
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
   if (limits.worker_quota_bytes < kMinQuotaBytes) {
     return absl::InvalidArgumentError(
@@ -138,6 +140,25 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
                      " bytes (the supervisor) and 90% of the memory limit of ", memory, " bytes"));
   }
   return limits;
+}
+
+// The parts that --sandbox names.
+absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
+  internal::v1::Sandbox sandbox;
+  if (text == "none") return sandbox;
+  for (const auto& part : absl::StrSplit(text, ',')) {
+    const bool all = part == "all";
+    if (!all && part != "seccomp" && part != "landlock" && part != "capabilities") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sandbox ", text, ": there is no part '", part,
+                       "'; write all, none, or some of seccomp, landlock and capabilities with "
+                       "commas between"));
+    }
+    if (all || part == "seccomp") sandbox.set_seccomp(true);
+    if (all || part == "landlock") sandbox.set_landlock(true);
+    if (all || part == "capabilities") sandbox.set_capabilities(true);
+  }
+  return sandbox;
 }
 
 // The client that starts an embedded service makes a folder for its socket alone, and removes it; a
@@ -225,6 +246,9 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
+  config.supervisor.sandbox.add_readable(config.cache_dir);
+  config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   return config;
 }
 

@@ -13,8 +13,8 @@ namespace bulkhead {
 // cursors, on the command line. "pos-003.tfrecord@81923" (file and offset), "photos/cats/one.jpg",
 // "range@17". Files are called relative to the spec's folder or to their data root.
 
-// The longest name; what the flight recorder has room for.
-inline constexpr size_t kMaxRecordNameBytes = 192;
+// The longest name. The flight recorder has room for one byte more, so one that fills it was cut.
+inline constexpr size_t kMaxRecordNameBytes = 191;
 
 // `name` as it is, if it is printable UTF-8 and not too long, as nearly all are. Else bytes that
 // are no text become "\xHH", and of a name that is too long the end is kept, behind a hash of all

@@ -15,11 +15,16 @@
 
 namespace bulkhead {
 
+class StageObserver;
+
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
 class PipelineContext {
  public:
   virtual ~PipelineContext() = default;
+
+  // Told what the thread is at (server/pipeline/stage_observer.h); null: nobody is.
+  StageObserver* observer = nullptr;
 };
 
 // Identifies a sample's randomness.
@@ -47,6 +52,9 @@ class Pipeline {
 
   virtual uint64_t record_count() const = 0;
   virtual std::unique_ptr<PipelineContext> NewContext() const = 0;
+  // "stages[0] decode_image": what stages are called, by their numbers for StageObserver, from
+  // kFirstStage. Sources of a mixture share the common stages.
+  virtual std::vector<std::string> StageNames() const { return {}; }
 
   // What `record` is called, in quarantine sets and by the flight recorder: its canonical name
   // (server/base/record_name.h). From the index alone: nothing of the record is read. Empty when

@@ -30,7 +30,9 @@ constexpr int kKeepaliveMillis = 20'000;
 
 absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config) {
   std::unique_ptr<LoaderServer> server(new LoaderServer(std::move(config)));
+  server->boot_id_ = RandomName(kBootIdBytes);
   Supervisor::Config supervisor = server->config_.supervisor;
+  supervisor.name = server->boot_id_;
   supervisor.worker_program = server->config_.worker_program;
   supervisor.max_index_workers = server->config_.limits.workers;
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
@@ -40,7 +42,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
                                    limits.worker_quota_bytes, server->supervisor_.get());
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
-  server->boot_id_ = RandomName(kBootIdBytes);
+  server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
       StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
@@ -52,6 +54,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.directory = &server->directory_;
   context.door = server->door_.get();
   context.loop = server->loop_.get();
+  context.quarantine = server->quarantine_;
   context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());

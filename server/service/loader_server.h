@@ -72,6 +72,7 @@ class LoaderServer {
   void OpenArenaDoor();
 
   const Config config_;
+  std::shared_ptr<QuarantineStore> quarantine_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;

@@ -76,6 +76,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
                      " bytes, the service's memory budget is ", limits_.memory_budget_bytes,
                      " bytes; use a smaller batch.size or give --memory-budget"));
   }
+  prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
     const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());

@@ -35,10 +35,9 @@ class ImageSource final : public Source {
  public:
   struct Parts {
     ImageRows rows;
-    std::string name;  // of the list; empty for folders
-    // What `folder` is called; empty for the one that names are relative to.
-    std::string folder_name;
-    std::string folder;  // where relative paths start
+    std::string name;         // of the list; empty for folders
+    std::string folder;       // where relative paths start
+    std::string folder_name;  // what it is called; empty for the one that names are relative to
     std::vector<Column> columns;
     Roots roots;
     std::vector<FeatureSignature> features;
@@ -62,8 +61,7 @@ class ImageSource final : public Source {
       if (column.kind == Column::Kind::kImage) {
         const absl::Status status = ReadImage(column.number, mine, bytes);
         if (!status.ok()) {
-          return Annotate(status, record.origin,
-                          {{"offset", "0"}, {"record", absl::StrCat(index)}});
+          return Annotate(status, record.origin, {{"offset", "0"}, {"record", NameOf(mine.row)}});
         }
       } else if (column.kind == Column::Kind::kLabel) {
         bytes = mine.row.labels.substr(column.number * column.label_bytes, column.label_bytes);

@@ -75,7 +75,7 @@ class TfRecordSource final : public Source {
     const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.name);
     return Annotate(
         status, is_named ? "" : record.origin,
-        {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", absl::StrCat(index)}});
+        {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", record.origin}});
   }
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {

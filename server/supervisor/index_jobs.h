@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/worker_process.h"
 #include "server/supervisor/worker_timeouts.h"
@@ -37,7 +38,7 @@ class IndexJobs {
   static constexpr uint32_t kMaxStuck = 8;
 
   IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
-            PoolTimeouts timeouts, ExitLog* exits);
+            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment);
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -58,7 +59,8 @@ class IndexJobs {
   struct Worker {
     uint64_t id = 0;
     std::unique_ptr<WorkerProcess> process;
-    std::unique_ptr<Entry> entry;  // what it works on
+    std::unique_ptr<Compartment::Cell> cell;  // from its first job on, whose quota it has
+    std::unique_ptr<Entry> entry;             // what it works on
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.
@@ -73,6 +75,8 @@ class IndexJobs {
   // A worker ended before it could do anything, or was not to be had.
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void GiveJob(Worker& worker);
+  // False when it may not be given data: then it is killed.
+  bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
   void OnProgress(Worker& worker, const internal::v1::IndexProgress& progress);
   void OnExit(uint64_t worker_id, const WorkerEnd& end);
@@ -86,6 +90,7 @@ class IndexJobs {
   const uint32_t max_workers_;
   const PoolTimeouts timeouts_;
   ExitLog* const exits_;
+  Compartment* const compartment_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;

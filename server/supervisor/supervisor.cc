@@ -15,14 +15,20 @@ constexpr absl::Duration kReapPatience = absl::Seconds(2);
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   auto loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
-  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop)));
+  auto compartment = Compartment::Open({config.name, config.require_cgroup, {}});
+  if (!compartment.ok()) return compartment.status();
+  return std::unique_ptr<Supervisor>(
+      new Supervisor(std::move(config), *std::move(loop), *std::move(compartment)));
 }
 
-Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop)
+Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
+                       std::unique_ptr<Compartment> compartment)
     : config_(std::move(config)),
       loop_(std::move(loop)),
-      index_jobs_(std::make_unique<IndexJobs>(
-          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_)) {
+      compartment_(std::move(compartment)),
+      index_jobs_(std::make_unique<IndexJobs>(loop_, config_.worker_program,
+                                              config_.max_index_workers, config_.timeouts, &exits_,
+                                              compartment_.get())) {
   loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
   thread_ = std::thread([this] { loop_->Run(); });
 }
@@ -70,10 +76,10 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
   for (const PoolEntry& entry : pools_) {
     if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
   }
-  auto pool = std::make_unique<WorkerPool>(
-      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle,
-                  config_.attribution, &exits_, &replacement_gate_},
-      pipeline);
+  auto pool =
+      std::make_unique<WorkerPool>(PoolContext{loop_, config_.worker_program, config_.timeouts,
+                                               config_.recycle, &exits_, &replacement_gate_},
+                                   pipeline);
   pool->Start();
   pools_.push_back({std::move(pool), MonotonicNanos()});
   return *pools_.back().pool;
@@ -81,6 +87,7 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
 
 uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
   const uint64_t id = next_stream_id_++;
+  pipeline.sandbox = config_.sandbox;
   loop_->Post([this, id, pipeline = std::move(pipeline), config = std::move(config)]() mutable {
     if (!ending_.ok()) {
       config.observer->OnFailed(ending_);
@@ -116,6 +123,7 @@ void Supervisor::DropIdlePools() {
 
 uint64_t Supervisor::AddIndexJob(IndexJob job) {
   uint64_t id = 0;
+  *job.request.mutable_sandbox() = config_.sandbox;
   RunOnLoop([&] {
     if (index_jobs_ != nullptr) {
       id = index_jobs_->Add(std::move(job));
@@ -147,6 +155,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
   v1::GetStatusResponse response;
   RunOnLoop([&] {
     response = past_totals_;
+    compartment_->Describe(*response.mutable_containment());
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);

@@ -34,6 +34,7 @@ struct PipelineConfig {
   uint64_t quota_bytes = 0;
   // Shared memory that a worker may map beside arenas: its indexes, should they lie on a tmpfs.
   uint64_t mapped_bytes = 0;
+  bool attribution = true;  // allocations are counted by stage
 };
 
 // What every pool of a service has in common.
@@ -42,9 +43,11 @@ struct PoolContext {
   std::string worker_program;
   PoolTimeouts timeouts;
   RecycleConfig recycle;
-  bool attribution = true;
   ExitLog* exits = nullptr;
   ReplacementGate* gate = nullptr;
+  Compartment* compartment = nullptr;
+  // What every worker enters before it sees data.
+  internal::v1::Sandbox sandbox;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases

@@ -89,7 +89,7 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
   internal::v1::ToWorker message;
   message.mutable_bind()->set_threads(config_.threads);
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
-  message.mutable_bind()->set_attribution(context_.attribution);
+  message.mutable_bind()->set_attribution(config_.attribution);
   worker.process->Send(message, {memory->get(), worker.recorder.fd()});
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -14,6 +15,7 @@
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
 #include "server/sampler/mixture_order.h"
+#include "server/worker/flight_notes.h"
 
 namespace bulkhead {
 namespace {
@@ -89,6 +91,7 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
   uint64_t record_count() const override { return pipeline_->record_count(); }
   std::unique_ptr<PipelineContext> NewContext() const override { return pipeline_->NewContext(); }
   std::string Identity(uint64_t record) const override { return pipeline_->Identity(record); }
+  std::vector<std::string> StageNames() const override { return pipeline_->StageNames(); }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     absl::Status status = pipeline_->Produce(record, key, context, destinations);
@@ -115,11 +118,14 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
 };
 
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
-                         absl::Duration retry_delay, absl::Duration progress_interval)
+                         absl::Duration retry_delay, absl::Duration progress_interval,
+                         const FlightRecorder* recorder)
     : report_(std::move(report)),
       pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
-      retry_delay_(retry_delay) {
-  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+      retry_delay_(retry_delay),
+      recorder_(recorder) {
+  if (recorder_ != nullptr) recorder_->SetStages(FlightStageNames(*pipeline_));
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Run(i); });
 }
 
 LeaseRunner::~LeaseRunner() {
@@ -235,8 +241,11 @@ void LeaseRunner::Add(const internal::v1::Lease& lease) {
   }
 }
 
-void LeaseRunner::Run() {
+void LeaseRunner::Run(uint32_t thread) {
+  std::optional<FlightNotes> notes;
+  if (recorder_ != nullptr) notes.emplace(*recorder_, thread);
   const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
+  if (notes.has_value()) context->observer = &*notes;
   while (true) {
     Item item;
     {
@@ -249,6 +258,7 @@ void LeaseRunner::Run() {
       item = std::move(queue_.front());
       queue_.pop_front();
     }
+    if (notes.has_value()) notes->SetLease(item.lease.stream_id(), item.lease.lease_id());
     try {
       if (item.rehearsal.has_value()) {
         Rehearse(item, *context);

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
+#include "server/arena/flight_recorder.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
@@ -34,9 +35,11 @@ class LeaseRunner {
   // long, … in between.
   static constexpr int kReadRetries = 3;
 
+  // The threads note in `recorder`, if there is one, what they are at; it must outlive this.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
-              absl::Duration progress_interval = absl::Seconds(1));
+              absl::Duration progress_interval = absl::Seconds(1),
+              const FlightRecorder* recorder = nullptr);
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -78,7 +81,7 @@ class LeaseRunner {
     std::optional<Rehearsal> rehearsal;      // instead of the lease
   };
 
-  void Run();
+  void Run(uint32_t thread);
   void Produce(const Item& item, PipelineContext& context);
   void Rehearse(const Item& item, PipelineContext& context);
   // Produces the lease's samples; errors of storage are retried.
@@ -89,6 +92,7 @@ class LeaseRunner {
   const Report report_;
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
+  const FlightRecorder* const recorder_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
   std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);

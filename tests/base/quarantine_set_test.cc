@@ -29,7 +29,8 @@ TEST(QuarantineSetTest, DigestIsOfTheContentAlone) {
   EXPECT_NE(SetOf({"a@1", "b@2"}).Digest(), SetOf({"a@1"}).Digest());
   EXPECT_NE(SetOf({"ab", "c"}).Digest(), SetOf({"a", "bc"}).Digest());
   // printf 'a@1\0b@2\0' | sha256sum
-  EXPECT_EQ(SetOf({"a@1", "b@2"}).Digest(), "6c6aa3c66365a5218535b36d34d6be97a699bd142832e05d423d53923e17f5cf");
+  EXPECT_EQ(SetOf({"a@1", "b@2"}).Digest(),
+            "6c6aa3c66365a5218535b36d34d6be97a699bd142832e05d423d53923e17f5cf");
 }
 
 TEST(QuarantineSetTest, IsFullAt256Records) {

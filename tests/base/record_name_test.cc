@@ -6,7 +6,8 @@ namespace bulkhead {
 namespace {
 
 TEST(RecordNameTest, LeavesPrintableNamesAlone) {
-  for (const char* name : {"pos-003.tfrecord@81923", "photos/日本語/ö.jpg", "range@17", "a b'c\\x01"}) {
+  for (const char* name :
+       {"pos-003.tfrecord@81923", "photos/日本語/ö.jpg", "range@17", "a b'c\\x01"}) {
     EXPECT_EQ(CanonicalRecordName(name), name);
   }
 }
