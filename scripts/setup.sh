@@ -2,8 +2,8 @@
 # Installs the Debian packages that Bulkhead is built from, those that are missing only.
 #
 #   scripts/setup.sh           what building and running needs
-#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, a kernel with cgroup v2,
-#                              Prometheus)
+#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, a kernel with
+#                              cgroup v2)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.

@@ -84,16 +84,6 @@ grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* 
   return reactor;
 }
 
-v1::GetStatusResponse LoaderService::Status() const {
-  v1::GetStatusResponse status = context_.supervisor->GetStatus();
-  status.set_version(kVersion);
-  status.set_boot_id(context_.boot_id);
-  status.set_pid(getpid());
-  status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
-  status.set_samples_quarantined(context_.quarantine->List().size());
-  return status;
-}
-
 grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext* rpc,
                                                     const v1::QuarantineRequest* request,
                                                     v1::QuarantineResponse* response) {
@@ -104,6 +94,16 @@ grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext*
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   reactor->Finish(ToRpcStatus(done));
   return reactor;
+}
+
+v1::GetStatusResponse LoaderService::Status() const {
+  v1::GetStatusResponse status = context_.supervisor->GetStatus();
+  status.set_version(kVersion);
+  status.set_boot_id(context_.boot_id);
+  status.set_pid(getpid());
+  status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
+  status.set_samples_quarantined(context_.quarantine->List().size());
+  return status;
 }
 
 grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,

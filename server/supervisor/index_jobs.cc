@@ -132,7 +132,7 @@ bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {
   auto cell = compartment_->Admit(worker.process->pid(), quota_bytes, /*threads=*/1);
   if (!cell.ok()) {
     const std::string message(cell.status().message());
-    worker.process->Kill(message);
+    worker.process->Kill(v1::EXIT_CAUSE_TOLD, message);
     FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop, message));
     return false;
   }

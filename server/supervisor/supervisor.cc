@@ -76,10 +76,10 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
   for (const PoolEntry& entry : pools_) {
     if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
   }
-  auto pool =
-      std::make_unique<WorkerPool>(PoolContext{loop_, config_.worker_program, config_.timeouts,
-                                               config_.recycle, &exits_, &replacement_gate_},
-                                   pipeline);
+  auto pool = std::make_unique<WorkerPool>(
+      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle, &exits_,
+                  &replacement_gate_, compartment_.get(), config_.sandbox},
+      pipeline);
   pool->Start();
   pools_.push_back({std::move(pool), MonotonicNanos()});
   return *pools_.back().pool;
@@ -87,7 +87,6 @@ WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
 
 uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
   const uint64_t id = next_stream_id_++;
-  pipeline.sandbox = config_.sandbox;
   loop_->Post([this, id, pipeline = std::move(pipeline), config = std::move(config)]() mutable {
     if (!ending_.ok()) {
       config.observer->OnFailed(ending_);
