@@ -42,7 +42,7 @@ class IndexJobs {
   using ClaimFn = std::function<absl::StatusOr<MemoryClaim>()>;
 
   IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
-             PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ClaimFn claim);
+            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ClaimFn claim);
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -65,7 +65,7 @@ class IndexJobs {
     std::unique_ptr<WorkerProcess> process;
     std::unique_ptr<Compartment::Cell> cell;  // from its first job on, whose quota it has
     std::unique_ptr<Entry> entry;             // what it works on
-    MemoryClaim memory;            // until it is told to end
+    MemoryClaim memory;                       // until it is told to end
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.

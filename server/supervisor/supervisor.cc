@@ -22,8 +22,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   if (!compartment.ok()) return compartment.status();
   auto budget = MemoryBudget::Create(config.memory);
   if (!budget.ok()) return budget.status();
-  return std::unique_ptr<Supervisor>(new Supervisor(
-      std::move(config), *std::move(loop), *std::move(compartment), *std::move(budget)));
+  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop),
+                                                    *std::move(compartment), *std::move(budget)));
 }
 
 Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
@@ -33,10 +33,9 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       loop_(std::move(loop)),
       compartment_(std::move(compartment)),
       budget_(std::move(budget)),
-      index_jobs_(std::make_unique<IndexJobs>(loop_, config_.worker_program,
-                                              config_.max_index_workers, config_.timeouts, &exits_,
-                                              compartment_.get(),
-                                              [this] { return AdmitIndexWorker(); })) {
+      index_jobs_(std::make_unique<IndexJobs>(
+          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
+          compartment_.get(), [this] { return AdmitIndexWorker(); })) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
