@@ -38,6 +38,14 @@ std::vector<std::string> Candidates() {
   return paths;
 }
 
+// The plugin is there and could not be loaded. The dynamic loader does not say when that was for
+// want of memory, which is no verdict on the installation: so as much as the plugin and its hundred
+// libraries take at most must be there, or this is std::bad_alloc.
+void NeedRoom() {
+  constexpr size_t kRoomBytes = size_t{64} << 20;
+  ::operator delete(::operator new(kRoomBytes));
+}
+
 uint8_t* AllocateImage(void* user, int height, int width, int channels) {
   try {
     return static_cast<Image*>(user)->Reshape({height, width}, channels).data;
@@ -67,6 +75,7 @@ absl::StatusOr<const ImgcodecsPlugin*> ImgcodecsPlugin::Load() {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* error = dlerror();
+      if (access(path.c_str(), F_OK) == 0) NeedRoom();
       failures.push_back(error != nullptr ? error : path);
       continue;
     }
