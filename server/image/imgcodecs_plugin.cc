@@ -38,20 +38,20 @@ std::vector<std::string> Candidates() {
   return paths;
 }
 
-// The plugin is there and could not be loaded. The dynamic loader does not say when that was for
-// want of memory, which is no verdict on the installation: so as much as the plugin and its hundred
-// libraries take at most must be there, or this is std::bad_alloc.
-void NeedRoom() {
-  constexpr size_t kRoomBytes = size_t{64} << 20;
-  ::operator delete(::operator new(kRoomBytes));
-}
-
 uint8_t* AllocateImage(void* user, int height, int width, int channels) {
   try {
     return static_cast<Image*>(user)->Reshape({height, width}, channels).data;
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
+}
+
+// The plugin is there and could not be loaded. The dynamic loader does not say when that was for
+// want of memory, which is no verdict on the installation: so as much as the plugin and its hundred
+// libraries take at most must be there, or this is std::bad_alloc.
+void NeedRoom() {
+  constexpr size_t kRoomBytes = size_t{64} << 20;
+  ::operator delete(::operator new(kRoomBytes));
 }
 
 // The plugin delivers BGRA.
