@@ -29,6 +29,14 @@ uint8_t* AllocateImage(void* user, int height, int width, int channels) {
   }
 }
 
+// The plugin is there and could not be loaded. The dynamic loader does not say when that was for
+// want of memory, which is no verdict on the installation: so as much as the plugin and its hundred
+// libraries take at most must be there, or this is std::bad_alloc.
+void NeedRoom() {
+  constexpr size_t kRoomBytes = size_t{64} << 20;
+  ::operator delete(::operator new(kRoomBytes));
+}
+
 // The plugin delivers BGRA.
 void SwapRedAndBlueOfBgra(const MutableImageView& image) {
   for (int y = 0; y < image.height; ++y) {
@@ -66,6 +74,7 @@ absl::StatusOr<const ImgcodecsPlugin*> ImgcodecsPlugin::Load() {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* error = dlerror();
+      if (access(path.c_str(), F_OK) == 0) NeedRoom();
       failures.push_back(error != nullptr ? error : path);
       continue;
     }

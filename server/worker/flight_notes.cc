@@ -40,6 +40,12 @@ void FlightNotes::SetLease(uint64_t stream_id, uint64_t lease_id) {
   lease_id_ = lease_id;
 }
 
+void FlightNotes::NoteRefusal() {
+  FlightHeader& header = recorder_.header();
+  header.refused_thread = thread_;
+  header.refused_stage = stage_;
+}
+
 void FlightNotes::BeginSample(const SampleKey& key) {
   recorder_.BeginSample(thread_, stream_id_, lease_id_, key.epoch, key.position);
   since_ns_ = MonotonicNanos();

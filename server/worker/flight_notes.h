@@ -26,6 +26,8 @@ class FlightNotes final : public StageObserver {
 
   // The lease that the samples to come belong to.
   void SetLease(uint64_t stream_id, uint64_t lease_id);
+  // Memory was refused in the stage that the thread is at, of which nobody else took note.
+  void NoteRefusal();
 
   void BeginSample(const SampleKey& key) override;
   void NameSample(absl::string_view identity) override;

@@ -271,6 +271,7 @@ void LeaseRunner::Run(uint32_t thread) {
     } catch (const std::bad_alloc&) {
       // The quota refused an allocation that some library turned into an exception: no verdict on
       // the sample.
+      if (notes.has_value()) notes->NoteRefusal();
       _exit(kExitOutOfMemory);
     }
   }

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "server/arena/exit_codes.h"
 #include "server/base/error.h"
 #include "server/pipeline/stage_observer.h"
 #include "server/sampler/mixture_order.h"
@@ -361,6 +364,38 @@ TEST_F(LeaseRunnerTest, NotesWhichLeaseAThreadIsAt) {
   EXPECT_TRUE(AwaitReports(1)[0].has_lease_done());
   EXPECT_EQ(recorder.Snapshot().samples, 2u);
   runner_.reset();  // before the recorder
+}
+
+// A library asks for memory that is refused, and throws.
+class GreedyPipeline final : public Pipeline {
+ public:
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  std::vector<std::string> StageNames() const override { return {"stages[0] resize"}; }
+  absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
+                       absl::Span<std::byte* const> destinations) const override {
+    context.observer->BeginSample(key);
+    context.observer->Enter(StageObserver::kFirstStage);
+    throw std::bad_alloc();
+  }
+};
+
+TEST_F(LeaseRunnerTest, RefusedMemoryEndsTheProcessAndNamesTheStage) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  runner_.reset();  // a child has no threads to join
+  const auto work = [&] {
+    runner_ = std::make_unique<LeaseRunner>(
+        std::make_unique<GreedyPipeline>(), 1, [](const internal::v1::FromWorker&) {},
+        absl::Microseconds(1), absl::Hours(1), &recorder);
+    if (AddStream(Binding(7)).ok()) runner_->Add(MakeLease(3, 7));
+    absl::SleepFor(absl::Minutes(1));
+  };
+  EXPECT_EXIT(work(), testing::ExitedWithCode(kExitOutOfMemory), "");
+  EXPECT_EQ(recorder.Snapshot().refused_stage, "stages[0] resize");
+  EXPECT_EQ(recorder.Snapshot().refused_thread, 0);
+  EXPECT_EQ(recorder.Snapshot().threads[0].lease_id, 3u);
 }
 
 TEST_F(LeaseRunnerTest, EndsWhileLeasesWait) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@
 #include "absl/synchronization/mutex.h"
 #include "server/arena/arena.h"
 #include "server/arena/exit_codes.h"
+#include "server/image/image_decoder.h"
+#include "server/os/process_usage.h"
 #include "server/spec/normalize.h"
 #include "server/spec/signature.h"
 #include "server/worker/allocation_tracker.h"
@@ -165,6 +168,50 @@ TEST_F(RefusedAllocationTest, SameBytesOrTheEndOfTheWorkerWhicheverItIs) {
 }
 
 // A bound on what the steady state allocates, for it is a worker's to grow unnoticed.
+// A black BMP of 40 × 30 pixels, which a plugin decodes, and with it a hundred libraries.
+std::string MakeBmp() {
+  std::string file(54 + 40 * 30 * 3, '\0');
+  const auto put = [&](size_t at, uint32_t number) { std::memcpy(&file[at], &number, 4); };
+  file[0] = 'B';
+  file[1] = 'M';
+  put(2, static_cast<uint32_t>(file.size()));
+  put(10, 54);
+  put(14, 40);
+  put(18, 40);
+  put(22, 30);
+  put(26, 1 | 24 << 16);
+  return file;
+}
+
+// What comes of decoding a BMP in a process that may take `room_bytes` more: 0, 2 (an error) or
+// kExitOutOfMemory.
+int DecodeBmpWithin(uint64_t room_bytes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string file = MakeBmp();
+    AllocationTracker::Start().EndOnRefusal();
+    if (!LimitDataMemory(ReadProcessUsageFast(getpid())->data_bytes + room_bytes).ok()) _exit(1);
+    ImageDecoder decoder;
+    Image image;
+    const ImageSize size = decoder.Open(file, 10'000).value();
+    _exit(decoder.Decode(PixelFormat::kRgb, WholeImage(size), image).ok() ? 0 : 2);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(RefusedPluginTest, APluginThatFindsNoRoomIsNotMissing) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  if (DecodeBmpWithin(1024 * kMiB) == 2) GTEST_SKIP() << "this build has no such plugin";
+  EXPECT_EQ(DecodeBmpWithin(1024 * kMiB), 0);
+  EXPECT_EQ(DecodeBmpWithin(kMiB / 16), kExitOutOfMemory);
+  for (uint64_t room_bytes = kMiB; room_bytes <= 64 * kMiB; room_bytes *= 2) {
+    const int code = DecodeBmpWithin(room_bytes);
+    EXPECT_TRUE(code == 0 || code == kExitOutOfMemory) << room_bytes << " bytes: " << code;
+  }
+}
+
 TEST_F(RefusedAllocationTest, ALeaseLikeTheOnesBeforeAllocatesLittle) {
   ASSERT_EQ(RunChild(kNone, 5), 0);
   std::printf("the fifth time %u photos are done: %lu allocations\n", kPhotos,
