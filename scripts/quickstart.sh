@@ -38,4 +38,6 @@ for source in tfrecord list; do
   say "streaming $set_dir/$source.yaml"
   "$BIN/bulkhead" stream "$set_dir/$source.yaml"
 done
+say "a stage that leaks 1 MiB a sample, beside the same without the leak"
+"$BIN/bulkhead" bench leak --spec "$set_dir/tfrecord.yaml" --samples 2048 --rounds 1
 say "your own data: scripts/quickstart.sh FOLDER | LIST | 'GLOB-OF-TFRECORDS'"

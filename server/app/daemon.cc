@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -114,6 +115,49 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   return roots;
 }
 
+// What the service may take of this machine or container.
+absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64_t worker_quota) {
+  MemoryBudget::Config memory;
+  memory.limit_bytes = MemoryLimitBytes();
+  memory.supervisor_bytes = kSupervisorBytes;
+  memory.replacement_bytes = worker_quota;
+  const uint64_t usable = MemoryBudget::UsableOf(memory.limit_bytes);
+  const std::string limit = FormatBytes(memory.limit_bytes);
+  if (worker_quota > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--worker-quota ", options.worker_quota,
+                                                   " is more than 90% of the memory "
+                                                   "limit of ",
+                                                   limit, ", ", FormatBytes(usable),
+                                                   "; give a smaller one"));
+  }
+  std::string origin = "--memory-budget";
+  if (!options.memory_budget.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(memory.budget_bytes, ParseBytes(options.memory_budget));
+  } else if (options.embedded) {
+    memory.budget_bytes = std::min(AvailableMemoryBytes() / 2, usable);
+    origin = "half of the memory that is available";
+  } else {
+    memory.budget_bytes = memory.limit_bytes / 10 * 8;
+    origin = absl::StrCat("80% of the memory limit of ", limit);
+  }
+  if (memory.budget_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory-budget ", options.memory_budget,
+                                                   " is more than 90% of the memory "
+                                                   "limit of ",
+                                                   limit, ", ", FormatBytes(usable),
+                                                   "; the rest is for page cache and the kernel"));
+  }
+  if (const auto fits = MemoryBudget::Create(memory); !fits.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the memory budget of ", FormatBytes(memory.budget_bytes), " (", origin,
+        ") holds not one worker: supervisor ", FormatBytes(kSupervisorBytes), " + worker ",
+        FormatBytes(worker_quota), " + one replacement ", FormatBytes(worker_quota), " = ",
+        FormatBytes(kSupervisorBytes + 2 * worker_quota),
+        "; give a larger --memory-budget or a smaller --worker-quota"));
+  }
+  return memory;
+}
+
 absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
@@ -127,18 +171,7 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
                      ": a worker without any sample takes 20 MiB; give it at least ",
                      kMinQuotaBytes >> 20, "MiB"));
   }
-  const uint64_t memory = MemoryLimitBytes();
-  limits.memory_budget_bytes = options.embedded ? memory / 2 : memory / 10 * 8;
-  if (!options.memory_budget.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(limits.memory_budget_bytes, ParseBytes(options.memory_budget));
-  }
-  if (limits.memory_budget_bytes <= kSupervisorBytes ||
-      limits.memory_budget_bytes > memory / 10 * 9) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory-budget of ", limits.memory_budget_bytes,
-                     " bytes: it must lie between ", kSupervisorBytes,
-                     " bytes (the supervisor) and 90% of the memory limit of ", memory, " bytes"));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(limits.memory, Budget(options, limits.worker_quota_bytes));
   return limits;
 }
 
@@ -243,6 +276,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   }
   recycle.slowdown = options.recycle_slowdown;
   recycle.by_growth = options.recycle_growth;
+  config.supervisor.read_memory_limit = MemoryLimitBytes;
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));

@@ -235,8 +235,11 @@ absl::StatusOr<CgroupLeaf> CgroupTree::MakeLeaf(absl::string_view name,
   const std::string tree = absl::StrCat(own_.memory, "/", name_);
   const std::string folder = absl::StrCat(tree, "/", name);
   absl::Status status = MakeFolder(tree);
-  if (status.ok()) status = MakeFolder(folder);
   if (!status.ok()) return status;
+  // One that exists may hold another's process.
+  if (mkdir(folder.c_str(), 0755) != 0) {
+    return SystemError(errno, absl::StrCat("making the cgroup ", folder));
+  }
   CgroupLeaf leaf(version(), {folder});
   status = v2 ? LimitV2(folder, limits) : LimitV1(folder, limits);
   if (!status.ok()) return status;

@@ -73,7 +73,7 @@ class CgroupTree {
   CgroupTree& operator=(const CgroupTree&) = delete;
 
   CgroupVersion version() const { return own_.version; }
-  // A new leaf; `name` must be its own in this tree.
+  // A new leaf. ALREADY_EXISTS when this tree has one of that name.
   absl::StatusOr<CgroupLeaf> MakeLeaf(absl::string_view name, const CgroupLimits& limits) const;
   // Removes groups of services that are gone, where no process is left in them.
   void RemoveAbandoned() const;

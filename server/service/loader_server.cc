@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   supervisor.name = server->boot_id_;
   supervisor.worker_program = server->config_.worker_program;
   supervisor.max_index_workers = server->config_.limits.workers;
+  supervisor.memory = server->config_.limits.memory;
+  supervisor.index_worker_quota_bytes = server->config_.limits.worker_quota_bytes;
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ =

@@ -26,6 +26,8 @@ absl::StatusOr<std::unique_ptr<Compartment>> Compartment::Open(const Config& con
   auto tree = CgroupTree::Open(config.name, config.sources);
   if (!tree.ok() && config.require_cgroup) return Required(tree.status());
   std::string reason = tree.ok() ? "" : std::string(tree.status().message());
+  spdlog::info("workers' memory is held at level {}{}", tree.ok() ? kTotal : kPrivate,
+               tree.ok() ? "" : ", without a cgroup: " + reason);
   return std::unique_ptr<Compartment>(new Compartment(tree.ok() ? *std::move(tree) : nullptr,
                                                       std::move(reason), config.require_cgroup));
 }

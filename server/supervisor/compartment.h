@@ -1,8 +1,6 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_COMPARTMENT_H_
 #define BULKHEAD_SERVER_SUPERVISOR_COMPARTMENT_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,8 +31,8 @@ class Compartment {
   // pages of an arena that the worker touched before the supervisor did. RLIMIT_DATA and the
   // watchdog, which count neither, bite before.
   static constexpr uint64_t kOverheadBytes = uint64_t{64} << 20;
-  // Threads of libraries, beside those that decode.
-  static constexpr uint32_t kSpareThreads = 32;
+  // Threads of libraries, beside those that decode: some start one for each CPU.
+  static constexpr uint32_t kSpareThreads = 256;
 
   struct Config {
     std::string name;             // of this service: its boot id

@@ -15,13 +15,14 @@ namespace bulkhead {
 
 IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
                      uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
-                     Compartment* compartment)
+                     Compartment* compartment, ClaimFn claim)
     : loop_(std::move(loop)),
       worker_program_(std::move(worker_program)),
       max_workers_(max_workers),
       timeouts_(timeouts),
       exits_(exits),
-      compartment_(compartment) {
+      compartment_(compartment),
+      claim_(std::move(claim)) {
   CheckForHangs();
 }
 
@@ -68,14 +69,21 @@ void IndexJobs::StartWorkers() {
     return;
   }
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
-    if (!StartWorker()) return;
+    absl::StatusOr<MemoryClaim> memory = claim_();
+    if (!memory.ok()) {
+      // Those that live do it all, in the end.
+      if (living == 0) FailQueue(memory.status());
+      return;
+    }
+    if (!StartWorker(*std::move(memory))) return;
   }
 }
 
-bool IndexJobs::StartWorker() {
+bool IndexJobs::StartWorker(MemoryClaim memory) {
   auto worker = std::make_unique<Worker>();
   Worker* const raw = worker.get();
   raw->id = next_id_++;
+  raw->memory = std::move(memory);
   raw->last_progress_ns = MonotonicNanos();
   WorkerProcess::Callbacks callbacks;
   callbacks.on_message = [this, raw](const internal::v1::FromWorker& message) {
@@ -113,6 +121,7 @@ void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message)
 
 void IndexJobs::GiveJob(Worker& worker) {
   if (queue_.empty()) {
+    worker.memory.Release();
     worker.process->Stop(absl::Seconds(1));
     return;
   }

@@ -194,7 +194,7 @@ class WorkerPool {
   void ReplaceIfDue(int64_t now_ns);
   void BeginReplacement(Slot& slot, const RecycleDecision& decision, int64_t now_ns);
   void SendWarmUp(PoolWorker& successor);
-  void OnWarmedUp(PoolWorker& worker);
+  void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
   void EndIfDrained();
   void AbandonReplacement(const std::string& why);
   // The old worker is gone; not as planned: it died before it had done its leases.

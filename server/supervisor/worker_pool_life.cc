@@ -107,7 +107,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       OnBound(worker, message.bound());
       break;
     case internal::v1::FromWorker::kWarmedUp:
-      OnWarmedUp(worker);
+      OnWarmedUp(worker, message.warmed_up());
       break;
     case internal::v1::FromWorker::kLeaseDone:
       OnLeaseDone(worker, message.lease_done());

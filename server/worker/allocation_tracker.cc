@@ -300,8 +300,7 @@ uint64_t AllocationTracker::LeftUntilRefusal() const { return state.refuse_in.lo
 
 }  // namespace bulkhead
 
-// Sanitizers bring an allocator of their own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef BULKHEAD_NO_MALLOC
 
 using bulkhead::AlignedBlock;
 using bulkhead::kPageBytes;
@@ -379,4 +378,4 @@ void* mremap(void* begin, size_t size, size_t new_size, int flags, ...) noexcept
 
 }  // extern "C"
 
-#endif
+#endif  // BULKHEAD_NO_MALLOC

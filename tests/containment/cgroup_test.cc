@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/os/filesystem.h"
+#include "server/os/process_usage.h"
 #include "tests/containment/hog.h"
 
 namespace bulkhead {
@@ -110,6 +111,12 @@ TEST_F(CgroupTest, KillEndsWhatIsInALeafAndThenItCanBeRemoved) {
   EXPECT_FALSE(Exists(path));
 }
 
+TEST_F(CgroupTest, TwoProcessesNeverShareALeaf) {
+  const CgroupLeaf leaf = Leaf();
+  const std::string name = leaf.path().substr(leaf.path().rfind('/') + 1);
+  EXPECT_TRUE(absl::IsAlreadyExists(tree_->MakeLeaf(name, {kLimit, 16}).status()));
+}
+
 TEST_F(CgroupTest, AServiceRemovesTheGroupsOfDeadOnesAndNoOthers) {
   const CgroupLeaf mine = Leaf();
   // A service that is killed: it makes a leaf and removes nothing. Its path comes through a pipe.
@@ -179,6 +186,9 @@ TEST_F(CgroupV2Test, TheServiceMovesAsideAndBack) {
   ASSERT_EQ(Own(), pod_);
   tree_ = CgroupTree::Open("moves").value();
   EXPECT_TRUE(absl::EndsWith(Own(), "/supervisor")) << Own();
+  // The limit of the group that it was started in is still its limit.
+  std::ofstream(pod_ + "/memory.max") << 150 * kMebibyte << std::flush;
+  EXPECT_EQ(MemoryLimitBytes(), 150 * kMebibyte);
   {
     const CgroupLeaf leaf = Leaf();
     EXPECT_TRUE(WasKilled(Take(leaf, "touch", kLimit + kMargin)));
