@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/image/imgcodecs_plugin.h"
+#include "server/os/filesystem.h"
 
 namespace bulkhead {
 namespace {
@@ -25,12 +26,20 @@ SandboxOptions Options(const internal::v1::Sandbox& wanted) {
   return options;
 }
 
-// Lets the data of one source be read. A range has none.
-void AddRoots(const v1::Source& source, const Roots& roots, SandboxOptions& options) {
-  if (source.has_range()) return;
+// Lets the data roots be read. None: whatever the user may read and data can lie in; not the
+// devices, among which /dev/zero gives shared memory.
+void AddRoots(const Roots& roots, SandboxOptions& options) {
   options.readable.insert(options.readable.end(), roots.begin(), roots.end());
-  // No roots: whatever the user may read.
-  if (roots.empty()) options.readable.push_back("/");
+  if (!roots.empty()) return;
+  for (const std::string& name : NamesIn("/")) {
+    if (name != "dev" && name != "proc" && name != "sys") options.readable.push_back("/" + name);
+  }
+  options.readable.push_back("/dev/shm");
+}
+
+// The same for one source of a pipeline: a range has no data.
+void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& options) {
+  if (!source.has_range()) AddRoots(roots, options);
 }
 
 }  // namespace
@@ -43,9 +52,9 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
   const internal::v1::ResolvedSource& resolved = binding.resolved();
   const int mixed = std::min(source.mixture().sources_size(), resolved.mixed_size());
   for (int i = 0; i < mixed; ++i) {
-    AddRoots(source.mixture().sources(i).source(), resolved.mixed(i).roots(), options);
+    AddSource(source.mixture().sources(i).source(), resolved.mixed(i).roots(), options);
   }
-  if (!source.has_mixture()) AddRoots(source, resolved.roots(), options);
+  if (!source.has_mixture()) AddSource(source, resolved.roots(), options);
   const uint64_t open_files = kFilesPerSource * std::max(1, mixed) * bind.threads();
   options.max_files = std::max(kLeastFiles, kOwnFiles + open_files);
   return options;
@@ -54,8 +63,7 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
 SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job) {
   SandboxOptions options = Options(job.sandbox());
   // Of any kind of source: later jobs of this worker have the same roots, but other sources.
-  options.readable.insert(options.readable.end(), job.roots().begin(), job.roots().end());
-  if (job.roots().empty()) options.readable.push_back("/");
+  AddRoots(job.roots(), options);
   options.max_files = kLeastFiles;
   return options;
 }

@@ -7,7 +7,8 @@
 # Exit code 77 when the kernel is not installed.
 set -euo pipefail
 
-readonly TESTS=$(realpath "${1:?give the folder of the test programs}")
+TESTS=$(realpath "${1:?give the folder of the test programs}")
+readonly TESTS
 readonly LINUX=${BULKHEAD_UML:-linux.uml}
 
 if ! command -v "$LINUX" >/dev/null; then

@@ -4,6 +4,7 @@ import gzip
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
@@ -38,10 +39,17 @@ def workers_and_status(folder, spec, photos, *options):
     try:
         with bulkhead.Loader(spec, service.target, timeout=60) as loader:
             loader.next_batch()
-            pids = service.workers()
+            # A batch may come before the second worker is bound.
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                status = bulkhead.service_status(service.target)
+                workers = [worker for worker in status["workers"] if worker["role"] == "pipeline"]
+                if len(workers) == 2 and not any("STARTING" in w["state"] for w in workers):
+                    break
+                time.sleep(0.01)
+            pids = [worker["pid"] for worker in workers]
             assert len(pids) == 2
-            found = [(status_of(pid), open_files_of(pid)) for pid in pids]
-            return found, bulkhead.service_status(service.target)
+            return [(status_of(pid), open_files_of(pid)) for pid in pids], status
     finally:
         service.stop()
 
@@ -78,6 +86,11 @@ def test_the_service_says_what_holds_its_workers(folder, spec, photos):
     else:
         assert containment["quota_level"] == "kernel-private"
         assert containment["quota_level_reason"]
+    parts = {part["name"]: part for part in containment["sandbox"]}
+    assert set(parts) == {"no_new_privs", "file-limit", "capabilities", "landlock", "seccomp"}
+    for part in parts.values():
+        assert part["active"] != bool(part.get("reason")), part
+    assert parts["seccomp"]["active"]
 
 
 def test_without_the_cgroup_that_is_required_it_does_not_start(folder):
