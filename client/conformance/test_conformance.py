@@ -5,10 +5,11 @@ import json
 import shutil
 import socket
 import struct
+import subprocess
 import time
 
 import pytest
-from conftest import CLIENTS
+from conftest import BIN, CLIENTS
 from data import range_spec, tfrecord_spec, write_spec, write_tfrecord
 
 
@@ -104,6 +105,55 @@ def test_one_clients_cursor_is_the_others(service, folder):
     assert rests[0] == rests[1]
     assert rests[0]["samples"] == 60
     assert rests[0]["cursor"] == whole["cursor"]
+
+
+# Quarantine.
+
+
+def quarantine(service, action, *records):
+    command = [BIN / "bulkhead", "quarantine", action, *records, "--target", service.target]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("transport", ["grpc", "shm"])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_what_is_quarantined_is_left_out_and_stays_in_the_cursor(
+    own_service, folder, transport, deterministic
+):
+    errors = {"policy": "substitute", "max_fraction": 0.2}
+    spec = range_spec(folder / "s.yaml", size=40, errors=errors, deterministic=deterministic)
+    quarantine(own_service, "add", "range@7", "of other data@1")
+    results = {
+        name: one.ok(spec, own_service.target, transport=transport) for name, one in CLIENTS.items()
+    }
+    assert results["cpp"] == results["python"]
+    assert results["cpp"]["digest"] == digest_of([*range(7), 8, *range(8, 40)])
+    assert results["cpp"]["cursor"]["quarantined"] == ["of other data@1", "range@7"]
+
+
+def test_a_cursors_quarantine_is_in_force_at_a_service_that_knows_nothing_of_it(
+    client, own_service, folder
+):
+    errors = {"policy": "substitute", "max_fraction": 0.2}
+    spec = range_spec(folder / "s.yaml", size=40, errors=errors)
+    quarantine(own_service, "add", "range@17")
+    begun = client.ok(spec, own_service.target, batches=1)
+    quarantine(own_service, "clear", "--all")
+    for one in CLIENTS.values():
+        rest = one.ok(spec, own_service.target, cursor=begun["cursor"])
+        assert rest["digest"] == digest_of([*range(8, 17), 18, *range(18, 40)])
+        assert rest["cursor"]["quarantined"] == ["range@17"]
+    again = client.ok(spec, own_service.target)
+    assert again["digest"] == digest_of(range(40))
+    assert again["cursor"]["quarantined"] == []
+
+
+def test_a_quarantined_record_is_an_error_under_fail(own_service, folder):
+    spec = range_spec(folder / "s.yaml", size=40)
+    quarantine(own_service, "add", "range@17")
+    error = same_error(own_service.target, spec, "QUARANTINED")
+    assert error["metadata"]["record"] == "range@17"
+    assert error["metadata"]["position"] == "17"
 
 
 # Errors of the service: both clients give the same, and it is the one expected.

@@ -112,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.endpoint = loader->endpoint_;
   config.open = *std::move(open);
   config.on_substitution = std::move(options.on_substitution);
+  config.on_quarantine = std::move(options.on_quarantine);
   config.on_warning = std::move(options.on_warning);
   config.transport = options.transport;
   config.deadline = options.reconnect_deadline;

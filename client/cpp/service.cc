@@ -118,6 +118,47 @@ absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::
   return status;
 }
 
+absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
+                                        std::optional<uint32_t> slot, absl::Duration deadline) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
+  v1::RecycleRequest request;
+  request.set_pipeline(pipeline);
+  if (slot.has_value()) request.set_slot(*slot);
+  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(client_internal::GrpcDeadline(deadline));
+  v1::RecycleResponse response;
+  const grpc::Status status = stub->Recycle(&context, request, &response);
+  if (!status.ok()) return FromRpcStatus(status, target);
+  return response.workers();
+}
+
+absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
+                                                          QuarantineAction action,
+                                                          const std::vector<std::string>& records,
+                                                          absl::Duration deadline) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
+  v1::QuarantineRequest request;
+  request.set_action(action == QuarantineAction::kList  ? v1::QuarantineRequest::ACTION_LIST
+                     : action == QuarantineAction::kAdd ? v1::QuarantineRequest::ACTION_ADD
+                                                        : v1::QuarantineRequest::ACTION_CLEAR);
+  for (const std::string& record : records) request.add_records(record);
+  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(client_internal::GrpcDeadline(deadline));
+  v1::QuarantineResponse response;
+  const grpc::Status status = stub->Quarantine(&context, request, &response);
+  if (!status.ok()) return FromRpcStatus(status, target);
+  std::vector<QuarantinedRecord> list;
+  for (const v1::QuarantinedRecord& record : response.records()) {
+    list.push_back({record.record(), absl::FromUnixSeconds(record.time().seconds()),
+                    record.reason(), record.deaths()});
+  }
+  return list;
+}
+
 absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;

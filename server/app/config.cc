@@ -59,20 +59,53 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Memory limit of one worker, such as 512MiB")
       ->check(kIsSize)
       ->capture_default_str();
+  app.add_option("--quota-enforcement", options.quota_enforcement,
+                 "best-effort: hold workers by what this machine offers, and say which; "
+                 "require_cgroup: do not start unless a cgroup can hold them")
+      ->check(CLI::IsMember({"best-effort", "require_cgroup"}))
+      ->capture_default_str();
+  app.add_option("--sandbox", options.sandbox,
+                 "Parts of the workers' sandbox: all, none, or some of seccomp, landlock and "
+                 "capabilities, with commas between")
+      ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
                  "Seconds without a finished sample after which a worker is killed and replaced")
       ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app.add_option("--recycle-samples", options.recycle_samples,
+                 "Replace a worker after this many samples. 0: never for that")
+      ->capture_default_str();
+  app.add_option("--recycle-age", options.recycle_age_seconds,
+                 "Replace a worker after this many seconds. 0: never for that")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_option("--recycle-slowdown", options.recycle_slowdown,
+                 "Replace a worker when a stage takes this many times as long as when the worker "
+                 "was new. 0: never for that")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--recycle-growth", options.recycle_growth,
+                 "Replace a worker before its memory meets the quota; false lets it be killed "
+                 "there")
       ->capture_default_str();
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that the supervisor, arenas and workers may take together, such as 8GiB. "
                  "Default: 80% of the memory limit; with --embedded 50% of what is available")
       ->check(kIsSize);
+  app.add_option("--attribution", options.attribution,
+                 "on or off: count what workers allocate by the stage that did, so that a leak has "
+                 "a name")
+      ->option_text("on|off [on]");
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
                "Allow specs with `fault` stages, which leak, crash or hang on purpose: for trials "
                "and tests");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a TCP address of this machine's loopback without encryption or "
                "authentication: any local user may connect");
+  app.add_option("--metrics", options.metrics,
+                 "Serve /metrics and /healthz over HTTP on this IP address and port, such as "
+                 "127.0.0.1:9464 (port 0 chooses one). Read-only, without authentication. "
+                 "Default: not at all");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: beside this program");
   app.add_flag("--embedded", options.embedded,

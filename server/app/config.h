@@ -23,12 +23,20 @@ struct DaemonOptions {
   int threads = 1;
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
+  uint64_t recycle_samples = 0;  // 0: never for that
+  double recycle_age_seconds = 0;
+  double recycle_slowdown = 3;
+  bool recycle_growth = true;
+  std::string quota_enforcement = "best-effort";
+  std::string sandbox = "all";
   std::string memory_budget;  // empty: 80% of the memory limit; embedded: 50% of what is available
+  bool attribution = true;
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
   bool embedded = false;
-  int watch_pid = 0;  // the trainer's process; ends with it
-  int ready_fd = -1;  // gets "ready ADDRESS\n"
+  std::string metrics;  // address that metrics are served on over HTTP; empty: nowhere
+  int watch_pid = 0;    // the trainer's process; ends with it
+  int ready_fd = -1;    // gets "ready ADDRESS\n"
   std::string log_level = "info";
 
   bool operator==(const DaemonOptions&) const = default;

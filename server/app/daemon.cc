@@ -17,9 +17,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/metrics/metrics_server.h"
+#include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
 #include "server/os/filesystem.h"
 #include "server/os/process_usage.h"
@@ -160,6 +163,7 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
   limits.threads = static_cast<uint32_t>(options.threads);
   limits.allow_fault_stages = options.allow_fault_stages;
+  limits.attribution = options.attribution;
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
   if (limits.worker_quota_bytes < kMinQuotaBytes) {
     return absl::InvalidArgumentError(
@@ -169,6 +173,25 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   }
   BULKHEAD_ASSIGN_OR_RETURN(limits.memory, Budget(options, limits.worker_quota_bytes));
   return limits;
+}
+
+// The parts that --sandbox names.
+absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
+  internal::v1::Sandbox sandbox;
+  if (text == "none") return sandbox;
+  for (const auto& part : absl::StrSplit(text, ',')) {
+    const bool all = part == "all";
+    if (!all && part != "seccomp" && part != "landlock" && part != "capabilities") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sandbox ", text, ": there is no part '", part,
+                       "'; write all, none, or some of seccomp, landlock and capabilities with "
+                       "commas between"));
+    }
+    if (all || part == "seccomp") sandbox.set_seccomp(true);
+    if (all || part == "landlock") sandbox.set_landlock(true);
+    if (all || part == "capabilities") sandbox.set_capabilities(true);
+  }
+  return sandbox;
 }
 
 // The client that starts an embedded service makes a folder for its socket alone, and removes it; a
@@ -211,6 +234,20 @@ std::string WaitForEnd(int signal_fd, int process_fd) {
   return events[0].revents != 0 ? "a signal" : "the end of its trainer";
 }
 
+// Serves the metrics of `server`, which outlives the result; nothing without an address.
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& address,
+                                                            LoaderServer* server) {
+  if (address.empty()) return nullptr;
+  MetricsServer::Config config;
+  config.address = address;
+  config.metrics = std::make_shared<StatusCollector>([server] { return server->Status(); });
+  config.is_serving = [server] { return server->is_serving(); };
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
+                            MetricsServer::Start(std::move(config)));
+  spdlog::info("metrics on {}", metrics->url());
+  return metrics;
+}
+
 }  // namespace
 
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
@@ -221,6 +258,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     config.address = absl::StrCat("unix:", runtime, "/loader.sock");
   }
   BULKHEAD_RETURN_IF_ERROR(CheckAddress(config.address, options.insecure_tcp));
+  if (!options.metrics.empty()) BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
   config.worker_program = options.worker_program;
   if (config.worker_program.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());
@@ -231,10 +269,20 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
                                             "; install it there or give --worker-program"));
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  RecycleConfig& recycle = config.supervisor.recycle;
+  recycle.max_samples = options.recycle_samples;
+  if (options.recycle_age_seconds > 0) {
+    recycle.max_age = absl::Seconds(options.recycle_age_seconds);
+  }
+  recycle.slowdown = options.recycle_slowdown;
+  recycle.by_growth = options.recycle_growth;
   config.supervisor.read_memory_limit = MemoryLimitBytes;
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
+  config.supervisor.sandbox.add_readable(config.cache_dir);
+  config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   return config;
 }
 
@@ -261,6 +309,8 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   if (options.roots.empty() && !options.embedded) {
     spdlog::warn("no --root was given: clients may read no files");
   }
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
+                            StartMetrics(options.metrics, server.get()));
   AnnounceReady(options.ready_fd, server->address());
   const std::string cause = WaitForEnd(signals.get(), trainer.get());
   spdlog::info("stopping because of {}", cause);

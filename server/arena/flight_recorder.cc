@@ -17,6 +17,11 @@ uint64_t SizeFor(uint32_t threads) {
   return sizeof(FlightHeader) + (uint64_t{threads} + 1) * sizeof(FlightThread);
 }
 
+// A sum that wraps around: the numbers may be anything.
+void Add(int64_t& sum, int64_t more) {
+  sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(more));
+}
+
 // At most `bytes` of what a worker wrote, unprintable bytes replaced.
 std::string CleanText(const char* text, size_t bytes) {
   std::string clean(text, strnlen(text, bytes));
@@ -78,7 +83,7 @@ int64_t FlightRecorder::LiveBytes() const {
   const size_t stages =
       std::min<size_t>(header_->stage_count.load(kRelaxed), FlightThread::kMaxStages);
   for (uint32_t i = 0; i <= threads_; ++i) {
-    for (size_t s = 0; s < stages; ++s) sum += shards_[i].counters[s].live_bytes.load(kRelaxed);
+    for (size_t s = 0; s < stages; ++s) Add(sum, shards_[i].counters[s].live_bytes.load(kRelaxed));
   }
   return sum;
 }
@@ -120,13 +125,13 @@ FlightSnapshot FlightRecorder::Snapshot() const {
     uint64_t busy_ns = 0;
     for (uint32_t i = 0; i <= threads_; ++i) {
       const FlightCounters& counters = shards_[i].counters[s];
-      stage.live_bytes += counters.live_bytes.load(kRelaxed);
-      stage.live_blocks += counters.live_blocks.load(kRelaxed);
+      Add(stage.live_bytes, counters.live_bytes.load(kRelaxed));
+      Add(stage.live_blocks, counters.live_blocks.load(kRelaxed));
       stage.runs += counters.runs.load(kRelaxed);
       busy_ns += counters.busy_ns.load(kRelaxed);
     }
     stage.busy_seconds = static_cast<double>(busy_ns) / 1e9;
-    snapshot.live_bytes += stage.live_bytes;
+    Add(snapshot.live_bytes, stage.live_bytes);
     snapshot.stages.push_back(std::move(stage));
   }
   const auto name_of = [&](uint32_t tag) {
@@ -141,7 +146,9 @@ FlightSnapshot FlightRecorder::Snapshot() const {
     thread.epoch = own.epoch.load(kRelaxed);
     thread.position = own.position.load(kRelaxed);
     thread.began_ns = own.began_ns.load(kRelaxed);
-    thread.grown_bytes = snapshot.live_bytes - own.began_live_bytes.load(kRelaxed);
+    thread.grown_bytes =
+        static_cast<int64_t>(static_cast<uint64_t>(snapshot.live_bytes) -
+                             static_cast<uint64_t>(own.began_live_bytes.load(kRelaxed)));
     const size_t length = std::min<size_t>(own.sample_length.load(std::memory_order_acquire),
                                            FlightThread::kSampleBytes);
     if (thread.lease_id != 0) thread.sample = CleanText(own.sample, length);

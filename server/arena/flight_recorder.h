@@ -24,9 +24,9 @@ struct FlightCounters {
   std::atomic<uint64_t> runs{0};        // samples that went through it
 };
 
-// What one thread is at.
-struct FlightThread {
-  static constexpr size_t kSampleBytes = 192;
+// What one thread is at. Threads do not share cache lines.
+struct alignas(64) FlightThread {
+  static constexpr size_t kSampleBytes = 1024;
   static constexpr size_t kMaxStages = 64;
 
   std::atomic<uint32_t> stage{0};
@@ -43,7 +43,7 @@ struct FlightThread {
 };
 
 // The beginning of the shared page.
-struct FlightHeader {
+struct alignas(64) FlightHeader {
   static constexpr size_t kNameBytes = 96;
   static constexpr uint32_t kNobody = ~uint32_t{0};
 

@@ -1,5 +1,6 @@
 #include "server/os/filesystem.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -46,6 +47,18 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) 
   if (result == GLOB_NOSPACE) return absl::ResourceExhaustedError("out of memory in glob");
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* const listing = opendir(folder.c_str());
+  if (listing == nullptr) return names;
+  while (const dirent* entry = readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  closedir(listing);
+  return names;
 }
 
 bool IsBeneath(absl::string_view path, absl::string_view root) {
@@ -99,6 +112,20 @@ absl::Status PublishFile(int fd, const std::string& path) {
     return SystemError(error, absl::StrCat("naming ", path));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(folder);
+  if (!file.ok()) return file.status();
+  while (!bytes.empty()) {
+    const ssize_t count = write(file->get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, absl::StrCat("writing ", path));
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return PublishFile(file->get(), path);
 }
 
 void RemoveFile(const std::string& path) {

@@ -29,6 +29,9 @@ absl::StatusOr<std::string> RealPath(const std::string& path);
 // written matches itself. Empty when nothing matches.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern);
 
+// Names of what lies in a folder, `.` and `..` aside, in no order; empty when it cannot be listed.
+std::vector<std::string> NamesIn(const std::string& folder);
+
 // Whether `path` is `root` or lies beneath it; both absolute and free of `..` and symbolic links.
 bool IsBeneath(absl::string_view path, absl::string_view root);
 
@@ -45,6 +48,9 @@ absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 // Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the
 // old file or all of the new.
 absl::Status PublishFile(int fd, const std::string& path);
+
+// Makes `bytes` the content of the file at `path`, as PublishFile does. Blocks for the disk.
+absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 
 // Removes a file if it is there; best effort.
 void RemoveFile(const std::string& path);

@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
+#include "server/pipeline/stage_observer.h"
 #include "server/pipeline/stage_plan.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/signature.h"
@@ -48,6 +49,13 @@ class Context : public PipelineContext {
   ImageDecoder decoder;
   std::vector<Value> values;          // by feature
   std::vector<StageScratch> scratch;  // by stage
+
+  void Enter(uint32_t stage) const {
+    if (observer != nullptr) observer->Enter(stage);
+  }
+  void Name(absl::string_view identity) const {
+    if (observer != nullptr) observer->NameSample(identity);
+  }
 };
 
 // What a feature is before any stage.
@@ -62,24 +70,12 @@ Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
   return value;
 }
 
-// "file@offset" in two, where a record's origin is of that kind.
-std::map<std::string, std::string> OriginMetadata(const std::string& origin) {
-  std::map<std::string, std::string> metadata = {{"record", origin}};
-  const size_t at = origin.rfind('@');
-  uint64_t offset = 0;
-  if (at != std::string::npos && absl::SimpleAtoi(origin.substr(at + 1), &offset)) {
-    metadata["file"] = origin.substr(0, at);
-    metadata["offset"] = origin.substr(at + 1);
-  } else {
-    metadata["file"] = origin;
-  }
-  return metadata;
-}
-
 class StagedPipeline : public Pipeline {
  public:
   StagedPipeline(std::vector<PipelinePart> parts, uint64_t record_count)
-      : parts_(std::move(parts)), record_count_(record_count) {}
+      : parts_(std::move(parts)), record_count_(record_count) {
+    for (PipelinePart& part : parts_) NumberStages(part.plan);
+  }
 
   uint64_t record_count() const override { return record_count_; }
 
@@ -87,27 +83,56 @@ class StagedPipeline : public Pipeline {
     return std::make_unique<Context>(parts_);
   }
 
+  std::string Identity(uint64_t record) const override {
+    const PipelinePart& part = parts_[PartOf(record)];
+    return CanonicalRecordName(part.source->RecordName(record - part.first_record));
+  }
+  std::vector<std::string> StageNames() const override { return stage_names_; }
+
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     auto& own = static_cast<Context&>(context);
+    if (own.observer != nullptr) own.observer->BeginSample(key);
+    const absl::Status status = ProduceNoted(record, key, own, destinations);
+    if (own.observer != nullptr) own.observer->EndSample();
+    return status;
+  }
+
+ private:
+  // Stages of the same place have the same number.
+  void NumberStages(StagePlan& plan) {
+    for (PlannedStage& planned : plan.stages) {
+      const std::string name = planned.stage->place().Label();
+      const auto known = std::find(stage_names_.begin(), stage_names_.end(), name);
+      planned.number = StageObserver::kFirstStage + (known - stage_names_.begin());
+      if (known == stage_names_.end()) stage_names_.push_back(name);
+    }
+  }
+
+  absl::Status ProduceNoted(uint64_t record, const SampleKey& key, Context& own,
+                            absl::Span<std::byte* const> destinations) const {
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
+    if (own.observer != nullptr) own.Name(Identity(record));
+    own.Enter(StageObserver::kSource);
+    const absl::Status read =
+        part.source->Read(record - part.first_record, *own.read[number], own.record);
+    absl::Status produced;
+    if (read.ok()) {
+      produced = RunStages(part, record - part.first_record, key, own, destinations);
+    }
+    own.Enter(StageObserver::kOutside);
+    if (read.ok() && produced.ok()) return produced;
     const std::string position = absl::StrCat(key.position);
-    if (const absl::Status read =
-            part.source->Read(record - part.first_record, *own.read[number], own.record);
-        !read.ok()) {
+    if (!read.ok()) {
       return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
     }
-    const absl::Status produced =
-        RunStages(part, record - part.first_record, key, own, destinations);
-    if (produced.ok()) return produced;
-    std::map<std::string, std::string> metadata = OriginMetadata(own.record.origin);
+    std::map<std::string, std::string> metadata = RecordMetadata(Identity(record));
     metadata["position"] = position;
     return Annotate(produced, absl::StrCat("position ", position, ": ", own.record.origin),
                     std::move(metadata));
   }
 
- private:
   // The last part that does not begin behind `record`.
   size_t PartOf(uint64_t record) const {
     const auto behind = std::upper_bound(
@@ -125,11 +150,13 @@ class StagedPipeline : public Pipeline {
     }
     for (size_t i = 0; i < plan.stages.size(); ++i) {
       const PlannedStage& planned = plan.stages[i];
+      own.Enter(planned.number);
       std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
       BULKHEAD_RETURN_IF_ERROR(
           planned.stage->Run(own.values[planned.feature],
                              {own.decoder, own.scratch[i], key, record, samples_before, target}));
     }
+    own.Enter(StageObserver::kOutside);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
       const PlannedOutput& output = plan.outputs[i];
       const Value& value = own.values[output.feature];
@@ -140,7 +167,8 @@ class StagedPipeline : public Pipeline {
     return absl::OkStatus();
   }
 
-  const std::vector<PipelinePart> parts_;
+  std::vector<PipelinePart> parts_;
+  std::vector<std::string> stage_names_;
   const uint64_t record_count_;
   mutable std::atomic<uint64_t> samples_{0};
 };

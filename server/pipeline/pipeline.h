@@ -4,20 +4,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "bulkhead/internal/v1/worker.pb.h"
+#include "server/base/quarantine_set.h"
 #include "server/sampler/order.h"
 
 namespace bulkhead {
+
+class StageObserver;
 
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
 class PipelineContext {
  public:
   virtual ~PipelineContext() = default;
+
+  // Told what the thread is at (server/pipeline/stage_observer.h); null: nobody is.
+  StageObserver* observer = nullptr;
 };
 
 // Identifies a sample's randomness.
@@ -45,6 +52,14 @@ class Pipeline {
 
   virtual uint64_t record_count() const = 0;
   virtual std::unique_ptr<PipelineContext> NewContext() const = 0;
+  // "stages[0] decode_image": what stages are called, by their numbers for StageObserver, from
+  // kFirstStage. Sources of a mixture share the common stages.
+  virtual std::vector<std::string> StageNames() const { return {}; }
+
+  // What `record` is called, in quarantine sets and by the flight recorder: its canonical name
+  // (server/base/record_name.h). From the index alone: nothing of the record is read. Empty when
+  // the index is damaged there, which reading the record will tell.
+  virtual std::string Identity(uint64_t record) const = 0;
 
   // Produces one sample: output i (in the schema's order, `<name>_count` outputs included) is
   // written to destinations[i], all of its sample_bytes, padding zeroed. A pure function of (record
@@ -64,18 +79,26 @@ struct SubstitutedSample {
 // One stream's way of reading a pipeline; immutable.
 struct StreamView {
   internal::v1::StreamBinding binding;
-  std::unique_ptr<SampleOrder> order;
+  std::shared_ptr<const SampleOrder> order;
+  QuarantineSet quarantined;
 };
 
 // Produces the samples of a lease in place: sample i of the batch goes to slot + batch_offset + i ×
 // sample_bytes of each tensor of the stream's schema. Under ERROR_ACTION_SUBSTITUTE a sample error
 // at position p takes the record of the first good position among p + 1 … p + 16 (modulo N) with
 // p's randomness, and is reported in `substituted`; when none is good, or under `fail`, the error
-// is returned and `failed_position` set.
+// is returned and `failed_position` set. A record in quarantine is a sample error (QUARANTINED)
+// without being read.
 absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           const internal::v1::Lease& lease, PipelineContext& context,
                           std::byte* slot, std::vector<SubstitutedSample>& substituted,
                           uint64_t& failed_position);
+
+// Produces one sample as a lease would, but into `destinations`, one for each tensor of the schema,
+// and for nobody: so that the next samples find buffers, files and code ready.
+void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+                    uint64_t position, PipelineContext& context,
+                    absl::Span<std::byte* const> destinations);
 
 }  // namespace bulkhead
 

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
@@ -44,9 +47,23 @@ class LeaseSample {
   // The record at `record_position` with the randomness of `position`.
   absl::Status ProduceRecordOf(uint64_t record_position, uint64_t position,
                                absl::Span<std::byte* const> destinations) const {
+    const uint64_t record = stream_.order->RecordAt(epoch_, record_position);
+    if (!stream_.quarantined.empty()) BULKHEAD_RETURN_IF_ERROR(CheckAllowed(record, position));
     const SampleKey key{stream_.binding.seed(), epoch_, position};
-    return pipeline_.Produce(stream_.order->RecordAt(epoch_, record_position), key, context_,
-                             destinations);
+    return pipeline_.Produce(record, key, context_, destinations);
+  }
+
+  // QUARANTINED when it is.
+  absl::Status CheckAllowed(uint64_t record, uint64_t position) const {
+    const std::string name = pipeline_.Identity(record);
+    if (!stream_.quarantined.Contains(name)) return absl::OkStatus();
+    std::map<std::string, std::string> metadata = RecordMetadata(name);
+    metadata["position"] = absl::StrCat(position);
+    return SampleError(reason::kQuarantined,
+                       absl::StrCat("position ", position, ": ", name,
+                                    ": the record is in quarantine: workers that took it up ended, "
+                                    "or it was put there by hand; it was not read"),
+                       std::move(metadata));
   }
 
   const Pipeline& pipeline_;
@@ -78,6 +95,15 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
     }
   }
   return absl::OkStatus();
+}
+
+void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+                    uint64_t position, PipelineContext& context,
+                    absl::Span<std::byte* const> destinations) {
+  if (position >= stream.binding.samples_per_epoch()) return;
+  std::vector<SubstitutedSample> substituted;
+  // Whatever is wrong with the sample, its lease will say so.
+  (void)LeaseSample(pipeline, stream, epoch, context).Produce(position, destinations, substituted);
 }
 
 }  // namespace bulkhead

@@ -81,7 +81,6 @@ class SampleStage {
   };
   virtual Effect effect() const = 0;
 
- protected:
   const StagePlace& place() const { return place_; }
 
  private:

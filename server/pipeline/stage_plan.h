@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_PIPELINE_STAGE_PLAN_H_
 #define BULKHEAD_SERVER_PIPELINE_STAGE_PLAN_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct PlannedStage {
   size_t feature = 0;
   // Output whose memory in the batch the stage may write; -1: none.
   int target_output = -1;
+  // What StageObserver calls it.
+  uint32_t number = 0;
 };
 
 // One tensor of the batch and where its bytes come from.

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "server/base/error.h"
 #include "server/base/version.h"
 #include "server/service/describe_session.h"
 #include "server/service/rpc_error.h"
@@ -26,6 +29,34 @@ class Refusal final : public Reactor {
   void OnDone() override { delete this; }
 };
 
+// Carries out what the request asks for, durably.
+absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineStore& store) {
+  store.Refresh();
+  switch (request.action()) {
+    case v1::QuarantineRequest::ACTION_LIST:
+      return absl::OkStatus();
+    case v1::QuarantineRequest::ACTION_ADD:
+      if (request.records().empty()) {
+        return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                         "no record to add was named");
+      }
+      for (const std::string& name : request.records()) {
+        v1::QuarantinedRecord record;
+        record.set_record(name);
+        record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+        record.set_reason("by hand");
+        BULKHEAD_RETURN_IF_ERROR(store.Add(record, ""));
+      }
+      return store.Save();
+    case v1::QuarantineRequest::ACTION_CLEAR:
+      store.Clear({request.records().begin(), request.records().end()});
+      return store.Save();
+    default:
+      return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                       "the request says neither list nor add nor clear");
+  }
+}
+
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DescribeResponse>* LoaderService::Describe(
@@ -47,11 +78,40 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
                                                    const v1::GetStatusRequest* request,
                                                    v1::GetStatusResponse* response) {
-  *response = context_.supervisor->GetStatus();
-  response->set_version(kVersion);
-  response->set_boot_id(context_.boot_id);
-  response->set_pid(getpid());
-  response->mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
+  *response = Status();
+  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext* rpc,
+                                                    const v1::QuarantineRequest* request,
+                                                    v1::QuarantineResponse* response) {
+  const absl::Status done = ChangeQuarantine(*request, *context_.quarantine);
+  for (v1::QuarantinedRecord& record : context_.quarantine->List()) {
+    *response->add_records() = std::move(record);
+  }
+  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
+  reactor->Finish(ToRpcStatus(done));
+  return reactor;
+}
+
+v1::GetStatusResponse LoaderService::Status() const {
+  v1::GetStatusResponse status = context_.supervisor->GetStatus();
+  status.set_version(kVersion);
+  status.set_boot_id(context_.boot_id);
+  status.set_pid(getpid());
+  status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
+  status.set_samples_quarantined(context_.quarantine->List().size());
+  return status;
+}
+
+grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,
+                                                 const v1::RecycleRequest* request,
+                                                 v1::RecycleResponse* response) {
+  const std::optional<uint32_t> slot =
+      request->has_slot() ? std::make_optional(request->slot()) : std::nullopt;
+  response->set_workers(context_.supervisor->Recycle(request->pipeline(), slot));
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

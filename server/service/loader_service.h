@@ -11,7 +11,8 @@ namespace bulkhead {
 // that batches are sent from the arena's own memory.
 class LoaderService final
     : public v1::Loader::WithCallbackMethod_Describe<v1::Loader::WithRawCallbackMethod_Stream<
-          v1::Loader::WithCallbackMethod_GetStatus<v1::Loader::Service>>> {
+          v1::Loader::WithCallbackMethod_GetStatus<v1::Loader::WithCallbackMethod_Recycle<
+              v1::Loader::WithCallbackMethod_Quarantine<v1::Loader::Service>>>>> {
  public:
   explicit LoaderService(SessionContext context) : context_(std::move(context)) {}
 
@@ -22,6 +23,15 @@ class LoaderService final
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* rpc,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override;
+  grpc::ServerUnaryReactor* Recycle(grpc::CallbackServerContext* rpc,
+                                    const v1::RecycleRequest* request,
+                                    v1::RecycleResponse* response) override;
+  grpc::ServerUnaryReactor* Quarantine(grpc::CallbackServerContext* rpc,
+                                       const v1::QuarantineRequest* request,
+                                       v1::QuarantineResponse* response) override;
+
+  // What GetStatus answers. Blocks as Supervisor::GetStatus does; any thread.
+  v1::GetStatusResponse Status() const;
 
  private:
   const SessionContext context_;

@@ -22,6 +22,7 @@ struct ServiceLimits {
   uint64_t worker_quota_bytes = 0;
   MemoryBudget::Config memory;  // what all streams share
   bool allow_fault_stages = false;
+  bool attribution = true;  // workers count their allocations by stage
 };
 
 // A spec made ready: understood, its files found and indexed.
@@ -33,6 +34,7 @@ struct PreparedPipeline {
   std::string order_fingerprint;
   std::string bytes_fingerprint;
   v1::MemoryPlan memory;
+  bool attribution = true;
 };
 
 // Turns what a client sends into what can be served. Stateless; thread-safe.

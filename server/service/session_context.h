@@ -1,11 +1,13 @@
 #ifndef BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_
 #define BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_
 
+#include <memory>
 #include <string>
 
 #include "server/os/event_loop.h"
 #include "server/service/arena_door.h"
 #include "server/service/preparation.h"
+#include "server/service/quarantine_store.h"
 #include "server/service/session_registry.h"
 #include "server/service/stream_directory.h"
 #include "server/supervisor/supervisor.h"
@@ -22,6 +24,8 @@ struct SessionContext {
   ArenaDoor* door = nullptr;
   // For timers of sessions; its thread runs as long as the service.
   EventLoop* loop = nullptr;
+  // Shared: what streams add is saved by threads that may outlive the service.
+  std::shared_ptr<QuarantineStore> quarantine;
   std::string boot_id;
 };
 

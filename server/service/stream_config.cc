@@ -168,8 +168,21 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
   return plan;
 }
 
+absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
+                                               const PreparedPipeline& prepared,
+                                               const QuarantineStore& store) {
+  QuarantineSet set;
+  for (const std::string& record : open.cursor().quarantined()) {
+    if (const auto added = set.Add(record); !added.ok()) {
+      return Annotate(added.status(), "the cursor's quarantined records");
+    }
+  }
+  BULKHEAD_RETURN_IF_ERROR(store.AddTo(set, prepared.bytes_fingerprint));
+  return set;
+}
+
 v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
-                      const std::string& boot_id) {
+                      const QuarantineSet& quarantined, const std::string& boot_id) {
   v1::Opened opened;
   *opened.mutable_schema() = prepared.signature.schema;
   opened.set_samples_per_epoch(prepared.samples_per_epoch);
@@ -184,6 +197,8 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   cursor.set_order_fingerprint(prepared.order_fingerprint);
   cursor.set_bytes_fingerprint(prepared.bytes_fingerprint);
   cursor.set_samples_per_epoch(prepared.samples_per_epoch);
+  cursor.clear_quarantined();
+  for (const std::string& record : quarantined.records()) cursor.add_quarantined(record);
   opened.set_boot_id(boot_id);
   opened.set_transport(v1::TRANSPORT_GRPC);
   *opened.mutable_memory() = prepared.memory;
@@ -207,6 +222,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.workers = prepared.memory.workers();
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
+  config.attribution = prepared.attribution;
   return config;
 }
 

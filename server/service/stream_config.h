@@ -5,6 +5,7 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "server/sampler/batch_plan.h"
 #include "server/service/preparation.h"
+#include "server/service/quarantine_store.h"
 #include "server/supervisor/stream.h"
 #include "server/supervisor/worker_pool.h"
 
@@ -15,12 +16,18 @@ namespace bulkhead {
 // (CURSOR_MISMATCH, saying what differs; NO_SAMPLES when an epoch has no batch at all).
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared);
 
+// What is in force when the stream opens: what the cursor brings along, and what the service knows.
+// RESOURCE_EXHAUSTED (QUARANTINE_FULL).
+absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
+                                               const PreparedPipeline& prepared,
+                                               const QuarantineStore& store);
+
 // The answer to Open.
 v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
-                      const std::string& boot_id);
+                      const QuarantineSet& quarantined, const std::string& boot_id);
 
 // What the supervisor is told about the stream's pipeline, and about the stream itself (arena,
-// observer and peer are the caller's to add).
+// observer, peer and quarantine are the caller's to add).
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan);

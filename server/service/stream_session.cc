@@ -1,6 +1,7 @@
 #include "server/service/stream_session.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -40,6 +41,17 @@ grpc::ByteBuffer Serialize(const v1::StreamResponse& response) {
   bool own_buffer = false;
   grpc::SerializationTraits<v1::StreamResponse>::Serialize(response, &buffer, &own_buffer);
   return buffer;
+}
+
+// Not on this thread, which is the supervisor's: the disk may hang.
+void Remember(const std::shared_ptr<QuarantineStore>& store, const v1::QuarantinedRecord& record,
+              const std::string& bytes_fingerprint) {
+  const auto warn = [](const absl::Status& status) {
+    if (status.ok()) return;
+    spdlog::warn("a quarantined record will not be remembered: {}", std::string(status.message()));
+  };
+  if (absl::Status added = store->Add(record, bytes_fingerprint); !added.ok()) return warn(added);
+  warn(StartDetachedThread([store, warn] { warn(store->Save()); }));
 }
 
 }  // namespace
@@ -174,9 +186,17 @@ absl::StatusOr<Supervisor::Admission> StreamSession::Admit(const PreparedPipelin
 
 absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared) {
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
+  context_.quarantine->Refresh();
+  BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
+                            QuarantineAtOpen(open, prepared, *context_.quarantine));
   BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
   prepared.memory.set_workers(admission.worker_count);
   StreamConfig config = MakeStreamConfig(open, prepared, plan);
+  config.quarantined = quarantined;
+  config.on_quarantined = [store = context_.quarantine, fingerprint = prepared.bytes_fingerprint](
+                              const v1::QuarantinedRecord& record) {
+    Remember(store, record, fingerprint);
+  };
   absl::StatusOr<std::shared_ptr<Arena>> arena =
       Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count());
   if (!arena.ok()) return arena.status();
@@ -188,7 +208,7 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   config.peer = peer_;
 
   v1::StreamResponse response;
-  *response.mutable_opened() = MakeOpened(open, prepared, plan, context_.boot_id);
+  *response.mutable_opened() = MakeOpened(open, prepared, plan, quarantined, context_.boot_id);
   BULKHEAD_RETURN_IF_ERROR(ChooseTransport(open, **arena, *response.mutable_opened()));
   config.transport = response.opened().transport();
   {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <utility>
 
@@ -56,6 +57,12 @@ std::string JoinPath(absl::string_view folder, absl::string_view path) {
   if (path.empty()) return std::string(folder);
   if (path[0] == '/' || folder.empty()) return std::string(path);
   return absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", path);
+}
+
+std::string PlainPath(std::string path) {
+  const bool is_plain = !absl::StartsWith(path, "./") && !absl::StrContains(path, "/.") &&
+                        !absl::StrContains(path, "//");
+  return is_plain ? path : std::filesystem::path(path).lexically_normal().string();
 }
 
 std::string FolderOf(const std::string& path) {

@@ -62,6 +62,9 @@ absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_v
 // `path` itself when it is absolute, else `folder`/`path`; `folder` when `path` is empty.
 std::string JoinPath(absl::string_view folder, absl::string_view path);
 
+// `path` in its shortest spelling: without "./", "x/../" and double slashes. Looks at no file.
+std::string PlainPath(std::string path);
+
 // The folder that the file `path` lies in.
 std::string FolderOf(const std::string& path);
 

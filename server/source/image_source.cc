@@ -36,8 +36,9 @@ class ImageSource final : public Source {
  public:
   struct Parts {
     ImageRows rows;
-    std::string name;    // of the list; empty for folders
-    std::string folder;  // where relative paths start
+    std::string name;         // of the list; empty for folders
+    std::string folder;       // where relative paths start
+    std::string folder_name;  // what it is called; empty for the one that names are relative to
     std::vector<Column> columns;
     Roots roots;
     std::vector<FeatureSignature> features;
@@ -61,8 +62,7 @@ class ImageSource final : public Source {
       if (column.kind == Column::Kind::kImage) {
         const absl::Status status = ReadImage(column.number, mine, bytes);
         if (!status.ok()) {
-          return Annotate(status, record.origin,
-                          {{"offset", "0"}, {"record", absl::StrCat(index)}});
+          return Annotate(status, record.origin, {{"offset", "0"}, {"record", NameOf(mine.row)}});
         }
       } else if (column.kind == Column::Kind::kLabel) {
         bytes = mine.row.labels.substr(column.number * column.label_bytes, column.label_bytes);
@@ -80,13 +80,21 @@ class ImageSource final : public Source {
     return RecordIdentity{row.images[0].path, 0};
   }
 
+  std::string RecordName(uint64_t index) const override {
+    ImageRow row;
+    return parts_.rows.Get(index, row).ok() ? NameOf(row) : std::string();
+  }
+
  private:
+  // A list may spell the path of one file in many ways.
+  std::string NameOf(const ImageRow& row) const {
+    return PlainPath(JoinPath(parts_.folder_name, row.images[0].path));
+  }
+
   void SetOrigin(const ImageRow& row, Record& record) const {
-    record.origin.clear();
-    if (parts_.name.empty()) {
-      absl::StrAppend(&record.origin, row.images[0].path);
-    } else {
-      absl::StrAppend(&record.origin, parts_.name, ":", row.line, " (", row.images[0].path, ")");
+    record.origin = NameOf(row);
+    if (!parts_.name.empty()) {
+      record.origin = absl::StrCat(parts_.name, ":", row.line, " (", record.origin, ")");
     }
   }
 
@@ -171,10 +179,12 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   std::string folder = !is_list              ? file.path()
                        : file.path().empty() ? resolved.base_dir()
                                              : FolderOf(file.path());
+  std::string folder_name = is_list ? FolderOf(file.name()) : file.name();
+  if (folder_name == ".") folder_name.clear();
   std::vector<Column> columns = Columns(list, label_bytes, signatures);
-  return std::make_unique<ImageSource>(
-      ImageSource::Parts{std::move(rows), std::move(name), std::move(folder), std::move(columns),
-                         Roots(resolved.roots()), std::move(signatures)});
+  return std::make_unique<ImageSource>(ImageSource::Parts{
+      std::move(rows), std::move(name), std::move(folder), std::move(folder_name),
+      std::move(columns), Roots(resolved.roots()), std::move(signatures)});
 }
 
 }  // namespace bulkhead

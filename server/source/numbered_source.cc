@@ -38,6 +38,7 @@ class NumberedSource final : public Source {
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return source_->Identity(index);
   }
+  std::string RecordName(uint64_t index) const override { return source_->RecordName(index); }
 
  private:
   const std::unique_ptr<Source> source_;

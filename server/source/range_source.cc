@@ -26,14 +26,15 @@ class Range final : public Source {
     int64_t& value = static_cast<Context&>(context).index;
     value = static_cast<int64_t>(index);
     record.values.assign(1, {reinterpret_cast<const std::byte*>(&value), sizeof(value), 1});
-    record.origin.assign("range@");
-    absl::StrAppend(&record.origin, index);
+    record.origin = RecordName(index);
     return absl::OkStatus();
   }
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return RecordIdentity{absl::string_view(), index};
   }
+
+  std::string RecordName(uint64_t index) const override { return absl::StrCat("range@", index); }
 
  private:
   const uint64_t size_;

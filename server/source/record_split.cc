@@ -1,12 +1,11 @@
 #include "server/source/record_split.h"
 
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "server/base/random.h"
+#include "server/source/file.h"
 
 namespace bulkhead {
 namespace {
@@ -16,12 +15,7 @@ uint64_t HashAt(double share) { return static_cast<uint64_t>(share * 0x1p64); }
 
 // Of a file's name, however it is spelled: an image that a list names twice must not lie in two
 // parts. Part of the data format: it never changes.
-uint64_t NameHash(absl::string_view name) {
-  const bool is_plain = !absl::StartsWith(name, "./") && !absl::StrContains(name, "/.") &&
-                        !absl::StrContains(name, "//");
-  if (is_plain) return StableHash(name);
-  return StableHash(std::filesystem::path(std::string(name)).lexically_normal().string());
-}
+uint64_t NameHash(absl::string_view name) { return StableHash(PlainPath(std::string(name))); }
 
 }  // namespace
 

@@ -33,6 +33,9 @@ class SelectedSource final : public Source {
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return all_->Identity(RecordOf(index));
   }
+  std::string RecordName(uint64_t index) const override {
+    return all_->RecordName(RecordOf(index));
+  }
 
  private:
   // Which of all records counts as `index`.

@@ -30,14 +30,14 @@ struct FeatureValue {
 struct Record {
   // In the order of Source::features().
   std::vector<FeatureValue> values;
-  // Where it came from, for messages: "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17
-  // (cats/one.jpg)".
+  // Where it came from, for messages: its name (Source::RecordName), of a list's record with the
+  // line before it: "pos-003.tfrecord@81923", "photos/cats/one.jpg", "train.txt:17 (cats/one.jpg)".
   std::string origin;
 };
 
-// What a record is called for ever, whatever else joins the data set: its file relative to the
-// source's root and the offset in it; an image's path (the first one's); a range's value. `name` is
-// a view of the source.
+// What the parts of a split go by, whatever else joins the data set: a record's file relative to
+// the source's root and the offset in it; an image's path as the source writes it (the first
+// one's); a range's value. `name` is a view of the source.
 struct RecordIdentity {
   absl::string_view name;
   uint64_t number = 0;
@@ -76,6 +76,11 @@ class Source {
 
   // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED.
   virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
+
+  // What record `index` < record_count() is called (server/base/record_name.h; not yet canonical),
+  // from the index alone. Files of two sources have one name only if they are one file. Empty when
+  // that part of the index is damaged.
+  virtual std::string RecordName(uint64_t index) const = 0;
 };
 
 // Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes. Where

@@ -65,8 +65,8 @@ class TfRecordSource final : public Source {
     BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
                               file.index.Find(index - file.first_record));
     const auto [begin, end] = extent;
-    record.origin.assign(file.name);
-    absl::StrAppend(&record.origin, "@", begin);
+    record.origin.clear();
+    absl::StrAppend(&record.origin, file.name, "@", begin);
     auto& mine = static_cast<Context&>(context);
     absl::string_view data;
     absl::Status status = ReadFrame(number, begin, end, mine, data);
@@ -76,7 +76,7 @@ class TfRecordSource final : public Source {
     const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.name);
     return Annotate(
         status, is_named ? "" : record.origin,
-        {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", absl::StrCat(index)}});
+        {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", record.origin}});
   }
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
@@ -84,6 +84,11 @@ class TfRecordSource final : public Source {
     BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
                               file.index.Find(index - file.first_record));
     return RecordIdentity{file.name, extent.begin};
+  }
+
+  std::string RecordName(uint64_t index) const override {
+    const absl::StatusOr<RecordIdentity> identity = Identity(index);
+    return identity.ok() ? absl::StrCat(identity->name, "@", identity->number) : std::string();
   }
 
  private:

@@ -10,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/base/utf8.h"
 #include "server/spec/nearest_name.h"
-#include "server/spec/utf8.h"
 
 namespace bulkhead {
 namespace {

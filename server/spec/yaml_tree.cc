@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/spec/utf8.h"
+#include "server/base/utf8.h"
 
 namespace bulkhead {
 namespace {

@@ -14,12 +14,14 @@
 namespace bulkhead {
 
 IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
-                     uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits, ClaimFn claim)
+                     uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
+                     Compartment* compartment, ClaimFn claim)
     : loop_(std::move(loop)),
       worker_program_(std::move(worker_program)),
       max_workers_(max_workers),
       timeouts_(timeouts),
       exits_(exits),
+      compartment_(compartment),
       claim_(std::move(claim)) {
   CheckForHangs();
 }
@@ -123,6 +125,7 @@ void IndexJobs::GiveJob(Worker& worker) {
     worker.process->Stop(absl::Seconds(1));
     return;
   }
+  if (!Confine(worker, queue_.front()->job.request.quota_bytes())) return;
   worker.entry = std::move(queue_.front());
   queue_.pop_front();
   worker.last_progress_ns = MonotonicNanos();
@@ -131,6 +134,19 @@ void IndexJobs::GiveJob(Worker& worker) {
   internal::v1::ToWorker message;
   *message.mutable_build_index() = worker.entry->job.request;
   worker.process->Send(message, {worker.entry->job.fd});
+}
+
+bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {
+  if (worker.cell != nullptr || quota_bytes == 0) return true;
+  auto cell = compartment_->Admit(worker.process->pid(), quota_bytes, /*threads=*/1);
+  if (!cell.ok()) {
+    const std::string message(cell.status().message());
+    worker.process->Kill(v1::EXIT_CAUSE_TOLD, message);
+    FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop, message));
+    return false;
+  }
+  worker.cell = *std::move(cell);
+  return true;
 }
 
 void IndexJobs::OnMessage(Worker& worker, const internal::v1::FromWorker& message) {

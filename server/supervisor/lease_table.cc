@@ -54,13 +54,19 @@ LeaseTable::LeaseEntry* LeaseTable::FindHeld(uint64_t lease_id, WorkerId worker)
   return entry.worker == worker ? &entry : nullptr;
 }
 
-void LeaseTable::Decide(LeaseEntry& entry, LeaseState state) {
+bool LeaseTable::Decide(LeaseEntry& entry, LeaseState state) {
   const auto found = assigned_.find(entry.lease.lease_id());
-  Batch& batch = batches_.at(found->second.batch);
+  const Place place = found->second;
   assigned_.erase(found);
+  if (entry.outdated) {
+    Plan(place);
+    return false;
+  }
+  Batch& batch = batches_.at(place.batch);
   entry.state = state;
   --batch.undecided;
   batch.failed |= state == LeaseState::kFailed;
+  return true;
 }
 
 std::optional<uint32_t> LeaseTable::Complete(
@@ -70,8 +76,7 @@ std::optional<uint32_t> LeaseTable::Complete(
     EndWriting(worker, lease_id);
     return std::nullopt;
   }
-  Decide(*entry, LeaseState::kReady);
-  entry->substitutions = std::move(substitutions);
+  if (Decide(*entry, LeaseState::kReady)) entry->substitutions = std::move(substitutions);
   return entry->lease.count();
 }
 
@@ -82,8 +87,7 @@ bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
     EndWriting(worker, lease_id);
     return false;
   }
-  Decide(*entry, LeaseState::kFailed);
-  entry->failure = failure;
+  if (Decide(*entry, LeaseState::kFailed)) entry->failure = failure;
   return true;
 }
 
@@ -100,6 +104,7 @@ std::optional<LeaseTable::Death> LeaseTable::NoteDeath(uint64_t lease_id, Worker
 void LeaseTable::Plan(const Place& place) {
   LeaseEntry& entry = At(place);
   entry.state = LeaseState::kPlanned;
+  entry.outdated = false;
   (entry.suspect ? suspects_ : planned_).insert(place);
 }
 
@@ -178,6 +183,24 @@ bool LeaseTable::WriteOff(WorkerId worker) {
   MoveStuckBatches();
   const std::set<uint64_t> stuck = StuckBatches();
   return stuck.empty() || *stuck.begin() != batches_.begin()->first || out_slots_ > 0;
+}
+
+void LeaseTable::RedoAll() {
+  planned_.merge(suspects_);
+  for (auto& [number, batch] : batches_) {
+    for (size_t i = 0; i < batch.leases.size(); ++i) {
+      LeaseEntry& entry = batch.leases[i];
+      entry.deaths = 0;
+      entry.convicting_deaths = 0;
+      entry.suspect = false;
+      if (entry.state == LeaseState::kAssigned) entry.outdated = true;
+      if (entry.state != LeaseState::kReady && entry.state != LeaseState::kFailed) continue;
+      entry.substitutions.clear();
+      Plan({number, i});
+      ++batch.undecided;
+    }
+    batch.failed = false;
+  }
 }
 
 LeaseTable::BatchMap::iterator LeaseTable::FindNext() {

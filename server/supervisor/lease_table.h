@@ -24,6 +24,7 @@ namespace bulkhead {
 //              ▲                   │  └────Fail──────▶ failed               ▲ │ all leases ready
 //              └───WorkerGone──────┘                                        └─FreeSlot── out
 //              ◀─TakeNext
+//   RedoAll: ready and failed ──▶ planned, and assigned as well, when its worker reports or is gone
 //
 // Batches are begun and assigned in ascending order, so the oldest unfinished batch always has its
 // slot and is worked on first: the stream cannot wedge. One slot is never filled in the normal way:
@@ -90,6 +91,10 @@ class LeaseTable {
   // is gone. False when the head has no slot to move to and none is out that could come back.
   bool WriteOff(WorkerId worker);
 
+  // What the leases are done by has changed: all of them are done anew. Those that workers are at
+  // now are planned again when these report or are gone. Deaths at them are forgotten.
+  void RedoAll();
+
   // A batch whose leases are all ready, or one that failed.
   struct FinishedBatch {
     v1::BatchHeader header;
@@ -122,6 +127,7 @@ class LeaseTable {
     internal::v1::Lease lease;
     LeaseState state = LeaseState::kPlanned;
     WorkerId worker = 0;
+    bool outdated = false;  // assigned before the last RedoAll
     uint32_t deaths = 0;
     uint32_t convicting_deaths = 0;
     bool suspect = false;
@@ -157,8 +163,8 @@ class LeaseTable {
   LeaseEntry& At(const Place& place) { return batches_.at(place.batch).leases[place.lease]; }
   std::optional<internal::v1::Lease> Assign(std::set<Place>& from, WorkerId worker);
   LeaseEntry* FindHeld(uint64_t lease_id, WorkerId worker);
-  // A held lease is ready, or failed.
-  void Decide(LeaseEntry& entry, LeaseState state);
+  // A held lease is ready, or failed. False when it is planned again instead, being outdated.
+  bool Decide(LeaseEntry& entry, LeaseState state);
   void Plan(const Place& place);
   // `worker` does not write for that lease any more, or, without one, for any.
   void EndWriting(WorkerId worker, std::optional<uint64_t> lease_id);

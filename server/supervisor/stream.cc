@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 
 namespace bulkhead {
 namespace {
@@ -21,6 +23,27 @@ uint32_t LeaseSamples(uint64_t batch_size) {
   return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
 }
 
+std::string ShellQuoted(const std::string& text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+// Under policy `fail` the person decides, not the service.
+absl::Status PoisonSample(const std::string& record, const std::string& reason, uint32_t deaths) {
+  const std::string command = absl::StrCat("bulkhead quarantine add ", ShellQuoted(record));
+  std::map<std::string, std::string> metadata = RecordMetadata(record);
+  metadata["cause"] = reason;
+  metadata["deaths"] = absl::StrCat(deaths);
+  metadata["command"] = command;
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kPoisonSample,
+      absl::StrCat(record, " ended ", deaths,
+                   " fresh workers that did nothing else; the last one: ", reason,
+                   ". Repair the record, or leave it out: errors.policy: substitute puts "
+                   "such a record into quarantine and takes another, and `",
+                   command, "` spares the next run the workers that finding it costs"),
+      std::move(metadata));
+}
+
 }  // namespace
 
 Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
@@ -31,6 +54,8 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       wake_(std::move(wake)),
       leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding.schema().batch_size()),
               config_.ordered),
+      quarantined_(config_.quarantined),
+      quarantine_digest_(quarantined_.Digest()),
       ahead_(config_.completed.begin(), config_.completed.end()),
       epoch_(config_.first_epoch),
       epoch_substitutions_(config_.substitutions_so_far) {}
@@ -112,6 +137,40 @@ void Stream::WriteOff(LeaseTable::WorkerId worker) {
       "be reused; its storage may hang"));
 }
 
+bool Stream::Quarantine(const std::string& record, const std::string& reason, uint32_t deaths) {
+  if (finished_ || quarantined_.Contains(record)) return false;
+  if (config_.binding.error_action() != v1::ERROR_ACTION_SUBSTITUTE) {
+    Fail(PoisonSample(record, reason, deaths));
+    return false;
+  }
+  const absl::StatusOr<bool> added = quarantined_.Add(record);
+  if (!added.ok()) Fail(added.status());
+  if (!added.ok() || !*added) return false;
+  quarantine_digest_ = quarantined_.Digest();
+  // Every batch has one set; those of the old one that were delivered are past.
+  leases_.RedoAll();
+  v1::QuarantinedRecord entry;
+  entry.set_record(record);
+  entry.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  entry.set_reason(reason);
+  entry.set_deaths(deaths);
+  if (config_.on_quarantined) config_.on_quarantined(entry);
+  v1::SampleEvent event;
+  event.set_kind(v1::SampleEvent::KIND_QUARANTINED);
+  event.set_record(record);
+  event.set_message(absl::StrCat(record, " ended ", deaths,
+                                 " fresh workers that did nothing else; the last one: ", reason));
+  config_.observer->OnEvent(event);
+  return true;
+}
+
+internal::v1::SetQuarantine Stream::quarantine() const {
+  internal::v1::SetQuarantine message;
+  message.set_stream_id(id_);
+  for (const std::string& record : quarantined_.records()) message.add_quarantined(record);
+  return message;
+}
+
 void Stream::Fail(const absl::Status& status) {
   if (finished_) return;
   finished_ = true;
@@ -139,6 +198,7 @@ void Stream::DeliverFinished() {
     ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
     ++delivered_;
     samples_delivered_ += batch->header.valid_count();
+    batch->header.set_quarantine_digest(quarantine_digest_);
     config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
   }
   if (!finished_ && exhausted_ && leases_.pending() == 0) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/arena.h"
+#include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/lease_table.h"
 
@@ -65,8 +67,10 @@ struct StreamConfig {
   uint32_t world_size = 1;
   std::string peer;
   v1::Transport transport = v1::TRANSPORT_GRPC;
-  // How workers see it; the supervisor fills in stream_id.
+  // How workers see it; the supervisor fills in stream_id, and what is quarantined later on.
   internal::v1::StreamBinding binding;
+  // In force from the beginning.
+  QuarantineSet quarantined;
   std::shared_ptr<Arena> arena;
   // Batch `sequence` of the stream, from 0; absent behind the last.
   std::function<std::optional<v1::BatchHeader>(uint64_t sequence)> batch_at;
@@ -81,6 +85,9 @@ struct StreamConfig {
   // above 0 and below the number of batches that are left of that epoch.
   std::vector<uint32_t> completed;
   std::shared_ptr<StreamObserver> observer;
+  // A record was quarantined in this stream: for whoever remembers it beyond the stream. Called on
+  // the supervisor's thread before the observer hears of it; must not block; may be empty.
+  std::function<void(const v1::QuarantinedRecord&)> on_quarantined;
 };
 
 // One open stream inside the supervisor: begins batches as slots become free, takes the workers'
@@ -126,6 +133,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // The worker was killed but cannot be reaped: its slots are lost for now; the stream fails when
   // none is left for its oldest batch.
   void WriteOff(LeaseTable::WorkerId worker);
+  // The record (its canonical name) ended `deaths` fresh workers that did nothing else; `reason`
+  // says for people how the last one ended, and where. Under `substitute` it joins the quarantine
+  // set and all batches that are not delivered are done anew: true, and the workers must be sent
+  // SetQuarantine before they get another lease of this stream. False when nothing is to be sent:
+  // it was in the set already, or the stream has ended: under `fail` with POISON_SAMPLE
+  // (FAILED_PRECONDITION), with a full set with QUARANTINE_FULL.
+  bool Quarantine(const std::string& record, const std::string& reason, uint32_t deaths);
+  // Another fresh worker that did nothing else ended at that record; how many it were so far.
+  uint32_t NotePoison(const std::string& record) { return ++poison_deaths_[record]; }
+  // What is in force for leases that are given out now, as workers are told.
+  internal::v1::SetQuarantine quarantine() const;
+
   // Ends the stream with an error, whatever is under way.
   void Fail(const absl::Status& status);
   // Nobody listens any more.
@@ -147,6 +166,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::function<void()> wake_;
   const absl::Time opened_ = absl::Now();
   LeaseTable leases_;
+  QuarantineSet quarantined_;
+  std::string quarantine_digest_;
+  std::map<std::string, uint32_t> poison_deaths_;  // by record
   uint64_t next_sequence_ = 0;
   // Delivered before their turn, in this stream or before it.
   std::set<uint64_t> ahead_;

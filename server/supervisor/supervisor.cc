@@ -18,20 +18,24 @@ constexpr absl::Duration kReapPatience = absl::Seconds(2);
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   auto loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
+  auto compartment = Compartment::Open({config.name, config.require_cgroup, {}});
+  if (!compartment.ok()) return compartment.status();
   auto budget = MemoryBudget::Create(config.memory);
   if (!budget.ok()) return budget.status();
-  return std::unique_ptr<Supervisor>(
-      new Supervisor(std::move(config), *std::move(loop), *std::move(budget)));
+  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop),
+                                                    *std::move(compartment), *std::move(budget)));
 }
 
 Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
+                       std::unique_ptr<Compartment> compartment,
                        std::shared_ptr<MemoryBudget> budget)
     : config_(std::move(config)),
       loop_(std::move(loop)),
+      compartment_(std::move(compartment)),
       budget_(std::move(budget)),
-      index_jobs_(std::make_unique<IndexJobs>(loop_, config_.worker_program,
-                                              config_.max_index_workers, config_.timeouts, &exits_,
-                                              [this] { return AdmitIndexWorker(); })) {
+      index_jobs_(std::make_unique<IndexJobs>(
+          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
+          compartment_.get(), [this] { return AdmitIndexWorker(); })) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
@@ -87,8 +91,8 @@ Supervisor::PoolEntry* Supervisor::FindPool(const std::string& key) {
 
 Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim memory) {
   auto pool = std::make_unique<WorkerPool>(
-      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle,
-                  config_.attribution, &exits_, &replacement_gate_},
+      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle, &exits_,
+                  &replacement_gate_, compartment_.get(), config_.sandbox},
       pipeline);
   pool->Start();
   pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});
@@ -231,6 +235,7 @@ void Supervisor::DropPoolsIf(const std::function<bool(const PoolEntry&)>& condit
 
 uint64_t Supervisor::AddIndexJob(IndexJob job) {
   uint64_t id = 0;
+  *job.request.mutable_sandbox() = config_.sandbox;
   RunOnLoop([&] {
     if (index_jobs_ != nullptr) {
       id = index_jobs_->Add(std::move(job));
@@ -262,6 +267,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
   v1::GetStatusResponse response;
   RunOnLoop([&] {
     response = past_totals_;
+    compartment_->Describe(*response.mutable_containment());
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);

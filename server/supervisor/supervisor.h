@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/memory_budget.h"
@@ -44,9 +45,15 @@ class Supervisor {
     absl::Duration limit_interval = absl::Seconds(5);
     PoolTimeouts timeouts;
     RecycleConfig recycle;
-    bool attribution = true;  // of allocations to stages
+    // What every worker enters before it sees data.
+    internal::v1::Sandbox sandbox;
+    // Refuse to start where no cgroup can hold the workers.
+    bool require_cgroup = false;
+    // Names the workers' cgroups: the service's boot id.
+    std::string name = "supervisor";
   };
 
+  // Errors: Compartment::Open's, where a cgroup is required.
   static absl::StatusOr<std::unique_ptr<Supervisor>> Start(Config config);
   ~Supervisor();
 
@@ -94,7 +101,8 @@ class Supervisor {
   void Shutdown();
 
  private:
-  Supervisor(Config config, std::shared_ptr<EventLoop> loop, std::shared_ptr<MemoryBudget> budget);
+  Supervisor(Config config, std::shared_ptr<EventLoop> loop,
+             std::unique_ptr<Compartment> compartment, std::shared_ptr<MemoryBudget> budget);
 
   struct PoolEntry {
     std::unique_ptr<WorkerPool> pool;
@@ -131,6 +139,7 @@ class Supervisor {
   const std::shared_ptr<MemoryBudget> budget_;
 
   // Of the loop's thread.
+  std::unique_ptr<Compartment> compartment_;  // outlives the workers
   ExitLog exits_;
   ReplacementGate replacement_gate_;
   std::unique_ptr<IndexJobs> index_jobs_;

@@ -1,5 +1,7 @@
 #include "server/supervisor/worker_pool.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -40,6 +42,8 @@ void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
   internal::v1::ToWorker message;
   *message.mutable_add_stream()->mutable_stream() = stream.config().binding;
   message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
+  *message.mutable_add_stream()->mutable_stream()->mutable_quarantined() =
+      stream.quarantine().quarantined();
   worker.process->Send(message, {stream.config().arena->fd()});
 }
 
@@ -106,6 +110,18 @@ bool WorkerPool::GiveLease(PoolWorker& worker) {
     return true;
   }
   return false;
+}
+
+void WorkerPool::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                            uint32_t deaths) {
+  if (!stream.Quarantine(record, reason, deaths)) return;
+  spdlog::warn("{} is quarantined in stream {}: it ended {} workers; the last one: {}", record,
+               stream.config().name, deaths, reason);
+  internal::v1::ToWorker message;
+  *message.mutable_set_quarantine() = stream.quarantine();
+  ForEachWorker([&](PoolWorker& worker) {
+    if (worker.bound) worker.process->Send(message);
+  });
 }
 
 WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
@@ -206,6 +222,13 @@ uint64_t WorkerPool::GrownBy(const PoolWorker& worker, const FlightSnapshot& fli
   return std::max(tracked, seen) + (refused ? flight.refused_bytes : 0);
 }
 
+bool WorkerPool::IsOneSamplesDoing(const PoolWorker& worker, const FlightSnapshot& flight) const {
+  for (size_t i = 0; i < flight.threads.size(); ++i) {
+    if (GrownBy(worker, flight, i) > config_.quota_bytes / 4) return true;
+  }
+  return false;
+}
+
 std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
                                     v1::ExitCause cause, const std::string& reason) {
   std::string at;
@@ -246,6 +269,15 @@ void WorkerPool::BlameLease(const PoolWorker& worker, const PoolWorker::Held& he
     work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
   }
   if (at.empty()) at = work;
+  const bool named = thread != nullptr && !thread->sample.empty() &&
+                     thread->sample.size() < FlightThread::kSampleBytes;
+  if (alone && by_itself && named) {
+    const uint32_t poisoned = stream->NotePoison(thread->sample);
+    if (poisoned >= kPoisonDeaths) {
+      Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage), poisoned);
+      return;
+    }
+  }
   if (death->convicting + LeaseTable::kSuspectDeaths >= kMaxDeaths) {
     stream->Fail(CrashLoop(death->deaths, reason, work));
   }

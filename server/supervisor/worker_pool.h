@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/pool_worker.h"
 #include "server/supervisor/recycle_policy.h"
@@ -34,6 +35,7 @@ struct PipelineConfig {
   uint64_t quota_bytes = 0;
   // Shared memory that a worker may map beside arenas: its indexes, should they lie on a tmpfs.
   uint64_t mapped_bytes = 0;
+  bool attribution = true;  // allocations are counted by stage
 };
 
 // What every pool of a service has in common.
@@ -42,9 +44,11 @@ struct PoolContext {
   std::string worker_program;
   PoolTimeouts timeouts;
   RecycleConfig recycle;
-  bool attribution = true;
   ExitLog* exits = nullptr;
   ReplacementGate* gate = nullptr;
+  Compartment* compartment = nullptr;
+  // What every worker enters before it sees data.
+  internal::v1::Sandbox sandbox;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
@@ -127,6 +131,10 @@ class WorkerPool {
   void SendStream(PoolWorker& worker, const Stream& stream);
   bool CanTakeLease(const PoolWorker* worker) const;
   bool GiveLease(PoolWorker& worker);
+  // A record ended worker after worker, as Stream::Quarantine: tells the workers what is in
+  // quarantine now, before any of them gets another lease.
+  void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                  uint32_t deaths);
   // Sets a place apart for the next suspect, or gives it to the one that is.
   void GiveSuspect();
   Slot* SlotToSetApart() const;
@@ -153,7 +161,7 @@ class WorkerPool {
   void OnStartFailed(Slot& slot, const absl::Status& status);
   void SendBinding(PoolWorker& worker);
   void OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message);
-  void OnBound(PoolWorker& worker);
+  void OnBound(PoolWorker& worker, const internal::v1::Bound& bound);
   void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
   void OnExit(PoolWorker& worker, const WorkerEnd& end);
   // A worker died without a lease, or could not be started.
@@ -177,6 +185,8 @@ class WorkerPool {
   bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
+  // Whether the sample that one of its threads is at took more than a quarter of the quota.
+  bool IsOneSamplesDoing(const PoolWorker& worker, const FlightSnapshot& flight) const;
   // What a sample has added to the worker's memory so far, in the thread with that number.
   uint64_t GrownBy(const PoolWorker& worker, const FlightSnapshot& flight, size_t thread) const;
 
@@ -184,15 +194,17 @@ class WorkerPool {
   void ReplaceIfDue(int64_t now_ns);
   void BeginReplacement(Slot& slot, const RecycleDecision& decision, int64_t now_ns);
   void SendWarmUp(PoolWorker& successor);
-  void OnWarmedUp(PoolWorker& worker);
+  void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
   void EndIfDrained();
   void AbandonReplacement(const std::string& why);
-  void FinishReplacement();
+  // The old worker is gone; not as planned: it died before it had done its leases.
+  void FinishReplacement(bool as_planned);
 
   const PoolContext context_;
   const PipelineConfig config_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::shared_ptr<Stream>> streams_;
+  std::vector<v1::SandboxPart> sandbox_;  // of the worker that was bound last
   std::unique_ptr<Replacement> replacement_;
   // How long the last replacements took to warm up; the longest counts.
   std::vector<absl::Duration> warm_ups_;

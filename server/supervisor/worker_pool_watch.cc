@@ -242,7 +242,7 @@ void WorkerPool::SendWarmUp(PoolWorker& successor) {
   successor.process->Send(message);
 }
 
-void WorkerPool::OnWarmedUp(PoolWorker& worker) {
+void WorkerPool::OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up) {
   worker.warm_ns = MonotonicNanos();
   if (replacement_ == nullptr || replacement_->successor.get() != &worker) return;
   Slot& slot = *replacement_->slot;
@@ -252,6 +252,7 @@ void WorkerPool::OnWarmedUp(PoolWorker& worker) {
   record.set_start_seconds(Seconds(worker.spawned_ns, worker.hello_ns));
   record.set_bind_seconds(Seconds(worker.hello_ns, worker.bound_ns));
   record.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
+  record.set_touch_seconds(warmed_up.touch_seconds());
   replacement_->predecessor = std::move(slot.worker);
   slot.worker = std::move(replacement_->successor);
   slot.asked = false;
@@ -285,19 +286,20 @@ void WorkerPool::AbandonReplacement(const std::string& why) {
   context_.gate->Leave(this);
 }
 
-void WorkerPool::FinishReplacement() {
-  v1::Recycling& record = replacement_->record;
+void WorkerPool::FinishReplacement(bool as_planned) {
+  const std::unique_ptr<Replacement> done = std::move(replacement_);
   const int64_t now_ns = MonotonicNanos();
-  record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
-  record.set_reap_seconds(
-      replacement_->drained_ns == 0 ? 0 : Seconds(replacement_->drained_ns, now_ns));
-  spdlog::info(
-      "worker {} of pipeline {} was replaced: {}; warm after {:.0f} ms, reaped in {:.0f} ms",
-      record.slot(), config_.name, record.reason(),
-      (record.start_seconds() + record.bind_seconds() + record.warm_seconds()) * 1e3,
-      record.reap_seconds() * 1e3);
-  context_.exits->AddRecycling(std::move(record));
-  replacement_.reset();
+  if (as_planned) {
+    v1::Recycling& record = done->record;
+    record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+    record.set_reap_seconds(Seconds(done->drained_ns, now_ns));
+    spdlog::info(
+        "worker {} of pipeline {} was replaced: {}; warm after {:.0f} ms, reaped in {:.0f} ms",
+        record.slot(), config_.name, record.reason(),
+        (record.start_seconds() + record.bind_seconds() + record.warm_seconds()) * 1e3,
+        record.reap_seconds() * 1e3);
+    context_.exits->AddRecycling(std::move(record));
+  }
   context_.gate->Leave(this);
   ReplaceIfDue(now_ns);
 }

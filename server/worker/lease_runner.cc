@@ -6,6 +6,7 @@
 #include <atomic>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -14,6 +15,7 @@
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
 #include "server/sampler/mixture_order.h"
+#include "server/worker/flight_notes.h"
 
 namespace bulkhead {
 namespace {
@@ -66,6 +68,15 @@ absl::StatusOr<std::unique_ptr<SampleOrder>> OrderOf(const internal::v1::StreamB
   return MakeOrder(binding.order(), binding.seed(), binding.file_records());
 }
 
+absl::StatusOr<QuarantineSet> SetOf(
+    const google::protobuf::RepeatedPtrField<std::string>& records) {
+  QuarantineSet set;
+  for (const std::string& record : records) {
+    if (const auto added = set.Add(record); !added.ok()) return added.status();
+  }
+  return set;
+}
+
 }  // namespace
 
 // Another pipeline, watched: reports progress when a sample was decided and the last report is long
@@ -79,6 +90,8 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
 
   uint64_t record_count() const override { return pipeline_->record_count(); }
   std::unique_ptr<PipelineContext> NewContext() const override { return pipeline_->NewContext(); }
+  std::string Identity(uint64_t record) const override { return pipeline_->Identity(record); }
+  std::vector<std::string> StageNames() const override { return pipeline_->StageNames(); }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     absl::Status status = pipeline_->Produce(record, key, context, destinations);
@@ -105,11 +118,14 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
 };
 
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
-                         absl::Duration retry_delay, absl::Duration progress_interval)
+                         absl::Duration retry_delay, absl::Duration progress_interval,
+                         const FlightRecorder* recorder)
     : report_(std::move(report)),
       pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
-      retry_delay_(retry_delay) {
-  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+      retry_delay_(retry_delay),
+      recorder_(recorder) {
+  if (recorder_ != nullptr) recorder_->SetStages(FlightStageNames(*pipeline_));
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Run(i); });
 }
 
 LeaseRunner::~LeaseRunner() {
@@ -122,12 +138,14 @@ LeaseRunner::~LeaseRunner() {
 
 absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd) {
   if (!SchemaFits(binding)) return absl::InvalidArgumentError("the schema exceeds the slot");
-  BULKHEAD_ASSIGN_OR_RETURN(auto order, OrderOf(binding));
+  auto view = std::make_shared<StreamView>();
+  view->binding = binding;
+  BULKHEAD_ASSIGN_OR_RETURN(view->order, OrderOf(binding));
+  BULKHEAD_ASSIGN_OR_RETURN(view->quarantined, SetOf(binding.quarantined()));
   BULKHEAD_ASSIGN_OR_RETURN(
       auto arena, Arena::Attach(std::move(arena_fd), binding.slot_bytes(), binding.slot_count()));
   auto state = std::make_shared<StreamState>();
-  state->view.binding = binding;
-  state->view.order = std::move(order);
+  state->view = std::move(view);
   state->arena = std::move(arena);
   state->on_destruct = [report = report_, id = binding.stream_id()] {
     internal::v1::FromWorker message;
@@ -136,6 +154,17 @@ absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, 
   };
   absl::MutexLock lock(&mutex_);
   streams_[binding.stream_id()] = std::move(state);
+  return absl::OkStatus();
+}
+
+absl::Status LeaseRunner::SetQuarantine(const internal::v1::SetQuarantine& quarantine) {
+  BULKHEAD_ASSIGN_OR_RETURN(QuarantineSet set, SetOf(quarantine.quarantined()));
+  absl::MutexLock lock(&mutex_);
+  const auto found = streams_.find(quarantine.stream_id());
+  if (found == streams_.end()) return absl::OkStatus();
+  auto view = std::make_shared<StreamView>(*found->second->view);
+  view->quarantined = std::move(set);
+  found->second->view = std::move(view);
   return absl::OkStatus();
 }
 
@@ -153,9 +182,44 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
     }
   }
   for (const Item& item : dropped) {
+    if (item.rehearsal.has_value()) continue;
     report_(FailedLease(item.lease, item.lease.first_position() + item.lease.first_sample(),
                         absl::CancelledError("the stream was removed")));
   }
+}
+
+void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
+  // Called when the last item is gone, by whichever thread that is.
+  const std::shared_ptr<double> touch_seconds(new double(0), [report = report_](double* seconds) {
+    internal::v1::FromWorker message;
+    message.mutable_warmed_up()->set_touch_seconds(*seconds);
+    delete seconds;
+    report(message);
+  });
+  std::vector<std::shared_ptr<StreamState>> streams;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, stream] : streams_) streams.push_back(stream);
+    // As many samples as there are threads: while one is at work the others take the next.
+    for (size_t i = 0; i < threads_.size() && request.positions_size() > 0; ++i) {
+      const internal::v1::WarmUp::Position& position =
+          request.positions(static_cast<int>(i % static_cast<size_t>(request.positions_size())));
+      const auto found = streams_.find(position.stream_id());
+      if (found == streams_.end()) continue;
+      const uint64_t ahead = i / static_cast<size_t>(request.positions_size());
+      queue_.push_back({{},
+                        found->second,
+                        found->second->view,
+                        Rehearsal{position.epoch(), position.position() + ahead, touch_seconds}});
+    }
+  }
+  const int64_t begin_ns = MonotonicNanos();
+  for (const auto& stream : streams) {
+    for (uint32_t slot = 0; slot < stream->arena->slot_count(); ++slot) {
+      stream->arena->Prefault(slot);
+    }
+  }
+  *touch_seconds = absl::ToDoubleSeconds(absl::Nanoseconds(MonotonicNanos() - begin_ns));
 }
 
 void LeaseRunner::Add(const internal::v1::Lease& lease) {
@@ -164,10 +228,11 @@ void LeaseRunner::Add(const internal::v1::Lease& lease) {
     absl::MutexLock lock(&mutex_);
     const auto found = streams_.find(lease.stream_id());
     if (found != streams_.end()) {
-      const internal::v1::StreamBinding& binding = found->second->view.binding;
+      const std::shared_ptr<const StreamView>& view = found->second->view;
+      const internal::v1::StreamBinding& binding = view->binding;
       if (lease.slot() < binding.slot_count() &&
           uint64_t{lease.first_sample()} + lease.count() <= binding.schema().batch_size()) {
-        queue_.push_back({lease, found->second});
+        queue_.push_back({lease, found->second, view, std::nullopt});
         queued = true;
       }
     }
@@ -179,8 +244,11 @@ void LeaseRunner::Add(const internal::v1::Lease& lease) {
   }
 }
 
-void LeaseRunner::Run() {
+void LeaseRunner::Run(uint32_t thread) {
+  std::optional<FlightNotes> notes;
+  if (recorder_ != nullptr) notes.emplace(*recorder_, thread);
   const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
+  if (notes.has_value()) context->observer = &*notes;
   while (true) {
     Item item;
     {
@@ -193,7 +261,12 @@ void LeaseRunner::Run() {
       item = std::move(queue_.front());
       queue_.pop_front();
     }
+    if (notes.has_value()) notes->SetLease(item.lease.stream_id(), item.lease.lease_id());
     try {
+      if (item.rehearsal.has_value()) {
+        Rehearse(item, *context);
+        continue;
+      }
       Produce(item, *context);
     } catch (const std::bad_alloc&) {
       // The quota refused an allocation that some library turned into an exception: no verdict on
@@ -210,11 +283,23 @@ absl::Status LeaseRunner::ProduceWithRetries(const Item& item, PipelineContext& 
   for (int retry = 0;; ++retry, delay *= 2) {
     substituted.clear();
     const absl::Status status =
-        ProduceLease(*pipeline_, item.stream->view, item.lease, context,
+        ProduceLease(*pipeline_, *item.view, item.lease, context,
                      item.stream->arena->slot(item.lease.slot()), substituted, failed_position);
     if (retry == kReadRetries || !IsStorageError(status)) return status;
     absl::SleepFor(delay);
   }
+}
+
+void LeaseRunner::Rehearse(const Item& item, PipelineContext& context) {
+  const v1::BatchSchema& schema = item.view->binding.schema();
+  std::vector<std::vector<std::byte>> outputs;
+  std::vector<std::byte*> destinations;
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    outputs.emplace_back(tensor.sample_bytes());
+    destinations.push_back(outputs.back().data());
+  }
+  RehearseSample(*pipeline_, *item.view, item.rehearsal->epoch, item.rehearsal->position, context,
+                 destinations);
 }
 
 void LeaseRunner::Produce(const Item& item, PipelineContext& context) {

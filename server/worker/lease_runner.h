@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
+#include "server/arena/flight_recorder.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
@@ -33,9 +35,11 @@ class LeaseRunner {
   // long, … in between.
   static constexpr int kReadRetries = 3;
 
+  // The threads note in `recorder`, if there is one, what they are at; it must outlive this.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
-              absl::Duration progress_interval = absl::Seconds(1));
+              absl::Duration progress_interval = absl::Seconds(1),
+              const FlightRecorder* recorder = nullptr);
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -45,6 +49,12 @@ class LeaseRunner {
   // this worker still holds; its arena is unmapped, and StreamRemoved reported, when the last lease
   // at work is done.
   void RemoveStream(uint64_t stream_id);
+  // Maps the pages of all arenas, has every thread produce one of the samples in memory of its own,
+  // and reports WarmedUp when all are done. Blocks for the former only.
+  void WarmUp(const internal::v1::WarmUp& request);
+  // Replaces the stream's quarantine set, for leases that are added from now on; does nothing when
+  // the stream is unknown. INVALID_ARGUMENT for a set that is none.
+  absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
   // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
 
@@ -52,18 +62,28 @@ class LeaseRunner {
   class WatchedPipeline;
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
-    StreamView view;
+    std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
     std::shared_ptr<Arena> arena;
     std::function<void()> on_destruct;
     ~StreamState() { on_destruct(); }
   };
+  // A sample to be produced for nobody; the destruction of the last one's `report` says that all
+  // are done.
+  struct Rehearsal {
+    uint64_t epoch = 0;
+    uint64_t position = 0;
+    std::shared_ptr<void> report;
+  };
   struct Item {
     internal::v1::Lease lease;
     std::shared_ptr<StreamState> stream;
+    std::shared_ptr<const StreamView> view;  // as it was when the lease came
+    std::optional<Rehearsal> rehearsal;      // instead of the lease
   };
 
-  void Run();
+  void Run(uint32_t thread);
   void Produce(const Item& item, PipelineContext& context);
+  void Rehearse(const Item& item, PipelineContext& context);
   // Produces the lease's samples; errors of storage are retried.
   absl::Status ProduceWithRetries(const Item& item, PipelineContext& context,
                                   std::vector<SubstitutedSample>& substituted,
@@ -72,6 +92,7 @@ class LeaseRunner {
   const Report report_;
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
+  const FlightRecorder* const recorder_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
   std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);

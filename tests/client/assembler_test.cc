@@ -175,5 +175,19 @@ TEST(CursorTest, JsonSurvivesARoundTrip) {
   EXPECT_EQ(ErrorReason(CursorFromJson("{\"epoch\": \"x\"}").status()), "INVALID_ARGUMENT");
 }
 
+TEST(CursorTest, QuarantinedRecordsAreSortedDistinctAndFew) {
+  v1::Cursor cursor;
+  cursor.add_quarantined("b");
+  EXPECT_TRUE(AddQuarantined("c", &cursor).ok());
+  EXPECT_TRUE(AddQuarantined("a", &cursor).ok());
+  EXPECT_TRUE(AddQuarantined("b", &cursor).ok());
+  EXPECT_NE(CursorToJson(cursor).find(R"("quarantined":["a","b","c"])"), std::string::npos);
+  for (int i = 0; i < 253; ++i) EXPECT_TRUE(AddQuarantined("x" + std::to_string(i), &cursor).ok());
+  EXPECT_EQ(cursor.quarantined_size(), 256);
+  EXPECT_FALSE(AddQuarantined("y", &cursor).ok());
+  EXPECT_TRUE(AddQuarantined("a", &cursor).ok());
+  EXPECT_FALSE(AddQuarantined("", &cursor).ok());
+}
+
 }  // namespace
 }  // namespace bulkhead::client_internal

@@ -126,7 +126,8 @@ grpc::Status FakeService::Deliver(Session& session) {
   cursor->set_version(1);
   cursor->set_order_fingerprint("aa");
   cursor->set_samples_per_epoch(kSamples);
-  cursor->add_quarantined("a\"b");
+  const auto& known = cursor->quarantined();
+  if (std::count(known.begin(), known.end(), "a\"b") == 0) cursor->add_quarantined("a\"b");
   opened->set_unordered(session.mode == "unordered");
   ChooseTransport(session, opened);
   session.stream->Write(response);
@@ -149,6 +150,14 @@ grpc::Status FakeService::Deliver(Session& session) {
         (void)!write(2, "the disk is on fire\n", 20);
         kill(getpid(), SIGKILL);
       }
+      if (session.sequence == 1 && session.mode == "quarantine") {
+        SendQuarantined(session, "z@1");
+        if (opens().size() == 1) {
+          return Error(grpc::StatusCode::UNAVAILABLE, "cut", "SHUTTING_DOWN", "by", "the test");
+        }
+      }
+      if (session.sequence == 1 && session.mode == "quarantine_nobody")
+        SendQuarantined(session, "");
       if (session.sequence == 2 && session.mode == "cut" && opens().size() == 1) {
         return Error(grpc::StatusCode::UNAVAILABLE, "cut", "SHUTTING_DOWN", "by", "the test");
       }
@@ -163,6 +172,14 @@ grpc::Status FakeService::Deliver(Session& session) {
     }
   }
   return grpc::Status::OK;
+}
+
+void FakeService::SendQuarantined(Session& session, const std::string& record) {
+  v1::StreamResponse response;
+  response.mutable_event()->set_kind(v1::SampleEvent::KIND_QUARANTINED);
+  response.mutable_event()->set_record(record);
+  response.mutable_event()->set_message(record + " ended 3 workers");
+  session.stream->Write(response);
 }
 
 void FakeService::ChooseTransport(Session& session, v1::Opened* opened) {

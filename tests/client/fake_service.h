@@ -40,6 +40,7 @@ class FakeService : public v1::Loader::Service {
   struct Session;
   grpc::Status Deliver(Session& session);
   grpc::Status DeliverUnordered(Session& session);
+  void SendQuarantined(Session& session, const std::string& record);
   void ChooseTransport(Session& session, v1::Opened* opened);
   v1::BatchHeader MakeHeader(const Session& session, uint64_t epoch, uint64_t first,
                              uint64_t count);

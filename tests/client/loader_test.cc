@@ -129,6 +129,37 @@ TEST_F(LoaderTest, GoesOnFromACursor) {
   EXPECT_EQ(Indices(*MustNext(**again))[0], 8);
 }
 
+TEST_F(LoaderTest, AQuarantinedRecordIsInTheCursorsFromThenOnAndToldOnce) {
+  LoaderOptions options = Options("quarantine");
+  std::vector<std::string> told;
+  options.on_quarantine = [&](const QuarantineEvent& event) {
+    told.push_back(event.record + ": " + event.message);
+  };
+  auto loader = Loader::Open(std::move(options));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_NE(MustNext(**loader)->cursor().find(R"("quarantined":["a\"b"])"), std::string::npos);
+  int others = 0;
+  while (const auto batch = MustNext(**loader)) {
+    ++others;
+    EXPECT_NE(batch->cursor().find(R"("quarantined":["a\"b","z@1"])"), std::string::npos)
+        << batch->cursor();
+  }
+  EXPECT_EQ(others, 5);
+  // The stream was lost behind the event, before any batch that holds the record.
+  EXPECT_EQ((*loader)->reconnects(), 1u);
+  ASSERT_EQ(service_.opens().size(), 2u);
+  ASSERT_EQ(service_.opens()[1].cursor().quarantined_size(), 2);
+  EXPECT_EQ(service_.opens()[1].cursor().quarantined(1), "z@1");
+  EXPECT_EQ(told, std::vector<std::string>{"z@1: z@1 ended 3 workers"});
+}
+
+TEST_F(LoaderTest, RefusesAQuarantinedRecordWithoutAName) {
+  auto loader = Loader::Open(Options("quarantine_nobody"));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_TRUE(MustNext(**loader).has_value());
+  EXPECT_EQ(ErrorReason((*loader)->Next(absl::Seconds(20)).status()), "PROTOCOL_VIOLATION");
+}
+
 TEST_F(LoaderTest, GivesTheServicesErrorsWithReasonAndMetadata) {
   const auto refused = Loader::Open(Options("spec_error"));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);

@@ -252,6 +252,8 @@ def test_a_taken_port(folder):
     (["--root", "/does/not/exist"], "/does/not/exist"),
     (["--worker-program", "/does/not/exist"], "worker"),
     (["--cache-dir", "/dev/null/x"], "cache"),
+    (["--sandbox", "seccomp,lndlock"], "'lndlock'"),
+    (["--quota-enforcement", "hard"], "require_cgroup"),
     (["--wrkers", "2"], "--wrkers"),
 ])
 def test_a_wrong_command_line(folder, options, words):

@@ -56,6 +56,9 @@ class FakeSource : public Source {
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return RecordIdentity{"fake.tfrecord", index * 100};
   }
+  std::string RecordName(uint64_t index) const override {
+    return absl::StrCat("fake.tfrecord@", index * 100);
+  }
 
  private:
   std::vector<FeatureSignature> features_;

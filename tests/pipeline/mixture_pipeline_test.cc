@@ -95,6 +95,13 @@ TEST(MixturePipelineTest, RecordsCountThroughAllSources) {
 }
 
 // The same file through one source alone, whose flip is keyed by another path of the spec.
+TEST(MixturePipelineTest, RecordsAreCalledAsTheirSourcesCallThem) {
+  const auto pipeline = TwoSources(MakeJpeg(40, 50));
+  EXPECT_EQ(pipeline->Identity(1), "fake.tfrecord@100");
+  EXPECT_EQ(pipeline->Identity(2), "fake.tfrecord@0");
+  EXPECT_EQ(pipeline->Identity(4), "fake.tfrecord@200");
+}
+
 TEST(MixturePipelineTest, OwnStagesAreKeyedByTheSourcesNumber) {
   const std::string file = MakeJpeg(33, 44);
   const auto pipeline = TwoSources(file);

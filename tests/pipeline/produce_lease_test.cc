@@ -152,5 +152,37 @@ TEST_F(ProduceLeaseTest, NothingTakesThePlaceOfAFileThatWentAway) {
   EXPECT_TRUE(substituted_.empty());
 }
 
+TEST_F(ProduceLeaseTest, AQuarantinedRecordIsASampleErrorThatIsNotRead) {
+  // Reading record 3 would end in another error.
+  Make(8, {}, v1::ERROR_ACTION_FAIL, {3});
+  ASSERT_TRUE(stream_.quarantined.Add("fake.tfrecord@300").ok());
+  const absl::Status status = Run(0, 0, 5);
+  EXPECT_TRUE(IsSampleError(status));
+  EXPECT_EQ(failed_position_, 2u);
+  const auto info = GetErrorInfo(status);
+  EXPECT_EQ(info->reason, "QUARANTINED");
+  EXPECT_EQ(info->metadata.at("record"), "fake.tfrecord@300");
+  EXPECT_EQ(info->metadata.at("file"), "fake.tfrecord");
+  EXPECT_EQ(info->metadata.at("offset"), "300");
+  EXPECT_EQ(info->metadata.at("position"), "2");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fake.tfrecord@300"));
+}
+
+TEST_F(ProduceLeaseTest, AQuarantinedRecordIsSubstitutedAndIsNoSubstitute) {
+  Make(8, {4}, v1::ERROR_ACTION_SUBSTITUTE);
+  // Position 3 holds the bad record 4, and 5, which would take its place, is in quarantine.
+  ASSERT_TRUE(stream_.quarantined.Add("fake.tfrecord@500").ok());
+  ASSERT_TRUE(stream_.quarantined.Add("of other data@500").ok());
+  ASSERT_TRUE(Run(2, 0, 4).ok());
+  ASSERT_EQ(substituted_.size(), 2u);
+  EXPECT_EQ(substituted_[0].position, 3u);
+  EXPECT_EQ(substituted_[0].substitute_position, 5u);
+  EXPECT_EQ(substituted_[1].position, 4u);
+  EXPECT_EQ(substituted_[1].substitute_position, 5u);
+  EXPECT_EQ(GetErrorInfo(substituted_[1].error)->reason, "QUARANTINED");
+  EXPECT_EQ(IdInSlot(2), 6);
+  EXPECT_EQ(InSlot(1, 2), pipeline_->Produce(6, {3, 1, 4}).outputs[1]);
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -92,13 +94,15 @@ TEST(PlanBatchesTest, RefusesDamagedListsOfDeliveredBatches) {
 
 TEST(MakeOpenedTest, SaysThatBatchesComeOutOfTurn) {
   const v1::Open plain = OpenAt(0, 0);
-  EXPECT_FALSE(MakeOpened(plain, Prepared(), *PlanBatches(plain, Prepared()), "boot").unordered());
+  EXPECT_FALSE(
+      MakeOpened(plain, Prepared(), *PlanBatches(plain, Prepared()), QuarantineSet(), "boot")
+          .unordered());
   EXPECT_TRUE(MakeStreamConfig(plain, Prepared(), *PlanBatches(plain, Prepared())).ordered);
   const PreparedPipeline prepared = Unordered();
   const v1::Open open = OpenBehind({1, 3});
   const BatchPlan plan = *PlanBatches(open, prepared);
-  EXPECT_TRUE(MakeOpened(open, prepared, plan, "boot").unordered());
-  EXPECT_EQ(MakeOpened(open, prepared, plan, "boot").batches_left_in_epoch(), 2);
+  EXPECT_TRUE(MakeOpened(open, prepared, plan, QuarantineSet(), "boot").unordered());
+  EXPECT_EQ(MakeOpened(open, prepared, plan, QuarantineSet(), "boot").batches_left_in_epoch(), 2);
   EXPECT_FALSE(MakeStreamConfig(open, prepared, plan).ordered);
   EXPECT_EQ(MakeStreamConfig(open, prepared, plan).completed, (std::vector<uint32_t>{1, 3}));
 }
@@ -108,7 +112,8 @@ TEST(MakeOpenedTest, NothingIsLeftBehindTheLastEpoch) {
   prepared.spec.set_epochs(2);
   const auto left_at = [&](uint64_t epoch) {
     const v1::Open open = OpenAt(epoch, 0);
-    return MakeOpened(open, prepared, *PlanBatches(open, prepared), "boot").batches_left_in_epoch();
+    return MakeOpened(open, prepared, *PlanBatches(open, prepared), QuarantineSet(), "boot")
+        .batches_left_in_epoch();
   };
   EXPECT_EQ(left_at(1), 4);
   EXPECT_EQ(left_at(2), 0);
@@ -231,6 +236,40 @@ TEST(MakePipelineConfigTest, OnlyWhatDecidesTheSamplesIsInTheKey) {
   EXPECT_EQ(MakePipelineConfig(prepared).key, key);
   prepared.spec.add_stages()->mutable_one_hot()->set_classes(3);
   EXPECT_NE(MakePipelineConfig(prepared).key, key);
+}
+
+std::string CursorOf(const v1::Open& open, const QuarantineStore& store) {
+  const auto set = QuarantineAtOpen(open, Prepared(), store);
+  if (!set.ok()) return GetErrorInfo(set.status())->reason;
+  const v1::Opened opened =
+      MakeOpened(open, Prepared(), *PlanBatches(open, Prepared()), *set, "boot");
+  return absl::StrJoin(opened.cursor().quarantined(), " ");
+}
+
+TEST(QuarantineAtOpenTest, UnitesTheCursorsRecordsWithTheServices) {
+  QuarantineStore store("/nowhere");
+  EXPECT_EQ(CursorOf(OpenRequest(), store), "");
+  v1::QuarantinedRecord record;
+  for (const auto& [name, bytes] : {std::pair("b", ""), {"d", "bytes"}, {"x", "other bytes"}}) {
+    record.set_record(name);
+    ASSERT_TRUE(store.Add(record, bytes).ok());
+  }
+  EXPECT_EQ(CursorOf(OpenRequest(), store), "b d");
+  v1::Open open = OpenAt(0, 0);
+  for (const char* name : {"c", "a", "b"}) open.mutable_cursor()->add_quarantined(name);
+  EXPECT_EQ(CursorOf(open, store), "a b c d");
+}
+
+TEST(QuarantineAtOpenTest, RefusesMoreThanACursorHolds) {
+  const QuarantineStore store("/nowhere");
+  v1::Open open = OpenAt(0, 0);
+  for (int i = 0; i < 256; ++i) open.mutable_cursor()->add_quarantined(absl::StrCat("x@", i));
+  EXPECT_NE(CursorOf(open, store), "QUARANTINE_FULL");
+  open.mutable_cursor()->add_quarantined("x@256");
+  EXPECT_EQ(CursorOf(open, store), "QUARANTINE_FULL");
+  open.mutable_cursor()->clear_quarantined();
+  open.mutable_cursor()->add_quarantined("");
+  EXPECT_EQ(CursorOf(open, store), "INVALID_ARGUMENT");
 }
 
 }  // namespace

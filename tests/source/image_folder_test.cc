@@ -63,6 +63,22 @@ TEST_F(ImageFolderTest, OrderIsThatOfWholePathsAlsoWhereOneClassBeginsLikeAnothe
               ElementsAre("a-b/1.jpg 1", "a/1.jpg 0", "a/b-c.jpg 0", "a/b.jpg 0", "a/b/c.jpg 0"));
 }
 
+TEST_F(ImageFolderTest, RecordsAreCalledByTheirPathsBehindTheFoldersName) {
+  Put("c/a.jpg");
+  ASSERT_TRUE(Index().ok());
+  for (const auto& [folder, name] : {std::pair("photos/set", "photos/set/c/a.jpg"),
+                                     {".", "c/a.jpg"},
+                                     {"/set", "/set/c/a.jpg"}}) {
+    test_.resolved.mutable_files(0)->set_name(folder);
+    const auto source = test_.Open();
+    EXPECT_EQ((*source)->RecordName(0), name);
+    const auto context = (*source)->NewContext();
+    Record record;
+    ASSERT_TRUE((*source)->Read(0, *context, record).ok());
+    EXPECT_EQ(record.origin, name);
+  }
+}
+
 TEST_F(ImageFolderTest, UnlabeledFolderGivesNoLabel) {
   Put("b.jpg");
   Put("sub/a.jpg");

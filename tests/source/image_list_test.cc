@@ -59,8 +59,31 @@ class ImageListTest : public ::testing::Test {
   TempFolder folder_;
   TestSource test_;
   v1::ImageListSource* list_;
+  // What the records are called when the list goes by `list_name`.
+  std::vector<std::string> NamesIn(const std::string& list_name) {
+    test_.resolved.mutable_files(0)->set_name(list_name);
+    const auto source = test_.Open();
+    EXPECT_TRUE(source.ok()) << source.status();
+    std::vector<std::string> names;
+    for (uint64_t i = 0; i < (*source)->record_count(); ++i) {
+      names.push_back((*source)->RecordName(i));
+    }
+    return names;
+  }
+
   std::string origin_;
 };
+
+TEST_F(ImageListTest, RecordsAreCalledByTheirFilesFromWhereTheListsNameStarts) {
+  ASSERT_TRUE(Index("a.jpg 1\n./sub/../b.jpg 2\nsub//e.jpg 3\n").ok());
+  EXPECT_THAT(NamesIn("train.txt"), ElementsAre("a.jpg", "b.jpg", "sub/e.jpg"));
+  EXPECT_THAT(NamesIn("lists/train.txt"),
+              ElementsAre("lists/a.jpg", "lists/b.jpg", "lists/sub/e.jpg"));
+  EXPECT_THAT(NamesIn("/data/train.txt"),
+              ElementsAre("/data/a.jpg", "/data/b.jpg", "/data/sub/e.jpg"));
+  Rows();
+  EXPECT_EQ(origin_, "/data/train.txt:3 (/data/sub/e.jpg)");
+}
 
 TEST_F(ImageListTest, ReadsSpacesTabsCommasCommentsAndCrlf) {
   ASSERT_TRUE(Index("# comment\n\na.jpg 1\nsub/e.jpg   -7\n").ok());

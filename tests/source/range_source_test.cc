@@ -18,7 +18,14 @@ TEST(RangeSourceTest, RecordIsItsOwnNumber) {
   for (const uint64_t i : {0, 999, 17}) {
     ASSERT_TRUE((*source)->Read(i, *context, record).ok());
     EXPECT_EQ(Numbers<int64_t>(record.values[0]), std::vector<int64_t>{static_cast<int64_t>(i)});
+    EXPECT_EQ((*source)->RecordName(i), record.origin);
   }
+}
+
+TEST(RangeSourceTest, ARecordIsCalledByItsNumber) {
+  TestSource test;
+  test.source.mutable_range()->set_size(1000);
+  EXPECT_EQ((*test.Open())->RecordName(17), "range@17");
 }
 
 TEST(RangeSourceTest, RefusesAnEmptyRange) {

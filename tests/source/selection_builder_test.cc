@@ -343,6 +343,7 @@ TEST(SelectedSourceTest, KeepsTheIdentityOfItsRecords) {
     const auto original = (*all)->Identity(i + 2);
     EXPECT_EQ(identity->name, original->name);
     EXPECT_EQ(identity->number, original->number);
+    EXPECT_EQ((*some)->RecordName(i), (*all)->RecordName(i + 2));
   }
   EXPECT_EQ((*some)->Identity(0)->name, "0.tfrecord");
   EXPECT_EQ((*some)->Identity(1)->name, "1.tfrecord");

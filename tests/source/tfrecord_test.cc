@@ -46,6 +46,7 @@ TEST(TfRecordTest, ReadsRecordsOfSeveralFilesInAnyOrder) {
   for (const uint64_t i : {5, 0, 3, 1, 4, 2, 2}) {
     ASSERT_TRUE((*source)->Read(i, *context, record).ok());
     EXPECT_EQ(Text(record.values[0]), expected[i]);
+    EXPECT_EQ((*source)->RecordName(i), record.origin);
   }
   EXPECT_EQ(record.origin, absl::StrCat("1.tfrecord@", TfRecordFrame(ExampleOf("1.0")).size()));
 }

@@ -14,6 +14,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
 #include "server/arena/exit_codes.h"
+#include "server/arena/flight_recorder.h"
 #include "server/os/packet_socket.h"
 
 namespace bulkhead {
@@ -33,9 +34,10 @@ class FakeWorker {
       internal::v1::ToWorker message;
       if (!message.ParseFromString(packet->bytes)) return kExitProtocol;
       if (message.has_shutdown()) return 0;
-      if (message.has_bind()) Bind(packet->fds[0].get());
+      if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
       if (message.has_lease()) Produce(message.lease());
+      if (message.has_warm_up()) WarmUp();
       if (message.has_build_index()) BuildIndex(message.build_index(), packet->fds[0].get());
     }
   }
@@ -45,8 +47,11 @@ class FakeWorker {
     if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
   }
 
-  void Bind(int fd) {
-    mode_ = ReadSealedMessage(fd).value();
+  void Bind(const internal::v1::Bind& bind, Packet& packet) {
+    mode_ = ReadSealedMessage(packet.fds[0].get()).value();
+    recorder_ = std::make_unique<FlightRecorder>(
+        FlightRecorder::Attach(std::move(packet.fds[1]), bind.threads()).value());
+    recorder_->SetStages({"worker", "source", "stages[0] fake"});
     if (mode_ == "crash-on-bind") raise(SIGKILL);
     if (mode_ == "garbage") {
       (void)socket_.Send("\xff\xff\xff");
@@ -74,6 +79,20 @@ class FakeWorker {
         Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
   }
 
+  // Memory that is never given back.
+  static void Hold(size_t bytes) {
+    auto* const memory = static_cast<volatile char*>(malloc(bytes));
+    for (size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
+  }
+
+  void WarmUp() {
+    if (mode_ == "dies-in-warm-up") raise(SIGKILL);
+    if (mode_ == "never-warm") return;
+    internal::v1::FromWorker message;
+    message.mutable_warmed_up();
+    Send(message);
+  }
+
   void Produce(const internal::v1::Lease& lease) {
     if (mode_ == "hang") pause();
     if (mode_ == "out-of-memory") _exit(kExitOutOfMemory);
@@ -84,14 +103,24 @@ class FakeWorker {
     }
     for (uint32_t i = 0; i < lease.count(); ++i) {
       const uint64_t sample = lease.first_sample() + i;
+      recorder_->BeginSample(0, lease.stream_id(), lease.lease_id(), lease.epoch(),
+                             lease.first_position() + sample);
+      recorder_->NameSample(0, std::to_string(lease.first_position() + sample));
+      recorder_->thread(0).stage = 2;
+      if (mode_ == "leaks") Hold(1 << 20);
+      if (mode_ == "takes-much" && lease.first_position() + sample == 120) Hold(100 << 20);
+      if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
+      if (mode_ == "leaks") usleep(2'000);
+      if (mode_ == "takes-much") usleep(1'000);
       if (mode_ == "slow") {
         usleep(100'000);
         internal::v1::FromWorker progress;
         progress.mutable_lease_progress();
         Send(progress);
       }
+      recorder_->EndSample(0);
       if (mode_ == "die-in-third-lease" && ++leases_ > 2 * 16) raise(SIGKILL);
     }
     internal::v1::FromWorker message;
@@ -132,6 +161,7 @@ class FakeWorker {
   }
 
   const PacketSocket socket_;
+  std::unique_ptr<FlightRecorder> recorder_;
   std::string mode_;
   std::map<uint64_t, std::shared_ptr<Arena>> arenas_;
   int leases_ = 0;  // samples of them

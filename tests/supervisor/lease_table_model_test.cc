@@ -131,8 +131,8 @@ bool IsOrderlyWithoutReaping(Event::Kind kind) {
   return kind != Event::Kind::kKill && kind != Event::Kind::kGiveUp && kind != Event::Kind::kReap;
 }
 
-void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true) {
-  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, ordered));
+void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true, bool redo = false) {
+  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, ordered, redo));
   std::printf("%u slots, %d batches: %zu states, %zu steps\n", slots, static_cast<int>(batches),
               space.states(), space.steps());
   ASSERT_EQ(space.broken(), "");
@@ -152,6 +152,10 @@ TEST(LeaseTableModelTest, KeepsItsPromisesWithTwoSlots) { ExpectNothingBroken(2,
 TEST(LeaseTableModelTest, KeepsItsPromisesWithoutOrder) {
   // Two batches at once are what overtakes; a third makes a million states of the same kinds.
   ExpectNothingBroken(3, 2, /*ordered=*/false);
+}
+
+TEST(LeaseTableModelTest, KeepsItsPromisesWhenWhatIsNotDeliveredIsDoneAnew) {
+  ExpectNothingBroken(3, 2, /*ordered=*/true, /*redo=*/true);
 }
 
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {

@@ -357,5 +357,75 @@ TEST(UnorderedLeaseTableTest, DeliversWhatIsGoodBeforeAFailedBatch) {
   EXPECT_TRUE(table.TakeNext()->failure.has_value());
 }
 
+TEST(LeaseTableTest, RedoesWhatWasDoneByOtherRules) {
+  LeaseTable table(1, 3, 16);
+  table.BeginBatch(Header(0, 32));
+  table.BeginBatch(Header(1, 16));
+  const auto ready = table.Assign(1);
+  const auto at_work = table.Assign(2);
+  const auto failed = table.Assign(3);
+  internal::v1::Substitution substitution;
+  EXPECT_TRUE(table.Complete(ready->lease_id(), 1, {substitution}));
+  EXPECT_TRUE(table.Fail(failed->lease_id(), 3, {}));
+  EXPECT_EQ(table.finished(), 1);
+  table.RedoAll();
+  EXPECT_EQ(table.finished(), 0);
+
+  // What is ready or failed is planned at once, what is at work when it is reported.
+  const auto ready_again = table.Assign(4);
+  ASSERT_TRUE(ready_again.has_value());
+  EXPECT_EQ(ready_again->first_sample(), 0);
+  const auto failed_again = table.Assign(4);
+  ASSERT_TRUE(failed_again.has_value());
+  EXPECT_EQ(failed_again->first_position(), 40);
+  EXPECT_FALSE(table.Assign(4).has_value());
+  EXPECT_EQ(table.Complete(at_work->lease_id(), 2, {substitution}), 16u);
+  EXPECT_TRUE(table.Complete(ready_again->lease_id(), 4, {}));
+  EXPECT_TRUE(table.Complete(failed_again->lease_id(), 4, {}));
+  EXPECT_FALSE(table.TakeNext().has_value());
+  const auto at_work_again = table.Assign(2);
+  ASSERT_TRUE(at_work_again.has_value());
+  EXPECT_EQ(at_work_again->first_sample(), 16);
+  EXPECT_TRUE(table.Complete(at_work_again->lease_id(), 2, {}));
+  const auto batch = table.TakeNext();
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_FALSE(batch->failure.has_value());
+  EXPECT_TRUE(batch->substitutions.empty());
+  EXPECT_FALSE(table.TakeNext()->failure.has_value());
+}
+
+TEST(LeaseTableTest, RedoesAFailureOfBeforeAndLeasesOfDeadWorkers) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0, 32));
+  const auto fails = table.Assign(1);
+  table.Assign(2);
+  table.RedoAll();
+  EXPECT_TRUE(table.Fail(fails->lease_id(), 1, {}));
+  EXPECT_EQ(table.WorkerGone(2), 1);
+  for (int i = 0; i < 2; ++i) {
+    const auto again = table.Assign(3);
+    ASSERT_TRUE(again.has_value());
+    EXPECT_TRUE(table.Complete(again->lease_id(), 3, {}));
+  }
+  const auto batch = table.TakeNext();
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_FALSE(batch->failure.has_value());
+}
+
+TEST(LeaseTableTest, RedoingForgetsSuspicions) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0, 16));
+  for (LeaseTable::WorkerId worker = 1; worker <= LeaseTable::kSuspectDeaths; ++worker) {
+    table.NoteDeath(table.Assign(worker)->lease_id(), worker);
+    table.WorkerGone(worker);
+  }
+  EXPECT_TRUE(table.has_suspect());
+  table.RedoAll();
+  EXPECT_FALSE(table.has_suspect());
+  const auto lease = table.Assign(9);
+  ASSERT_TRUE(lease.has_value());
+  EXPECT_EQ(table.NoteDeath(lease->lease_id(), 9)->deaths, 1u);
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -102,17 +102,21 @@ std::string Event::Text() const {
       return "take the next batch";
     case Kind::kFree:
       return absl::StrCat("free slot ", index, " of those out");
+    case Kind::kRedo:
+      return "redo all";
   }
   return "?";
 }
 
-LeaseTableWorld::LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered)
+LeaseTableWorld::LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered,
+                                 bool redo)
     : batches_(batches),
       slots_(slots),
       misuse_(misuse),
       ordered_(ordered),
       table_(1, slots, 1, ordered),
-      written_(slots) {
+      written_(slots),
+      may_redo_(redo) {
   workers_[0].id = 1;
   workers_[1].id = 2;
 }
@@ -144,6 +148,7 @@ std::vector<Event> LeaseTableWorld::Enabled() const {
     events.push_back({Kind::kReceiveLate, 0, i});
   }
   if (table_.pending() > 0) events.push_back({Kind::kTake});
+  if (may_redo_ && !redone_) events.push_back({Kind::kRedo});
   for (int i = 0; i < static_cast<int>(out_.size()); ++i) events.push_back({Kind::kFree, 0, i});
   return events;
 }
@@ -157,14 +162,15 @@ std::string LeaseTableWorld::Apply(const Event& event) {
     case Event::Kind::kAssign: {
       const auto lease = table_.Assign(worker.id);
       if (!lease.has_value()) return "has_planned() promised a lease, Assign() gave none";
-      worker.items.push_back({*lease, Item::State::kWriting, worker.id});
+      worker.items.push_back({*lease, Item::State::kWriting, worker.id, redone_});
       written_[lease->slot()][lease->first_sample()] = 0;
       return "";
     }
     case Event::Kind::kFinish: {
       Item& item = worker.items[event.index];
       item.state = Item::State::kDone;
-      written_[item.lease.slot()][item.lease.first_sample()] = SequenceOf(item.lease) + 1;
+      written_[item.lease.slot()][item.lease.first_sample()] =
+          Content(SequenceOf(item.lease), item.redone);
       return "";
     }
     case Event::Kind::kGiveUp:
@@ -198,6 +204,10 @@ std::string LeaseTableWorld::Apply(const Event& event) {
     case Event::Kind::kFree:
       table_.FreeSlot(out_[event.index]);
       out_.erase(out_.begin() + event.index);
+      return "";
+    case Event::Kind::kRedo:
+      table_.RedoAll();
+      redone_ = true;
       return "";
   }
   return "";
@@ -243,7 +253,7 @@ std::string LeaseTableWorld::Take() {
   }
   delivered_ |= uint64_t{1} << sequence;
   for (uint64_t part = 0; part < kLeasesOfBatch; ++part) {
-    if (written_[batch->slot][part] != sequence + 1) {
+    if (written_[batch->slot][part] != Content(sequence, redone_)) {
       return absl::StrCat("batch ", sequence, " was delivered without its part ", part);
     }
   }
@@ -357,14 +367,17 @@ std::string LeaseTableWorld::KeyWith(const std::array<int, 2>& order) const {
     return id == workers_[order[1]].id ? "b" : "-";
   };
   std::map<uint64_t, std::string> leases;  // current ones; the numbers of all others are the same
-  std::string key = absl::StrCat(begun_, ",", delivered_, ",", failed_ ? "F" : "", "|");
+  std::string key =
+      absl::StrCat(begun_, ",", delivered_, ",", failed_ ? "F" : "", redone_ ? "R" : "", "|");
   for (const auto& [number, batch] : LeaseTableInspector::Batches(table_)) {
     for (const auto& entry : batch.leases) {
       const uint32_t part = entry.lease.first_sample();
       leases[entry.lease.lease_id()] = absl::StrCat(batch.header.sequence(), ".", part);
-      absl::StrAppend(&key, static_cast<int>(entry.state),
-                      entry.state == State::kAssigned ? name_worker(entry.worker) : "",
-                      written_[batch.slot][part] == batch.header.sequence() + 1 ? "w" : "", " ");
+      absl::StrAppend(
+          &key, static_cast<int>(entry.state),
+          entry.state == State::kAssigned ? name_worker(entry.worker) : "",
+          entry.outdated ? "o" : "",
+          written_[batch.slot][part] == Content(batch.header.sequence(), redone_) ? "w" : "", " ");
     }
   }
   absl::StrAppend(&key, "|", LeaseTableInspector::LostText(table_, name_worker), "|", out_.size(),

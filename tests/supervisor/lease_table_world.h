@@ -25,6 +25,7 @@ struct Event {
     kReap,         // it is gone, and another takes its place
     kTake,         // the next batch is handed out, if one is finished
     kFree,         // slot `index` of those handed out comes back
+    kRedo,         // what leases are done by changes; once
   };
   Kind kind;
   int worker = 0;
@@ -48,7 +49,9 @@ class LeaseTableWorld {
  public:
   static constexpr uint64_t kLeasesOfBatch = 2;
 
-  LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered = true);
+  // With `redo`, kRedo may happen.
+  LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered = true,
+                  bool redo = false);
 
   std::vector<Event> Enabled() const;
   // Empty, or the promise that the table broke in this step.
@@ -72,6 +75,7 @@ class LeaseTableWorld {
     internal::v1::Lease lease;
     State state = State::kWriting;
     LeaseTable::WorkerId worker = 0;
+    bool redone = false;  // given out after kRedo
   };
   struct Worker {
     enum class Life { kAlive, kKilled, kWrittenOff };
@@ -79,6 +83,9 @@ class LeaseTableWorld {
     Life life = Life::kAlive;
     std::vector<Item> items;
   };
+
+  // What a slot's part holds when it is that of the batch, made before or after kRedo.
+  static uint64_t Content(uint64_t sequence, bool redone) { return sequence + (redone ? 101 : 1); }
 
   std::string Receive(const Item& item);
   std::string Take();
@@ -100,11 +107,13 @@ class LeaseTableWorld {
   LeaseTable::WorkerId next_worker_ = 3;
   std::vector<Item> late_;     // messages of reaped workers
   std::vector<uint32_t> out_;  // slots at the trainer, the oldest first
-  // Which batch each part of a slot holds completely: sequence + 1.
+  // Which batch each part of a slot holds completely: its Content.
   std::vector<std::array<uint64_t, kLeasesOfBatch>> written_;
   uint64_t begun_ = 0;
   uint64_t delivered_ = 0;  // bit i: batch i
   bool failed_ = false;
+  bool may_redo_;
+  bool redone_ = false;
 };
 
 }  // namespace bulkhead

@@ -4,6 +4,9 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
 namespace bulkhead {
 namespace {
 
@@ -12,7 +15,11 @@ constexpr LeaseTable::WorkerId kWorker = 1;
 class Recorder final : public StreamObserver {
  public:
   void OnBatch(ReadyBatch batch) override { headers.push_back(batch.header); }
-  void OnEvent(const v1::SampleEvent&) override { ++events; }
+  void OnEvent(const v1::SampleEvent& event) override {
+    ++events;
+    last_event = event;
+    headers_before_event = headers.size();
+  }
   void OnEnd() override { ended = true; }
   void OnFailed(const absl::Status& status) override { failure = status; }
 
@@ -34,6 +41,8 @@ class Recorder final : public StreamObserver {
 
   std::vector<v1::BatchHeader> headers;
   int events = 0;
+  v1::SampleEvent last_event;
+  size_t headers_before_event = 0;
   bool ended = false;
   absl::Status failure;
 };
@@ -41,8 +50,14 @@ class Recorder final : public StreamObserver {
 // A stream of two epochs of `per_epoch` batches of one sample, whose leases the test reports.
 class StreamTest : public testing::Test {
  protected:
-  void Open(bool ordered, uint64_t per_epoch, std::vector<uint32_t> completed = {}) {
+  void Open(bool ordered, uint64_t per_epoch, std::vector<uint32_t> completed = {},
+            v1::ErrorAction action = v1::ERROR_ACTION_SUBSTITUTE, QuarantineSet quarantined = {}) {
     StreamConfig config;
+    config.binding.set_error_action(action);
+    config.quarantined = std::move(quarantined);
+    config.on_quarantined = [this](const v1::QuarantinedRecord& record) {
+      remembered_.push_back(record);
+    };
     config.arena = Arena::Create(4096, 8).value();
     config.ordered = ordered;
     config.completed = std::move(completed);
@@ -94,6 +109,7 @@ class StreamTest : public testing::Test {
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   std::shared_ptr<Stream> stream_;
   std::vector<internal::v1::Lease> leases_;
+  std::vector<v1::QuarantinedRecord> remembered_;
 };
 
 using Numbers = std::vector<uint64_t>;
@@ -159,6 +175,82 @@ TEST_F(StreamTest, NamesTheWorkAtWhichAWorkerDied) {
   ASSERT_TRUE(death.has_value());
   EXPECT_EQ(death->deaths, 1);
   EXPECT_EQ(death->work, "epoch 0, positions 2 to 2 of stream ");
+}
+
+std::string DigestOf(std::initializer_list<const char*> records) {
+  QuarantineSet set;
+  for (const char* record : records) EXPECT_TRUE(set.Add(record).ok());
+  return set.Digest();
+}
+
+TEST_F(StreamTest, AQuarantinedRecordIsInForceFromTheFirstUndeliveredBatch) {
+  Open(/*ordered=*/true, 4);
+  Finish(0, 0);
+  Finish(0, 2);  // made with the old set, and not delivered
+  leases_.clear();
+  ASSERT_TRUE(stream_->Quarantine("a@1", "crashed in stages[0] decode_image", 3));
+  EXPECT_EQ(recorder_->last_event.kind(), v1::SampleEvent::KIND_QUARANTINED);
+  EXPECT_EQ(recorder_->last_event.record(), "a@1");
+  EXPECT_NE(recorder_->last_event.message().find("decode_image"), std::string::npos);
+  EXPECT_EQ(recorder_->headers_before_event, 1u);
+  ASSERT_EQ(remembered_.size(), 1u);
+  EXPECT_EQ(remembered_[0].record(), "a@1");
+  EXPECT_EQ(remembered_[0].deaths(), 3);
+  EXPECT_EQ(remembered_[0].reason(), "crashed in stages[0] decode_image");
+  EXPECT_GT(remembered_[0].time().seconds(), 0);
+  ASSERT_EQ(stream_->quarantine().quarantined_size(), 1);
+  EXPECT_EQ(stream_->quarantine().quarantined(0), "a@1");
+  EXPECT_EQ(stream_->quarantine().stream_id(), 1);
+
+  Finish(0, 2);  // is done anew
+  stream_->WorkerGone(kWorker);
+  leases_.clear();
+  Finish(0, 1);
+  Finish(0, 3);
+  EXPECT_EQ(recorder_->Sequences(), (Numbers{0, 1, 2, 3}));
+  EXPECT_EQ(recorder_->headers[0].quarantine_digest(), "");
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_EQ(recorder_->headers[i].quarantine_digest(), DigestOf({"a@1"})) << i;
+  }
+}
+
+TEST_F(StreamTest, TheSetOfTheOpeningIsInForceFromTheFirstBatch) {
+  QuarantineSet set;
+  ASSERT_TRUE(set.Add("b@2").ok());
+  Open(/*ordered=*/true, 3, {}, v1::ERROR_ACTION_SUBSTITUTE, set);
+  Finish(0, 0);
+  EXPECT_EQ(recorder_->headers[0].quarantine_digest(), DigestOf({"b@2"}));
+  EXPECT_FALSE(stream_->Quarantine("b@2", "again", 3));  // known
+  EXPECT_EQ(recorder_->events, 0);
+  EXPECT_TRUE(stream_->Quarantine("a@1", "crashed", 3));
+  EXPECT_EQ(stream_->quarantine().quarantined_size(), 2);
+}
+
+TEST_F(StreamTest, UnderFailAPoisonSampleIsAnErrorThatNamesRecordAndCommand) {
+  Open(/*ordered=*/true, 3, {}, v1::ERROR_ACTION_FAIL);
+  EXPECT_FALSE(stream_->Quarantine("it's.jpg@5", "crashed in stages[0] decode_image", 3));
+  EXPECT_EQ(recorder_->failure.code(), absl::StatusCode::kFailedPrecondition);
+  const auto info = GetErrorInfo(recorder_->failure);
+  EXPECT_EQ(info->reason, "POISON_SAMPLE");
+  EXPECT_EQ(info->metadata.at("record"), "it's.jpg@5");
+  EXPECT_EQ(info->metadata.at("file"), "it's.jpg");
+  EXPECT_EQ(info->metadata.at("offset"), "5");
+  EXPECT_EQ(info->metadata.at("deaths"), "3");
+  EXPECT_EQ(info->metadata.at("cause"), "crashed in stages[0] decode_image");
+  EXPECT_EQ(info->metadata.at("command"), "bulkhead quarantine add 'it'\\''s.jpg@5'");
+  EXPECT_EQ(recorder_->events, 0);
+  EXPECT_TRUE(remembered_.empty());
+}
+
+TEST_F(StreamTest, AFullQuarantineIsAnError) {
+  QuarantineSet set;
+  for (size_t i = 0; i < QuarantineSet::kMaxRecords; ++i) {
+    ASSERT_TRUE(set.Add(absl::StrCat("x@", i)).ok());
+  }
+  Open(/*ordered=*/true, 3, {}, v1::ERROR_ACTION_SUBSTITUTE, set);
+  EXPECT_FALSE(stream_->Quarantine("a@1", "crashed", 3));
+  EXPECT_EQ(GetErrorInfo(recorder_->failure)->reason, "QUARANTINE_FULL");
+  EXPECT_TRUE(remembered_.empty());
 }
 
 }  // namespace

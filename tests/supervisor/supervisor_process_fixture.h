@@ -103,6 +103,7 @@ class SupervisorProcessTest : public testing::Test {
     config.worker_program = program;
     config.max_index_workers = 2;
     config.timeouts = timeouts;
+    config.recycle = recycle_;
     supervisor_ = Supervisor::Start(config).value();
   }
 
@@ -113,6 +114,7 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.name = mode;
     pipeline.binding = mode;
     pipeline.workers = workers;
+    pipeline.quota_bytes = quota_bytes_;
     StreamConfig stream;
     stream.name = "test";
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
@@ -156,6 +158,8 @@ class SupervisorProcessTest : public testing::Test {
   }
 
   std::unique_ptr<Supervisor> supervisor_;
+  RecycleConfig recycle_;
+  uint64_t quota_bytes_ = 0;      // of workers opened from now on; 0: none
   std::shared_ptr<Arena> arena_;  // for all streams, where set
 };
 

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
+#include "server/pipeline/stage_observer.h"
 #include "server/sampler/mixture_order.h"
 
 namespace bulkhead {
@@ -24,6 +26,7 @@ class GatedPipeline final : public Pipeline {
   std::unique_ptr<PipelineContext> NewContext() const override {
     return std::make_unique<PipelineContext>();
   }
+  std::string Identity(uint64_t record) const override { return absl::StrCat("record@", record); }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     if (!at_work_->HasBeenNotified()) at_work_->Notify();
@@ -131,6 +134,33 @@ TEST_F(LeaseRunnerTest, TakesRecordsOfAMixtureInItsOrder) {
   EXPECT_FALSE(AddStream(binding).ok());
 }
 
+TEST_F(LeaseRunnerTest, WarmsUpWithASampleForNobodyAndSaysWhenItIsDone) {
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  internal::v1::WarmUp request;
+  request.add_positions()->set_stream_id(7);
+  request.mutable_positions(0)->set_position(12);
+  runner_->WarmUp(request);
+  at_work_.WaitForNotification();
+  runner_->Add(MakeLease(1, 7, 1));
+  {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_TRUE(reports_.empty()) << "it is still at the sample";
+  }
+  gate_.Notify();
+  const auto reports = AwaitReports(2);
+  EXPECT_TRUE(reports[0].has_warmed_up());
+  EXPECT_EQ(reports[1].lease_done().lease_id(), 1);
+  uint64_t nothing[4] = {};
+  EXPECT_EQ(std::memcmp(arena_->slot(0), nothing, sizeof(nothing)), 0) << "no slot was touched";
+}
+
+TEST_F(LeaseRunnerTest, WarmingUpForNoStreamIsDoneAtOnce) {
+  internal::v1::WarmUp request;
+  request.add_positions()->set_stream_id(8);  // was just removed
+  runner_->WarmUp(request);
+  EXPECT_TRUE(AwaitReports(1)[0].has_warmed_up());
+}
+
 // The supervisor counts what a worker holds by what it reports: a lease that is dropped in silence
 // would be held for ever.
 TEST_F(LeaseRunnerTest, ReportsTheLeasesThatARemovedStreamLeavesWaiting) {
@@ -147,6 +177,46 @@ TEST_F(LeaseRunnerTest, ReportsTheLeasesThatARemovedStreamLeavesWaiting) {
   reports = AwaitReports(4);
   EXPECT_EQ(reports[2].lease_done().lease_id(), 1);
   EXPECT_EQ(reports[3].stream_removed().stream_id(), 7);
+}
+
+// GatedPipeline calls record 34 "record@34"; under policy `fail` its quarantine fails the lease.
+TEST_F(LeaseRunnerTest, AQuarantineSetIsInForceForTheLeasesThatFollowIt) {
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 7));
+  at_work_.WaitForNotification();
+  runner_->Add(MakeLease(2, 7));  // waits, with the old set
+  internal::v1::SetQuarantine set;
+  set.set_stream_id(7);
+  set.add_quarantined("record@35");
+  ASSERT_TRUE(runner_->SetQuarantine(set).ok());
+  runner_->Add(MakeLease(3, 7));
+  set.clear_quarantined();
+  ASSERT_TRUE(runner_->SetQuarantine(set).ok());
+  runner_->Add(MakeLease(4, 7));
+  set.set_stream_id(8);
+  EXPECT_TRUE(runner_->SetQuarantine(set).ok());  // of a stream that was just removed, perhaps
+  set.add_quarantined("");
+  EXPECT_FALSE(runner_->SetQuarantine(set).ok());
+  gate_.Notify();
+  const auto reports = AwaitReports(4);
+  EXPECT_TRUE(reports[0].has_lease_done());
+  EXPECT_TRUE(reports[1].has_lease_done());
+  ASSERT_TRUE(reports[2].has_lease_failed());
+  EXPECT_EQ(reports[2].lease_failed().lease_id(), 3);
+  EXPECT_EQ(reports[2].lease_failed().position(), 35);
+  EXPECT_EQ(reports[2].lease_failed().error().reason(), "QUARANTINED");
+  EXPECT_TRUE(reports[3].has_lease_done());
+}
+
+TEST_F(LeaseRunnerTest, AStreamMayBeginWithAQuarantineSet) {
+  gate_.Notify();
+  internal::v1::StreamBinding binding = Binding(7);
+  binding.add_quarantined("record@34");
+  ASSERT_TRUE(AddStream(binding).ok());
+  runner_->Add(MakeLease(1, 7));
+  EXPECT_EQ(AwaitReports(1)[0].lease_failed().position(), 34);
+  binding.add_quarantined("");
+  EXPECT_FALSE(AddStream(binding).ok());
 }
 
 TEST_F(LeaseRunnerTest, RefusesLeasesThatMakeNoSense) {
@@ -180,6 +250,7 @@ class FlakyPipeline final : public Pipeline {
   std::unique_ptr<PipelineContext> NewContext() const override {
     return std::make_unique<PipelineContext>();
   }
+  std::string Identity(uint64_t record) const override { return absl::StrCat("record@", record); }
   absl::Status Produce(uint64_t, const SampleKey&, PipelineContext&,
                        absl::Span<std::byte* const>) const override {
     ++calls_;
@@ -248,6 +319,48 @@ TEST_F(LeaseRunnerTest, SaysThatSamplesWereFinishedBeforeTheLeaseIs) {
   EXPECT_TRUE(reports[0].has_lease_progress());
   EXPECT_TRUE(reports[1].has_lease_progress());
   EXPECT_TRUE(reports[2].has_lease_done());
+}
+
+// Tells its observer as a real one does, and what the recorder says then.
+class NotedPipeline final : public Pipeline {
+ public:
+  explicit NotedPipeline(const FlightRecorder* recorder) : recorder_(recorder) {}
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  std::vector<std::string> StageNames() const override { return {"stages[0] resize"}; }
+  absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
+                       absl::Span<std::byte* const> destinations) const override {
+    context.observer->BeginSample(key);
+    context.observer->Enter(StageObserver::kFirstStage);
+    const FlightSnapshot::Thread at = recorder_->Snapshot().threads[0];
+    EXPECT_EQ(at.stage, "stages[0] resize");
+    EXPECT_EQ(at.stream_id, 7u);
+    EXPECT_EQ(at.lease_id, 3u);
+    EXPECT_EQ(at.position, key.position);
+    context.observer->EndSample();
+    return absl::OkStatus();
+  }
+
+ private:
+  const FlightRecorder* const recorder_;
+};
+
+TEST_F(LeaseRunnerTest, NotesWhichLeaseAThreadIsAt) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  runner_ = std::make_unique<LeaseRunner>(
+      std::make_unique<NotedPipeline>(&recorder), 1,
+      [this](const internal::v1::FromWorker& message) {
+        absl::MutexLock lock(&mutex_);
+        reports_.push_back(message);
+      },
+      absl::Microseconds(1), absl::Hours(1), &recorder);
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(3, 7));
+  EXPECT_TRUE(AwaitReports(1)[0].has_lease_done());
+  EXPECT_EQ(recorder.Snapshot().samples, 2u);
+  runner_.reset();  // before the recorder
 }
 
 TEST_F(LeaseRunnerTest, EndsWhileLeasesWait) {

@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/decode_limit.h"
+#include "tools/bench/leak.h"
+#include "tools/bench/leak_report.h"
 #include "tools/bench/recovery.h"
 #include "tools/common/command_line.h"
 #include "tools/common/machine.h"
@@ -144,6 +146,53 @@ void AddRecovery(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = RunRecovery(*arguments); });
 }
 
+constexpr char kLeakExamples[] =
+    "Two services of its own, with one worker of one thread each: in one a stage leaks with every\n"
+    "sample, in the other it maps, touches and unmaps as much. They take turns. A spec without an\n"
+    "end is made of the one that is given.\n"
+    "\n"
+    "Examples:\n"
+    "  bulkhead bench leak --spec photos/tfrecord.yaml\n"
+    "  bulkhead bench leak --spec photos/tfrecord.yaml --samples 20000 --json\n"
+    "  taskset -c 0 bulkhead bench leak --spec photos/tfrecord.yaml   with one core for all\n";
+
+struct LeakArguments {
+  LeakOptions options;
+  bool json = false;
+};
+
+int RunLeak(const LeakArguments& arguments) {
+  ProgressLine line;
+  const absl::StatusOr<LeakReport> report =
+      MeasureLeak(arguments.options, [&](const std::string& text) { line.Show(text); });
+  if (!report.ok()) return Fail("leak", report.status());
+  line.Finish("leak: measured");
+  const std::string text = arguments.json ? LeakJson(*report, arguments.options).Text() + "\n"
+                                          : LeakText(*report, arguments.options);
+  std::fputs(text.c_str(), stdout);
+  return report->digests_equal ? 0 : 1;
+}
+
+void AddLeak(CLI::App& bench, int& exit_code) {
+  auto arguments = std::make_shared<LeakArguments>();
+  CLI::App* command = bench.add_subcommand("leak", "What a stage that leaks costs the trainer");
+  command->footer(kLeakExamples);
+  LeakOptions& options = arguments->options;
+  command->add_option("--spec", options.spec, "The spec (YAML or JSON)")->required();
+  command->add_option("--samples", options.samples, "Samples of each run")->capture_default_str();
+  command->add_option("--rounds", options.rounds, "Rounds in which the runs take turns")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--leak", options.leak, "What leaks with each sample")->capture_default_str();
+  command->add_option("--fault", options.fault, "How it leaks")
+      ->check(CLI::IsMember({"leak", "leak_mmap"}))
+      ->capture_default_str();
+  command->add_option("--quota", options.quota, "Quota of each worker")->capture_default_str();
+  AddTransportOption(*command, options.transport);
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments, &exit_code] { exit_code = RunLeak(*arguments); });
+}
+
 struct LimitArguments {
   std::string folder;
   int threads = 1;
@@ -197,9 +246,11 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  bulkhead bench run --spec photos/tfrecord.yaml --workers 1 --threads 1 --json\n"
       "  bulkhead bench recovery --spec photos/tfrecord.yaml --json\n"
+      "  bulkhead bench leak --spec photos/tfrecord.yaml\n"
       "  bulkhead bench decode-limit photos/folder --json\n");
   AddRun(*bench, exit_code);
   AddRecovery(*bench, exit_code);
+  AddLeak(*bench, exit_code);
   AddDecodeLimit(*bench, exit_code);
 }
 

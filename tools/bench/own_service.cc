@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
@@ -48,18 +48,20 @@ bool AwaitReady(int fd) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OwnService>> OwnService::Start(uint32_t workers) {
+absl::StatusOr<std::unique_ptr<OwnService>> OwnService::Start(uint32_t workers,
+                                                              std::vector<std::string> more) {
   std::string folder = "/tmp/bulkhead-bench-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) return Failed(strerror(errno));
-  std::unique_ptr<OwnService> service(new OwnService(folder, workers));
+  std::unique_ptr<OwnService> service(new OwnService(folder, workers, std::move(more)));
   BULKHEAD_RETURN_IF_ERROR(service->Launch());
   return service;
 }
 
-OwnService::OwnService(std::string folder, uint32_t workers)
+OwnService::OwnService(std::string folder, uint32_t workers, std::vector<std::string> more)
     : folder_(std::move(folder)),
       target_(absl::StrCat("unix:", folder_, "/s.sock")),
-      workers_(workers) {}
+      workers_(workers),
+      more_(std::move(more)) {}
 
 OwnService::~OwnService() {
   End(SIGTERM);
@@ -86,6 +88,7 @@ absl::Status OwnService::Launch() {
                                         "--threads",   "1",
                                         "--cache-dir", absl::StrCat(folder_, "/cache"),
                                         "--log-level", "off"};
+  arguments.insert(arguments.end(), more_.begin(), more_.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

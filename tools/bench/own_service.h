@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -16,23 +17,27 @@ namespace bulkhead::tools {
 // too. Used by one thread at a time.
 class OwnService {
  public:
-  static absl::StatusOr<std::unique_ptr<OwnService>> Start(uint32_t workers);
+  // `more` are further arguments of bulkheadd.
+  static absl::StatusOr<std::unique_ptr<OwnService>> Start(uint32_t workers,
+                                                           std::vector<std::string> more = {});
   ~OwnService();
   OwnService(const OwnService&) = delete;
   OwnService& operator=(const OwnService&) = delete;
 
   const std::string& target() const { return target_; }
+  pid_t pid() const { return pid_; }
   // SIGKILL, and another one at once; returns when that one listens.
   absl::Status KillAndRestart();
 
  private:
-  OwnService(std::string folder, uint32_t workers);
+  OwnService(std::string folder, uint32_t workers, std::vector<std::string> more);
   absl::Status Launch();
   void End(int signal);
 
   const std::string folder_;
   const std::string target_;
   const uint32_t workers_;
+  const std::vector<std::string> more_;
   pid_t pid_ = -1;
 };
 

@@ -1,13 +1,11 @@
 #include "tools/common/service_probe.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
-#include "bulkhead/service.h"
+#include "tools/common/status_message.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -45,16 +43,10 @@ ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_be
 
 void ServiceProbe::Poll() {
   last_ = absl::Now();
-  // The client library's own ServiceStatus does not say which pipeline a worker belongs to.
-  const absl::StatusOr<std::string> json = GetStatusJson(target_, kDeadline);
-  v1::GetStatusResponse status;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // of a newer service
-  if (!json.ok() || !google::protobuf::util::JsonStringToMessage(*json, &status, options).ok()) {
-    return;
-  }
-  status.set_cpu_seconds(status.cpu_seconds() - cpu_before_);
-  CountStatus(status, stream_, pipeline_, use_);
+  absl::StatusOr<v1::GetStatusResponse> status = GetStatusMessage(target_, kDeadline);
+  if (!status.ok()) return;
+  status->set_cpu_seconds(status->cpu_seconds() - cpu_before_);
+  CountStatus(*status, stream_, pipeline_, use_);
 }
 
 void ServiceProbe::PollWhenDue() {

@@ -132,6 +132,9 @@ absl::Status Replay(const ReplayArguments& arguments) {
     absl::FPrintF(stderr, "epoch %d, position %d was substituted by %d: %s\n", event.epoch,
                   event.position, event.substitute_position, event.message.c_str());
   };
+  options.on_quarantine = [](const QuarantineEvent& event) {
+    absl::FPrintF(stderr, "quarantined from now on: %s\n", event.message);
+  };
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, Loader::Open(std::move(options)));
   for (uint64_t i = 0; i < arguments.batches; ++i) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));

@@ -71,6 +71,13 @@ struct SubstitutionEvent {
   std::string message;  // what was wrong, with file and offset
 };
 
+// A record that ended worker after worker, and is left out from now on (policy `substitute`).
+// Cursors carry it.
+struct QuarantineEvent {
+  std::string record;   // its name: "pos-003.tfrecord@81923"
+  std::string message;  // what it did, for people
+};
+
 // How batches get here.
 enum class Transport {
   kAuto,  // shared memory from a service at a unix: address that offers it, else gRPC
@@ -121,6 +128,8 @@ struct LoaderOptions {
   std::function<void(const LoaderProgress&)> on_progress;
   // Called on the loader's reader thread; must not block and must not call the loader.
   std::function<void(const SubstitutionEvent&)> on_substitution;
+  // The same, once for each record that is quarantined while the loader lives.
+  std::function<void(const QuarantineEvent&)> on_quarantine;
   // Called on the thread that waits in Next, with words for people, when for some seconds nothing
   // could come because the program holds all batches that may be out. Must not call the loader.
   std::function<void(const std::string&)> on_warning;

@@ -49,6 +49,33 @@ absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::
 // All of the service's answer, as one line of JSON.
 absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline);
 
+// A record that a service keeps from its workers.
+struct QuarantinedRecord {
+  std::string record;
+  absl::Time time;     // when it was added
+  std::string reason;  // "crashed in stages[0] decode_image", "by hand"
+  uint32_t deaths = 0;
+};
+
+enum class QuarantineAction {
+  kList,
+  kAdd,    // by hand, for every pipeline; in force for streams that open from then on
+  kClear,  // without records: all
+};
+
+// Lists or changes what a service keeps in quarantine; returns what is there after that. Errors of
+// the service: QUARANTINE_FULL, INVALID_ARGUMENT.
+absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
+                                                          QuarantineAction action,
+                                                          const std::vector<std::string>& records,
+                                                          absl::Duration deadline);
+
+// Replaces a service's workers by fresh ones, one after another, without a gap in its streams:
+// those of the pipeline with that name (empty: of all), or the one in `slot` of each. Returns how
+// many are being replaced, at once, not when they are.
+absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
+                                        std::optional<uint32_t> slot, absl::Duration deadline);
+
 // What a spec will deliver, without a stream.
 struct SpecDescription {
   std::vector<TensorInfo> tensors;

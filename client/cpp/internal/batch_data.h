@@ -19,7 +19,9 @@ namespace bulkhead::client_internal {
 // What every batch of a stream shares.
 struct BatchContext {
   BatchLayout layout;
-  v1::Cursor cursor;  // of the stream's start: fingerprints, size, quarantine
+  // Of the stream's start: fingerprints, size; the quarantine is that of the next batch. Of the
+  // reader thread.
+  v1::Cursor cursor;
   BufferPool pool;
   const pid_t process = getpid();
 

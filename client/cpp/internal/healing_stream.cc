@@ -184,6 +184,9 @@ Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
   if (config_.on_substitution) {
     config.on_substitution = [this](const SubstitutionEvent& event) { OnSubstitution(event); };
   }
+  if (config_.on_quarantine) {
+    config.on_quarantine = [this](const QuarantineEvent& event) { OnQuarantine(event); };
+  }
   if (config_.endpoint->embedded()) {
     // Weakly: a batch that is dropped may be a stream's last holder, and must not end a service.
     config.post_mortem = [weak = std::weak_ptr<Endpoint>(config_.endpoint)] {
@@ -203,6 +206,14 @@ void HealingStream::OnSubstitution(const SubstitutionEvent& event) {
     if (told_.size() > kMostTold) told_.pop_front();
   }
   config_.on_substitution(event);
+}
+
+void HealingStream::OnQuarantine(const QuarantineEvent& event) {
+  {
+    absl::MutexLock lock(&events_mutex_);
+    if (!told_records_.insert(event.record).second) return;
+  }
+  config_.on_quarantine(event);
 }
 
 absl::StatusOr<std::optional<Batch>> HealingStream::Next(absl::Duration deadline) {

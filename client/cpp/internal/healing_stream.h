@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -42,6 +43,7 @@ class HealingStream {
     v1::Open open;
     Transport transport = Transport::kAuto;
     std::function<void(const SubstitutionEvent&)> on_substitution;
+    std::function<void(const QuarantineEvent&)> on_quarantine;
     std::function<void(const std::string&)> on_warning;
     absl::Duration deadline;  // in all, without a batch; zero: never heal
     absl::Duration silence = absl::Seconds(10);
@@ -88,6 +90,7 @@ class HealingStream {
   Stream::Config MakeConfig(const Route& route, v1::Open open, uint64_t first_sequence);
   void NoteBatch(const std::shared_ptr<Stream>& stream);
   void OnSubstitution(const SubstitutionEvent& event);
+  void OnQuarantine(const QuarantineEvent& event);
   // Starts the healer for a lost `stream`, unless somebody did.
   absl::Status StartHealing(const std::shared_ptr<Stream>& stream, const absl::Status& cause);
   void Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost, absl::Status cause);
@@ -124,6 +127,7 @@ class HealingStream {
   // Positions that were told of, the newest last: a batch that is sent again reports again.
   absl::Mutex events_mutex_;
   std::deque<std::pair<uint64_t, uint64_t>> told_ ABSL_GUARDED_BY(events_mutex_);
+  std::set<std::string> told_records_ ABSL_GUARDED_BY(events_mutex_);
 };
 
 }  // namespace bulkhead::client_internal

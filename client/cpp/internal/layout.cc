@@ -3,6 +3,8 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -134,6 +136,20 @@ absl::StatusOr<BatchLayout> MakeLayout(const v1::BatchSchema& schema) {
     layout.offsets.push_back(tensor.batch_offset());
   }
   return layout;
+}
+
+absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor) {
+  constexpr size_t kMostRecords = 256;
+  std::set<std::string> records(cursor->quarantined().begin(), cursor->quarantined().end());
+  records.insert(record);
+  if (record.empty() || records.size() > kMostRecords) {
+    return ProtocolError(absl::StrCat("record '", record,
+                                      "' was quarantined, which has no name or is ",
+                                      "more than a cursor holds"));
+  }
+  cursor->clear_quarantined();
+  for (const std::string& name : records) cursor->add_quarantined(name);
+  return absl::OkStatus();
 }
 
 std::string CursorToJson(const v1::Cursor& cursor) {

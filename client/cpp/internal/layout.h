@@ -22,6 +22,10 @@ struct BatchLayout {
 };
 absl::StatusOr<BatchLayout> MakeLayout(const v1::BatchSchema& schema);
 
+// Adds a record to those that the cursor calls quarantined, sorted by their bytes, unless it is
+// among them. INTERNAL (PROTOCOL_VIOLATION) for a record without a name and for more than 256.
+absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor);
+
 // The cursor as JSON with plain numbers, its keys as in the proto.
 std::string CursorToJson(const v1::Cursor& cursor);
 // INVALID_ARGUMENT when `json` is none.

@@ -53,6 +53,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     absl::Duration silence = absl::Seconds(10);
     absl::Duration held_deadline = absl::Seconds(60);
     std::function<void(const SubstitutionEvent&)> on_substitution;
+    std::function<void(const QuarantineEvent&)> on_quarantine;
     std::function<void(const std::string&)> on_warning;
     // Explains a lost service, such as "it was killed by signal 9"; may be empty.
     std::function<std::string()> post_mortem;
@@ -90,6 +91,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   absl::Status OnPart(const PartView& part);
   absl::Status OnSlot(const v1::SlotBatch& slot);
   absl::Status OnOther(const std::string& serialized);
+  absl::Status OnSampleEvent(const v1::SampleEvent& event);
   absl::Status OnOpened(const v1::Opened& opened);
   absl::Status TakeArena(const v1::Opened& opened, const BatchLayout& layout);
   absl::Status CheckCredits(uint64_t batches, uint64_t bytes) const;

@@ -106,15 +106,28 @@ absl::Status Stream::OnOther(const std::string& serialized) {
     case v1::StreamResponse::kSlot:
       return OnSlot(response.slot());
     case v1::StreamResponse::kEvent:
-      if (config_.on_substitution && response.event().kind() == v1::SampleEvent::KIND_SUBSTITUTED) {
-        const v1::SampleEvent& event = response.event();
-        config_.on_substitution(SubstitutionEvent{event.epoch(), event.position(),
-                                                  event.substitute_position(), event.message()});
-      }
-      return absl::OkStatus();
+      return OnSampleEvent(response.event());
     default:
       return absl::OkStatus();  // a heartbeat, or from a newer service, informational
   }
+}
+
+absl::Status Stream::OnSampleEvent(const v1::SampleEvent& event) {
+  if (event.kind() == v1::SampleEvent::KIND_SUBSTITUTED && config_.on_substitution) {
+    config_.on_substitution(SubstitutionEvent{event.epoch(), event.position(),
+                                              event.substitute_position(), event.message()});
+  }
+  if (event.kind() != v1::SampleEvent::KIND_QUARANTINED) return absl::OkStatus();
+  if (batch_context_ == nullptr) return ProtocolError("a record was quarantined before Opened");
+  absl::Status added = AddQuarantined(event.record(), &batch_context_->cursor);
+  if (!added.ok()) return added;
+  if (config_.on_quarantine) {
+    config_.on_quarantine(QuarantineEvent{event.record(), event.message()});
+  }
+  // Whatever comes next comes without the record, also from another service.
+  absl::MutexLock lock(&mutex_);
+  *resume_cursor_.mutable_quarantined() = batch_context_->cursor.quarantined();
+  return absl::OkStatus();
 }
 
 absl::Status Stream::OnOpened(const v1::Opened& opened) {

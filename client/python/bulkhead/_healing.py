@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import weakref
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional
 
 from . import _door, _proto, _stream, errors
 from ._batch import Batch, Layout
@@ -91,6 +91,7 @@ class HealingStream:
         self._pause = _FIRST_PAUSE
         self.reconnects = 0
         self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MAX_EVENTS)
+        self.quarantined: Dict[str, str] = {}
         self._stream = self._start(open_request, 0, _door.WELCOME_SECONDS)
         _open_streams.add(self)
 
@@ -115,6 +116,7 @@ class HealingStream:
             self._endpoint.post_mortem if self._endpoint.embedded else None,
             first_sequence,
             self.substitutions,
+            self.quarantined,
         )
 
     def _transport_unavailable(self) -> errors.TransportUnavailable:

@@ -304,6 +304,14 @@ class Loader:
         """The newest samples whose place others took; each is also logged as a warning."""
         return list(self._check().substitutions)
 
+    @property
+    def quarantined(self) -> Dict[str, str]:
+        """Records that ended worker after worker while this loader ran, and what they did.
+
+        From then on they are left out; cursors carry them. Each is also logged as a warning.
+        """
+        return dict(self._check().quarantined)
+
     # Checkpoints.
 
     def state_dict(self) -> Dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, Set
 from ._batch import UNORDERED_CURSOR_FIELDS, Layout, copy_cursor
 from .errors import ProtocolError
 
+_MOST_QUARANTINED = 256
 WINDOW = 64  # an unordered batch is fewer places than this ahead of the low-water mark
 
 
@@ -35,6 +36,16 @@ class Order:
     def cursor(self) -> Dict[str, Any]:
         """State after the last batch that was noted."""
         return self._cursor
+
+    def quarantine(self, record: str) -> None:
+        """The record is left out of the batches that come from now on."""
+        records = sorted({*self._cursor["quarantined"], record})
+        if not record or len(records) > _MOST_QUARANTINED:
+            raise ProtocolError(
+                f"the service quarantined record '{record}', which has no name or is more than a "
+                "cursor holds"
+            )
+        self._cursor = {**self._cursor, "quarantined": records}
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""

@@ -88,10 +88,12 @@ class Stream:
         post_mortem: Optional[Callable[[], str]],
         first_sequence: int,
         substitutions: Deque[Substitution],
+        quarantined: Dict[str, str],
     ):
         """`first_sequence` is what the caller calls the first batch; on the wire it is 0.
 
-        `door` is what the request's token came from. `post_mortem` tells how a service of our own
+        `substitutions` and `quarantined` (message by record) are added to; other streams of the
+        loader have added theirs. `door` is what the request's token came from. `post_mortem` tells how a service of our own
         ended; such a one was ready before, so its silence counts from the beginning.
         """
         self._target = target
@@ -117,6 +119,7 @@ class Stream:
         self._resume: Any = None
         self.next_sequence = first_sequence
         self._substitutions = substitutions
+        self._quarantined = quarantined
         self._heard = 0  # messages of any kind
         self._quiet_since = 0  # _heard when _quiet began to count
         self._quiet = 0.0  # seconds that callers waited since then
@@ -211,6 +214,8 @@ class Stream:
             self._on_slot(item.slot)
         elif kind == "event" and item.event.kind == _proto.KIND_SUBSTITUTED:
             self._on_substituted(item.event)
+        elif kind == "event" and item.event.kind == _proto.KIND_QUARANTINED:
+            self._on_quarantined(item.event)
 
     def _on_substituted(self, event) -> None:
         substitution = Substitution(
@@ -220,6 +225,20 @@ class Stream:
             return  # of a batch that is sent again after a lost connection
         self._substitutions.append(substitution)
         _log.warning("epoch %d, position %d: substituted by position %d: %s", *substitution)
+
+    def _on_quarantined(self, event) -> None:
+        if self._order is None:
+            raise errors.ProtocolError(
+                "the service quarantined a record before it opened the stream"
+            )
+        self._order.quarantine(event.record)
+        with self._changed:
+            # Whatever comes next comes without the record, also from another service.
+            records = self._order.cursor["quarantined"]
+            self._resume = {**self._resume, "quarantined": records}
+        if event.record not in self._quarantined:
+            self._quarantined[event.record] = event.message
+            _log.warning("quarantined from now on: %s", event.message or event.record)
 
     def _on_part(self, part: Part) -> None:
         if self._assembler is None:

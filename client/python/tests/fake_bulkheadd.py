@@ -132,7 +132,8 @@ class Service:
             unordered="reverse" in spec, transport_reason=spec.get("why", ""),
             cursor=dict(
                 version=1, order_fingerprint="aa", bytes_fingerprint="bb", epoch=epoch,
-                consumed=consumed, samples_per_epoch=samples, quarantined=['a"b'],
+                consumed=consumed, samples_per_epoch=samples,
+                quarantined=sorted({*opening.cursor.quarantined, 'a"b'}),
                 completed=completed, batch_size=opening.cursor.batch_size,
                 world_size=opening.cursor.world_size,
             ),
@@ -169,6 +170,12 @@ class Service:
                 yield from sender.wait()
                 if sender.gone():
                     context.abort(grpc.StatusCode.UNAVAILABLE, "the client hung up")
+                if mode.startswith("quarantine") and sent == 1:
+                    yield _proto.StreamResponse(
+                        event=dict(
+                            kind=2, record=mode.partition(":")[2], message="z@1 ended 3 workers"
+                        )
+                    )
                 if len(self.opens) == 1 and sent == spec.get("lose_after"):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
                 if sent == spec.get("mute_after"):

@@ -132,6 +132,34 @@ def test_progress_is_told_and_keeps_the_deadline_away(fake):
     assert loader.next_batch() is not None
 
 
+@pytest.mark.parametrize("reverse", [{}, {"reverse": 2}])
+def test_a_quarantined_record_is_in_the_cursors_from_then_on(fake, caplog, reverse):
+    loader = fake.open(mode="quarantine:z@1", samples=32, batch=8, **reverse)
+    cursors = [batch.cursor["quarantined"] for batch in loader]
+    assert cursors == [['a"b'], ['a"b', "z@1"], ['a"b', "z@1"], ['a"b', "z@1"]]
+    assert loader.state_dict()["quarantined"] == ['a"b', "z@1"]
+    assert loader.quarantined == {"z@1": "z@1 ended 3 workers"}
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [text for text in warnings if "z@1 ended 3 workers" in text] == warnings
+    assert len(warnings) == 1
+
+
+def test_a_quarantined_record_is_asked_for_again_after_a_loss_and_told_once(fake, caplog):
+    loader = fake.open(mode="quarantine:z@1", samples=40, batch=8, lose_after=1)
+    assert [batch.cursor["quarantined"] for batch in loader][-1] == ['a"b', "z@1"]
+    # Lost behind the event and before any batch that holds it.
+    assert list(fake.opens[1].cursor.quarantined) == ['a"b', "z@1"]
+    assert loader.reconnects == 1
+    assert sum("z@1 ended 3 workers" in record.message for record in caplog.records) == 1
+
+
+def test_a_record_without_a_name_cannot_be_quarantined(fake):
+    loader = fake.open(mode="quarantine:", samples=40, batch=8)
+    loader.next_batch()
+    with pytest.raises(bulkhead.ProtocolError, match="quarantined"):
+        loader.next_batch()
+
+
 def test_substitutions_are_listed_and_logged(fake, caplog):
     loader = fake.open(mode="substitute")
     batch = loader.next_batch()

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SPEC_UTF8_H_
-#define BULKHEAD_SERVER_SPEC_UTF8_H_
+#ifndef BULKHEAD_SERVER_BASE_UTF8_H_
+#define BULKHEAD_SERVER_BASE_UTF8_H_
 
 #include <cstddef>
 
@@ -13,4 +13,4 @@ size_t FirstByteThatIsNoText(absl::string_view text);
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SPEC_UTF8_H_
+#endif  // BULKHEAD_SERVER_BASE_UTF8_H_

@@ -1,4 +1,4 @@
-#include "server/spec/utf8.h"
+#include "server/base/utf8.h"
 
 namespace bulkhead {
 

@@ -1,0 +1,66 @@
+#include "server/base/record_name.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/random.h"
+#include "server/base/utf8.h"
+
+namespace bulkhead {
+namespace {
+
+bool IsControl(unsigned char byte) { return byte < 0x20 || byte == 0x7f; }
+
+// The first byte that cannot be shown; npos when all can.
+size_t FirstUnprintable(absl::string_view name) {
+  bool ascii = true;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
+    if (IsControl(byte)) return i;
+    ascii &= byte < 0x80;
+  }
+  return ascii ? absl::string_view::npos : FirstByteThatIsNoText(name);
+}
+
+std::string EscapeUnprintable(absl::string_view name) {
+  std::string text;
+  while (true) {
+    // A control character may stand behind bytes that are no text: the lesser of the two counts.
+    size_t bad = FirstUnprintable(name);
+    if (bad != absl::string_view::npos) bad = std::min(bad, FirstByteThatIsNoText(name));
+    absl::StrAppend(&text, name.substr(0, bad));
+    if (bad == absl::string_view::npos) return text;
+    absl::StrAppend(&text, "\\x",
+                    absl::Hex(static_cast<unsigned char>(name[bad]), absl::kZeroPad2));
+    name.remove_prefix(bad + 1);
+  }
+}
+
+}  // namespace
+
+std::string CanonicalRecordName(std::string name) {
+  if (FirstUnprintable(name) != absl::string_view::npos) name = EscapeUnprintable(name);
+  if (name.size() <= kMaxRecordNameBytes) return name;
+  const std::string hash = absl::StrCat("~", absl::Hex(StableHash(name), absl::kZeroPad16), "~…");
+  size_t begin = name.size() - (kMaxRecordNameBytes - hash.size());
+  // Not in the middle of a character.
+  while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xc0) == 0x80) ++begin;
+  return absl::StrCat(hash, absl::string_view(name).substr(begin));
+}
+
+std::map<std::string, std::string> RecordMetadata(const std::string& name) {
+  std::map<std::string, std::string> metadata = {{"record", name}};
+  const size_t at = name.rfind('@');
+  uint64_t offset = 0;
+  if (at != std::string::npos && absl::SimpleAtoi(name.substr(at + 1), &offset)) {
+    metadata["file"] = name.substr(0, at);
+    metadata["offset"] = name.substr(at + 1);
+  } else {
+    metadata["file"] = name;
+  }
+  return metadata;
+}
+
+}  // namespace bulkhead

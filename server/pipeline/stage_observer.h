@@ -1,0 +1,33 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_STAGE_OBSERVER_H_
+#define BULKHEAD_SERVER_PIPELINE_STAGE_OBSERVER_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+struct SampleKey;
+
+// Is told what the thread that runs a pipeline is at, before it begins with it. One belongs to one
+// PipelineContext, and is called by the thread that uses that. Must be quick: a sample makes a call
+// for every stage. When a sample ends in an exception, nothing more is told: the last word stands.
+class StageObserver {
+ public:
+  // Numbers of stages; those of Pipeline::StageNames follow.
+  static constexpr uint32_t kOutside = 0;  // between samples, and writing outputs
+  static constexpr uint32_t kSource = 1;   // reading and parsing the record
+  static constexpr uint32_t kFirstStage = 2;
+
+  virtual ~StageObserver() = default;
+  // BeginSample, NameSample …, Enter …, EndSample.
+  virtual void BeginSample(const SampleKey& key) = 0;
+  // What is known of the record's identity by now.
+  virtual void NameSample(absl::string_view identity) = 0;
+  virtual void Enter(uint32_t stage) = 0;
+  virtual void EndSample() = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_STAGE_OBSERVER_H_

@@ -1,0 +1,23 @@
+#ifndef BULKHEAD_SERVER_WORKER_CURRENT_STAGE_H_
+#define BULKHEAD_SERVER_WORKER_CURRENT_STAGE_H_
+
+#include <cstdint>
+
+#include "server/arena/flight_recorder.h"
+
+namespace bulkhead {
+
+// Whose work the calling thread does, for the allocator, which knows nothing else of its caller.
+// Plain data in the initial TLS block: reading it neither allocates nor calls anything.
+struct CurrentStage {
+  uint32_t stage = FlightRecorder::kWorkerStage;
+  // Number of the decode thread and its own counters; null in other threads, which share theirs.
+  uint32_t thread = FlightHeader::kNobody;
+  FlightCounters* counters = nullptr;
+};
+
+extern thread_local constinit CurrentStage current_stage __attribute__((tls_model("initial-exec")));
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_WORKER_CURRENT_STAGE_H_

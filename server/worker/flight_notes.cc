@@ -1,0 +1,66 @@
+#include "server/worker/flight_notes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/os/event_loop.h"
+#include "server/worker/current_stage.h"
+
+namespace bulkhead {
+namespace {
+
+static_assert(StageObserver::kOutside == FlightRecorder::kWorkerStage);
+static_assert(StageObserver::kSource == FlightRecorder::kSourceStage);
+static_assert(StageObserver::kFirstStage == FlightRecorder::kFirstStage);
+
+// A counter that only this thread writes to.
+void Add(std::atomic<uint64_t>& counter, uint64_t more) {
+  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+thread_local constinit CurrentStage current_stage;
+
+std::vector<std::string> FlightStageNames(const Pipeline& pipeline) {
+  std::vector<std::string> names = {"worker", "source"};
+  for (std::string& name : pipeline.StageNames()) names.push_back(std::move(name));
+  return names;
+}
+
+FlightNotes::FlightNotes(const FlightRecorder& recorder, uint32_t thread)
+    : recorder_(recorder), thread_(thread) {
+  current_stage = {FlightRecorder::kWorkerStage, thread, recorder.thread(thread).counters};
+}
+
+FlightNotes::~FlightNotes() { current_stage = CurrentStage(); }
+
+void FlightNotes::SetLease(uint64_t stream_id, uint64_t lease_id) {
+  stream_id_ = stream_id;
+  lease_id_ = lease_id;
+}
+
+void FlightNotes::BeginSample(const SampleKey& key) {
+  recorder_.BeginSample(thread_, stream_id_, lease_id_, key.epoch, key.position);
+  since_ns_ = MonotonicNanos();
+}
+
+void FlightNotes::NameSample(absl::string_view identity) {
+  recorder_.NameSample(thread_, identity);
+}
+
+void FlightNotes::Enter(uint32_t stage) {
+  FlightThread& own = recorder_.thread(thread_);
+  const int64_t now_ns = MonotonicNanos();
+  Add(own.counters[stage_].busy_ns, static_cast<uint64_t>(now_ns - since_ns_));
+  since_ns_ = now_ns;
+  const uint32_t last =
+      std::exchange(stage_, std::min<uint32_t>(stage, FlightThread::kMaxStages - 1));
+  if (stage_ != last) Add(own.counters[stage_].runs, 1);
+  own.stage.store(stage_, std::memory_order_relaxed);
+  current_stage.stage = stage_;
+}
+
+void FlightNotes::EndSample() { recorder_.EndSample(thread_); }
+
+}  // namespace bulkhead

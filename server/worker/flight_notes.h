@@ -1,0 +1,46 @@
+#ifndef BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_
+#define BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/arena/flight_recorder.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/stage_observer.h"
+
+namespace bulkhead {
+
+// What stages are called in the flight recorder of a worker that runs `pipeline`.
+std::vector<std::string> FlightStageNames(const Pipeline& pipeline);
+
+// One decode thread's notes in the flight recorder: what it is at, how long each stage took, and
+// (CurrentStage) whose allocations it makes. Made, used and destroyed by that thread; `recorder`
+// must outlive it.
+class FlightNotes final : public StageObserver {
+ public:
+  FlightNotes(const FlightRecorder& recorder, uint32_t thread);
+  ~FlightNotes() override;
+  FlightNotes(const FlightNotes&) = delete;
+  FlightNotes& operator=(const FlightNotes&) = delete;
+
+  // The lease that the samples to come belong to.
+  void SetLease(uint64_t stream_id, uint64_t lease_id);
+
+  void BeginSample(const SampleKey& key) override;
+  void NameSample(absl::string_view identity) override;
+  void Enter(uint32_t stage) override;
+  void EndSample() override;
+
+ private:
+  const FlightRecorder& recorder_;
+  const uint32_t thread_;
+  uint64_t stream_id_ = 0;
+  uint64_t lease_id_ = 0;
+  uint32_t stage_ = kOutside;
+  int64_t since_ns_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_

@@ -1,0 +1,52 @@
+#include "server/base/record_name.h"
+
+#include <gtest/gtest.h>
+
+namespace bulkhead {
+namespace {
+
+TEST(RecordNameTest, LeavesPrintableNamesAlone) {
+  for (const char* name :
+       {"pos-003.tfrecord@81923", "photos/日本語/ö.jpg", "range@17", "a b'c\\x01"}) {
+    EXPECT_EQ(CanonicalRecordName(name), name);
+  }
+}
+
+TEST(RecordNameTest, EscapesWhatIsNoText) {
+  EXPECT_EQ(CanonicalRecordName("a\nb\x7f.jpg"), "a\\x0ab\\x7f.jpg");
+  EXPECT_EQ(CanonicalRecordName("\xff\xc3\xa4\xc3\x01@5"), "\\xffä\\xc3\\x01@5");
+}
+
+TEST(RecordNameTest, ShortensNamesThatAreTooLongToTheirEndsAndKeepsThemApart) {
+  const std::string tail(300, 'x');
+  const std::string one = CanonicalRecordName("one/" + tail + "@7");
+  const std::string two = CanonicalRecordName("two/" + tail + "@7");
+  EXPECT_EQ(one.size(), kMaxRecordNameBytes);
+  EXPECT_NE(one, two);
+  EXPECT_EQ(one.substr(one.size() - 4), "xx@7");
+  EXPECT_EQ(CanonicalRecordName(one), one);
+  const std::string longest(kMaxRecordNameBytes, 'x');
+  EXPECT_EQ(CanonicalRecordName(longest), longest);
+}
+
+TEST(RecordNameTest, DoesNotCutACharacterInTwo) {
+  for (size_t extra = 0; extra < 4; ++extra) {
+    std::string name(extra, 'x');
+    for (int i = 0; i < 100; ++i) name += "語";
+    const std::string shortened = CanonicalRecordName(name);
+    EXPECT_LE(shortened.size(), kMaxRecordNameBytes);
+    EXPECT_EQ(shortened.find("\\x"), std::string::npos);
+    EXPECT_EQ(CanonicalRecordName(shortened), shortened);
+  }
+}
+
+TEST(RecordNameTest, MetadataTellsFileAndOffset) {
+  using Map = std::map<std::string, std::string>;
+  EXPECT_EQ(RecordMetadata("a@b.tfrecord@17"),
+            (Map{{"record", "a@b.tfrecord@17"}, {"file", "a@b.tfrecord"}, {"offset", "17"}}));
+  EXPECT_EQ(RecordMetadata("me@home.jpg"),
+            (Map{{"record", "me@home.jpg"}, {"file", "me@home.jpg"}}));
+}
+
+}  // namespace
+}  // namespace bulkhead

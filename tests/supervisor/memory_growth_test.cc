@@ -1,0 +1,71 @@
+#include "server/supervisor/memory_growth.h"
+
+#include <gtest/gtest.h>
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kQuota = 256 * kMiB;
+constexpr int64_t kMilli = 1'000'000;
+
+// A worker that begins with 20 MiB and does a sample every 2 ms.
+template <typename Used>
+MemoryGrowth Grown(uint64_t samples, const Used& used_at, uint64_t step = 4) {
+  MemoryGrowth growth;
+  for (uint64_t s = 0; s <= samples; s += step) {
+    growth.Note(s, used_at(s), static_cast<int64_t>(s) * 2 * kMilli);
+  }
+  return growth;
+}
+
+uint64_t Leaking(uint64_t s) { return 20 * kMiB + s * kMiB; }
+
+TEST(MemoryGrowthTest, KnowsALeakByItsSizePerSample) {
+  const MemoryGrowth growth = Grown(100, Leaking);
+  EXPECT_DOUBLE_EQ(growth.BytesPerSample(kQuota), kMiB);
+  EXPECT_DOUBLE_EQ(growth.SamplesPerSecond(), 500);
+  EXPECT_TRUE(growth.IsSteady(kQuota));
+}
+
+TEST(MemoryGrowthTest, TakesNoWarmUpForALeak) {
+  const MemoryGrowth growth = Grown(2000, [](uint64_t s) {
+    return 20 * kMiB + (s < MemoryGrowth::kWarmUpSamples ? s * kMiB : 32 * kMiB);
+  });
+  EXPECT_EQ(growth.BytesPerSample(kQuota), 0);
+  EXPECT_FALSE(growth.IsSteady(kQuota));
+}
+
+TEST(MemoryGrowthTest, ARatchetThatHasComeToRestIsNotSteady) {
+  const MemoryGrowth growth =
+      Grown(4000, [](uint64_t s) { return 20 * kMiB + (s < 400 ? 20 : 150) * kMiB; });
+  EXPECT_FALSE(growth.IsSteady(kQuota));
+  EXPECT_LT(growth.BytesPerSample(kQuota), 0.05 * kMiB);
+}
+
+TEST(MemoryGrowthTest, TheLaterHalfCountsWhereALeakBeginsLate) {
+  const MemoryGrowth growth =
+      Grown(2000, [](uint64_t s) { return 20 * kMiB + (s < 1900 ? 0 : (s - 1900) * kMiB); });
+  EXPECT_GT(growth.BytesPerSample(kQuota), 0.09 * kMiB);
+}
+
+TEST(MemoryGrowthTest, WhatShrinksDoesNotGrow) {
+  const MemoryGrowth growth = Grown(1000, [](uint64_t s) { return 200 * kMiB - s * kMiB / 10; });
+  EXPECT_EQ(growth.BytesPerSample(kQuota), 0);
+}
+
+TEST(MemoryGrowthTest, ALeakThatFillsTheQuotaInAFewSamplesIsSeenBeforeTheWarmUpIsOver) {
+  const auto fast = [](uint64_t s) { return 20 * kMiB + s * 6 * kMiB; };
+  EXPECT_EQ(Grown(12, fast).BytesPerSample(kQuota), 0);
+  EXPECT_DOUBLE_EQ(Grown(24, fast).BytesPerSample(kQuota), 6 * kMiB);
+}
+
+TEST(MemoryGrowthTest, RemembersALongLifeInFewPoints) {
+  const MemoryGrowth growth = Grown(
+      1'000'000, [](uint64_t s) { return 20 * kMiB + s * 100; }, 16);
+  EXPECT_NEAR(growth.BytesPerSample(kQuota), 100, 0.01);
+  EXPECT_EQ(growth.peak_bytes(), 20 * kMiB + 100'000'000);
+}
+
+}  // namespace
+}  // namespace bulkhead

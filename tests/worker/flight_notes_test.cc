@@ -1,0 +1,102 @@
+#include "server/worker/flight_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/worker/current_stage.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A pipeline that has stages and is never run.
+class NamedPipeline final : public Pipeline {
+ public:
+  uint64_t record_count() const override { return 0; }
+  std::unique_ptr<PipelineContext> NewContext() const override { return nullptr; }
+  std::vector<std::string> StageNames() const override { return {"stages[0] resize"}; }
+  absl::Status Produce(uint64_t, const SampleKey&, PipelineContext&,
+                       absl::Span<std::byte* const>) const override {
+    return absl::OkStatus();
+  }
+};
+
+TEST(FlightNotesTest, NumbersOfStagesAreThoseOfTheirNames) {
+  const std::vector<std::string> names = FlightStageNames(NamedPipeline());
+  EXPECT_THAT(names, ElementsAre("worker", "source", "stages[0] resize"));
+  EXPECT_EQ(names[StageObserver::kOutside], "worker");
+  EXPECT_EQ(names[StageObserver::kSource], "source");
+  EXPECT_EQ(names[StageObserver::kFirstStage], "stages[0] resize");
+}
+
+TEST(FlightNotesTest, NotesWhatTheThreadIsAt) {
+  const FlightRecorder recorder = FlightRecorder::Create(2).value();
+  recorder.SetStages(FlightStageNames(NamedPipeline()));
+  FlightNotes notes(recorder, 1);
+  notes.SetLease(7, 8);
+  notes.BeginSample({0, 5, 41});
+  notes.NameSample("cats/one.jpg");
+  notes.Enter(2);
+  const FlightSnapshot::Thread at = recorder.Snapshot().threads[1];
+  EXPECT_EQ(at.stage, "stages[0] resize");
+  EXPECT_EQ(at.sample, "cats/one.jpg");
+  EXPECT_EQ(at.stream_id, 7u);
+  EXPECT_EQ(at.lease_id, 8u);
+  EXPECT_EQ(at.epoch, 5u);
+  EXPECT_EQ(at.position, 41u);
+  notes.Enter(StageObserver::kOutside);
+  notes.EndSample();
+  EXPECT_EQ(recorder.Snapshot().samples, 1u);
+  EXPECT_EQ(recorder.Snapshot().threads[1].stage, "worker");
+}
+
+TEST(FlightNotesTest, MeasuresStagesAndNotTheTimeBetweenSamples) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  recorder.SetStages(FlightStageNames(NamedPipeline()));
+  const auto busy = [&](size_t stage) { return recorder.Snapshot().stages[stage].busy_seconds; };
+  FlightNotes notes(recorder, 0);
+  double within = 0;
+  for (int i = 0; i < 2; ++i) {
+    absl::SleepFor(absl::Milliseconds(20));  // without work
+    const absl::Time begin = absl::Now();
+    notes.BeginSample({});
+    notes.Enter(2);
+    absl::SleepFor(absl::Milliseconds(5));
+    notes.Enter(StageObserver::kOutside);
+    notes.Enter(StageObserver::kOutside);
+    notes.EndSample();
+    within += absl::ToDoubleSeconds(absl::Now() - begin);
+  }
+  EXPECT_GE(busy(2), 0.010);
+  EXPECT_LE(busy(0) + busy(2), within);
+  EXPECT_EQ(busy(1), 0);
+  EXPECT_EQ(recorder.Snapshot().stages[2].runs, 2u);
+  EXPECT_EQ(recorder.Snapshot().stages[0].runs, 2u);
+}
+
+TEST(FlightNotesTest, TellsTheAllocatorWhoseWorkTheThreadDoes) {
+  const FlightRecorder recorder = FlightRecorder::Create(2).value();
+  std::thread([&] {
+    {
+      FlightNotes notes(recorder, 1);
+      notes.BeginSample({});
+      notes.Enter(2);
+      EXPECT_EQ(current_stage.stage, 2u);
+      EXPECT_EQ(current_stage.thread, 1u);
+      EXPECT_EQ(current_stage.counters, recorder.thread(1).counters);
+      notes.Enter(1000);
+      EXPECT_EQ(current_stage.stage, FlightThread::kMaxStages - 1);  // shared by all beyond
+    }
+    EXPECT_EQ(current_stage.counters, nullptr);
+    EXPECT_EQ(current_stage.stage, 0u);
+  }).join();
+  EXPECT_EQ(current_stage.counters, nullptr);
+}
+
+}  // namespace
+}  // namespace bulkhead

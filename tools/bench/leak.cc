@@ -1,0 +1,196 @@
+#include "tools/bench/leak.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "bulkhead/service.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/base/byte_size.h"
+#include "server/base/checksum.h"
+#include "server/base/error.h"
+#include "server/spec/yaml.h"
+#include "tools/bench/own_service.h"
+#include "tools/common/status_message.h"
+#include "tools/common/stream_run.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(60);
+
+// The spec with a fault as its last stage, and without an end.
+absl::StatusOr<SpecSource> WithFault(const std::string& path, const std::string& fault,
+                                     const std::string& size) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text.str(), path));
+  v1::Fault& stage = *spec.add_stages()->mutable_fault();
+  if (fault == "leak") stage.set_leak(size);
+  if (fault == "leak_mmap") stage.set_leak_mmap(size);
+  if (fault == "touch") stage.set_touch(size);
+  spec.clear_epochs();
+  SpecSource source = SpecText(SpecToYaml(spec));
+  source.base_dir = SpecFile(path).path.substr(0, path.rfind('/') + 1);
+  return source;
+}
+
+// One service and its trainer.
+class Leg {
+ public:
+  static absl::StatusOr<std::unique_ptr<Leg>> Start(const LeakOptions& options,
+                                                    const std::string& fault) {
+    auto leg = std::make_unique<Leg>();
+    leg->transport_ = options.transport;
+    BULKHEAD_ASSIGN_OR_RETURN(leg->spec_, WithFault(options.spec, fault, options.leak));
+    BULKHEAD_ASSIGN_OR_RETURN(leg->service_, OwnService::Start(1, {"--worker-quota", options.quota,
+                                                                   "--allow-fault-stages"}));
+    leg->watch_ = std::make_unique<MemoryWatch>(leg->service_->pid());
+    return leg;
+  }
+
+  // Takes that many samples from the beginning of the stream; the digest of each batch goes into
+  // `digests`.
+  absl::Status Round(uint64_t samples, std::vector<std::string>& digests) {
+    LoaderOptions options;
+    options.spec = spec_;
+    options.target = service_->target();
+    options.transport = transport_;
+    BULKHEAD_ASSIGN_OR_RETURN(auto loader, Loader::Open(std::move(options)));
+    std::optional<absl::Time> first;
+    absl::Time last;
+    uint64_t taken = 0;
+    uint64_t taken_after_first = 0;
+    while (taken < samples) {
+      BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
+      if (!batch.has_value()) return absl::OutOfRangeError("the stream ended");
+      const absl::Time now = absl::Now();
+      taken += batch->sample_count();
+      if (first.has_value()) {
+        run_.gap_seconds.push_back(absl::ToDoubleSeconds(now - last));
+        taken_after_first += batch->sample_count();
+      } else {
+        first = now;
+      }
+      last = now;
+      Sha256 hash;
+      for (const Tensor& tensor : batch->tensors()) {
+        hash.Update({static_cast<const char*>(tensor.data), tensor.bytes});
+      }
+      digests.push_back(hash.FinishHex());
+      trainer_bytes_.push_back(static_cast<double>(AnonymousBytes(getpid())));
+      supervisor_bytes_.push_back(static_cast<double>(AnonymousBytes(service_->pid())));
+    }
+    run_.samples += taken;
+    run_.samples_per_second.push_back(static_cast<double>(taken_after_first) /
+                                      absl::ToDoubleSeconds(last - *first));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<v1::GetStatusResponse> Status() {
+    return GetStatusMessage(service_->target(), kDeadline);
+  }
+
+  LeakRun Finish(const v1::GetStatusResponse& status) {
+    run_.looks = watch_->looks();
+    run_.limit_events = status.limit_events();
+    for (const auto& look : run_.looks) {
+      run_.worker_peak_bytes = std::max(run_.worker_peak_bytes, look.worker_bytes);
+    }
+    for (const v1::WorkerStatus& worker : status.workers()) {
+      run_.worker_peak_bytes = std::max(run_.worker_peak_bytes, worker.usage().peak_memory_bytes());
+    }
+    for (const v1::Recycling& recycling : status.recent_recyclings()) {
+      run_.worker_peak_bytes = std::max(run_.worker_peak_bytes, recycling.memory_bytes());
+    }
+    return std::move(run_);
+  }
+
+  SlopeEstimate TrainerSlope() const { return Slope(trainer_bytes_); }
+  SlopeEstimate SupervisorSlope() const { return Slope(supervisor_bytes_); }
+
+ private:
+  static SlopeEstimate Slope(const std::vector<double>& bytes) {
+    const auto warm_up = static_cast<std::ptrdiff_t>(bytes.size() / 10);
+    return TheilSen({bytes.begin() + warm_up, bytes.end()});
+  }
+
+  Transport transport_ = Transport::kAuto;
+  SpecSource spec_;
+  std::unique_ptr<OwnService> service_;
+  std::unique_ptr<MemoryWatch> watch_;
+  LeakRun run_;
+  std::vector<double> trainer_bytes_;
+  std::vector<double> supervisor_bytes_;
+};
+
+void AddRecyclings(const v1::GetStatusResponse& status, LeakReport& report) {
+  for (const v1::ExitCount& count : status.exit_counts()) {
+    if (count.cause() == v1::EXIT_CAUSE_RECYCLED) report.recycles = count.count();
+  }
+  std::map<std::string, double> held;
+  for (const v1::Recycling& recycling : status.recent_recyclings()) {
+    report.recycle_seconds["start"].push_back(recycling.start_seconds());
+    report.recycle_seconds["bind"].push_back(recycling.bind_seconds());
+    report.recycle_seconds["warm"].push_back(recycling.warm_seconds());
+    report.recycle_seconds["touch"].push_back(recycling.touch_seconds());
+    report.recycle_seconds["reap"].push_back(recycling.reap_seconds());
+    ++report.recycle_causes[v1::RecycleCause_Name(recycling.cause())];
+    for (const v1::StageUsage& stage : recycling.stages()) {
+      held[stage.stage()] += static_cast<double>(stage.live_bytes());
+    }
+  }
+  for (const auto& [stage, bytes] : held) {
+    const double mean = bytes / status.recent_recyclings_size();
+    if (mean <= report.stage_bytes) continue;
+    report.stage = stage;
+    report.stage_bytes = mean;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
+                                       const std::function<void(const std::string&)>& tell) {
+  LeakReport report;
+  BULKHEAD_ASSIGN_OR_RETURN(report.quota_bytes, ParseBytes(options.quota));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto leaking, Leg::Start(options, options.fault));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto control, Leg::Start(options, "touch"));
+  std::vector<std::string> leaking_digests;
+  std::vector<std::string> control_digests;
+  const uint64_t samples = options.samples / static_cast<uint64_t>(options.rounds);
+  for (int round = 0; round < options.rounds; ++round) {
+    tell(absl::StrCat("round ", round + 1, " of ", options.rounds, ": the control"));
+    BULKHEAD_RETURN_IF_ERROR(control->Round(samples, control_digests));
+    tell(absl::StrCat("round ", round + 1, " of ", options.rounds, ": leaking ", options.leak,
+                      " a sample"));
+    BULKHEAD_RETURN_IF_ERROR(leaking->Round(samples, leaking_digests));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse leaking_status, leaking->Status());
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse control_status, control->Status());
+  AddRecyclings(leaking_status, report);
+  report.trainer_slope = leaking->TrainerSlope();
+  report.supervisor_slope = leaking->SupervisorSlope();
+  report.leaking = leaking->Finish(leaking_status);
+  report.control = control->Finish(control_status);
+  report.digests_equal = leaking_digests == control_digests && !leaking_digests.empty();
+  std::vector<double> ratios;
+  for (size_t i = 0; i < report.leaking.samples_per_second.size(); ++i) {
+    ratios.push_back(report.leaking.samples_per_second[i] / report.control.samples_per_second[i]);
+  }
+  report.throughput_ratio = Quantile(ratios, 0.5);
+  report.gap_p99_ratio =
+      Quantile(report.leaking.gap_seconds, 0.99) / Quantile(report.control.gap_seconds, 0.99);
+  return report;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,19 @@
+#ifndef BULKHEAD_TOOLS_COMMON_STATUS_MESSAGE_H_
+#define BULKHEAD_TOOLS_COMMON_STATUS_MESSAGE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "bulkhead/v1/loader.pb.h"
+
+namespace bulkhead::tools {
+
+// All that a service says of itself; the client library's own ServiceStatus is a selection. Fields
+// of a newer service are left out. Errors: those of GetStatusJson.
+absl::StatusOr<v1::GetStatusResponse> GetStatusMessage(const std::string& target,
+                                                       absl::Duration deadline);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_STATUS_MESSAGE_H_
