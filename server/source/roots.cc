@@ -43,7 +43,7 @@ std::string PathOf(int fd) {
 }  // namespace
 
 absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string& relative,
-                                     absl::string_view name) {
+                                     absl::string_view name, bool ask_kernel) {
   int folder = -1;
   do {
     folder = open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -52,22 +52,26 @@ absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string&
   open_how how{};
   how.flags = DataFile::kOpenFlags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  long fd = -1;
-  do {
-    fd = syscall(SYS_openat2, folder, relative.c_str(), &how, sizeof(how));
-  } while (fd < 0 && (errno == EINTR || errno == EAGAIN));  // EAGAIN: a rename on its way
-  int error = fd < 0 ? errno : 0;
-  if (error == ENOSYS) {
-    // A kernel before 5.6: the file is judged by where it lies once it is open.
+  int fd = -1;
+  int error = ENOSYS;
+  while (ask_kernel) {
+    fd = static_cast<int>(syscall(SYS_openat2, folder, relative.c_str(), &how, sizeof(how)));
+    error = fd < 0 ? errno : 0;
+    if (error != EINTR && error != EAGAIN) break;  // EAGAIN: a rename on its way
+  }
+  // A kernel before 5.6, or a sandbox, which cannot see what openat2 is asked for.
+  if (error == ENOSYS || error == EPERM) {
     fd = openat(folder, relative.c_str(), DataFile::kOpenFlags);
     error = fd < 0 ? errno : 0;
-    if (fd >= 0 && PathOf(static_cast<int>(fd)) != absl::StrCat(root, relative)) error = EXDEV;
-    if (fd >= 0 && error != 0) close(static_cast<int>(fd));
+    if (fd >= 0 && PathOf(fd) != absl::StrCat(root, relative)) {
+      close(fd);
+      error = EXDEV;
+    }
   }
   close(folder);
   if (error == EXDEV || error == ELOOP) return NotAllowed(name);
   if (error != 0) return FileError(error, name, "opened");
-  return DataFile::Take(static_cast<int>(fd), name);
+  return DataFile::Take(fd, name);
 }
 
 Roots::Roots(const google::protobuf::RepeatedPtrField<std::string>& roots)
@@ -98,8 +102,9 @@ absl::Status Roots::Check(const std::string& path, absl::string_view name) const
 absl::StatusOr<DataFile> Roots::Open(const std::string& path, absl::string_view name) const {
   if (everything_) return DataFile::Open(path, name);
   BULKHEAD_ASSIGN_OR_RETURN(const Place place, Find(path, name));
-  const bool is_root = place.resolved.size() < place.root.size();
-  return OpenBeneath(place.root, is_root ? "." : place.resolved.substr(place.root.size()), name);
+  // The root itself, a folder, is refused as one.
+  if (place.resolved.size() < place.root.size()) return DataFile::Open(place.resolved, name);
+  return OpenBeneath(place.root, place.resolved.substr(place.root.size()), name);
 }
 
 }  // namespace bulkhead

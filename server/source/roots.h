@@ -40,9 +40,11 @@ class Roots {
 };
 
 // Opens `relative`, a path without links, below the folder `root`; PATH_NOT_ALLOWED
-// (PERMISSION_DENIED) where it has one after all, or leads out. Errors as DataFile::Open's.
+// (PERMISSION_DENIED) where it has one after all, or leads out. Errors as DataFile::Open's. Without
+// `ask_kernel`, or where openat2 is not to be had, the file is judged by where it lies once it is
+// open. `root` is resolved and ends with a slash.
 absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string& relative,
-                                     absl::string_view name);
+                                     absl::string_view name, bool ask_kernel = true);
 
 }  // namespace bulkhead
 

@@ -35,7 +35,10 @@ class RootsTest : public testing::Test {
   }
   // The same without the check before it, as if what was checked had been swapped since.
   std::string ReadUnchecked(const std::string& relative) {
-    return Contents(OpenBeneath(folder_ / "data/", relative, relative));
+    const std::string root = std::filesystem::canonical(folder_ / "data").string() + "/";
+    const std::string contents = Contents(OpenBeneath(root, relative, relative));
+    EXPECT_EQ(Contents(OpenBeneath(root, relative, relative, /*ask_kernel=*/false)), contents);
+    return contents;
   }
 
   TempFolder folder_;
