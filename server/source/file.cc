@@ -2,13 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -21,13 +19,6 @@ namespace {
 
 int64_t MtimeNs(const struct stat& info) {
   return static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
-
-// `path` with symbolic links resolved; empty, with errno set, when that fails.
-std::string Resolve(const std::string& path) {
-  const std::unique_ptr<char, decltype(&free)> resolved(realpath(path.c_str(), nullptr), &free);
-  if (resolved == nullptr && errno == ENOMEM) throw std::bad_alloc();
-  return resolved == nullptr ? std::string() : std::string(resolved.get());
 }
 
 absl::Status NotRegular(absl::string_view name) {
@@ -81,12 +72,15 @@ std::string FolderOf(const std::string& path) {
 }
 
 absl::StatusOr<DataFile> DataFile::Open(const std::string& path, absl::string_view name) {
-  // O_NONBLOCK: opening a FIFO that lies among the data must not hang; regular files ignore it.
   int fd = -1;
   do {
-    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    fd = open(path.c_str(), kOpenFlags);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return FileError(errno, name, "opened");
+  return Take(fd, name);
+}
+
+absl::StatusOr<DataFile> DataFile::Take(int fd, absl::string_view name) {
   DataFile file(fd, name, 0, 0);
   struct stat info;
   if (fstat(fd, &info) != 0) return FileError(errno, name, "opened");
@@ -141,32 +135,6 @@ absl::Status DataFile::CheckUnchanged(uint64_t expected_size_bytes,
       absl::StrCat(name_, ": changed since it was indexed (", expected_size_bytes, " bytes then, ",
                    size_bytes_, " now); open the stream again to index it anew"),
       {{"file", name_}});
-}
-
-Roots::Roots(const google::protobuf::RepeatedPtrField<std::string>& roots)
-    : everything_(roots.empty()) {
-  for (const std::string& root : roots) {
-    std::string resolved = Resolve(root);
-    if (resolved.empty()) continue;  // nothing can lie under a folder that is not there
-    if (!absl::EndsWith(resolved, "/")) resolved += '/';
-    roots_.push_back(std::move(resolved));
-  }
-}
-
-absl::Status Roots::Check(const std::string& path, absl::string_view name) const {
-  if (everything_) return absl::OkStatus();
-  const std::string resolved = Resolve(path);
-  if (resolved.empty()) return FileError(errno, name, "found");
-  for (const std::string& root : roots_) {
-    if (absl::StartsWith(resolved, root) || absl::StrCat(resolved, "/") == root) {
-      return absl::OkStatus();
-    }
-  }
-  return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-                   absl::StrCat(name,
-                                ": lies outside the folders that this service may read (its "
-                                "data roots); add its folder there or move it"),
-                   {{"file", std::string(name)}});
 }
 
 }  // namespace bulkhead

@@ -1,15 +1,15 @@
 #ifndef BULKHEAD_SERVER_SOURCE_FILE_H_
 #define BULKHEAD_SERVER_SOURCE_FILE_H_
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "google/protobuf/repeated_field.h"
 
 namespace bulkhead {
 
@@ -21,6 +21,10 @@ class DataFile {
   // a sample error: FILE_NOT_FOUND (NOT_FOUND), FILE_UNREADABLE (PERMISSION_DENIED for a lack of
   // rights, INVALID_ARGUMENT for something that is not a regular file, else UNAVAILABLE).
   static absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name);
+  // Takes over `fd`, which was opened with kOpenFlags. Errors as Open's.
+  static absl::StatusOr<DataFile> Take(int fd, absl::string_view name);
+  // Opening a FIFO that lies among the data must not hang; regular files ignore O_NONBLOCK.
+  static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&& other) noexcept;
@@ -63,22 +67,6 @@ std::string PlainPath(std::string path);
 
 // The folder that the file `path` lies in.
 std::string FolderOf(const std::string& path);
-
-// The folders under which data must lie. Immutable, thread-safe.
-class Roots {
- public:
-  Roots() = default;
-  // `roots` empty: every file is allowed. Roots are resolved once, here.
-  explicit Roots(const google::protobuf::RepeatedPtrField<std::string>& roots);
-
-  // OK when `path`, with symbolic links resolved, lies under a root. PATH_NOT_ALLOWED
-  // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file.
-  absl::Status Check(const std::string& path, absl::string_view name) const;
-
- private:
-  bool everything_ = true;
-  std::vector<std::string> roots_;  // resolved, with a slash at the end
-};
 
 }  // namespace bulkhead
 

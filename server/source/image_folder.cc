@@ -16,6 +16,7 @@
 #include "server/base/little_endian.h"
 #include "server/source/file.h"
 #include "server/source/image_rows.h"
+#include "server/source/roots.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {

@@ -10,6 +10,7 @@
 #include "server/source/file.h"
 #include "server/source/image_rows.h"
 #include "server/source/list_parser.h"
+#include "server/source/roots.h"
 
 namespace bulkhead {
 namespace {
@@ -127,8 +128,8 @@ absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& req
     return indexer.Finish(0, 0);
   }
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
-  BULKHEAD_RETURN_IF_ERROR(Roots(request.roots()).Check(resolved.path(), name));
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(resolved.path(), name));
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
+                            Roots(request.roots()).Open(resolved.path(), name));
   BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(resolved.size_bytes(), resolved.mtime_ns()));
   ListIndexer indexer(request, name, FolderOf(resolved.path()), fd, progress);
   BULKHEAD_RETURN_IF_ERROR(indexer.AddFile(file));

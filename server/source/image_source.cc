@@ -9,6 +9,7 @@
 #include "server/source/file.h"
 #include "server/source/image_rows.h"
 #include "server/source/list_parser.h"
+#include "server/source/roots.h"
 
 namespace bulkhead {
 namespace {
@@ -106,8 +107,7 @@ class ImageSource final : public Source {
                          {{"file", std::string(image.path)}});
     }
     context.path = JoinPath(parts_.folder, image.path);
-    BULKHEAD_RETURN_IF_ERROR(parts_.roots.Check(context.path, image.path));
-    BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(context.path, image.path));
+    BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, parts_.roots.Open(context.path, image.path));
     const size_t size = static_cast<size_t>(image.size_bytes);
     char* buffer = context.buffers[number].Reserve(size);
     size_t got = 0;

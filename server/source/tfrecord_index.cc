@@ -10,6 +10,7 @@
 #include "server/base/little_endian.h"
 #include "server/source/file.h"
 #include "server/source/record_stream.h"
+#include "server/source/roots.h"
 #include "server/source/tfrecord_format.h"
 
 namespace bulkhead {
@@ -196,8 +197,8 @@ absl::StatusOr<uint64_t> BuildTfRecordIndex(const internal::v1::BuildIndex& requ
                                             const IndexProgressFn& progress) {
   const internal::v1::ResolvedFile& resolved = request.file();
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
-  BULKHEAD_RETURN_IF_ERROR(Roots(request.roots()).Check(resolved.path(), name));
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(resolved.path(), name));
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
+                            Roots(request.roots()).Open(resolved.path(), name));
   BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(resolved.size_bytes(), resolved.mtime_ns()));
   if (file.size_bytes() == 0) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,

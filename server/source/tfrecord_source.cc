@@ -13,6 +13,7 @@
 #include "server/source/example_reader.h"
 #include "server/source/file.h"
 #include "server/source/inflate_stream.h"
+#include "server/source/roots.h"
 #include "server/source/tfrecord_format.h"
 #include "server/source/tfrecord_index.h"
 
@@ -178,8 +179,7 @@ class TfRecordSource final : public Source {
       return &open.front().file;
     }
     const File& file = files_[number];
-    BULKHEAD_RETURN_IF_ERROR(roots_.Check(file.path, file.name));
-    BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, DataFile::Open(file.path, file.name));
+    BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, roots_.Open(file.path, file.name));
     const IndexHeader& header = file.index.header();
     BULKHEAD_RETURN_IF_ERROR(opened.CheckUnchanged(header.file_size_bytes, header.file_mtime_ns));
     if (open.size() >= kMaxOpenFiles) {

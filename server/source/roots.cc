@@ -1,0 +1,110 @@
+#include "server/source/roots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+// `path` with symbolic links resolved; empty, with errno set, when that fails.
+std::string Resolve(const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> resolved(realpath(path.c_str(), nullptr), &free);
+  if (resolved == nullptr && errno == ENOMEM) throw std::bad_alloc();
+  return resolved == nullptr ? std::string() : std::string(resolved.get());
+}
+
+absl::Status NotAllowed(absl::string_view name) {
+  return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                   absl::StrCat(name,
+                                ": lies outside the folders that this service may read (its "
+                                "data roots); add its folder there or move it"),
+                   {{"file", std::string(name)}});
+}
+
+// Where the open file `fd` lies; empty when that cannot be told.
+std::string PathOf(int fd) {
+  char path[4096];
+  const ssize_t size = readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), path, sizeof(path) - 1);
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : std::string();
+}
+
+}  // namespace
+
+absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string& relative,
+                                     absl::string_view name, bool ask_kernel) {
+  int folder = -1;
+  do {
+    folder = open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  } while (folder < 0 && errno == EINTR);
+  if (folder < 0) return FileError(errno, name, "opened");
+  open_how how{};
+  how.flags = DataFile::kOpenFlags;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  int fd = -1;
+  int error = ENOSYS;
+  while (ask_kernel) {
+    fd = static_cast<int>(syscall(SYS_openat2, folder, relative.c_str(), &how, sizeof(how)));
+    error = fd < 0 ? errno : 0;
+    if (error != EINTR && error != EAGAIN) break;  // EAGAIN: a rename on its way
+  }
+  // A kernel before 5.6, or a sandbox, which cannot see what openat2 is asked for.
+  if (error == ENOSYS || error == EPERM) {
+    fd = openat(folder, relative.c_str(), DataFile::kOpenFlags);
+    error = fd < 0 ? errno : 0;
+    if (fd >= 0 && PathOf(fd) != absl::StrCat(root, relative)) {
+      close(fd);
+      error = EXDEV;
+    }
+  }
+  close(folder);
+  if (error == EXDEV || error == ELOOP) return NotAllowed(name);
+  if (error != 0) return FileError(error, name, "opened");
+  return DataFile::Take(fd, name);
+}
+
+Roots::Roots(const google::protobuf::RepeatedPtrField<std::string>& roots)
+    : everything_(roots.empty()) {
+  for (const std::string& root : roots) {
+    std::string resolved = Resolve(root);
+    if (resolved.empty()) continue;  // nothing can lie under a folder that is not there
+    if (!absl::EndsWith(resolved, "/")) resolved += '/';
+    roots_.push_back(std::move(resolved));
+  }
+}
+
+absl::StatusOr<Roots::Place> Roots::Find(const std::string& path, absl::string_view name) const {
+  std::string resolved = Resolve(path);
+  if (resolved.empty()) return FileError(errno, name, "found");
+  for (const std::string& root : roots_) {
+    if (absl::StartsWith(resolved, root) || absl::StrCat(resolved, "/") == root) {
+      return Place{std::move(resolved), root};
+    }
+  }
+  return NotAllowed(name);
+}
+
+absl::Status Roots::Check(const std::string& path, absl::string_view name) const {
+  return everything_ ? absl::OkStatus() : Find(path, name).status();
+}
+
+absl::StatusOr<DataFile> Roots::Open(const std::string& path, absl::string_view name) const {
+  if (everything_) return DataFile::Open(path, name);
+  BULKHEAD_ASSIGN_OR_RETURN(const Place place, Find(path, name));
+  // The root itself, a folder, is refused as one.
+  if (place.resolved.size() < place.root.size()) return DataFile::Open(place.resolved, name);
+  return OpenBeneath(place.root, place.resolved.substr(place.root.size()), name);
+}
+
+}  // namespace bulkhead
