@@ -186,13 +186,11 @@ bool LeaseTable::WriteOff(WorkerId worker) {
 }
 
 void LeaseTable::RedoAll() {
-  planned_.merge(suspects_);
   for (auto& [number, batch] : batches_) {
     for (size_t i = 0; i < batch.leases.size(); ++i) {
       LeaseEntry& entry = batch.leases[i];
       entry.deaths = 0;
       entry.convicting_deaths = 0;
-      entry.suspect = false;
       if (entry.state == LeaseState::kAssigned) entry.outdated = true;
       if (entry.state != LeaseState::kReady && entry.state != LeaseState::kFailed) continue;
       entry.substitutions.clear();

@@ -412,19 +412,20 @@ TEST(LeaseTableTest, RedoesAFailureOfBeforeAndLeasesOfDeadWorkers) {
   EXPECT_FALSE(batch->failure.has_value());
 }
 
-TEST(LeaseTableTest, RedoingForgetsSuspicions) {
+TEST(LeaseTableTest, RedoingForgetsDeathsAndKeepsSuspects) {
   LeaseTable table(1, 2, 16);
   table.BeginBatch(Header(0, 16));
   for (LeaseTable::WorkerId worker = 1; worker <= LeaseTable::kSuspectDeaths; ++worker) {
     table.NoteDeath(table.Assign(worker)->lease_id(), worker);
     table.WorkerGone(worker);
   }
-  EXPECT_TRUE(table.has_suspect());
   table.RedoAll();
-  EXPECT_FALSE(table.has_suspect());
-  const auto lease = table.Assign(9);
-  ASSERT_TRUE(lease.has_value());
-  EXPECT_EQ(table.NoteDeath(lease->lease_id(), 9)->deaths, 1u);
+  EXPECT_FALSE(table.has_planned());
+  ASSERT_TRUE(table.has_suspect());
+  const auto lease = table.AssignSuspect(9);
+  const auto death = table.NoteDeath(lease->lease_id(), 9, /*alone=*/true);
+  EXPECT_EQ(death->deaths, 1u);
+  EXPECT_EQ(death->convicting, 1u);
 }
 
 }  // namespace
