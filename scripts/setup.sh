@@ -2,7 +2,8 @@
 # Installs the Debian packages that Bulkhead is built from, those that are missing only.
 #
 #   scripts/setup.sh           what building and running needs
-#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats)
+#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, a kernel with
+#                              cgroup v2)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
@@ -15,9 +16,10 @@ readonly BUILD_PACKAGES=(
   libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
   libisal-dev zlib1g-dev libssl-dev libseccomp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev libgtest-dev libgmock-dev
+  prometheus-cpp-dev libcivetweb-dev
 )
 readonly TEST_PACKAGES=(
-  binutils libopencv-imgcodecs-dev procps
+  binutils libopencv-imgcodecs-dev procps user-mode-linux
   python3 python3-numpy python3-grpcio python3-protobuf python3-pytest python3-yaml python3-opencv
 )
 readonly DEV_PACKAGES=(clang-format shellcheck git)
@@ -35,6 +37,30 @@ missing_packages() {
   done
 }
 
+# For the tests of dashboards and metrics: the programs of Debian's package prometheus, in build/prometheus. The package
+# itself is not installed, since that would start its service on this machine, now and at every boot.
+unpack_prometheus() {
+  local folder
+  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/prometheus
+  if [[ -x $folder/usr/bin/promtool ]] || { command -v prometheus && command -v promtool; } >/dev/null; then
+    return 0
+  fi
+  local download
+  download=$(mktemp -d)
+  if (cd "$download" && apt-get -q download prometheus && dpkg-deb -x prometheus_*.deb unpacked) >"$download/log" 2>&1; then
+    mkdir -p "$folder/usr"
+    rm -rf "${folder:?}/usr/bin"
+    mv "$download/unpacked/usr/bin" "$folder/usr/bin"
+    rm -rf "$download"
+    echo "setup: unpacked Prometheus into $folder"
+  else
+    cat "$download/log" >&2
+    rm -rf "$download"
+    echo "setup: Debian's package prometheus could not be had; is its list there (apt-get update)?" >&2
+    return 1
+  fi
+}
+
 # Runs apt-get as root. Its output goes to a log that is shown when it fails.
 apt_get() {
   local log=$1
@@ -48,11 +74,17 @@ apt_get() {
 }
 
 main() {
-  local wanted=("${BUILD_PACKAGES[@]}")
+  local wanted=("${BUILD_PACKAGES[@]}") tests=false
   while (($#)); do
     case $1 in
-      --test) wanted+=("${TEST_PACKAGES[@]}") ;;
-      --dev) wanted+=("${TEST_PACKAGES[@]}" "${DEV_PACKAGES[@]}") ;;
+      --test)
+        wanted+=("${TEST_PACKAGES[@]}")
+        tests=true
+        ;;
+      --dev)
+        wanted+=("${TEST_PACKAGES[@]}" "${DEV_PACKAGES[@]}")
+        tests=true
+        ;;
       -h | --help)
         usage
         return 0
@@ -71,10 +103,16 @@ main() {
     return 1
   fi
 
+  install_missing "${wanted[@]}"
+  if $tests; then unpack_prometheus; fi
+}
+
+# Installs those of its arguments that are not there.
+install_missing() {
   local missing
-  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  mapfile -t missing < <(missing_packages "$@")
   if ((${#missing[@]} == 0)); then
-    echo "setup: all ${#wanted[@]} packages are installed"
+    echo "setup: all $# packages are installed"
     return 0
   fi
 
@@ -92,7 +130,7 @@ main() {
   log=$(mktemp)
   # shellcheck disable=SC2064  # the name is wanted as it is now
   trap "rm -f '$log'" EXIT
-  echo "setup: ${#missing[@]} of ${#wanted[@]} packages are missing; reading the package lists"
+  echo "setup: ${#missing[@]} of $# packages are missing; reading the package lists"
   apt_get "$log" update
   echo "setup: installing ${missing[*]}"
   apt_get "$log" install --no-install-recommends "${missing[@]}"

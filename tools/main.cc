@@ -7,7 +7,9 @@
 #include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
 #include "tools/quarantine/quarantine_command.h"
+#include "tools/recycle/recycle_command.h"
 #include "tools/replay/replay_command.h"
+#include "tools/status/status_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
 #include "tools/validate.h"
@@ -32,6 +34,8 @@ int main(int argc, char** argv) {
   bulkhead::tools::AddBenchCommand(app, exit_code);
   bulkhead::tools::AddCursorCommand(app, exit_code);
   bulkhead::tools::AddReplayCommand(app, exit_code);
+  bulkhead::tools::AddStatusCommand(app, exit_code);
+  bulkhead::tools::AddRecycleCommand(app, exit_code);
   bulkhead::tools::AddQuarantineCommand(app, exit_code);
   return bulkhead::tools::RunCommandLine(app, argc, argv, exit_code);
 }

@@ -118,6 +118,22 @@ absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::
   return status;
 }
 
+absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
+                                        std::optional<uint32_t> slot, absl::Duration deadline) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
+  v1::RecycleRequest request;
+  request.set_pipeline(pipeline);
+  if (slot.has_value()) request.set_slot(*slot);
+  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(client_internal::GrpcDeadline(deadline));
+  v1::RecycleResponse response;
+  const grpc::Status status = stub->Recycle(&context, request, &response);
+  if (!status.ok()) return FromRpcStatus(status, target);
+  return response.workers();
+}
+
 absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
                                                           QuarantineAction action,
                                                           const std::vector<std::string>& records,

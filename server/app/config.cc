@@ -1,17 +1,46 @@
 #include "server/app/config.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
+#include "server/app/config_file.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
 #include "server/base/version.h"
 
 namespace bulkhead {
 
-DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {
-  DaemonOptions options;
-  CLI::App app{
-      "bulkheadd - the Bulkhead loader service.\n"
-      "Reads and preprocesses data in worker processes and streams batches to trainers."};
-  app.set_version_flag("--version", std::string("bulkheadd ") + kVersion);
+namespace {
+
+// "512MiB"; a bare number is refused.
+const CLI::Validator kIsSize(
+    [](std::string& text) {
+      const auto bytes = ParseBytes(text);
+      return bytes.ok() ? std::string() : std::string(bytes.status().message());
+    },
+    "SIZE");
+
+// Options that the file sets and the command line does not.
+absl::Status TakeFromFile(const std::string& path, CLI::App& app) {
+  DaemonOptions of_file;
+  CLI::App file;
+  DefineOptions(file, of_file);
+  BULKHEAD_RETURN_IF_ERROR(ReadConfigFile(path, file));
+  for (const CLI::Option* option : file.get_options()) {
+    if (option->count() == 0) continue;
+    CLI::Option* const target = app.get_option("--" + option->get_single_name());
+    if (target->count() > 0) continue;
+    for (const std::string& value : option->results()) target->add_result(value);
+    target->run_callback();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void DefineOptions(CLI::App& app, DaemonOptions& options) {
+  app.add_option("--config", options.config,
+                 "YAML file of options (docs/service.md); what stands on the command line wins");
   app.add_option("--listen", options.listen,
                  "Address: unix:/path, or 127.0.0.1:PORT with --insecure-tcp (port 0 chooses one). "
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
@@ -28,6 +57,16 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       ->capture_default_str();
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
+      ->check(kIsSize)
+      ->capture_default_str();
+  app.add_option("--quota-enforcement", options.quota_enforcement,
+                 "best-effort: hold workers by what this machine offers, and say which; "
+                 "require_cgroup: do not start unless a cgroup can hold them")
+      ->check(CLI::IsMember({"best-effort", "require_cgroup"}))
+      ->capture_default_str();
+  app.add_option("--sandbox", options.sandbox,
+                 "Parts of the workers' sandbox: all, none, or some of seccomp, landlock and "
+                 "capabilities, with commas between")
       ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
                  "Seconds without a finished sample after which a worker is killed and replaced")
@@ -50,7 +89,9 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
                  "there")
       ->capture_default_str();
   app.add_option("--memory-budget", options.memory_budget,
-                 "Memory that arenas may take, such as 8GiB. Default: 80% of the memory limit");
+                 "Memory that the supervisor, arenas and workers may take together, such as 8GiB. "
+                 "Default: 80% of the memory limit; with --embedded 50% of what is available")
+      ->check(kIsSize);
   app.add_option("--attribution", options.attribution,
                  "on or off: count what workers allocate by the stage that did, so that a leak has "
                  "a name")
@@ -61,6 +102,10 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a TCP address of this machine's loopback without encryption or "
                "authentication: any local user may connect");
+  app.add_option("--metrics", options.metrics,
+                 "Serve /metrics and /healthz over HTTP on this IP address and port, such as "
+                 "127.0.0.1:9464 (port 0 chooses one). Read-only, without authentication. "
+                 "Default: not at all");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: beside this program");
   app.add_flag("--embedded", options.embedded,
@@ -71,12 +116,27 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}))
       ->capture_default_str();
+}
+
+DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {
+  DaemonOptions options;
+  CLI::App app{
+      "bulkheadd - the Bulkhead loader service.\n"
+      "Reads and preprocesses data in worker processes and streams batches to trainers."};
+  app.set_version_flag("--version", std::string("bulkheadd ") + kVersion);
+  DefineOptions(app, options);
   app.footer(
       "Examples:\n"
       "  bulkheadd --root /data\n"
+      "  bulkheadd --config bulkheadd.yaml --log-level debug\n"
       "  bulkheadd --root /data --listen 127.0.0.1:7077 --insecure-tcp --workers 4\n");
   try {
     app.parse(argc, argv);
+    if (options.config.empty()) return options;
+    const absl::Status taken = TakeFromFile(options.config, app);
+    if (taken.ok()) return options;
+    std::fprintf(stderr, "bulkheadd: %s\n", std::string(taken.message()).c_str());
+    exit_code = 2;
   } catch (const CLI::ParseError& error) {
     exit_code = app.exit(error) == 0 ? 0 : 2;
   }

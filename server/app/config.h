@@ -6,10 +6,15 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace bulkhead {
 
 // What the command line of bulkheadd says.
 struct DaemonOptions {
+  std::string config;              // file that the options below were also taken from
   std::string listen;              // empty: the default socket of this user
   std::vector<std::string> roots;  // folders that may be read
   std::string cache_dir;           // empty: the user's cache folder
@@ -22,18 +27,26 @@ struct DaemonOptions {
   double recycle_age_seconds = 0;
   double recycle_slowdown = 3;
   bool recycle_growth = true;
-  std::string memory_budget;  // empty: 80% of the memory limit; embedded 50% of it
+  std::string quota_enforcement = "best-effort";
+  std::string sandbox = "all";
+  std::string memory_budget;  // empty: 80% of the memory limit; embedded: 50% of what is available
   bool attribution = true;
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
   bool embedded = false;
-  int watch_pid = 0;  // the trainer's process; ends with it
-  int ready_fd = -1;  // gets "ready ADDRESS\n"
+  std::string metrics;  // address that metrics are served on over HTTP; empty: nowhere
+  int watch_pid = 0;    // the trainer's process; ends with it
+  int ready_fd = -1;    // gets "ready ADDRESS\n"
   std::string log_level = "info";
+
+  bool operator==(const DaemonOptions&) const = default;
 };
 
-// Parses the command line. On --help, --version and mistakes it prints and sets `exit_code`; then
-// nothing may be started.
+// Makes `app` write to `options`, which hold the defaults and outlive it.
+void DefineOptions(CLI::App& app, DaemonOptions& options);
+
+// Parses the command line, and the file that it names with --config. On --help, --version and
+// mistakes it prints and sets `exit_code`; then nothing may be started.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
 
 }  // namespace bulkhead

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -16,9 +17,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/metrics/metrics_server.h"
+#include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
 #include "server/os/filesystem.h"
 #include "server/os/process_usage.h"
@@ -111,6 +115,49 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   return roots;
 }
 
+// What the service may take of this machine or container.
+absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64_t worker_quota) {
+  MemoryBudget::Config memory;
+  memory.limit_bytes = MemoryLimitBytes();
+  memory.supervisor_bytes = kSupervisorBytes;
+  memory.replacement_bytes = worker_quota;
+  const uint64_t usable = MemoryBudget::UsableOf(memory.limit_bytes);
+  const std::string limit = FormatBytes(memory.limit_bytes);
+  if (worker_quota > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--worker-quota ", options.worker_quota,
+                                                   " is more than 90% of the memory "
+                                                   "limit of ",
+                                                   limit, ", ", FormatBytes(usable),
+                                                   "; give a smaller one"));
+  }
+  std::string origin = "--memory-budget";
+  if (!options.memory_budget.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(memory.budget_bytes, ParseBytes(options.memory_budget));
+  } else if (options.embedded) {
+    memory.budget_bytes = std::min(AvailableMemoryBytes() / 2, usable);
+    origin = "half of the memory that is available";
+  } else {
+    memory.budget_bytes = memory.limit_bytes / 10 * 8;
+    origin = absl::StrCat("80% of the memory limit of ", limit);
+  }
+  if (memory.budget_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory-budget ", options.memory_budget,
+                                                   " is more than 90% of the memory "
+                                                   "limit of ",
+                                                   limit, ", ", FormatBytes(usable),
+                                                   "; the rest is for page cache and the kernel"));
+  }
+  if (const auto fits = MemoryBudget::Create(memory); !fits.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the memory budget of ", FormatBytes(memory.budget_bytes), " (", origin,
+        ") holds not one worker: supervisor ", FormatBytes(kSupervisorBytes), " + worker ",
+        FormatBytes(worker_quota), " + one replacement ", FormatBytes(worker_quota), " = ",
+        FormatBytes(kSupervisorBytes + 2 * worker_quota),
+        "; give a larger --memory-budget or a smaller --worker-quota"));
+  }
+  return memory;
+}
+
 absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
@@ -124,19 +171,27 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
                      ": a worker without any sample takes 20 MiB; give it at least ",
                      kMinQuotaBytes >> 20, "MiB"));
   }
-  const uint64_t memory = MemoryLimitBytes();
-  limits.memory_budget_bytes = options.embedded ? memory / 2 : memory / 10 * 8;
-  if (!options.memory_budget.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(limits.memory_budget_bytes, ParseBytes(options.memory_budget));
-  }
-  if (limits.memory_budget_bytes <= kSupervisorBytes ||
-      limits.memory_budget_bytes > memory / 10 * 9) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory-budget of ", limits.memory_budget_bytes,
-                     " bytes: it must lie between ", kSupervisorBytes,
-                     " bytes (the supervisor) and 90% of the memory limit of ", memory, " bytes"));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(limits.memory, Budget(options, limits.worker_quota_bytes));
   return limits;
+}
+
+// The parts that --sandbox names.
+absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
+  internal::v1::Sandbox sandbox;
+  if (text == "none") return sandbox;
+  for (const auto& part : absl::StrSplit(text, ',')) {
+    const bool all = part == "all";
+    if (!all && part != "seccomp" && part != "landlock" && part != "capabilities") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sandbox ", text, ": there is no part '", part,
+                       "'; write all, none, or some of seccomp, landlock and capabilities with "
+                       "commas between"));
+    }
+    if (all || part == "seccomp") sandbox.set_seccomp(true);
+    if (all || part == "landlock") sandbox.set_landlock(true);
+    if (all || part == "capabilities") sandbox.set_capabilities(true);
+  }
+  return sandbox;
 }
 
 // The client that starts an embedded service makes a folder for its socket alone, and removes it; a
@@ -179,6 +234,20 @@ std::string WaitForEnd(int signal_fd, int process_fd) {
   return events[0].revents != 0 ? "a signal" : "the end of its trainer";
 }
 
+// Serves the metrics of `server`, which outlives the result; nothing without an address.
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& address,
+                                                            LoaderServer* server) {
+  if (address.empty()) return nullptr;
+  MetricsServer::Config config;
+  config.address = address;
+  config.metrics = std::make_shared<StatusCollector>([server] { return server->Status(); });
+  config.is_serving = [server] { return server->is_serving(); };
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
+                            MetricsServer::Start(std::move(config)));
+  spdlog::info("metrics on {}", metrics->url());
+  return metrics;
+}
+
 }  // namespace
 
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
@@ -189,6 +258,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     config.address = absl::StrCat("unix:", runtime, "/loader.sock");
   }
   BULKHEAD_RETURN_IF_ERROR(CheckAddress(config.address, options.insecure_tcp));
+  if (!options.metrics.empty()) BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
   config.worker_program = options.worker_program;
   if (config.worker_program.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());
@@ -206,9 +276,13 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   }
   recycle.slowdown = options.recycle_slowdown;
   recycle.by_growth = options.recycle_growth;
+  config.supervisor.read_memory_limit = MemoryLimitBytes;
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
+  config.supervisor.sandbox.add_readable(config.cache_dir);
+  config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   return config;
 }
 
@@ -235,6 +309,8 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   if (options.roots.empty() && !options.embedded) {
     spdlog::warn("no --root was given: clients may read no files");
   }
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
+                            StartMetrics(options.metrics, server.get()));
   AnnounceReady(options.ready_fd, server->address());
   const std::string cause = WaitForEnd(signals.get(), trainer.get());
   spdlog::info("stopping because of {}", cause);

@@ -16,13 +16,14 @@ absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(uint64_t slot_bytes, uint32
   }
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd,
                             CreateSharedMemory("bulkhead-arena", slot_bytes * slot_count));
-  return Attach(std::move(fd), slot_bytes, slot_count);
+  BULKHEAD_ASSIGN_OR_RETURN(MemoryMap map, MemoryMap::Map(fd.get(), slot_bytes * slot_count));
+  return std::shared_ptr<Arena>(new Arena(std::move(fd), std::move(map), slot_bytes, slot_count));
 }
 
 absl::StatusOr<std::shared_ptr<Arena>> Arena::Attach(UniqueFd fd, uint64_t slot_bytes,
                                                      uint32_t slot_count) {
   BULKHEAD_ASSIGN_OR_RETURN(MemoryMap map, MemoryMap::Map(fd.get(), slot_bytes * slot_count));
-  return std::shared_ptr<Arena>(new Arena(std::move(fd), std::move(map), slot_bytes, slot_count));
+  return std::shared_ptr<Arena>(new Arena(UniqueFd(), std::move(map), slot_bytes, slot_count));
 }
 
 Arena::Arena(UniqueFd fd, MemoryMap map, uint64_t slot_bytes, uint32_t slot_count)

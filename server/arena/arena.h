@@ -23,10 +23,12 @@ class Arena {
   static constexpr uint64_t kSlotAlignment = 4096;
 
   static absl::StatusOr<std::shared_ptr<Arena>> Create(uint64_t slot_bytes, uint32_t slot_count);
-  // Maps an arena of that shape. INVALID_ARGUMENT when `fd` is too small for it.
+  // Maps an arena of that shape; the descriptor is closed then, since a worker may have many arenas
+  // and few descriptors. INVALID_ARGUMENT when `fd` is too small for it.
   static absl::StatusOr<std::shared_ptr<Arena>> Attach(UniqueFd fd, uint64_t slot_bytes,
                                                        uint32_t slot_count);
 
+  // Of an arena that was created here; -1 for one that is attached.
   int fd() const { return fd_.get(); }
   uint64_t slot_bytes() const { return slot_bytes_; }
   uint32_t slot_count() const { return slot_count_; }

@@ -21,23 +21,6 @@ namespace {
 
 constexpr char kFileName[] = "libbulkhead_imgcodecs.so";
 
-// Full paths to try, in their order.
-std::vector<std::string> Candidates() {
-  std::vector<std::string> paths;
-  if (const char* folder = std::getenv("BULKHEAD_PLUGIN_DIR"); folder != nullptr && *folder != 0) {
-    paths.push_back(absl::StrCat(folder, "/", kFileName));
-  }
-  char program[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof(program));
-  if (length > 0 && static_cast<size_t>(length) < sizeof(program)) {
-    const std::string path(program, static_cast<size_t>(length));
-    const std::string folder = path.substr(0, path.rfind('/'));
-    paths.push_back(absl::StrCat(folder, "/../lib/", kFileName));
-  }
-  paths.push_back(absl::StrCat(BULKHEAD_INSTALL_LIBDIR, "/", kFileName));
-  return paths;
-}
-
 uint8_t* AllocateImage(void* user, int height, int width, int channels) {
   try {
     return static_cast<Image*>(user)->Reshape({height, width}, channels).data;
@@ -56,6 +39,21 @@ void SwapRedAndBlueOfBgra(const MutableImageView& image) {
 
 }  // namespace
 
+std::vector<std::string> ImgcodecsPlugin::Folders() {
+  std::vector<std::string> folders;
+  if (const char* folder = std::getenv("BULKHEAD_PLUGIN_DIR"); folder != nullptr && *folder != 0) {
+    folders.push_back(folder);
+  }
+  char program[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof(program));
+  if (length > 0 && static_cast<size_t>(length) < sizeof(program)) {
+    const std::string path(program, static_cast<size_t>(length));
+    folders.push_back(absl::StrCat(path.substr(0, path.rfind('/')), "/../lib"));
+  }
+  folders.push_back(BULKHEAD_INSTALL_LIBDIR);
+  return folders;
+}
+
 absl::StatusOr<const ImgcodecsPlugin*> ImgcodecsPlugin::Load() {
   // Shared libraries are per process, and so is what became of loading one.
   static std::mutex mutex;
@@ -63,7 +61,8 @@ absl::StatusOr<const ImgcodecsPlugin*> ImgcodecsPlugin::Load() {
   const std::lock_guard<std::mutex> lock(mutex);
   if (loaded != nullptr) return loaded;
   std::vector<std::string> failures;
-  for (const std::string& path : Candidates()) {
+  for (const std::string& folder : Folders()) {
+    const std::string path = absl::StrCat(folder, "/", kFileName);
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* error = dlerror();

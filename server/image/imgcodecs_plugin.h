@@ -1,6 +1,9 @@
 #ifndef BULKHEAD_SERVER_IMAGE_IMGCODECS_PLUGIN_H_
 #define BULKHEAD_SERVER_IMAGE_IMGCODECS_PLUGIN_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/image/image.h"
@@ -18,6 +21,8 @@ class ImgcodecsPlugin {
   // ../lib beside the running program, else the folder it is installed in. Error: PLUGIN_MISSING
   // (FAILED_PRECONDITION, not a sample error) with the places searched.
   static absl::StatusOr<const ImgcodecsPlugin*> Load();
+  // The folders where it is looked for, whether or not they exist.
+  static std::vector<std::string> Folders();
 
   // Decodes the whole `file` into `buffer`. The caller has checked the size in its header. Sample
   // error: CORRUPT_IMAGE. Throws std::bad_alloc when memory is refused.

@@ -1,5 +1,6 @@
 #include "server/os/filesystem.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -46,6 +47,18 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) 
   if (result == GLOB_NOSPACE) return absl::ResourceExhaustedError("out of memory in glob");
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* const listing = opendir(folder.c_str());
+  if (listing == nullptr) return names;
+  while (const dirent* entry = readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  closedir(listing);
+  return names;
 }
 
 bool IsBeneath(absl::string_view path, absl::string_view root) {

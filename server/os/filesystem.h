@@ -29,6 +29,9 @@ absl::StatusOr<std::string> RealPath(const std::string& path);
 // written matches itself. Empty when nothing matches.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern);
 
+// Names of what lies in a folder, `.` and `..` aside, in no order; empty when it cannot be listed.
+std::vector<std::string> NamesIn(const std::string& folder);
+
 // Whether `path` is `root` or lies beneath it; both absolute and free of `..` and symbolic links.
 bool IsBeneath(absl::string_view path, absl::string_view root);
 

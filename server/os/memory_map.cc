@@ -12,6 +12,7 @@
 namespace bulkhead {
 namespace {
 
+constexpr uint64_t kSmallestPage = 4096;
 constexpr int kMessageSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL;
 
 }  // namespace
@@ -93,8 +94,12 @@ absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes) {
 
 void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
 #ifdef MADV_POPULATE_WRITE
-  madvise(data_ + offset, bytes, MADV_POPULATE_WRITE);
+  if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL) return;
 #endif
+  // Kernels before 5.14 do not know that advice. A write that changes nothing, whoever else writes.
+  for (uint64_t at = offset; at < offset + bytes; at += kSmallestPage) {
+    __atomic_fetch_or(reinterpret_cast<unsigned char*>(data_ + at), 0, __ATOMIC_RELAXED);
+  }
 }
 
 }  // namespace bulkhead

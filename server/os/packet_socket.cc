@@ -14,6 +14,7 @@ namespace {
 // First byte of every packet: where its message is.
 constexpr char kInline = 'i';
 constexpr char kInMemfd = 'm';  // in the first descriptor
+constexpr char kPart = 'p';     // goes on in the next packet
 
 }  // namespace
 
@@ -27,33 +28,40 @@ absl::StatusOr<std::pair<PacketSocket, PacketSocket>> PacketSocket::MakePair() {
 
 absl::Status PacketSocket::Send(absl::string_view bytes, const std::vector<int>& fds,
                                 bool wait) const {
-  std::vector<int> all_fds;
-  UniqueFd message;
-  char where = kInline;
-  if (bytes.size() > kInlineBytes) {
-    absl::StatusOr<UniqueFd> memfd = CreateSealedMessage(bytes);
-    if (!memfd.ok()) return memfd.status();
-    message = *std::move(memfd);
-    all_fds.push_back(message.get());
-    where = kInMemfd;
-    bytes = absl::string_view();
-  }
+  const absl::MutexLock lock(&state_->sending);
+  if (bytes.size() <= kInlineBytes) return SendPacket(kInline, bytes, fds, wait);
+  const absl::StatusOr<UniqueFd> memfd = CreateSealedMessage(bytes);
+  if (absl::IsPermissionDenied(memfd.status()) && wait) return SendParts(bytes, fds);
+  if (!memfd.ok()) return memfd.status();
+  std::vector<int> all_fds = {memfd->get()};
   all_fds.insert(all_fds.end(), fds.begin(), fds.end());
-  if (all_fds.size() > kMaxFds) return absl::InvalidArgumentError("too many descriptors");
+  return SendPacket(kInMemfd, absl::string_view(), all_fds, wait);
+}
 
+absl::Status PacketSocket::SendParts(absl::string_view bytes, const std::vector<int>& fds) const {
+  for (; bytes.size() > kInlineBytes; bytes.remove_prefix(kInlineBytes)) {
+    const absl::Status sent = SendPacket(kPart, bytes.substr(0, kInlineBytes), {}, /*wait=*/true);
+    if (!sent.ok()) return sent;
+  }
+  return SendPacket(kInline, bytes, fds, /*wait=*/true);
+}
+
+absl::Status PacketSocket::SendPacket(char where, absl::string_view bytes,
+                                      const std::vector<int>& fds, bool wait) const {
+  if (fds.size() > kMaxFds) return absl::InvalidArgumentError("too many descriptors");
   iovec parts[2] = {{&where, 1}, {const_cast<char*>(bytes.data()), bytes.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
   msghdr header{};
   header.msg_iov = parts;
   header.msg_iovlen = bytes.empty() ? 1 : 2;
-  if (!all_fds.empty()) {
+  if (!fds.empty()) {
     header.msg_control = control;
-    header.msg_controllen = CMSG_SPACE(sizeof(int) * all_fds.size());
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
     cmsghdr* rights = CMSG_FIRSTHDR(&header);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int) * all_fds.size());
-    std::memcpy(CMSG_DATA(rights), all_fds.data(), sizeof(int) * all_fds.size());
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
   }
   while (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
     if (errno == EINTR) continue;
@@ -67,7 +75,34 @@ absl::Status PacketSocket::Send(absl::string_view bytes, const std::vector<int>&
 }
 
 absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) const {
-  char where = 0;
+  std::string& received = state_->received;
+  while (true) {
+    char where = 0;
+    absl::StatusOr<Packet> packet = ReceivePacket(where, wait);
+    if (!packet.ok()) return packet;
+    if (where == kInMemfd) {
+      if (packet->fds.empty()) return absl::DataLossError("a message's memory did not arrive");
+      absl::StatusOr<std::string> bytes = ReadSealedMessage(packet->fds.front().get(), max_bytes);
+      if (!bytes.ok()) return bytes.status();
+      packet->bytes = *std::move(bytes);
+      packet->fds.erase(packet->fds.begin());
+      return packet;
+    }
+    if (where != kPart && received.empty()) return packet;
+    // Whole packets, so that a peer cannot keep us here with many empty ones.
+    const bool short_part = where == kPart && packet->bytes.size() != kInlineBytes;
+    if (short_part || received.size() + packet->bytes.size() > max_bytes) {
+      received.clear();
+      return absl::DataLossError("a message in parts is malformed or too long");
+    }
+    received += packet->bytes;
+    if (where == kPart) continue;
+    packet->bytes = std::exchange(received, {});
+    return packet;
+  }
+}
+
+absl::StatusOr<Packet> PacketSocket::ReceivePacket(char& where, bool wait) const {
   std::string buffer(kInlineBytes, '\0');
   iovec parts[2] = {{&where, 1}, {buffer.data(), buffer.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
@@ -97,14 +132,6 @@ absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) cons
   }
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return absl::DataLossError("a packet was longer than the protocol allows");
-  }
-  if (where == kInMemfd) {
-    if (packet.fds.empty()) return absl::DataLossError("a message's memory did not arrive");
-    absl::StatusOr<std::string> bytes = ReadSealedMessage(packet.fds.front().get(), max_bytes);
-    if (!bytes.ok()) return bytes.status();
-    packet.bytes = *std::move(bytes);
-    packet.fds.erase(packet.fds.begin());
-    return packet;
   }
   buffer.resize(static_cast<size_t>(count) - 1);
   packet.bytes = std::move(buffer);

@@ -73,6 +73,21 @@ std::optional<std::string> ReadCgroupFile(const std::string& mount, const std::s
   return ReadSmallFile(absl::StrCat(mount, "/", file));
 }
 
+// The lowest of the numbers that a file of this process's cgroup and of those above it holds, as
+// far as the mount shows them: a limit holds for all groups beneath.
+std::optional<uint64_t> LowestCgroupLimit(const std::string& mount, const std::string& controller,
+                                          const std::string& file) {
+  std::optional<uint64_t> lowest;
+  for (std::string group = CgroupPath(controller).value_or("");; group.resize(group.rfind('/'))) {
+    const auto text = ReadSmallFile(absl::StrCat(mount, group, "/", file));
+    uint64_t bytes = 0;
+    if (text.has_value() && absl::SimpleAtoi(*text, &bytes) && bytes > 0) {
+      lowest = std::min(lowest.value_or(bytes), bytes);
+    }
+    if (group.empty()) return lowest;
+  }
+}
+
 // CPU quota of the cgroup in CPUs; absent when unlimited.
 std::optional<double> CgroupCpus() {
   if (const auto v2 = ReadCgroupFile("/sys/fs/cgroup", "", "cpu.max")) {
@@ -135,16 +150,52 @@ int AvailableCpus() {
   return std::max(cpus, 1);
 }
 
+namespace {
+
+// What the processes of the cgroup hold, without file pages that can be dropped; 0: not known.
+uint64_t CgroupUsedBytes() {
+  struct Names {
+    const char* mount;
+    const char* controller;
+    const char* usage;
+    const char* inactive_files;
+  };
+  for (const Names& names :
+       {Names{"/sys/fs/cgroup", "", "memory.current", "inactive_file"},
+        Names{"/sys/fs/cgroup/memory", "memory", "memory.usage_in_bytes", "total_inactive_file"}}) {
+    const auto usage = ReadCgroupFile(names.mount, names.controller, names.usage);
+    const auto stat = ReadCgroupFile(names.mount, names.controller, "memory.stat");
+    uint64_t used = 0;
+    if (!usage.has_value() || !stat.has_value() || !absl::SimpleAtoi(*usage, &used)) continue;
+    std::istringstream lines(*stat);
+    std::string name;
+    uint64_t bytes = 0;
+    while (lines >> name >> bytes) {
+      if (name == names.inactive_files) return used - std::min(used, bytes);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+uint64_t AvailableMemoryBytes() {
+  const uint64_t limit = MemoryLimitBytes();
+  uint64_t available = limit - std::min(limit, CgroupUsedBytes());
+  if (const auto meminfo = ReadSmallFile("/proc/meminfo")) {
+    const uint64_t of_machine = KilobytesLine(*meminfo, "MemAvailable");
+    if (of_machine > 0) available = std::min(available, of_machine);
+  }
+  return available;
+}
+
 uint64_t MemoryLimitBytes() {
   uint64_t limit =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  for (const auto& text :
-       {ReadCgroupFile("/sys/fs/cgroup", "", "memory.max"),
-        ReadCgroupFile("/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes")}) {
-    uint64_t bytes = 0;
-    if (text.has_value() && absl::SimpleAtoi(*text, &bytes) && bytes > 0) {
-      limit = std::min(limit, bytes);
-    }
+  for (const auto& of_cgroup :
+       {LowestCgroupLimit("/sys/fs/cgroup", "", "memory.max"),
+        LowestCgroupLimit("/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes")}) {
+    limit = std::min(limit, of_cgroup.value_or(limit));
   }
   return limit;
 }

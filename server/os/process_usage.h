@@ -38,6 +38,9 @@ int AvailableCpus();
 // that is lower.
 uint64_t MemoryLimitBytes();
 
+// How much of that is not in use, page cache that can be dropped counted as free.
+uint64_t AvailableMemoryBytes();
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_OS_PROCESS_USAGE_H_

@@ -76,6 +76,10 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backl
   return fd;
 }
 
+absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog) {
+  return ListenUnix(path, SOCK_STREAM, backlog);
+}
+
 absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
   UniqueFd fd;
   while (!fd) {

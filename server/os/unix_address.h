@@ -21,6 +21,9 @@ absl::Status PrepareUnixAddress(const std::string& path);
 // for them.
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backlog);
 
+// The same for a socket of type SOCK_STREAM.
+absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog);
+
 // A connection of a stream listener, non-blocking and close-on-exec. The kernel keeps up to
 // `send_bytes` of what was sent and not read yet, or as much of that as it grants
 // (net.core.wmem_max). UNAVAILABLE when nobody waits.

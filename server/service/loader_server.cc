@@ -30,9 +30,13 @@ constexpr int kKeepaliveMillis = 20'000;
 
 absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config) {
   std::unique_ptr<LoaderServer> server(new LoaderServer(std::move(config)));
+  server->boot_id_ = RandomName(kBootIdBytes);
   Supervisor::Config supervisor = server->config_.supervisor;
+  supervisor.name = server->boot_id_;
   supervisor.worker_program = server->config_.worker_program;
   supervisor.max_index_workers = server->config_.limits.workers;
+  supervisor.memory = server->config_.limits.memory;
+  supervisor.index_worker_quota_bytes = server->config_.limits.worker_quota_bytes;
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ =
@@ -41,7 +45,6 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
-  server->boot_id_ = RandomName(kBootIdBytes);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
       StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
@@ -57,6 +60,11 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(std::move(context));
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
+  {
+    absl::MutexLock lock(&server->status_mutex_);
+    server->has_status_ = true;
+  }
+  server->serving_ = true;
   return server;
 }
 
@@ -104,6 +112,12 @@ absl::Status LoaderServer::Listen() {
   return absl::OkStatus();
 }
 
+std::optional<v1::GetStatusResponse> LoaderServer::Status() {
+  absl::ReaderMutexLock lock(&status_mutex_);
+  if (!has_status_) return std::nullopt;
+  return service_->Status();
+}
+
 absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
   BULKHEAD_ASSIGN_OR_RETURN(
       acceptor_, UnixAcceptor::Open(loop_, path, [server = server_.get()](UniqueFd connection) {
@@ -126,12 +140,17 @@ void LoaderServer::CloseDoors() {
 bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (shut_down_) return sessions_ended_;
   shut_down_ = true;
+  serving_ = false;
   sessions_.StartDraining();
   CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));
     sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
+  }
+  {
+    absl::MutexLock lock(&status_mutex_);
+    has_status_ = false;
   }
   if (supervisor_ != nullptr) supervisor_->Shutdown();
   if (loop_thread_.joinable()) {

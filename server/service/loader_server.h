@@ -3,11 +3,15 @@
 
 #include <grpcpp/server.h>
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/service/arena_door.h"
 #include "server/service/loader_service.h"
@@ -46,6 +50,12 @@ class LoaderServer {
   // Where clients connect: the address, with the port chosen.
   const std::string& address() const { return address_; }
 
+  // From Start until Shutdown begins. Any thread.
+  bool is_serving() const { return serving_; }
+  // What GetStatus answers; absent once Shutdown has ended the supervisor. Any thread, during
+  // Shutdown as well.
+  std::optional<v1::GetStatusResponse> Status() ABSL_LOCKS_EXCLUDED(status_mutex_);
+
   // Ends every stream with UNAVAILABLE, waits up to `deadline` for calls to end, then cuts them.
   // False when a call did not end all the same (its thread hangs in storage): this object must then
   // not be destroyed, the process can only end. Idempotent.
@@ -77,6 +87,10 @@ class LoaderServer {
   std::unique_ptr<UnixAcceptor> acceptor_;  // null on TCP, where server_ listens itself
   std::string address_;
   int port_ = 0;
+  std::atomic<bool> serving_{false};
+  // Held by those who ask for the status, and to end the supervisor.
+  absl::Mutex status_mutex_;
+  bool has_status_ ABSL_GUARDED_BY(status_mutex_) = false;
   bool shut_down_ = false;
   bool sessions_ended_ = true;
 };

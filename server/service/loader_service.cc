@@ -78,12 +78,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
                                                    const v1::GetStatusRequest* request,
                                                    v1::GetStatusResponse* response) {
-  *response = context_.supervisor->GetStatus();
-  response->set_version(kVersion);
-  response->set_boot_id(context_.boot_id);
-  response->set_pid(getpid());
-  response->mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
-  response->set_samples_quarantined(context_.quarantine->List().size());
+  *response = Status();
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
@@ -99,6 +94,16 @@ grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext*
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   reactor->Finish(ToRpcStatus(done));
   return reactor;
+}
+
+v1::GetStatusResponse LoaderService::Status() const {
+  v1::GetStatusResponse status = context_.supervisor->GetStatus();
+  status.set_version(kVersion);
+  status.set_boot_id(context_.boot_id);
+  status.set_pid(getpid());
+  status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
+  status.set_samples_quarantined(context_.quarantine->List().size());
+  return status;
 }
 
 grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,

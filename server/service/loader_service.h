@@ -30,6 +30,9 @@ class LoaderService final
                                        const v1::QuarantineRequest* request,
                                        v1::QuarantineResponse* response) override;
 
+  // What GetStatus answers. Blocks as Supervisor::GetStatus does; any thread.
+  v1::GetStatusResponse Status() const;
+
  private:
   const SessionContext context_;
   const absl::Time started_ = absl::Now();

@@ -1,9 +1,11 @@
 #include "server/service/preparation.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/sampler/mixture_order.h"
 #include "server/spec/fingerprint.h"
@@ -37,6 +39,41 @@ absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
                    "allow it; start bulkheadd with --allow-fault-stages, or leave the stage out");
 }
 
+// What a worker takes before its first sample, and the share of its quota that samples may take.
+constexpr uint64_t kWarmWorkerBytes = uint64_t{20} << 20;
+constexpr double kSampleShare = 0.8;
+
+// Refuses what no sample of the declared sizes could ever pass. Images of any size are not judged
+// by their max_pixels: few photos come near it.
+absl::Status CheckQuota(const PipelineSignature& signature, const ServiceLimits& limits) {
+  const uint64_t quota = limits.worker_quota_bytes;
+  const auto share = static_cast<uint64_t>(kSampleShare * static_cast<double>(quota));
+  const uint64_t allowance = share - std::min(share, kWarmWorkerBytes);
+  if (signature.declared_bytes <= allowance) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, reason::kBudgetExceeded,
+      absl::StrCat("one sample takes ", FormatBytes(signature.declared_bytes), " at ",
+                   signature.declared_where,
+                   ", by the sizes that the spec declares; a worker with a "
+                   "quota of ",
+                   FormatBytes(quota), " has 80% of that less the ", FormatBytes(kWarmWorkerBytes),
+                   " that it takes itself = ", FormatBytes(allowance),
+                   " for samples; declare smaller sizes or give a larger --worker-quota"),
+      {{"path", signature.declared_where}});
+}
+
+// Refuses what would not fit if nobody else were there.
+absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Config& memory) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<MemoryBudget> empty,
+                            MemoryBudget::Create(memory));
+  MemoryBudget::Demand demand;
+  demand.slot_count = plan.slot_count();
+  demand.slot_bytes = plan.slot_bytes();
+  demand.workers = 1;
+  demand.worker_quota_bytes = plan.worker_quota_bytes();
+  return empty->Admit(demand).status();
+}
+
 }  // namespace
 
 Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
@@ -68,14 +105,8 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   options.worker_quota_bytes = limits_.worker_quota_bytes;
   options.slot_count = slots + 1;
   BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
-  if (prepared.memory.arena_bytes() > limits_.memory_budget_bytes) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, reason::kBudgetExceeded,
-        absl::StrCat("the stream's arena would take ", prepared.memory.slot_count(), " slots × ",
-                     prepared.memory.slot_bytes(), " bytes = ", prepared.memory.arena_bytes(),
-                     " bytes, the service's memory budget is ", limits_.memory_budget_bytes,
-                     " bytes; use a smaller batch.size or give --memory-budget"));
-  }
+  BULKHEAD_RETURN_IF_ERROR(CheckQuota(prepared.signature, limits_));
+  BULKHEAD_RETURN_IF_ERROR(CheckFitsAlone(prepared.memory, limits_.memory));
   prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {

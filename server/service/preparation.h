@@ -11,6 +11,7 @@
 #include "server/service/index_store.h"
 #include "server/service/source_resolver.h"
 #include "server/spec/signature.h"
+#include "server/supervisor/memory_budget.h"
 
 namespace bulkhead {
 
@@ -19,7 +20,7 @@ struct ServiceLimits {
   uint32_t workers = 1;  // of each pipeline
   uint32_t threads = 1;  // of each worker
   uint64_t worker_quota_bytes = 0;
-  uint64_t memory_budget_bytes = 0;  // arenas must fit into it
+  MemoryBudget::Config memory;  // what all streams share
   bool allow_fault_stages = false;
   bool attribution = true;  // workers count their allocations by stage
 };

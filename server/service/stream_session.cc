@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/thread.h"
 #include "server/service/batch_frames.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr uint32_t kDefaultCreditBatches = 4;
 constexpr uint64_t kDefaultCreditBytes = uint64_t{256} << 20;
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
+constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
+constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
@@ -169,11 +172,25 @@ absl::Status StreamSession::ClaimStream(const v1::Open& open) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Supervisor::Admission> StreamSession::Admit(const PreparedPipeline& prepared) {
+  const PipelineConfig pipeline = MakePipelineConfig(prepared);
+  const absl::Time deadline = absl::Now() + kAdmissionPatience;
+  while (true) {
+    absl::StatusOr<Supervisor::Admission> admission = context_.supervisor->Admit(
+        pipeline, prepared.memory.slot_count(), prepared.memory.slot_bytes());
+    const bool refused = absl::IsResourceExhausted(admission.status());
+    if (!refused || gone_ || absl::Now() > deadline) return admission;
+    absl::SleepFor(kAdmissionPause);
+  }
+}
+
 absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared) {
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
   context_.quarantine->Refresh();
   BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
                             QuarantineAtOpen(open, prepared, *context_.quarantine));
+  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
+  prepared.memory.set_workers(admission.worker_count);
   StreamConfig config = MakeStreamConfig(open, prepared, plan);
   config.quarantined = quarantined;
   config.on_quarantined = [store = context_.quarantine, fingerprint = prepared.bytes_fingerprint](
@@ -183,6 +200,9 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   absl::StatusOr<std::shared_ptr<Arena>> arena =
       Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count());
   if (!arena.ok()) return arena.status();
+  // Its memory goes back to the budget with the last who holds a slot of it.
+  arena =
+      std::shared_ptr<Arena>(arena->get(), [arena = *arena, memory = admission.arena](Arena*) {});
   config.arena = *arena;
   config.observer = shared_from_this();
   config.peer = peer_;

@@ -58,6 +58,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // On the preparing thread.
   void Prepare(v1::Open open);
   absl::Status ClaimStream(const v1::Open& open);
+  // Waits a little for memory of streams that are about to end: the client's own last one, say.
+  absl::StatusOr<Supervisor::Admission> Admit(const PreparedPipeline& prepared);
   absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared);
   // Passes the arena through the door if client and service can; `opened` says what came of it.
   absl::Status ChooseTransport(const v1::Open& open, const Arena& arena, v1::Opened& opened);

@@ -1,7 +1,6 @@
 #include "server/service/unix_acceptor.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
 #include <utility>
 
@@ -21,7 +20,7 @@ constexpr int kConnectionsPerTurn = 64;
 absl::StatusOr<std::unique_ptr<UnixAcceptor>> UnixAcceptor::Open(std::shared_ptr<EventLoop> loop,
                                                                  const std::string& path,
                                                                  Handler handler) {
-  absl::StatusOr<UniqueFd> listener = ListenUnix(path, SOCK_STREAM, kBacklog);
+  absl::StatusOr<UniqueFd> listener = ListenUnixStream(path, kBacklog);
   if (!listener.ok()) return listener.status();
   std::unique_ptr<UnixAcceptor> acceptor(
       new UnixAcceptor(std::move(loop), *std::move(listener), path, std::move(handler)));

@@ -20,8 +20,9 @@ class UnixAcceptor {
   // Takes over a connection; called on the loop's thread.
   using Handler = std::function<void(UniqueFd connection)>;
 
-  // What a connection's send buffer should hold; the kernel may grant less (net.core.wmem_max).
-  static constexpr int kSendBytes = 1 << 20;
+  // Asked for as a connection's send buffer, of which the kernel grants twice as much, within
+  // net.core.wmem_max.
+  static constexpr int kSendBytes = 512 << 10;
 
   // Listens at `path` before it returns; only this user and root can connect. Errors as
   // ListenUnix'.

@@ -70,6 +70,27 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
   return total;
 }
 
+// Raises declared_bytes to the largest value of a declared size that a stage reads. Values of
+// stages that work element by element are left out, because they may go straight on into the batch;
+// so are the last ones, which lie there.
+void FindDeclared(const SourceChain& chain, const SourceSignature& source,
+                  PipelineSignature& signature) {
+  std::map<std::string, bool> is_held;  // by feature; those of the source are
+  for (size_t i = 0; i < chain.steps.size(); ++i) {
+    const v1::Stage& stage = *chain.steps[i].stage;
+    const std::string name = StageInput(stage);
+    for (const FeatureSignature& feature : source.FeaturesBefore(i)) {
+      if (feature.name != name || !is_held.try_emplace(name, true).first->second) continue;
+      const CheckedCount bytes = ValueBytes(feature, 0);
+      if (!bytes.FitsIn(kMaxBatchBytes) || bytes.value() <= signature.declared_bytes) continue;
+      signature.declared_bytes = bytes.value();
+      signature.declared_where = feature.path;
+    }
+    is_held[name] =
+        stage.has_resize() || stage.has_center_crop() || stage.has_random_resized_crop();
+  }
+}
+
 // Adds what the chain's stages up to `end` make of its features.
 absl::Status InferStages(const SourceChain& chain, size_t end, SourceSignature& signature) {
   for (size_t i = signature.features_after.size(); i < end; ++i) {
@@ -123,6 +144,7 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
                                               " bytes; lower max_pixels of decode_image"));
     }
     signature.sample_bytes = std::max(signature.sample_bytes, sample_bytes.value());
+    FindDeclared(chains[i], signature.sources[i], signature);
   }
   return signature;
 }

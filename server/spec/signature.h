@@ -57,6 +57,10 @@ struct PipelineSignature {
   v1::BatchSchema schema;
   // Bytes that one worker thread needs at most for one sample, by the spec's bounds.
   uint64_t sample_bytes = 0;
+  // Bytes of the largest single value that a worker must hold by the sizes that the spec declares,
+  // images of any size left out; and where it comes from ("stages[1].resize").
+  uint64_t declared_bytes = 0;
+  std::string declared_where;
 };
 
 // Infers every signature of a normalized spec (see Normalize in server/spec/normalize.h). Errors:

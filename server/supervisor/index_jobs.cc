@@ -14,12 +14,15 @@
 namespace bulkhead {
 
 IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
-                     uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits)
+                     uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
+                     Compartment* compartment, ClaimFn claim)
     : loop_(std::move(loop)),
       worker_program_(std::move(worker_program)),
       max_workers_(max_workers),
       timeouts_(timeouts),
-      exits_(exits) {
+      exits_(exits),
+      compartment_(compartment),
+      claim_(std::move(claim)) {
   CheckForHangs();
 }
 
@@ -66,14 +69,21 @@ void IndexJobs::StartWorkers() {
     return;
   }
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
-    if (!StartWorker()) return;
+    absl::StatusOr<MemoryClaim> memory = claim_();
+    if (!memory.ok()) {
+      // Those that live do it all, in the end.
+      if (living == 0) FailQueue(memory.status());
+      return;
+    }
+    if (!StartWorker(*std::move(memory))) return;
   }
 }
 
-bool IndexJobs::StartWorker() {
+bool IndexJobs::StartWorker(MemoryClaim memory) {
   auto worker = std::make_unique<Worker>();
   Worker* const raw = worker.get();
   raw->id = next_id_++;
+  raw->memory = std::move(memory);
   raw->last_progress_ns = MonotonicNanos();
   WorkerProcess::Callbacks callbacks;
   callbacks.on_message = [this, raw](const internal::v1::FromWorker& message) {
@@ -111,9 +121,11 @@ void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message)
 
 void IndexJobs::GiveJob(Worker& worker) {
   if (queue_.empty()) {
+    worker.memory.Release();
     worker.process->Stop(absl::Seconds(1));
     return;
   }
+  if (!Confine(worker, queue_.front()->job.request.quota_bytes())) return;
   worker.entry = std::move(queue_.front());
   queue_.pop_front();
   worker.last_progress_ns = MonotonicNanos();
@@ -122,6 +134,19 @@ void IndexJobs::GiveJob(Worker& worker) {
   internal::v1::ToWorker message;
   *message.mutable_build_index() = worker.entry->job.request;
   worker.process->Send(message, {worker.entry->job.fd});
+}
+
+bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {
+  if (worker.cell != nullptr || quota_bytes == 0) return true;
+  auto cell = compartment_->Admit(worker.process->pid(), quota_bytes, /*threads=*/1);
+  if (!cell.ok()) {
+    const std::string message(cell.status().message());
+    worker.process->Kill(v1::EXIT_CAUSE_TOLD, message);
+    FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop, message));
+    return false;
+  }
+  worker.cell = *std::move(cell);
+  return true;
 }
 
 void IndexJobs::OnMessage(Worker& worker, const internal::v1::FromWorker& message) {

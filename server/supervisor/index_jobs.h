@@ -11,7 +11,9 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
+#include "server/supervisor/memory_budget.h"
 #include "server/supervisor/worker_process.h"
 #include "server/supervisor/worker_timeouts.h"
 
@@ -36,8 +38,11 @@ class IndexJobs {
   // Killed workers that do not end, for each that may run; more are not risked.
   static constexpr uint32_t kMaxStuck = 8;
 
+  // Promises memory for one more worker, or says why not.
+  using ClaimFn = std::function<absl::StatusOr<MemoryClaim>()>;
+
   IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
-            PoolTimeouts timeouts, ExitLog* exits);
+            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ClaimFn claim);
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -58,7 +63,9 @@ class IndexJobs {
   struct Worker {
     uint64_t id = 0;
     std::unique_ptr<WorkerProcess> process;
-    std::unique_ptr<Entry> entry;  // what it works on
+    std::unique_ptr<Compartment::Cell> cell;  // from its first job on, whose quota it has
+    std::unique_ptr<Entry> entry;             // what it works on
+    MemoryClaim memory;                       // until it is told to end
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.
@@ -69,10 +76,12 @@ class IndexJobs {
 
   void StartWorkers();
   // False when no process could be made; then the queue waits, or has failed.
-  bool StartWorker();
+  bool StartWorker(MemoryClaim memory);
   // A worker ended before it could do anything, or was not to be had.
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void GiveJob(Worker& worker);
+  // False when it may not be given data: then it is killed.
+  bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
   void OnProgress(Worker& worker, const internal::v1::IndexProgress& progress);
   void OnExit(uint64_t worker_id, const WorkerEnd& end);
@@ -86,6 +95,8 @@ class IndexJobs {
   const uint32_t max_workers_;
   const PoolTimeouts timeouts_;
   ExitLog* const exits_;
+  Compartment* const compartment_;
+  const ClaimFn claim_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;

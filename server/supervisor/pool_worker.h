@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/arena/flight_recorder.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/lease_table.h"
 #include "server/supervisor/memory_growth.h"
 #include "server/supervisor/stage_times.h"
@@ -29,6 +30,7 @@ struct PoolWorker {
   uint32_t slot = 0;            // its place
   uint32_t generation = 0;
   std::unique_ptr<WorkerProcess> process;  // null only while it is being deleted
+  std::unique_ptr<Compartment::Cell> cell;
   FlightRecorder recorder;
   std::deque<Held> held;  // in the order in which it was given them, and takes them up
   uint64_t samples = 0;   // of leases that it has finished

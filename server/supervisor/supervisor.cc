@@ -1,9 +1,12 @@
 #include "server/supervisor/supervisor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "server/base/byte_size.h"
 
 namespace bulkhead {
 namespace {
@@ -15,14 +18,27 @@ constexpr absl::Duration kReapPatience = absl::Seconds(2);
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   auto loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
-  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop)));
+  auto compartment = Compartment::Open({config.name, config.require_cgroup, {}});
+  if (!compartment.ok()) return compartment.status();
+  auto budget = MemoryBudget::Create(config.memory);
+  if (!budget.ok()) return budget.status();
+  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop),
+                                                    *std::move(compartment), *std::move(budget)));
 }
 
-Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop)
+Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
+                       std::unique_ptr<Compartment> compartment,
+                       std::shared_ptr<MemoryBudget> budget)
     : config_(std::move(config)),
       loop_(std::move(loop)),
+      compartment_(std::move(compartment)),
+      budget_(std::move(budget)),
       index_jobs_(std::make_unique<IndexJobs>(
-          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_)) {
+          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
+          compartment_.get(), [this] { return AdmitIndexWorker(); })) {
+  if (config_.read_memory_limit != nullptr) {
+    loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
+  }
   loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
   thread_ = std::thread([this] { loop_->Run(); });
 }
@@ -66,17 +82,113 @@ void Supervisor::RunOnLoop(const std::function<void()>& work) {
   done.WaitForNotification();
 }
 
-WorkerPool& Supervisor::PoolFor(const PipelineConfig& pipeline) {
-  for (const PoolEntry& entry : pools_) {
-    if (entry.pool->config().key == pipeline.key && !entry.pool->broken()) return *entry.pool;
+Supervisor::PoolEntry* Supervisor::FindPool(const std::string& key) {
+  for (PoolEntry& entry : pools_) {
+    if (entry.pool->config().key == key && !entry.pool->broken()) return &entry;
   }
-  auto pool =
-      std::make_unique<WorkerPool>(PoolContext{loop_, config_.worker_program, config_.timeouts,
-                                               config_.recycle, &exits_, &replacement_gate_},
-                                   pipeline);
+  return nullptr;
+}
+
+Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim memory) {
+  auto pool = std::make_unique<WorkerPool>(
+      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle, &exits_,
+                  &replacement_gate_, compartment_.get(), config_.sandbox},
+      pipeline);
   pool->Start();
-  pools_.push_back({std::move(pool), MonotonicNanos()});
-  return *pools_.back().pool;
+  pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});
+  return pools_.back();
+}
+
+absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const PipelineConfig& pipeline,
+                                                        uint32_t slot_count, uint64_t slot_bytes) {
+  absl::StatusOr<Admission> admission;
+  RunOnLoop([&] { admission = AdmitOnLoop(pipeline, slot_count, slot_bytes); });
+  return admission;
+}
+
+absl::StatusOr<Supervisor::Admission> Supervisor::AdmitOnLoop(const PipelineConfig& pipeline,
+                                                              uint32_t slot_count,
+                                                              uint64_t slot_bytes) {
+  if (!ending_.ok()) return ending_;
+  DropPoolsIf([](const PoolEntry& entry) { return entry.idle() && entry.pool->broken(); });
+  PoolEntry* entry = FindPool(pipeline.key);
+  MemoryBudget::Demand demand;
+  demand.slot_count = slot_count;
+  demand.slot_bytes = slot_bytes;
+  demand.workers = entry == nullptr ? pipeline.workers : 0;
+  demand.worker_quota_bytes = pipeline.quota_bytes;
+  while (!budget_->FitsWholly(demand) && DropLongestIdlePool(pipeline.key)) {
+  }
+  absl::StatusOr<MemoryBudget::Admission> admitted = budget_->Admit(demand);
+  if (!admitted.ok()) return admitted.status();
+  entry = FindPool(pipeline.key);  // others were dropped, so it may have moved
+  if (entry == nullptr) {
+    PipelineConfig fitting = pipeline;
+    fitting.workers = admitted->worker_count;
+    if (fitting.workers < pipeline.workers) {
+      spdlog::info("pipeline {}: {} of {} workers fit into the memory budget; promised are {}",
+                   pipeline.name, fitting.workers, pipeline.workers, budget_->Arithmetic());
+    }
+    entry = &StartPool(fitting, std::move(admitted->workers));
+  }
+  Admission admission;
+  admission.worker_count = entry->pool->config().workers;
+  admission.arena = std::make_shared<const MemoryClaim>(std::move(admitted->arena));
+  admission.workers = Reserve(*entry);
+  return admission;
+}
+
+std::shared_ptr<const void> Supervisor::Reserve(PoolEntry& entry) {
+  ++entry.admitted;
+  // Anything that lives; what counts is who lets go of it. The loop outlives whoever posts to it,
+  // and runs nothing more when this object is gone.
+  return std::shared_ptr<const void>(entry.pool.get(),
+                                     [this, loop = loop_, pool = entry.pool.get()](const void*) {
+                                       loop->Post([this, pool] {
+                                         for (PoolEntry& entry : pools_) {
+                                           if (entry.pool.get() != pool) continue;
+                                           --entry.admitted;
+                                           entry.idle_since_ns = MonotonicNanos();
+                                         }
+                                       });
+                                     });
+}
+
+absl::StatusOr<MemoryClaim> Supervisor::AdmitIndexWorker() {
+  while (true) {
+    absl::StatusOr<MemoryClaim> claim = budget_->AdmitWorker(config_.index_worker_quota_bytes);
+    if (claim.ok() || !DropLongestIdlePool("")) return claim;
+  }
+}
+
+bool Supervisor::DropLongestIdlePool(const std::string& but_key) {
+  const PoolEntry* longest = nullptr;
+  for (const PoolEntry& entry : pools_) {
+    if (!entry.idle() || entry.pool->config().key == but_key) continue;
+    if (longest == nullptr || entry.idle_since_ns < longest->idle_since_ns) longest = &entry;
+  }
+  if (longest == nullptr) return false;
+  spdlog::info("pipeline {}: gives up its workers, whose memory is needed",
+               longest->pool->config().name);
+  DropPoolsIf(
+      [pool = longest->pool.get()](const PoolEntry& entry) { return entry.pool.get() == pool; });
+  return true;
+}
+
+void Supervisor::CheckMemoryLimit() {
+  const uint64_t limit_bytes = config_.read_memory_limit();
+  if (budget_->SetLimit(limit_bytes)) {
+    spdlog::info("the memory limit is {} now", FormatBytes(limit_bytes));
+    while (budget_->overdrawn() && DropLongestIdlePool("")) {
+    }
+    if (budget_->overdrawn()) {
+      spdlog::warn(
+          "the memory limit was lowered to {}, and more than 90% of it is promised: {}; no stream "
+          "is opened until enough of them ended",
+          FormatBytes(limit_bytes), budget_->Arithmetic());
+    }
+  }
+  loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
 }
 
 uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
@@ -86,7 +198,8 @@ uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
       config.observer->OnFailed(ending_);
       return;
     }
-    WorkerPool& pool = PoolFor(pipeline);
+    PoolEntry* const entry = FindPool(pipeline.key);
+    WorkerPool& pool = *(entry != nullptr ? *entry : StartPool(pipeline, MemoryClaim())).pool;
     pool.AddStream(
         std::make_shared<Stream>(id, std::move(config), loop_, [&pool] { pool.Dispatch(); }));
   });
@@ -105,17 +218,24 @@ void Supervisor::DropIdlePools() {
   const int64_t now = MonotonicNanos();
   const auto is_done = [&](const PoolEntry& entry) {
     const bool old = absl::Nanoseconds(now - entry.idle_since_ns) >= config_.idle_pool;
-    return entry.pool->idle() && (old || entry.pool->broken());
+    return entry.idle() && (old || entry.pool->broken());
   };
-  for (const PoolEntry& entry : pools_) {
-    if (is_done(entry)) entry.pool->AppendTotals(past_totals_);
-  }
-  pools_.erase(std::remove_if(pools_.begin(), pools_.end(), is_done), pools_.end());
+  DropPoolsIf(is_done);
   loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
+}
+
+void Supervisor::DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition) {
+  const auto dropped = std::stable_partition(
+      pools_.begin(), pools_.end(), [&](const PoolEntry& entry) { return !condition(entry); });
+  for (auto entry = dropped; entry != pools_.end(); ++entry) {
+    entry->pool->AppendTotals(past_totals_);
+  }
+  pools_.erase(dropped, pools_.end());
 }
 
 uint64_t Supervisor::AddIndexJob(IndexJob job) {
   uint64_t id = 0;
+  *job.request.mutable_sandbox() = config_.sandbox;
   RunOnLoop([&] {
     if (index_jobs_ != nullptr) {
       id = index_jobs_->Add(std::move(job));
@@ -147,9 +267,11 @@ v1::GetStatusResponse Supervisor::GetStatus() {
   v1::GetStatusResponse response;
   RunOnLoop([&] {
     response = past_totals_;
+    compartment_->Describe(*response.mutable_containment());
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);
+    *response.mutable_memory() = budget_->Snapshot();
   });
   usage_.Fill(response);
   return response;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,8 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"
+#include "server/supervisor/memory_budget.h"
 #include "server/supervisor/stream.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_timeouts.h"
@@ -35,12 +38,38 @@ class Supervisor {
     uint32_t max_index_workers = 1;
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);
+    MemoryBudget::Config memory;
+    uint64_t index_worker_quota_bytes = 0;
+    // The container's memory limit, read again every so often; null: it never changes.
+    std::function<uint64_t()> read_memory_limit;
+    absl::Duration limit_interval = absl::Seconds(5);
     PoolTimeouts timeouts;
     RecycleConfig recycle;
+    // What every worker enters before it sees data.
+    internal::v1::Sandbox sandbox;
+    // Refuse to start where no cgroup can hold the workers.
+    bool require_cgroup = false;
+    // Names the workers' cgroups: the service's boot id.
+    std::string name = "supervisor";
   };
 
+  // Errors: Compartment::Open's, where a cgroup is required.
   static absl::StatusOr<std::unique_ptr<Supervisor>> Start(Config config);
   ~Supervisor();
+
+  // What a stream was promised. Its arena's memory, until the last copy of `arena` is gone; and its
+  // pipeline's workers, which other streams cannot starve while there is a copy of `workers` or a
+  // stream on the pipeline.
+  struct Admission {
+    uint32_t worker_count = 0;
+    std::shared_ptr<const MemoryClaim> arena;
+    std::shared_ptr<const void> workers;
+  };
+  // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
+  // starts them when nobody uses it yet. Pipelines without streams give up their workers for it.
+  // Blocks for the loop. Errors as MemoryBudget::Admit's.
+  absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
+                                  uint64_t slot_bytes);
 
   // Opens a stream on a pipeline, whose workers are started when nobody uses it yet. Returns the
   // stream's id; all else comes through the observer.
@@ -72,16 +101,30 @@ class Supervisor {
   void Shutdown();
 
  private:
-  Supervisor(Config config, std::shared_ptr<EventLoop> loop);
+  Supervisor(Config config, std::shared_ptr<EventLoop> loop,
+             std::unique_ptr<Compartment> compartment, std::shared_ptr<MemoryBudget> budget);
 
   struct PoolEntry {
     std::unique_ptr<WorkerPool> pool;
+    MemoryClaim memory;  // of its workers
     int64_t idle_since_ns = 0;
+    uint32_t admitted = 0;  // streams that were promised it and may not be there yet
+
+    bool idle() const { return admitted == 0 && pool->idle(); }
   };
 
-  // The pool that serves `pipeline`; started when there is none that is not broken.
-  WorkerPool& PoolFor(const PipelineConfig& pipeline);
+  PoolEntry* FindPool(const std::string& key);
+  PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim memory);
+  absl::StatusOr<Admission> AdmitOnLoop(const PipelineConfig& pipeline, uint32_t slot_count,
+                                        uint64_t slot_bytes);
+  // The pipeline's workers are not given up until the last copy is gone.
+  std::shared_ptr<const void> Reserve(PoolEntry& entry);
+  absl::StatusOr<MemoryClaim> AdmitIndexWorker();
   void DropIdlePools();
+  void DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition);
+  // False when no pool is idle, besides the one with that key.
+  bool DropLongestIdlePool(const std::string& but_key);
+  void CheckMemoryLimit();
   // Ends the loop when every worker is reaped, or when it is `deadline_ns`.
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
@@ -93,7 +136,10 @@ class Supervisor {
   std::atomic<uint64_t> next_stream_id_{1};
   bool shut_down_ = false;
 
+  const std::shared_ptr<MemoryBudget> budget_;
+
   // Of the loop's thread.
+  std::unique_ptr<Compartment> compartment_;  // outlives the workers
   ExitLog exits_;
   ReplacementGate replacement_gate_;
   std::unique_ptr<IndexJobs> index_jobs_;

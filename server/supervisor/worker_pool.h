@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/pool_worker.h"
 #include "server/supervisor/recycle_policy.h"
@@ -45,6 +46,9 @@ struct PoolContext {
   RecycleConfig recycle;
   ExitLog* exits = nullptr;
   ReplacementGate* gate = nullptr;
+  Compartment* compartment = nullptr;
+  // What every worker enters before it sees data.
+  internal::v1::Sandbox sandbox;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
@@ -157,7 +161,7 @@ class WorkerPool {
   void OnStartFailed(Slot& slot, const absl::Status& status);
   void SendBinding(PoolWorker& worker);
   void OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message);
-  void OnBound(PoolWorker& worker);
+  void OnBound(PoolWorker& worker, const internal::v1::Bound& bound);
   void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
   void OnExit(PoolWorker& worker, const WorkerEnd& end);
   // A worker died without a lease, or could not be started.
@@ -190,7 +194,7 @@ class WorkerPool {
   void ReplaceIfDue(int64_t now_ns);
   void BeginReplacement(Slot& slot, const RecycleDecision& decision, int64_t now_ns);
   void SendWarmUp(PoolWorker& successor);
-  void OnWarmedUp(PoolWorker& worker);
+  void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
   void EndIfDrained();
   void AbandonReplacement(const std::string& why);
   // The old worker is gone; not as planned: it died before it had done its leases.
@@ -200,6 +204,7 @@ class WorkerPool {
   const PipelineConfig config_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::shared_ptr<Stream>> streams_;
+  std::vector<v1::SandboxPart> sandbox_;  // of the worker that was bound last
   std::unique_ptr<Replacement> replacement_;
   // How long the last replacements took to warm up; the longest counts.
   std::vector<absl::Duration> warm_ups_;

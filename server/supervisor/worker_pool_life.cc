@@ -53,6 +53,10 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.process,
       WorkerProcess::Start(*context_.loop, context_.worker_program, std::move(callbacks)));
+  // Before it sees anything.
+  BULKHEAD_ASSIGN_OR_RETURN(
+      raw.cell,
+      context_.compartment->Admit(raw.process->pid(), config_.quota_bytes, config_.threads));
   SendBinding(raw);
   return worker;
 }
@@ -90,6 +94,7 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
   message.mutable_bind()->set_threads(config_.threads);
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
   message.mutable_bind()->set_attribution(config_.attribution);
+  *message.mutable_bind()->mutable_sandbox() = context_.sandbox;
   worker.process->Send(message, {memory->get(), worker.recorder.fd()});
 }
 
@@ -99,10 +104,10 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       worker.hello_ns = MonotonicNanos();
       break;
     case internal::v1::FromWorker::kBound:
-      OnBound(worker);
+      OnBound(worker, message.bound());
       break;
     case internal::v1::FromWorker::kWarmedUp:
-      OnWarmedUp(worker);
+      OnWarmedUp(worker, message.warmed_up());
       break;
     case internal::v1::FromWorker::kLeaseDone:
       OnLeaseDone(worker, message.lease_done());
@@ -121,8 +126,9 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
   }
 }
 
-void WorkerPool::OnBound(PoolWorker& worker) {
+void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   if (!worker.process->MarkBound()) return;
+  sandbox_.assign(bound.sandbox().begin(), bound.sandbox().end());
   worker.bound = true;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
   // Zero when it cannot be told: then what is resident counts alone.
@@ -187,6 +193,10 @@ std::unique_ptr<PoolWorker> WorkerPool::TakeOut(PoolWorker& worker) {
 
 void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   WorkerEnd end = told_end;
+  if (end.cause == v1::EXIT_CAUSE_KILLED && worker.cell->OomKills() > 0) {
+    end.cause = v1::EXIT_CAUSE_CGROUP;
+    end.reason += ": it met the limit of its cgroup";
+  }
   const FlightSnapshot flight = worker.recorder.Snapshot();
   if (ExitLog::IsLimitEvent(end.cause) && !IsOneSamplesDoing(worker, flight)) {
     const std::string haste = TooFastToRecycle(FactsOf(worker, MonotonicNanos()));
@@ -252,7 +262,7 @@ void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& r
   status.set_pipeline(config_.name);
   status.set_threads(config_.threads);
   status.set_quota_bytes(config_.quota_bytes);
-  status.set_quota_level("kernel-private");
+  status.set_quota_level(worker.cell->level());
   status.set_leases(static_cast<uint32_t>(worker.held.size()));
   status.set_samples(worker.samples);
   DescribeProcess(*worker.process, worker.peak_memory_bytes, status);
@@ -287,6 +297,11 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     v1::StreamStatus& status = *response.add_streams();
     status = stream->Status();
     status.set_pipeline(config_.name);
+  }
+  if (response.containment().sandbox().empty()) {
+    for (const v1::SandboxPart& part : sandbox_) {
+      *response.mutable_containment()->add_sandbox() = part;
+    }
   }
   AppendTotals(response);
 }

@@ -242,7 +242,7 @@ void WorkerPool::SendWarmUp(PoolWorker& successor) {
   successor.process->Send(message);
 }
 
-void WorkerPool::OnWarmedUp(PoolWorker& worker) {
+void WorkerPool::OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up) {
   worker.warm_ns = MonotonicNanos();
   if (replacement_ == nullptr || replacement_->successor.get() != &worker) return;
   Slot& slot = *replacement_->slot;
@@ -252,6 +252,7 @@ void WorkerPool::OnWarmedUp(PoolWorker& worker) {
   record.set_start_seconds(Seconds(worker.spawned_ns, worker.hello_ns));
   record.set_bind_seconds(Seconds(worker.hello_ns, worker.bound_ns));
   record.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
+  record.set_touch_seconds(warmed_up.touch_seconds());
   replacement_->predecessor = std::move(slot.worker);
   slot.worker = std::move(replacement_->successor);
   slot.asked = false;

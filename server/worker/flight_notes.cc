@@ -1,6 +1,7 @@
 #include "server/worker/flight_notes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/os/event_loop.h"
 #include "server/worker/current_stage.h"
@@ -53,8 +54,9 @@ void FlightNotes::Enter(uint32_t stage) {
   const int64_t now_ns = MonotonicNanos();
   Add(own.counters[stage_].busy_ns, static_cast<uint64_t>(now_ns - since_ns_));
   since_ns_ = now_ns;
-  stage_ = std::min<uint32_t>(stage, FlightThread::kMaxStages - 1);
-  Add(own.counters[stage_].runs, 1);
+  const uint32_t last =
+      std::exchange(stage_, std::min<uint32_t>(stage, FlightThread::kMaxStages - 1));
+  if (stage_ != last) Add(own.counters[stage_].runs, 1);
   own.stage.store(stage_, std::memory_order_relaxed);
   current_stage.stage = stage_;
 }

@@ -190,9 +190,10 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
 
 void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
   // Called when the last item is gone, by whichever thread that is.
-  const std::shared_ptr<void> done(nullptr, [report = report_](void*) {
+  const std::shared_ptr<double> touch_seconds(new double(0), [report = report_](double* seconds) {
     internal::v1::FromWorker message;
-    message.mutable_warmed_up();
+    message.mutable_warmed_up()->set_touch_seconds(*seconds);
+    delete seconds;
     report(message);
   });
   std::vector<std::shared_ptr<StreamState>> streams;
@@ -209,14 +210,16 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
       queue_.push_back({{},
                         found->second,
                         found->second->view,
-                        Rehearsal{position.epoch(), position.position() + ahead, done}});
+                        Rehearsal{position.epoch(), position.position() + ahead, touch_seconds}});
     }
   }
+  const int64_t begin_ns = MonotonicNanos();
   for (const auto& stream : streams) {
     for (uint32_t slot = 0; slot < stream->arena->slot_count(); ++slot) {
       stream->arena->Prefault(slot);
     }
   }
+  *touch_seconds = absl::ToDoubleSeconds(absl::Nanoseconds(MonotonicNanos() - begin_ns));
 }
 
 void LeaseRunner::Add(const internal::v1::Lease& lease) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
@@ -17,6 +18,7 @@
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/worker/lease_runner.h"
+#include "server/worker/worker_sandbox.h"
 
 namespace bulkhead {
 namespace {
@@ -28,8 +30,9 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 // thread runs it; Report is called from decode threads too.
 class Session {
  public:
-  Session(PacketSocket socket, std::function<void(LeaseMoment)> on_moment)
-      : socket_(std::move(socket)), on_moment_(std::move(on_moment)) {}
+  Session(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
+          AllocationWatch* allocations)
+      : socket_(std::move(socket)), on_moment_(std::move(on_moment)), allocations_(allocations) {}
 
   int Run();
 
@@ -48,9 +51,10 @@ class Session {
 
   const PacketSocket socket_;
   const std::function<void(LeaseMoment)> on_moment_;
+  AllocationWatch* const allocations_;  // may be null
   std::optional<FlightRecorder> recorder_;
   std::unique_ptr<LeaseRunner> runner_;
-  bool limited_ = false;  // to the quota, by an index job
+  bool limited_ = false;  // to the quota and the sandbox, by an index job
 };
 
 void Session::Report(const internal::v1::FromWorker& message) {
@@ -125,8 +129,9 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
 
 // After warm-up the kernel is told what may still be allocated: RLIMIT_DATA counts virtual private
 // pages, so the room is what the quota leaves above what is resident now.
-absl::Status LimitToQuota(uint64_t quota_bytes) {
+absl::Status LimitToQuota(uint64_t quota_bytes, AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
+  if (allocations != nullptr) allocations->EndOnRefusal();
   const auto usage = ReadProcessUsageFast(getpid());
   if (!usage.ok()) return usage.status();
   const uint64_t room =
@@ -139,25 +144,36 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
-  absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding);
-  if (!pipeline.ok()) return pipeline.status();
+  // Before anything of the data is looked at, and before there are other threads.
+  const std::vector<SandboxPart> sandbox = EnterSandbox(PipelineSandbox(bind, binding));
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
+  if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
+  absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding);
+  if (!pipeline.ok()) return pipeline.status();
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
       kProgressInterval, &*recorder_);
-  if (absl::Status limited = LimitToQuota(bind.quota_bytes()); !limited.ok()) return limited;
+  if (absl::Status limited = LimitToQuota(bind.quota_bytes(), allocations_); !limited.ok())
+    return limited;
   internal::v1::FromWorker message;
   message.mutable_bound();
+  for (const SandboxPart& part : sandbox) {
+    v1::SandboxPart& reported = *message.mutable_bound()->add_sandbox();
+    reported.set_name(part.name);
+    reported.set_active(part.active);
+    reported.set_reason(part.reason);
+  }
   Report(message);
   return absl::OkStatus();
 }
 
 void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
   if (!limited_) {
-    if (absl::Status limited = LimitToQuota(request.quota_bytes()); !limited.ok()) {
+    EnterSandbox(IndexSandbox(request));
+    if (absl::Status limited = LimitToQuota(request.quota_bytes(), allocations_); !limited.ok()) {
       ReportFailure(limited, request.job_id(), 0);
       return;
     }
@@ -182,11 +198,13 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
 
 }  // namespace
 
-int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment) {
-  // An allocation that the quota refuses ends the worker at once; no library may swallow it.
+int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
+              AllocationWatch* allocations) {
+  // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
+  // is for programs whose allocations nobody watches.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
   // Never destroyed: its threads may be at work, and the process ends without waiting for them.
-  auto& session = *new Session(std::move(socket), std::move(on_moment));
+  auto& session = *new Session(std::move(socket), std::move(on_moment), allocations);
   return session.Run();
 }
 

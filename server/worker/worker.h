@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "server/os/packet_socket.h"
+#include "server/worker/allocation_watch.h"
 
 namespace bulkhead {
 
@@ -20,8 +21,9 @@ enum class LeaseMoment {
 // (server/arena/exit_codes.h). The process has to end at once then, by _exit: decode threads may
 // still be at work.
 // `on_moment`, where given, is called from whatever thread is at work: a test makes its faults
-// there (tests/chaos).
-int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr);
+// there (tests/chaos). `allocations`, where given, counts what the stages allocate.
+int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr,
+              AllocationWatch* allocations = nullptr);
 
 }  // namespace bulkhead
 

@@ -19,6 +19,7 @@ TEST(ArenaTest, BothSidesSeeTheSameSlots) {
   EXPECT_EQ(std::memcmp((*owner)->slot(2), "batch", 5), 0);
   EXPECT_EQ((*owner)->slot(2) - (*owner)->slot(0), 2 * 8192);
   EXPECT_EQ((*owner)->bytes(), 3 * 8192);
+  EXPECT_EQ((*guest)->fd(), -1) << "a worker with many streams would run out of descriptors";
 }
 
 TEST(ArenaTest, BeginsZeroed) {

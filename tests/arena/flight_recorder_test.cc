@@ -127,6 +127,8 @@ TEST(FlightRecorderTest, WhatAMadWorkerWritesIsHeldToTheBounds) {
   recorder.thread(1).counters[0].live_bytes = std::numeric_limits<int64_t>::max();
   recorder.thread(1).lease_id = 1;
   recorder.thread(1).sample_length = ~0u;
+  recorder.header().refused_stage = 0;
+  recorder.header().refused_thread = 2;
   const FlightSnapshot snapshot = recorder.Snapshot();
   EXPECT_EQ(snapshot.stages.size(), FlightThread::kMaxStages);
   EXPECT_EQ(snapshot.stages[0].name.size(), FlightHeader::kNameBytes);

@@ -28,9 +28,9 @@ def _signal_worker(run, number):
 
 def _arm(run, kind, moment):
     """A worker fails at that moment of its next lease."""
-    path = run.armed / f"{kind}-{moment}"
-    path.touch()
-    run.wait_until(lambda: not path.exists(), f"no worker reached '{moment}'")
+    at = ["kill", "stop"].index(kind) * 3 + ["received", "produced", "reported"].index(moment)
+    run.armed[at] = 1
+    run.wait_until(lambda: run.armed[at] == 0, f"no worker reached '{moment}'")
 
 
 @fault(6)

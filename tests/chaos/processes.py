@@ -30,7 +30,7 @@ def children_of(pid):
 
 
 class Service:
-    """bulkheadd at `socket`; with `armed`, its workers fail as that folder says."""
+    """bulkheadd at `socket`; with `armed`, its workers fail as that file says."""
 
     def __init__(self, folder, socket, data, armed=None):
         self.socket = socket
@@ -41,7 +41,7 @@ class Service:
         self._environment = dict(os.environ)
         if armed is not None:
             self._command += ["--worker-program", BIN / "bulkhead-chaos-worker"]
-            self._environment["BULKHEAD_CHAOS_DIR"] = str(armed)
+            self._environment["BULKHEAD_CHAOS_FILE"] = str(armed)
         self._log = (folder / "service.log").open("ab")
         self.start()
 

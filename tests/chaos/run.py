@@ -13,6 +13,7 @@ many, and the two histories must be equal. A failure prints the seed.
 import argparse
 import collections
 import json
+import mmap
 import os
 import pathlib
 import random
@@ -54,12 +55,15 @@ class Run:
         self.client, self.transport = client, transport
         self.random = random.Random(f"{client} {transport} {seed}")
         self.spec = data / "spec.json"
-        self.armed = folder / "armed"
-        self.armed.mkdir(parents=True)
+        folder.mkdir(parents=True)
+        armed = folder / "armed"
+        armed.write_bytes(bytes(6))
+        with armed.open("r+b") as file:
+            self.armed = mmap.mmap(file.fileno(), 6)
         self.history, self.problems = [], []
         self._folder = folder
         self._log = (folder / "trainer.log").open("ab")
-        self.service = Service(folder, folder / "service.sock", data, self.armed)
+        self.service = Service(folder, folder / "service.sock", data, armed)
         self.proxy = Proxy(folder / "proxy.sock", folder / "service.sock")
         self.transports = collections.Counter()
         self.start_trainer()

@@ -209,12 +209,14 @@ def test_a_batch_larger_than_the_budget(folder, service):
     _, error = stream(spec, other)
     other.stop()
     assert error.reason == "BUDGET_EXCEEDED"
-    assert "bytes" in str(error)
+    assert "5 slots × 128MiB = 640MiB" in str(error)
+    assert "supervisor 48MiB + arenas 0B + workers 0B + one replacement 64MiB = 112MiB" in str(error)
 
 
 def Service_with_budget(folder):
     (folder / "small").mkdir()
-    return Service(folder / "small", "--root", folder, "--memory-budget", "64MiB")
+    return Service(folder / "small", "--root", folder, "--worker-quota", "64MiB",
+                   "--memory-budget", "256MiB")
 
 
 def test_a_taken_socket(folder, service):
@@ -250,6 +252,8 @@ def test_a_taken_port(folder):
     (["--root", "/does/not/exist"], "/does/not/exist"),
     (["--worker-program", "/does/not/exist"], "worker"),
     (["--cache-dir", "/dev/null/x"], "cache"),
+    (["--sandbox", "seccomp,lndlock"], "'lndlock'"),
+    (["--quota-enforcement", "hard"], "require_cgroup"),
     (["--wrkers", "2"], "--wrkers"),
 ])
 def test_a_wrong_command_line(folder, options, words):

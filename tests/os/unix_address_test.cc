@@ -77,7 +77,7 @@ UniqueFd ConnectTo(const std::string& path) {
 TEST(ListenUnixTest, LetsOnlyTheOwnerConnect) {
   const std::string path = TestPath("private");
   const mode_t umask_before = umask(0);
-  const auto listener = ListenUnix(path, SOCK_STREAM, 5);
+  const auto listener = ListenUnixStream(path, 5);
   umask(umask_before);
   ASSERT_TRUE(listener.ok()) << listener.status();
   struct stat info;
@@ -88,15 +88,15 @@ TEST(ListenUnixTest, LetsOnlyTheOwnerConnect) {
 
 TEST(ListenUnixTest, LeavesALivingServiceAlone) {
   const std::string path = TestPath("twice");
-  const auto listener = ListenUnix(path, SOCK_STREAM, 5);
+  const auto listener = ListenUnixStream(path, 5);
   ASSERT_TRUE(listener.ok()) << listener.status();
-  EXPECT_TRUE(absl::IsAlreadyExists(ListenUnix(path, SOCK_STREAM, 5).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(ListenUnixStream(path, 5).status()));
   unlink(path.c_str());
 }
 
 TEST(AcceptUnixStreamTest, SaysWhenNobodyConnects) {
   const std::string path = TestPath("nobody");
-  const auto listener = ListenUnix(path, SOCK_STREAM, 5);
+  const auto listener = ListenUnixStream(path, 5);
   ASSERT_TRUE(listener.ok()) << listener.status();
   EXPECT_TRUE(absl::IsUnavailable(AcceptUnixStream(listener->get(), 1).status()));
   unlink(path.c_str());
@@ -104,7 +104,7 @@ TEST(AcceptUnixStreamTest, SaysWhenNobodyConnects) {
 
 TEST(AcceptUnixStreamTest, EnlargesTheSendBuffer) {
   const std::string path = TestPath("buffer");
-  const auto listener = ListenUnix(path, SOCK_STREAM, 5);
+  const auto listener = ListenUnixStream(path, 5);
   ASSERT_TRUE(listener.ok()) << listener.status();
   const UniqueFd client = ConnectTo(path);
   const auto accepted = AcceptUnixStream(listener->get(), 1 << 20);

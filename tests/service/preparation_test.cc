@@ -13,7 +13,7 @@ constexpr char kFaulty[] =
 
 absl::StatusOr<PreparedPipeline> Understand(const std::string& text, bool allow_fault_stages) {
   ServiceLimits limits;
-  limits.worker_quota_bytes = limits.memory_budget_bytes = uint64_t{1} << 30;
+  limits.worker_quota_bytes = uint64_t{1} << 30;
   limits.allow_fault_stages = allow_fault_stages;
   v1::SpecInput input;
   input.mutable_text()->set_text(text);

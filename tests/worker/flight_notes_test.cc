@@ -68,6 +68,7 @@ TEST(FlightNotesTest, MeasuresStagesAndNotTheTimeBetweenSamples) {
     notes.Enter(2);
     absl::SleepFor(absl::Milliseconds(5));
     notes.Enter(StageObserver::kOutside);
+    notes.Enter(StageObserver::kOutside);
     notes.EndSample();
     within += absl::ToDoubleSeconds(absl::Now() - begin);
   }
@@ -75,6 +76,7 @@ TEST(FlightNotesTest, MeasuresStagesAndNotTheTimeBetweenSamples) {
   EXPECT_LE(busy(0) + busy(2), within);
   EXPECT_EQ(busy(1), 0);
   EXPECT_EQ(recorder.Snapshot().stages[2].runs, 2u);
+  EXPECT_EQ(recorder.Snapshot().stages[0].runs, 2u);
 }
 
 TEST(FlightNotesTest, TellsTheAllocatorWhoseWorkTheThreadDoes) {

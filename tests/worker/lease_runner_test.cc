@@ -134,6 +134,33 @@ TEST_F(LeaseRunnerTest, TakesRecordsOfAMixtureInItsOrder) {
   EXPECT_FALSE(AddStream(binding).ok());
 }
 
+TEST_F(LeaseRunnerTest, WarmsUpWithASampleForNobodyAndSaysWhenItIsDone) {
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  internal::v1::WarmUp request;
+  request.add_positions()->set_stream_id(7);
+  request.mutable_positions(0)->set_position(12);
+  runner_->WarmUp(request);
+  at_work_.WaitForNotification();
+  runner_->Add(MakeLease(1, 7, 1));
+  {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_TRUE(reports_.empty()) << "it is still at the sample";
+  }
+  gate_.Notify();
+  const auto reports = AwaitReports(2);
+  EXPECT_TRUE(reports[0].has_warmed_up());
+  EXPECT_EQ(reports[1].lease_done().lease_id(), 1);
+  uint64_t nothing[4] = {};
+  EXPECT_EQ(std::memcmp(arena_->slot(0), nothing, sizeof(nothing)), 0) << "no slot was touched";
+}
+
+TEST_F(LeaseRunnerTest, WarmingUpForNoStreamIsDoneAtOnce) {
+  internal::v1::WarmUp request;
+  request.add_positions()->set_stream_id(8);  // was just removed
+  runner_->WarmUp(request);
+  EXPECT_TRUE(AwaitReports(1)[0].has_warmed_up());
+}
+
 // The supervisor counts what a worker holds by what it reports: a lease that is dropped in silence
 // would be held for ever.
 TEST_F(LeaseRunnerTest, ReportsTheLeasesThatARemovedStreamLeavesWaiting) {

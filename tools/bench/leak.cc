@@ -142,6 +142,7 @@ void AddRecyclings(const v1::GetStatusResponse& status, LeakReport& report) {
     report.recycle_seconds["start"].push_back(recycling.start_seconds());
     report.recycle_seconds["bind"].push_back(recycling.bind_seconds());
     report.recycle_seconds["warm"].push_back(recycling.warm_seconds());
+    report.recycle_seconds["touch"].push_back(recycling.touch_seconds());
     report.recycle_seconds["reap"].push_back(recycling.reap_seconds());
     ++report.recycle_causes[v1::RecycleCause_Name(recycling.cause())];
     for (const v1::StageUsage& stage : recycling.stages()) {

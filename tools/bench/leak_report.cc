@@ -75,9 +75,12 @@ std::string LeakText(const LeakReport& report, const LeakOptions& options) {
     const auto milliseconds = [&](const char* name) {
       return Quantile(report.recycle_seconds.at(name), 0.5) * 1e3;
     };
-    absl::StrAppendFormat(&text, ": start %.0f ms, bind %.0f, warm up %.0f, reap %.0f (medians)",
-                          milliseconds("start"), milliseconds("bind"), milliseconds("warm"),
-                          milliseconds("reap"));
+    absl::StrAppendFormat(
+        &text,
+        ": start %.0f ms, bind %.0f, warm up %.0f (%.0f of it first touch), reap %.0f "
+        "(medians)",
+        milliseconds("start"), milliseconds("bind"), milliseconds("warm"), milliseconds("touch"),
+        milliseconds("reap"));
   }
   absl::StrAppend(&text, "\ntrainer: ", SlopeText(report.trainer_slope),
                   "; supervisor: ", SlopeText(report.supervisor_slope), "\n");

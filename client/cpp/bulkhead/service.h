@@ -70,6 +70,12 @@ absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& tar
                                                           const std::vector<std::string>& records,
                                                           absl::Duration deadline);
 
+// Replaces a service's workers by fresh ones, one after another, without a gap in its streams:
+// those of the pipeline with that name (empty: of all), or the one in `slot` of each. Returns how
+// many are being replaced, at once, not when they are.
+absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
+                                        std::optional<uint32_t> slot, absl::Duration deadline);
+
 // What a spec will deliver, without a stream.
 struct SpecDescription {
   std::vector<TensorInfo> tensors;

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""What it costs to know which stage holds which memory: photos -> random_resized_crop 224 -> flip -> uint8, batch 64,
+one worker of one thread, with `--attribution on` and `off` in turns, each against a service of its own.
+
+    bench/attribution.py FOLDER [--rounds N] [--epochs N] [--json]
+
+FOLDER holds photos, with or without sub-folders. on/off is the ratio of the medians over the rounds: of samples per
+second, which other programs on the machine move as well, and of the CPU time that the worker took for a sample.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+MODES = ("off", "on")
+
+
+class Service:
+    def __init__(self, folder, data, attribution):
+        ready, child_end = os.pipe()
+        self.target = f"unix:{folder}/s.sock"
+        self.process = subprocess.Popen(
+            [BIN / "bulkheadd", "--listen", self.target, "--root", data, "--workers", "1", "--threads", "1",
+             "--cache-dir", f"{folder}/cache", "--attribution", attribution, "--log-level", "err",
+             "--ready-fd", str(child_end)],
+            pass_fds=(child_end,),
+        )
+        os.close(child_end)
+        with os.fdopen(ready) as said:
+            if not said.readline().startswith("ready"):
+                sys.exit("the service did not start")
+
+    def stop(self):
+        """The CPU seconds of its workers, whom it has waited for by then."""
+        self.process.terminate()
+        self.process.wait()
+
+
+def worker_cpu(service):
+    """CPU seconds of the service's decoding worker, the one with the most."""
+    ticks = [0]
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == service.process.pid:
+            ticks.append(int(fields[11]) + int(fields[12]))
+    return max(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(data, spec, attribution):
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(folder, data, attribution)
+        try:
+            run = subprocess.run(
+                [BIN / "bulkhead", "bench", "run", "--spec", spec, "--target", service.target, "--no-digest",
+                 "--json"],
+                check=True, capture_output=True, text=True,
+            )
+            cpu = worker_cpu(service)
+        finally:
+            service.stop()
+        result = json.loads(run.stdout)
+        return {"samples_per_second": result["samples_per_second"], "cpu_ms": 1000 * cpu / result["samples"]}
+
+
+def write_spec(data, epochs, folder):
+    """The spec that `bulkhead stream` makes of a folder of photos."""
+    text = subprocess.run([BIN / "bulkhead", "stream", data, "--print-spec"], check=True, capture_output=True,
+                          text=True).stdout
+    lines = [f"epochs: {epochs}" if line.startswith("epochs:") else line for line in text.splitlines()]
+    path = pathlib.Path(folder) / "spec.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def cpu_model():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    data = options.folder.resolve()
+    runs = {mode: [] for mode in MODES}
+    with tempfile.TemporaryDirectory() as folder:
+        spec = write_spec(data, options.epochs, folder)
+        for round_number in range(options.rounds):
+            # Whoever comes first meets the machine as the last round left it.
+            for mode in MODES if round_number % 2 == 0 else reversed(MODES):
+                runs[mode].append(measure(data, spec, mode))
+    summary = {"machine": f"{cpu_model()}, {os.cpu_count()} CPUs", "data": str(data), "rounds": options.rounds,
+               "command": " ".join(sys.argv)}
+    for what in ("samples_per_second", "cpu_ms"):
+        medians = {mode: statistics.median(run[what] for run in runs[mode]) for mode in MODES}
+        summary[what] = {**medians, "ratio": medians["on"] / medians["off"]}
+    if options.json:
+        print(json.dumps({**summary, "runs": runs}))
+        return
+    print(f"machine  {summary['machine']}\ndata     {summary['data']}\ncommand  {summary['command']}")
+    for what, name in (("samples_per_second", "samples/s"), ("cpu_ms", "CPU ms/sample")):
+        figures = summary[what]
+        print(f"{name:14} off {figures['off']:8.3f}   on {figures['on']:8.3f}   on/off {figures['ratio']:.4f}")
+
+
+if __name__ == "__main__":
+    main()

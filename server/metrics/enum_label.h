@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_METRICS_ENUM_LABEL_H_
+#define BULKHEAD_SERVER_METRICS_ENUM_LABEL_H_
+
+#include <google/protobuf/descriptor.h>
+
+#include <map>
+#include <string>
+
+namespace bulkhead {
+
+// The values of an enum as label values: "out_of_memory" for EXIT_CAUSE_OUT_OF_MEMORY with the
+// prefix "EXIT_CAUSE_". Without the value 0, which says that nothing was said.
+std::map<int, std::string> EnumLabels(const google::protobuf::EnumDescriptor& type,
+                                      const std::string& prefix);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_ENUM_LABEL_H_

@@ -1,0 +1,28 @@
+#ifndef BULKHEAD_SERVER_METRICS_METRIC_H_
+#define BULKHEAD_SERVER_METRICS_METRIC_H_
+
+#include <prometheus/metric_type.h>
+
+#include <functional>
+#include <vector>
+
+#include "server/metrics/series.h"
+#include "server/metrics/status_view.h"
+
+namespace bulkhead {
+
+// The declaration of one metric: all that there is to know about it, and where its values come
+// from.
+struct Metric {
+  const char* name;
+  prometheus::MetricType type;
+  const char* unit;                 // "bytes", "seconds"; empty: a plain number
+  std::vector<const char*> labels;  // their values come in this order
+  const char* help;                 // one sentence, for the exposition and docs/metrics.md
+  // Adds the metric's series. Called once a scrape.
+  std::function<void(const StatusView& view, Series& series)> read;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_METRIC_H_

@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_METRICS_METRIC_GROUPS_H_
+#define BULKHEAD_SERVER_METRICS_METRIC_GROUPS_H_
+
+#include <vector>
+
+#include "server/metrics/metric.h"
+
+namespace bulkhead {
+
+// The parts of MetricTable().
+std::vector<Metric> ServiceMetrics();
+std::vector<Metric> WorkerMetrics();
+std::vector<Metric> StreamMetrics();
+std::vector<Metric> StageMetrics();
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_METRIC_GROUPS_H_

@@ -1,0 +1,26 @@
+#include "server/metrics/metric_table.h"
+
+#include <utility>
+
+#include "server/metrics/metric_groups.h"
+
+namespace bulkhead {
+
+const std::vector<Metric>& MetricTable() {
+  static const std::vector<Metric>& table = *[] {
+    auto* metrics = new std::vector<Metric>;
+    for (auto group : {ServiceMetrics, WorkerMetrics, StreamMetrics, StageMetrics}) {
+      for (Metric& metric : group()) metrics->push_back(std::move(metric));
+    }
+    metrics->push_back({"bulkhead_series_left_out",
+                        prometheus::MetricType::Gauge,
+                        "",
+                        {},
+                        "Series that this scrape had no room for.",
+                        [](const StatusView&, Series& series) { series.AddLeftOut(); }});
+    return metrics;
+  }();
+  return table;
+}
+
+}  // namespace bulkhead

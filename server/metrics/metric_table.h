@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_METRICS_METRIC_TABLE_H_
+#define BULKHEAD_SERVER_METRICS_METRIC_TABLE_H_
+
+#include <vector>
+
+#include "server/metrics/metric.h"
+
+namespace bulkhead {
+
+// Every metric of the service, each declared here and nowhere else. In the order in which they get
+// series when there is no room for all: the service, its workers, its streams, stages of workers.
+// docs/metrics.md lists them; a test compares. A name is part of the public API: it may be added,
+// never renamed.
+const std::vector<Metric>& MetricTable();
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_METRIC_TABLE_H_

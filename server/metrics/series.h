@@ -1,0 +1,45 @@
+#ifndef BULKHEAD_SERVER_METRICS_SERIES_H_
+#define BULKHEAD_SERVER_METRICS_SERIES_H_
+
+#include <prometheus/metric_family.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bulkhead {
+
+// How many series one scrape may still have, and how many found no place. It bounds what a scrape
+// costs the service, whatever clients call their streams and however many workers there are.
+struct SeriesRoom {
+  size_t left = 0;
+  size_t left_out = 0;
+};
+
+// Collects the series of one metric during one scrape. Not thread-safe.
+class Series {
+ public:
+  // `room` outlives this object.
+  Series(prometheus::MetricFamily family, std::vector<const char*> label_names, SeriesRoom* room);
+
+  // One series. `label_values` are as many as the metric has labels. Without room the series is
+  // counted instead.
+  void Add(const std::vector<std::string>& label_values, double value);
+  void Add(double value) { Add({}, value); }
+  // How many series found no place so far, as a series that always finds one.
+  void AddLeftOut();
+
+  prometheus::MetricFamily Take() { return std::move(family_); }
+
+ private:
+  void Append(const std::vector<std::string>& label_values, double value);
+
+  prometheus::MetricFamily family_;
+  const std::vector<const char*> label_names_;
+  SeriesRoom* const room_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_SERIES_H_

@@ -1,0 +1,236 @@
+// The service as a whole: build, supervisor, samples, ends of workers, budget, sandbox.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "server/metrics/enum_label.h"
+#include "server/metrics/metric_groups.h"
+
+namespace bulkhead {
+namespace {
+
+using prometheus::MetricType;
+
+double Seconds(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(time.seconds()) + 1e-9 * time.nanos();
+}
+
+void ReadExits(const StatusView& view, Series& series) {
+  std::map<int, uint64_t> counts;
+  for (const v1::ExitCount& count : view.status().exit_counts()) {
+    counts[count.cause()] += count.count();
+  }
+  // All causes from the start: a rate needs the zero before the first.
+  for (const auto& [cause, name] : EnumLabels(*v1::ExitCause_descriptor(), "EXIT_CAUSE_")) {
+    series.Add({name}, static_cast<double>(counts[cause]));
+  }
+}
+
+void ReadRecyclings(const StatusView& view, Series& series) {
+  std::map<int, int> counts;
+  for (const v1::Recycling& recycling : view.status().recent_recyclings()) {
+    ++counts[recycling.cause()];
+  }
+  for (const auto& [cause, name] : EnumLabels(*v1::RecycleCause_descriptor(), "RECYCLE_CAUSE_")) {
+    series.Add({name}, counts[cause]);
+  }
+}
+
+void ReadLastRecycling(const StatusView& view, Series& series) {
+  if (view.status().recent_recyclings().empty()) return;
+  const v1::Recycling& last = *view.status().recent_recyclings().rbegin();
+  series.Add({"start"}, last.start_seconds());
+  series.Add({"bind"}, last.bind_seconds());
+  series.Add({"warm"}, last.warm_seconds());
+  series.Add({"reap"}, last.reap_seconds());
+}
+
+void ReadPromises(const StatusView& view, Series& series) {
+  const v1::MemoryBudget& memory = view.status().memory();
+  series.Add({"supervisor"}, static_cast<double>(memory.supervisor_bytes()));
+  series.Add({"arenas"}, static_cast<double>(memory.arena_bytes()));
+  series.Add({"quotas"}, static_cast<double>(memory.quota_bytes()));
+  series.Add({"replacement"}, static_cast<double>(memory.replacement_bytes()));
+}
+
+void ReadSandbox(const StatusView& view, Series& series) {
+  std::map<std::string, bool> parts;  // of two with one name, active only when both are
+  for (const v1::SandboxPart& part : view.status().containment().sandbox()) {
+    const auto [entry, is_new] = parts.emplace(LabelValue(part.name()), part.active());
+    if (!is_new) entry->second = entry->second && part.active();
+  }
+  for (const auto& [name, active] : parts) series.Add({name}, active ? 1 : 0);
+}
+
+// A metric without labels: one number of the status.
+template <typename Value>
+auto Number(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    series.Add(static_cast<double>(value(view.status())));
+  };
+}
+
+std::vector<Metric> Processes() {
+  return {
+      {"bulkhead_build_info",
+       MetricType::Gauge,
+       "",
+       {"version"},
+       "Version of the service; always 1.",
+       [](const StatusView& view, Series& series) {
+         series.Add({LabelValue(view.status().version())}, 1);
+       }},
+      {"bulkhead_start_time_seconds",
+       MetricType::Gauge,
+       "seconds",
+       {},
+       "When the service started, since 1970.",
+       Number([](const auto& status) { return Seconds(status.start_time()); })},
+      {"bulkhead_cpu_seconds_total",
+       MetricType::Counter,
+       "seconds",
+       {},
+       "CPU time of the supervisor and of all workers, living and dead.",
+       Number([](const auto& status) { return status.cpu_seconds(); })},
+      {"bulkhead_supervisor_cpu_seconds_total",
+       MetricType::Counter,
+       "seconds",
+       {},
+       "CPU time of the supervisor.",
+       Number([](const auto& status) { return status.supervisor().cpu_seconds(); })},
+      {"bulkhead_supervisor_memory_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "Anonymous and private file memory of the supervisor, arenas left out.",
+       Number([](const auto& status) { return status.supervisor().memory_bytes(); })},
+      {"bulkhead_supervisor_peak_memory_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "Highest memory of the supervisor that was seen.",
+       Number([](const auto& status) { return status.supervisor().peak_memory_bytes(); })},
+  };
+}
+
+std::vector<Metric> Samples() {
+  return {
+      {"bulkhead_samples_produced_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples that workers finished.",
+       Number([](const auto& status) { return status.samples_produced(); })},
+      {"bulkhead_samples_delivered_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples in batches that were handed to clients.",
+       Number([](const auto& status) { return status.samples_delivered(); })},
+      {"bulkhead_samples_redone_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples of leases that were given out again.",
+       Number([](const auto& status) { return status.samples_redone(); })},
+      {"bulkhead_samples_substituted_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples whose place another took, because they could not be produced.",
+       Number([](const auto& status) { return status.samples_substituted(); })},
+      {"bulkhead_quarantined_records",
+       MetricType::Gauge,
+       "",
+       {},
+       "Records that are kept from the workers because they ended some.",
+       Number([](const auto& status) { return status.samples_quarantined(); })},
+      {"bulkhead_leases_redone_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Leases that another worker had to do again.",
+       Number([](const auto& status) { return status.leases_redone(); })},
+  };
+}
+
+std::vector<Metric> Ends() {
+  return {
+      {"bulkhead_worker_exits_total",
+       MetricType::Counter,
+       "",
+       {"cause"},
+       "Ends of workers by cause.",
+       ReadExits},
+      {"bulkhead_limit_events_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Times that a quota bit: refused allocations, kills by the watchdog and by the cgroup.",
+       Number([](const auto& status) { return status.limit_events(); })},
+      {"bulkhead_recent_recyclings",
+       MetricType::Gauge,
+       "",
+       {"cause"},
+       "Planned replacements by cause, among the last 100.",
+       ReadRecyclings},
+      {"bulkhead_last_recycling_seconds",
+       MetricType::Gauge,
+       "seconds",
+       {"phase"},
+       "What the last planned replacement took until its process started, was bound, was warm, and "
+       "until the old one was reaped.",
+       ReadLastRecycling},
+  };
+}
+
+std::vector<Metric> Limits() {
+  return {
+      {"bulkhead_memory_budget_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "What the promises may sum up to.",
+       Number([](const auto& status) { return status.memory().budget_bytes(); })},
+      {"bulkhead_memory_limit_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "Memory limit of the container or the machine, as it is now.",
+       Number([](const auto& status) { return status.memory().limit_bytes(); })},
+      {"bulkhead_memory_promised_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {"part"},
+       "What is promised of the budget: to the supervisor, arenas, quotas, and one replacement.",
+       ReadPromises},
+      {"bulkhead_containment_info",
+       MetricType::Gauge,
+       "",
+       {"quota_level"},
+       "How quotas are enforced on this machine; always 1.",
+       [](const StatusView& view, Series& series) {
+         const std::string& level = view.status().containment().quota_level();
+         if (!level.empty()) series.Add({LabelValue(level)}, 1);
+       }},
+      {"bulkhead_sandbox_active",
+       MetricType::Gauge,
+       "",
+       {"part"},
+       "Whether this part of the workers' sandbox is active.",
+       ReadSandbox},
+  };
+}
+
+}  // namespace
+
+std::vector<Metric> ServiceMetrics() {
+  std::vector<Metric> metrics;
+  for (auto group : {Processes, Samples, Ends, Limits}) {
+    for (Metric& metric : group()) metrics.push_back(std::move(metric));
+  }
+  return metrics;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,38 @@
+#ifndef BULKHEAD_SERVER_METRICS_STATUS_COLLECTOR_H_
+#define BULKHEAD_SERVER_METRICS_STATUS_COLLECTOR_H_
+
+#include <prometheus/collectable.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "bulkhead/v1/loader.pb.h"
+
+namespace bulkhead {
+
+// Makes the metrics out of one status, when they are asked for: nothing is counted twice or kept
+// between two scrapes, and what is gone from the status is gone from the metrics. Thread-safe when
+// its source is.
+class StatusCollector final : public prometheus::Collectable {
+ public:
+  // The status now; absent when the service has ended, which makes no metrics.
+  using Source = std::function<std::optional<v1::GetStatusResponse>()>;
+
+  // Series of one scrape: some 5 MB while it is answered. Sixteen workers of ten stages and eight
+  // streams make about 1,000.
+  static constexpr size_t kMaxSeries = 10'000;
+
+  explicit StatusCollector(Source source, size_t max_series = kMaxSeries);
+
+  // Every metric of MetricTable(), those without series included.
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const Source source_;
+  const size_t max_series_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_STATUS_COLLECTOR_H_

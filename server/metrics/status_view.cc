@@ -1,0 +1,92 @@
+#include "server/metrics/status_view.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kMaxLabelBytes = 128;
+
+// Workers of one place, the newest first.
+using Place = std::pair<std::string, uint32_t>;
+using Workers = std::vector<const v1::WorkerStatus*>;
+
+bool IsNewer(const v1::WorkerStatus* a, const v1::WorkerStatus* b) {
+  // Only workers that serve compete for a role; the standby comes in front, as the newest.
+  return std::make_tuple(a->standby(), a->generation(), !a->draining()) >
+         std::make_tuple(b->standby(), b->generation(), !b->draining());
+}
+
+std::vector<StatusView::Stage> StagesOf(const v1::WorkerStatus& worker,
+                                        const std::vector<std::string>& labels) {
+  std::vector<StatusView::Stage> stages;
+  std::set<std::string> names;
+  for (const v1::StageUsage& usage : worker.stages()) {
+    const std::string name = LabelValue(usage.stage());
+    if (!names.insert(name).second) continue;
+    StatusView::Stage stage{&usage, labels};
+    stage.labels.push_back(name);
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::string LabelValue(const std::string& text) {
+  if (text.size() <= kMaxLabelBytes) return text;
+  size_t end = kMaxLabelBytes;
+  // Bytes 10xxxxxx go on with a character of UTF-8.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+StatusView::StatusView(v1::GetStatusResponse status) : status_(std::move(status)) {
+  AddWorkers();
+  AddStreams();
+}
+
+void StatusView::AddWorkers() {
+  std::map<Place, Workers> places;
+  uint32_t index_workers = 0;
+  const auto add = [this](const v1::WorkerStatus* worker, const std::string& pipeline,
+                          uint32_t slot, const char* role) {
+    Worker entry{worker, {pipeline, std::to_string(slot), role}, {}};
+    entry.stages = StagesOf(*worker, entry.labels);
+    workers_.push_back(std::move(entry));
+  };
+  for (const v1::WorkerStatus& worker : status_.workers()) {
+    if (worker.role() == "index") {
+      // They have no slots; the first of them is 0, whichever process that is.
+      add(&worker, "", index_workers++, "index");
+    } else {
+      places[{LabelValue(worker.pipeline()), worker.slot()}].push_back(&worker);
+    }
+  }
+  for (auto& [place, workers] : places) {
+    std::sort(workers.begin(), workers.end(), IsNewer);
+    std::set<std::string> taken;
+    for (const v1::WorkerStatus* worker : workers) {
+      const char* role = worker->standby()             ? "standby"
+                         : taken.count("serving") == 0 ? "serving"
+                                                       : "leaving";
+      if (taken.insert(role).second) add(worker, place.first, place.second, role);
+    }
+  }
+}
+
+void StatusView::AddStreams() {
+  std::map<std::pair<std::string, uint32_t>, const v1::StreamStatus*> streams;
+  for (const v1::StreamStatus& stream : status_.streams()) {
+    streams[{LabelValue(stream.name()), stream.rank()}] = &stream;
+  }
+  for (const auto& [name, stream] : streams) {
+    streams_.push_back({stream, {name.first, std::to_string(name.second)}});
+  }
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,127 @@
+// Each worker, and each stage in it.
+#include <map>
+#include <string>
+#include <utility>
+
+#include "server/metrics/enum_label.h"
+#include "server/metrics/metric_groups.h"
+
+namespace bulkhead {
+namespace {
+
+using prometheus::MetricType;
+
+const std::vector<const char*> kWorkerLabels = {"pipeline", "slot", "role"};
+const std::vector<const char*> kStageLabels = {"pipeline", "slot", "role", "stage"};
+
+std::vector<std::string> With(std::vector<std::string> labels, std::string last) {
+  labels.push_back(std::move(last));
+  return labels;
+}
+
+std::vector<const char*> With(std::vector<const char*> labels, const char* last) {
+  labels.push_back(last);
+  return labels;
+}
+
+void ReadState(const StatusView& view, Series& series) {
+  static const auto& names =
+      *new std::map<int, std::string>(EnumLabels(*v1::WorkerState_descriptor(), "WORKER_STATE_"));
+  for (const StatusView::Worker& worker : view.workers()) {
+    const auto name = names.find(worker.status->state());
+    if (name != names.end()) series.Add(With(worker.labels, name->second), 1);
+  }
+}
+
+void ReadInfo(const StatusView& view, Series& series) {
+  for (const StatusView::Worker& worker : view.workers()) {
+    series.Add(With(worker.labels, LabelValue(worker.status->quota_level())), 1);
+  }
+}
+
+// One number of every worker.
+template <typename Value>
+auto EachWorker(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    for (const StatusView::Worker& worker : view.workers()) {
+      series.Add(worker.labels, static_cast<double>(value(*worker.status)));
+    }
+  };
+}
+
+// One number of every worker that has a process; between its end and its reaping it has no memory.
+template <typename Value>
+auto EachProcess(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    for (const StatusView::Worker& worker : view.workers()) {
+      if (worker.status->usage().memory_bytes() == 0) continue;
+      series.Add(worker.labels, static_cast<double>(value(*worker.status)));
+    }
+  };
+}
+
+// One number of every stage of every worker.
+template <typename Value>
+auto EachStage(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    for (const StatusView::Worker& worker : view.workers()) {
+      for (const StatusView::Stage& stage : worker.stages) {
+        series.Add(stage.labels, static_cast<double>(value(*stage.usage)));
+      }
+    }
+  };
+}
+
+}  // namespace
+
+std::vector<Metric> WorkerMetrics() {
+  return {
+      {"bulkhead_worker_memory_bytes", MetricType::Gauge, "bytes", kWorkerLabels,
+       "Anonymous and private file memory of the worker, arenas left out.",
+       EachProcess([](const auto& worker) { return worker.usage().memory_bytes(); })},
+      {"bulkhead_worker_peak_memory_bytes", MetricType::Gauge, "bytes", kWorkerLabels,
+       "Highest memory of this process that was seen.",
+       EachProcess([](const auto& worker) { return worker.usage().peak_memory_bytes(); })},
+      {"bulkhead_worker_quota_bytes", MetricType::Gauge, "bytes", kWorkerLabels,
+       "Memory limit of the worker; 0 where it has none of its own.",
+       EachWorker([](const auto& worker) { return worker.quota_bytes(); })},
+      {"bulkhead_worker_info", MetricType::Gauge, "", With(kWorkerLabels, "quota_level"),
+       "How the worker's quota is enforced; always 1.", ReadInfo},
+      {"bulkhead_worker_state", MetricType::Gauge, "", With(kWorkerLabels, "state"),
+       "The state that the worker is in; always 1.", ReadState},
+      {"bulkhead_worker_generation", MetricType::Gauge, "", kWorkerLabels,
+       "Which worker of this slot it is, from 1: rises by one with every replacement.",
+       EachWorker([](const auto& worker) { return worker.generation(); })},
+      {"bulkhead_worker_draining", MetricType::Gauge, "", kWorkerLabels,
+       "Whether the worker gets no more leases because its successor is warm.",
+       EachWorker([](const auto& worker) { return worker.draining() ? 1 : 0; })},
+      {"bulkhead_worker_leases", MetricType::Gauge, "", kWorkerLabels,
+       "Leases that the worker holds.",
+       EachWorker([](const auto& worker) { return worker.leases(); })},
+      {"bulkhead_worker_samples_total", MetricType::Counter, "", kWorkerLabels,
+       "Samples that the worker finished; starts anew with its successor.",
+       EachWorker([](const auto& worker) { return worker.samples(); })},
+      {"bulkhead_worker_cpu_seconds_total", MetricType::Counter, "seconds", kWorkerLabels,
+       "CPU time of the worker; starts anew with its successor.",
+       EachProcess([](const auto& worker) { return worker.usage().cpu_seconds(); })},
+  };
+}
+
+std::vector<Metric> StageMetrics() {
+  return {
+      {"bulkhead_worker_stage_live_bytes", MetricType::Gauge, "bytes", kStageLabels,
+       "Memory that was allocated in this stage and not freed.",
+       EachStage([](const auto& usage) { return usage.live_bytes(); })},
+      {"bulkhead_worker_stage_live_blocks", MetricType::Gauge, "", kStageLabels,
+       "Blocks of memory that were allocated in this stage and not freed.",
+       EachStage([](const auto& usage) { return usage.live_blocks(); })},
+      {"bulkhead_worker_stage_busy_seconds_total", MetricType::Counter, "seconds", kStageLabels,
+       "Wall time that the worker's threads spent in this stage.",
+       EachStage([](const auto& usage) { return usage.busy_seconds(); })},
+      {"bulkhead_worker_stage_runs_total", MetricType::Counter, "", kStageLabels,
+       "Samples that went through this stage.",
+       EachStage([](const auto& usage) { return usage.runs(); })},
+  };
+}
+
+}  // namespace bulkhead

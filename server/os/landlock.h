@@ -1,0 +1,23 @@
+#ifndef BULKHEAD_SERVER_OS_LANDLOCK_H_
+#define BULKHEAD_SERVER_OS_LANDLOCK_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace bulkhead {
+
+// From now on this thread, and those that it starts, may open for reading what lies in `readable`
+// (folders with all that is beneath them, and files), and nothing else: no other file for reading,
+// none at all for writing or execution; folders that are not named cannot be listed. Where the
+// kernel's Landlock knows of them it also refuses TCP, abstract Unix sockets of others and signals
+// to others. Descriptors that are open stay what they are. Paths that do not exist are passed over.
+//
+// Cannot be undone. Sets no_new_privs. UNAVAILABLE, with the reason for people, when the kernel has
+// no Landlock or has it switched off.
+absl::Status RestrictFiles(const std::vector<std::string>& readable);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_LANDLOCK_H_

@@ -1,0 +1,40 @@
+#ifndef BULKHEAD_SERVER_OS_SANDBOX_H_
+#define BULKHEAD_SERVER_OS_SANDBOX_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bulkhead {
+
+// Which parts of the sandbox are wanted, and what must still work in it.
+struct SandboxOptions {
+  bool seccomp = true;
+  bool landlock = true;
+  bool capabilities = true;
+  // What is read beside the system's own: folders with all that is beneath them, and files.
+  std::vector<std::string> readable;
+  // Descriptors that the process may hold.
+  uint64_t max_files = 256;
+};
+
+// Whether one part is in force.
+struct SandboxPart {
+  std::string name;  // "no_new_privs", "file-limit", "capabilities", "landlock", "seccomp"
+  bool active = false;
+  std::string reason;  // why it is not, for people
+};
+
+// Puts this process in its sandbox for the rest of its life, and says of every part what became of
+// it: a part that the system does not have leaves the others in force. Beside `readable` it may
+// read what any program needs to run: the shared libraries, its own folder, time zones and locales,
+// and what the kernel says of the CPUs and of itself.
+//
+// To be called while the process has one thread: capabilities and Landlock hold for that thread and
+// those that it starts, and are not in force for any other. With more threads both are reported as
+// not active.
+std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_SANDBOX_H_

@@ -1,0 +1,97 @@
+#include "server/supervisor/compartment.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr char kTotal[] = "kernel-total";
+constexpr char kPrivate[] = "kernel-private";
+
+absl::Status Required(const absl::Status& why) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no cgroup holds the workers (", std::string(why.message()),
+      "), and --quota-enforcement require_cgroup was given; give the service a writable cgroup, or "
+      "say best-effort"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Compartment>> Compartment::Open(const Config& config) {
+  auto tree = CgroupTree::Open(config.name, config.sources);
+  if (!tree.ok() && config.require_cgroup) return Required(tree.status());
+  std::string reason = tree.ok() ? "" : std::string(tree.status().message());
+  spdlog::info("workers' memory is held at level {}{}", tree.ok() ? kTotal : kPrivate,
+               tree.ok() ? "" : ", without a cgroup: " + reason);
+  return std::unique_ptr<Compartment>(new Compartment(tree.ok() ? *std::move(tree) : nullptr,
+                                                      std::move(reason), config.require_cgroup));
+}
+
+Compartment::Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, bool required)
+    : tree_(std::move(tree)), reason_(std::move(reason)), required_(required) {}
+
+const char* Compartment::level() const { return tree_ != nullptr ? kTotal : kPrivate; }
+
+void Compartment::Describe(v1::Containment& containment) const {
+  containment.set_quota_level(level());
+  containment.set_quota_level_reason(reason_);
+}
+
+absl::StatusOr<CgroupLeaf> Compartment::MakeLeaf(pid_t pid, uint64_t quota_bytes,
+                                                 uint32_t threads) {
+  CgroupLimits limits;
+  limits.memory_bytes = quota_bytes + kOverheadBytes;
+  limits.max_threads = threads + kSpareThreads;
+  auto leaf = tree_->MakeLeaf(absl::StrCat("worker-", next_leaf_++), limits);
+  if (!leaf.ok()) return leaf;
+  if (absl::Status added = leaf->Add(pid); !added.ok()) return added;
+  return leaf;
+}
+
+absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
+                                                                      uint64_t quota_bytes,
+                                                                      uint32_t threads) {
+  RemoveLeft();
+  std::optional<CgroupLeaf> leaf;
+  if (tree_ != nullptr) {
+    auto made = MakeLeaf(pid, quota_bytes, threads);
+    if (!made.ok() && required_) return Required(made.status());
+    if (made.ok()) {
+      leaf.emplace(*std::move(made));
+    } else {
+      spdlog::warn("worker {} is held without a cgroup: {}", pid,
+                   std::string(made.status().message()));
+    }
+  }
+  return std::unique_ptr<Cell>(new Cell(this, std::move(leaf)));
+}
+
+void Compartment::RemoveLeft() {
+  left_.erase(std::remove_if(left_.begin(), left_.end(),
+                             [](CgroupLeaf& leaf) { return leaf.Remove().ok(); }),
+              left_.end());
+}
+
+Compartment::Cell::Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf)
+    : compartment_(compartment), leaf_(std::move(leaf)) {}
+
+Compartment::Cell::~Cell() {
+  if (!leaf_.has_value()) return;
+  leaf_->Kill();  // nothing is left in it, unless the worker could start processes
+  if (!leaf_->Remove().ok()) compartment_->left_.push_back(*std::move(leaf_));
+}
+
+const char* Compartment::Cell::level() const { return leaf_.has_value() ? kTotal : kPrivate; }
+
+uint64_t Compartment::Cell::OomKills() const {
+  if (!leaf_.has_value()) return 0;
+  // A leaf holds one process, which the kernel may count twice.
+  return std::min<uint64_t>(1, leaf_->OomKills().value_or(0));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,173 @@
+#include "server/supervisor/memory_budget.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+// Sums of what may be anything stay at the top instead of starting anew.
+uint64_t SaturatedSum(uint64_t a, uint64_t b) {
+  const uint64_t sum = a + b;
+  return sum < a ? std::numeric_limits<uint64_t>::max() : sum;
+}
+
+uint64_t SaturatedProduct(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
+}
+
+uint64_t ArenaBytes(const MemoryBudget::Demand& demand) {
+  return SaturatedProduct(demand.slot_count, demand.slot_bytes);
+}
+
+}  // namespace
+
+MemoryClaim::MemoryClaim(MemoryClaim&& other) noexcept
+    : budget_(std::move(other.budget_)),
+      arena_bytes_(other.arena_bytes_),
+      quota_bytes_(other.quota_bytes_) {}
+
+MemoryClaim& MemoryClaim::operator=(MemoryClaim&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  budget_ = std::move(other.budget_);
+  arena_bytes_ = other.arena_bytes_;
+  quota_bytes_ = other.quota_bytes_;
+  return *this;
+}
+
+void MemoryClaim::Release() {
+  if (budget_ == nullptr) return;
+  budget_->GiveBack(arena_bytes_, quota_bytes_);
+  budget_.reset();
+}
+
+absl::StatusOr<std::shared_ptr<MemoryBudget>> MemoryBudget::Create(const Config& config) {
+  std::shared_ptr<MemoryBudget> budget(new MemoryBudget(config));
+  const absl::Status one_fits = budget->AdmitWorker(config.replacement_bytes).status();
+  if (!one_fits.ok()) return one_fits;
+  return budget;
+}
+
+MemoryBudget::MemoryBudget(const Config& config)
+    : config_(config), limit_bytes_(config.limit_bytes) {}
+
+absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand) {
+  absl::MutexLock lock(&mutex_);
+  const uint64_t arena_bytes = ArenaBytes(demand);
+  const uint64_t free = Free();
+  const uint64_t quota = demand.worker_quota_bytes;
+  const uint64_t for_workers = free >= arena_bytes ? free - arena_bytes : 0;
+  const auto fitting =
+      quota == 0 ? demand.workers
+                 : static_cast<uint32_t>(std::min<uint64_t>(demand.workers, for_workers / quota));
+  if (free < arena_bytes || (demand.workers > 0 && fitting == 0)) {
+    std::string asked =
+        absl::StrCat("this stream takes an arena of ", demand.slot_count, " slots × ",
+                     FormatBytes(demand.slot_bytes), " = ", FormatBytes(arena_bytes));
+    if (demand.workers > 0) absl::StrAppend(&asked, " and a worker of ", FormatBytes(quota));
+    return Refusal(asked);
+  }
+  Admission admission;
+  admission.arena = Promise(arena_bytes, 0);
+  admission.workers = Promise(0, quota * fitting);
+  admission.worker_count = fitting;
+  return admission;
+}
+
+bool MemoryBudget::FitsWholly(const Demand& demand) const {
+  absl::MutexLock lock(&mutex_);
+  return SaturatedSum(ArenaBytes(demand),
+                      SaturatedProduct(demand.workers, demand.worker_quota_bytes)) <= Free();
+}
+
+absl::StatusOr<MemoryClaim> MemoryBudget::AdmitWorker(uint64_t quota_bytes) {
+  absl::MutexLock lock(&mutex_);
+  if (Free() < quota_bytes) {
+    return Refusal(absl::StrCat("a worker takes ", FormatBytes(quota_bytes)));
+  }
+  return Promise(0, quota_bytes);
+}
+
+absl::Status MemoryBudget::Refusal(const std::string& demand) const {
+  const bool by_limit = UsableOf(limit_bytes_) < config_.budget_bytes;
+  const std::string bound =
+      by_limit ? absl::StrCat("90% of the memory limit of ", FormatBytes(limit_bytes_),
+                              ", which was lowered, are ", FormatBytes(Usable()))
+               : absl::StrCat("the budget is ", FormatBytes(Usable()));
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, reason::kBudgetExceeded,
+      absl::StrCat("out of memory to promise: ", demand, ", but ", bound, " and promised are ",
+                   Sum(), ", which leaves ", FormatBytes(Free()),
+                   "; close other streams, use a smaller batch.size or --worker-quota, or give a "
+                   "larger --memory-budget",
+                   by_limit ? " and memory limit" : ""));
+}
+
+MemoryClaim MemoryBudget::Promise(uint64_t arena_bytes, uint64_t quota_bytes) {
+  arena_bytes_ += arena_bytes;
+  quota_bytes_ += quota_bytes;
+  return MemoryClaim(shared_from_this(), arena_bytes, quota_bytes);
+}
+
+void MemoryBudget::GiveBack(uint64_t arena_bytes, uint64_t quota_bytes) {
+  absl::MutexLock lock(&mutex_);
+  arena_bytes_ -= arena_bytes;
+  quota_bytes_ -= quota_bytes;
+}
+
+bool MemoryBudget::SetLimit(uint64_t limit_bytes) {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(limit_bytes_, limit_bytes) != limit_bytes;
+}
+
+bool MemoryBudget::overdrawn() const {
+  absl::MutexLock lock(&mutex_);
+  return Promised() > Usable();
+}
+
+std::string MemoryBudget::Arithmetic() const {
+  absl::MutexLock lock(&mutex_);
+  return Sum();
+}
+
+uint64_t MemoryBudget::Usable() const {
+  return std::min(config_.budget_bytes, UsableOf(limit_bytes_));
+}
+
+uint64_t MemoryBudget::Promised() const {
+  return SaturatedSum(config_.supervisor_bytes + config_.replacement_bytes,
+                      SaturatedSum(arena_bytes_, quota_bytes_));
+}
+
+uint64_t MemoryBudget::Free() const {
+  const uint64_t usable = Usable();
+  const uint64_t promised = Promised();
+  return usable > promised ? usable - promised : 0;
+}
+
+std::string MemoryBudget::Sum() const {
+  return absl::StrCat("supervisor ", FormatBytes(config_.supervisor_bytes), " + arenas ",
+                      FormatBytes(arena_bytes_), " + workers ", FormatBytes(quota_bytes_),
+                      " + one replacement ", FormatBytes(config_.replacement_bytes), " = ",
+                      FormatBytes(Promised()));
+}
+
+v1::MemoryBudget MemoryBudget::Snapshot() const {
+  absl::MutexLock lock(&mutex_);
+  v1::MemoryBudget snapshot;
+  snapshot.set_budget_bytes(config_.budget_bytes);
+  snapshot.set_limit_bytes(limit_bytes_);
+  snapshot.set_supervisor_bytes(config_.supervisor_bytes);
+  snapshot.set_arena_bytes(arena_bytes_);
+  snapshot.set_quota_bytes(quota_bytes_);
+  snapshot.set_replacement_bytes(config_.replacement_bytes);
+  return snapshot;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,113 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_BUDGET_H_
+#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_BUDGET_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/loader.pb.h"
+
+namespace bulkhead {
+
+class MemoryBudget;
+
+// A part of the budget that was promised to somebody; given back when this is destroyed. Movable.
+class MemoryClaim {
+ public:
+  MemoryClaim() = default;
+  ~MemoryClaim() { Release(); }
+  MemoryClaim(MemoryClaim&& other) noexcept;
+  MemoryClaim& operator=(MemoryClaim&& other) noexcept;
+
+  void Release();
+
+ private:
+  friend class MemoryBudget;
+  MemoryClaim(std::shared_ptr<MemoryBudget> budget, uint64_t arena_bytes, uint64_t quota_bytes)
+      : budget_(std::move(budget)), arena_bytes_(arena_bytes), quota_bytes_(quota_bytes) {}
+
+  std::shared_ptr<MemoryBudget> budget_;
+  uint64_t arena_bytes_ = 0;
+  uint64_t quota_bytes_ = 0;
+};
+
+// The memory that the service may take, and what it has promised of it. At any time
+//
+//   supervisor + arenas (retired ones too) + quotas of all workers + one replacement's quota
+//     ≤ the lower of the budget and 90% of the container's limit
+//
+// unless that limit is lowered afterwards: then nothing new is promised until enough came back.
+// Thread-safe; every promise is checked and made in one step.
+class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
+ public:
+  // Whoever enforces the container's limit counts page cache and kernel memory, too.
+  static uint64_t UsableOf(uint64_t limit_bytes) { return limit_bytes / 10 * 9; }
+
+  struct Config {
+    uint64_t budget_bytes = std::numeric_limits<uint64_t>::max();
+    uint64_t limit_bytes = std::numeric_limits<uint64_t>::max();
+    uint64_t supervisor_bytes = 0;
+    // Set aside for the one worker that may run beside the worker it replaces.
+    uint64_t replacement_bytes = 0;
+  };
+  // RESOURCE_EXHAUSTED (BUDGET_EXCEEDED), with the arithmetic, when not one worker fits.
+  static absl::StatusOr<std::shared_ptr<MemoryBudget>> Create(const Config& config);
+
+  // What a stream asks for.
+  struct Demand {
+    uint32_t slot_count = 0;
+    uint64_t slot_bytes = 0;
+    // Workers that its pipeline would like to have; 0: the pipeline has its workers.
+    uint32_t workers = 0;
+    uint64_t worker_quota_bytes = 0;
+  };
+  struct Admission {
+    MemoryClaim arena;
+    MemoryClaim workers;
+    uint32_t worker_count = 0;
+  };
+  // Promises the arena, and as many of the workers as fit. Errors: RESOURCE_EXHAUSTED
+  // (BUDGET_EXCEEDED), with the arithmetic and what to change, when the arena and one worker (if
+  // any is asked for) do not fit.
+  absl::StatusOr<Admission> Admit(const Demand& demand) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether Admit would promise all of `demand`.
+  bool FitsWholly(const Demand& demand) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // For a worker that belongs to no stream. Errors as Admit's.
+  absl::StatusOr<MemoryClaim> AdmitWorker(uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The container's limit was read again. True when it changed.
+  bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // More is promised than may be, because the limit was lowered.
+  bool overdrawn() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // "supervisor 48MiB + arenas 1GiB + workers 4GiB + one replacement 512MiB = 5.5GiB".
+  std::string Arithmetic() const ABSL_LOCKS_EXCLUDED(mutex_);
+  v1::MemoryBudget Snapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  friend class MemoryClaim;
+  explicit MemoryBudget(const Config& config);
+
+  void GiveBack(uint64_t arena_bytes, uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t Usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Promised() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Sum() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Refusal(const std::string& demand) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MemoryClaim Promise(uint64_t arena_bytes, uint64_t quota_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Config config_;
+  mutable absl::Mutex mutex_;
+  uint64_t limit_bytes_ ABSL_GUARDED_BY(mutex_);
+  uint64_t arena_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t quota_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_BUDGET_H_

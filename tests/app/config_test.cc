@@ -1,0 +1,199 @@
+#include "server/app/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/app/config_file.h"
+
+namespace bulkhead {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string Write(const std::string& text) {
+  const std::string path = absl::StrCat(testing::TempDir(), "config.", getpid(), ".yaml");
+  std::ofstream(path) << text;
+  return path;
+}
+
+// The options, or the exit code of a program that will not start.
+struct Parsed {
+  DaemonOptions options;
+  std::optional<int> exit_code;
+};
+
+Parsed Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "bulkheadd");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  Parsed parsed;
+  parsed.options = ParseCommandLine(static_cast<int>(argv.size()), argv.data(), parsed.exit_code);
+  return parsed;
+}
+
+Parsed ParseFile(const std::string& text, std::vector<std::string> arguments = {}) {
+  arguments.insert(arguments.begin(), {"--config", Write(text)});
+  return Parse(arguments);
+}
+
+// What is wrong with a file; empty: nothing.
+std::string Fault(const std::string& text) {
+  const std::string path = Write(text);
+  DaemonOptions options;
+  CLI::App app;
+  DefineOptions(app, options);
+  const absl::Status status = ReadConfigFile(path, app);
+  const std::string message(status.message());
+  return message.substr(message.find(path) == 0 ? path.size() + 1 : 0);
+}
+
+// A value of every option that is not its default.
+const std::map<std::string, std::string>& Samples() {
+  static const auto* const samples = new std::map<std::string, std::string>{
+      {"listen", "unix:/run/x.sock"},
+      {"root", "/data"},
+      {"cache-dir", "/cache"},
+      {"workers", "3"},
+      {"threads", "2"},
+      {"worker-quota", "256MiB"},
+      {"worker-hang-timeout", "12.5"},
+      {"memory-budget", "8GiB"},
+      {"allow-fault-stages", "true"},
+      {"insecure-tcp", "true"},
+      {"worker-program", "/bin/worker"},
+      {"embedded", "true"},
+      {"watch-pid", "17"},
+      {"ready-fd", "5"},
+      {"log-level", "debug"},
+  };
+  return *samples;
+}
+
+std::vector<std::string> OptionNames() {
+  DaemonOptions options;
+  CLI::App app;
+  DefineOptions(app, options);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_single_name();
+    if (name != "help" && name != "config") names.push_back(name);
+  }
+  return names;
+}
+
+// "a-b-c: 1" as "a:\n  b:\n    c: 1".
+std::string Nested(const std::string& name, const std::string& value) {
+  std::string text;
+  std::string indent;
+  for (const absl::string_view part : absl::StrSplit(name, '-')) {
+    if (!text.empty()) absl::StrAppend(&text, "\n", indent);
+    absl::StrAppend(&text, part, ":");
+    indent += "  ";
+  }
+  return absl::StrCat(text, " ", value, "\n");
+}
+
+TEST(ConfigFileTest, EveryOptionWorksFromTheFile) {
+  for (const std::string& name : OptionNames()) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(Samples().count(name)) << "give this test a value for it";
+    const std::string& value = Samples().at(name);
+    Parsed expected = Parse(value == "true" ? std::vector<std::string>{"--" + name}
+                                            : std::vector<std::string>{"--" + name, value});
+    ASSERT_FALSE(expected.exit_code.has_value());
+    EXPECT_FALSE(expected.options == DaemonOptions()) << "the value is the default";
+    std::string underscores = name;
+    std::replace(underscores.begin(), underscores.end(), '-', '_');
+    for (const std::string& text : {absl::StrCat(name, ": ", value),
+                                    absl::StrCat(underscores, ": ", value), Nested(name, value)}) {
+      Parsed parsed = ParseFile(text);
+      EXPECT_FALSE(parsed.exit_code.has_value()) << text;
+      parsed.options.config.clear();
+      EXPECT_TRUE(parsed.options == expected.options) << text;
+    }
+  }
+}
+
+TEST(ConfigFileTest, TheCommandLineWins) {
+  const Parsed parsed = ParseFile("worker: {quota: 256MiB}\nworkers: 3\nroot: [/a, /b]\n",
+                                  {"--workers", "5", "--root", "/c"});
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_EQ(parsed.options.workers, 5);
+  EXPECT_EQ(parsed.options.worker_quota, "256MiB");
+  EXPECT_THAT(parsed.options.roots, ElementsAre("/c"));
+}
+
+TEST(ConfigFileTest, TakesSeveralRoots) {
+  EXPECT_THAT(ParseFile("root: [/a, /b]").options.roots, ElementsAre("/a", "/b"));
+}
+
+TEST(ConfigFileTest, AnEmptyFileChangesNothing) {
+  Parsed parsed = ParseFile("# nothing yet\n\n");
+  EXPECT_FALSE(parsed.exit_code.has_value());
+  parsed.options.config.clear();
+  EXPECT_TRUE(parsed.options == DaemonOptions());
+}
+
+TEST(ConfigFileTest, AFileThatCannotBeReadIsNamed) {
+  EXPECT_EQ(Parse({"--config", "/nonexistent/b.yaml"}).exit_code, 2);
+  DaemonOptions options;
+  CLI::App app;
+  DefineOptions(app, options);
+  EXPECT_THAT(std::string(ReadConfigFile("/nonexistent/b.yaml", app).message()),
+              HasSubstr("/nonexistent/b.yaml"));
+}
+
+TEST(ConfigFileTest, NamesThePlaceOfAMistake) {
+  EXPECT_THAT(
+      Fault("workers: 2\nworker:\n  quotta: 512MiB\n"),
+      AllOf(testing::StartsWith("3:3: worker-quotta"), HasSubstr("did you mean `worker-quota`?")));
+  EXPECT_THAT(Fault("workers: two"), AllOf(testing::StartsWith("1:10: workers"), HasSubstr("two")));
+  EXPECT_THAT(Fault("workers: 0"), testing::StartsWith("1:10: workers"));
+  EXPECT_THAT(Fault("workers:"), HasSubstr("single value"));
+  EXPECT_THAT(Fault("workers: [1, 2]"), HasSubstr("single value"));
+  EXPECT_THAT(Fault("worker: 3"), HasSubstr("unknown option `worker`"));
+  EXPECT_THAT(Fault("worker-quota: 512"), AllOf(testing::StartsWith("1:15:"), HasSubstr("unit")));
+  EXPECT_THAT(Fault("memory: {budget: 8GB}"),
+              AllOf(testing::StartsWith("1:18:"), HasSubstr("8GB")));
+  EXPECT_THAT(Fault("insecure-tcp: yes"), HasSubstr("true or false"));
+  EXPECT_THAT(Fault("log-level: loud"), HasSubstr("loud"));
+  EXPECT_THAT(Fault("root: []"), HasSubstr("empty list"));
+  EXPECT_THAT(Fault("root: [{a: b}]"), HasSubstr("single value"));
+  EXPECT_THAT(Fault("config: other.yaml"), HasSubstr("unknown option `config`"));
+  EXPECT_THAT(Fault("- workers"), HasSubstr("mapping"));
+  EXPECT_THAT(Fault("workers: 2\n---\nworkers: 3"), HasSubstr("second document"));
+  EXPECT_THAT(Fault("a: &x {b: *x}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(Fault("workers: {"), testing::StartsWith("1:"));
+}
+
+TEST(ConfigFileTest, AKeyThatStandsTwiceIsAnError) {
+  EXPECT_THAT(Fault("workers: 2\nworkers: 3"),
+              AllOf(testing::StartsWith("2:1:"), HasSubstr("first on line 1")));
+  EXPECT_THAT(Fault("worker-quota: 1GiB\nworker:\n  quota: 2GiB"),
+              AllOf(testing::StartsWith("3:3:"), HasSubstr("first on line 1")));
+}
+
+TEST(ConfigFileTest, AnOverriddenValueMustBeSoundAllTheSame) {
+  EXPECT_EQ(ParseFile("workers: many", {"--workers", "2"}).exit_code, 2);
+}
+
+TEST(ConfigFileTest, TheExampleIsSound) {
+  const Parsed parsed = Parse({"--config", BULKHEAD_SOURCE_DIR "/examples/bulkheadd.yaml"});
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_EQ(parsed.options.worker_quota, "512MiB");
+  EXPECT_THAT(parsed.options.roots, ElementsAre("/data"));
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,97 @@
+// docs/service.md against the code.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "server/app/config.h"
+#include "server/service/arena_door.h"
+#include "server/service/preparation.h"
+#include "server/service/session_registry.h"
+#include "server/supervisor/index_jobs.h"
+#include "server/supervisor/supervisor.h"
+
+namespace bulkhead {
+namespace {
+
+// The rows of all tables: first cell → second cell.
+std::map<std::string, std::string> Rows() {
+  std::ifstream file(BULKHEAD_SOURCE_DIR "/docs/service.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::map<std::string, std::string> rows;
+  for (const absl::string_view line : absl::StrSplit(text.str(), '\n')) {
+    const std::vector<std::string> cells = absl::StrSplit(line, '|');
+    if (cells.size() < 4 || !cells[0].empty()) continue;
+    rows[std::string(absl::StripAsciiWhitespace(cells[1]))] =
+        std::string(absl::StripAsciiWhitespace(cells[2]));
+  }
+  return rows;
+}
+
+std::string Row(const std::string& name) {
+  const auto rows = Rows();
+  const auto found = rows.find(name);
+  return found == rows.end() ? "no such row" : found->second;
+}
+
+TEST(ServiceDocsTest, ListEveryOptionWithItsDefault) {
+  DaemonOptions options;
+  CLI::App app;
+  DefineOptions(app, options);
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_single_name();
+    if (name == "help" || name == "config") continue;
+    const std::string documented = Row(absl::StrCat("`--", name, "`"));
+    EXPECT_NE(documented, "no such row") << name;
+    const std::string value = option->get_default_str();
+    if (!value.empty()) EXPECT_EQ(documented, absl::StrCat("`", value, "`")) << name;
+  }
+}
+
+TEST(ServiceDocsTest, NameNoOptionThatIsNotThere) {
+  DaemonOptions options;
+  CLI::App app;
+  DefineOptions(app, options);
+  for (const auto& [name, value] : Rows()) {
+    if (name.rfind("`--", 0) != 0) continue;
+    EXPECT_NE(app.get_option_no_throw(name.substr(1, name.size() - 2)), nullptr) << name;
+  }
+}
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrCat(absl::ToInt64Seconds(duration), " s");
+}
+
+TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
+  const PoolTimeouts timeouts;
+  const Supervisor::Config supervisor;
+  EXPECT_EQ(Row("time from a worker's start until it is ready"), Seconds(timeouts.start));
+  EXPECT_EQ(Row("a killed worker that does not end is written off after"), Seconds(timeouts.reap));
+  EXPECT_EQ(Row("back-off between starts of a worker that dies"),
+            absl::StrCat(absl::ToInt64Milliseconds(timeouts.first_backoff), " ms to ",
+                         Seconds(timeouts.max_backoff)));
+  EXPECT_EQ(Row("a worker that is told to end is killed after"), Seconds(timeouts.stop_grace));
+  EXPECT_EQ(Row("deaths at one lease, or in one place, before the stream or the pool fails"),
+            absl::StrCat(WorkerPool::kMaxDeaths));
+  EXPECT_EQ(Row("tries to index a file"), absl::StrCat(IndexJobs::kMaxDeaths));
+  EXPECT_EQ(Row("slots of an arena, beside the one for redoing the head"),
+            absl::StrCat(Preparer::kDefaultSlots));
+  EXPECT_EQ(Row("most slots that a client may ask for"), absl::StrCat(Preparer::kMaxSlots));
+  EXPECT_EQ(Row("calls at a time"), absl::StrCat(SessionRegistry::kMaxSessions));
+  EXPECT_EQ(Row("connections to the arena door"), absl::StrCat(ArenaDoor::kMaxClients));
+  EXPECT_EQ(Row("a pipeline without streams keeps its workers for"), Seconds(supervisor.idle_pool));
+  EXPECT_EQ(Row("the memory limit is read again every"), Seconds(supervisor.limit_interval));
+  EXPECT_EQ(Row("`--worker-hang-timeout`"),
+            absl::StrCat("`", absl::ToInt64Seconds(timeouts.hang), "`"));
+}
+
+}  // namespace
+}  // namespace bulkhead

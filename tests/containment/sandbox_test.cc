@@ -1,0 +1,215 @@
+// Ways out of the sandbox, each tried by a program of its own (escape_artist.cc) from inside and,
+// to see that it is a way, from outside.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "server/os/child_process.h"
+#include "server/os/packet_socket.h"
+#include "tests/containment/outcome.h"
+
+namespace bulkhead {
+namespace {
+
+// A folder of data, and one beside it that is none of the worker's business.
+class World {
+ public:
+  World() {
+    char name[] = "/tmp/bulkhead-sandbox-XXXXXX";
+    folder_ = mkdtemp(name);
+    mkdir(root().c_str(), 0700);
+    mkdir((folder_ + "/outside").c_str(), 0700);
+    std::ofstream(root() + "/data") << "data";
+    std::ofstream(folder_ + "/outside/secret") << "secret";
+    EXPECT_EQ(symlink("../outside/secret", (root() + "/link-out").c_str()), 0);
+    EXPECT_EQ(symlink("data", (root() + "/link-in").c_str()), 0);
+  }
+  ~World() { EXPECT_EQ(system(absl::StrCat("rm -rf ", folder_).c_str()), 0); }
+
+  std::string root() const { return folder_ + "/root"; }
+
+ private:
+  std::string folder_;
+};
+
+// Runs the escape artist; the outcome, or -1 when it did not exit by itself.
+int Try(const std::string& parts, const std::string& attempt, PacketSocket* received = nullptr) {
+  const World world;
+  auto pair = PacketSocket::MakePair().value();
+  SpawnSpec spec;
+  spec.program = absl::StrCat(std::getenv("BULKHEAD_TEST_BIN_DIR"), "/escape_artist");
+  spec.args = {parts, world.root(), attempt};
+  spec.passed_fd = pair.second.fd();
+  auto child = ChildProcess::Spawn(spec);
+  EXPECT_TRUE(child.ok()) << child.status();
+  if (received != nullptr) *received = std::move(pair.first);
+  pollfd event{child->pidfd(), POLLIN, 0};
+  EXPECT_EQ(poll(&event, 1, 30'000), 1) << "it did not end";
+  const auto exit = child->TryReap();
+  return exit.has_value() && exit->outcome == ProcessExit::Outcome::kExited ? exit->code : -1;
+}
+
+struct Way {
+  std::string name;
+  std::string parts = "all";  // which of the sandbox close it
+  int outcome = kDenied;
+};
+
+std::ostream& operator<<(std::ostream& out, const Way& way) {
+  return out << way.name << " with " << way.parts;
+}
+
+std::string TestName(const testing::TestParamInfo<Way>& info) {
+  return absl::StrReplaceAll(absl::StrCat(info.param.name, "_by_", info.param.parts),
+                             {{"-", "_"}, {",", "_"}});
+}
+
+class SandboxTest : public testing::TestWithParam<Way> {};
+
+TEST_P(SandboxTest, ClosesTheWay) {
+  const Way& way = GetParam();
+  const int inside = Try(way.parts, way.name);
+  if (inside == kPartMissing && way.parts == "landlock") GTEST_SKIP() << "no Landlock here";
+  EXPECT_EQ(inside, way.outcome);
+  const int outside = Try("none", way.name);
+  if (outside != kSucceeded) {
+    GTEST_SKIP() << "closed as it should be, but here to anybody (outcome " << outside << ")";
+  }
+}
+
+// Each by the parts that are to close it alone: a kernel may lack the others.
+std::vector<Way> Ways() {
+  std::vector<Way> ways;
+  for (const char* name : {"memfd",
+                           "memfd-secret",
+                           "shm-open",
+                           "shmget",
+                           "shared-anonymous",
+                           "grows-down",
+                           "big-pipe",
+                           "big-pipe-high-bits",
+                           "userfaultfd",
+                           "io-uring",
+                           "raise-stack-limit",
+                           "fork",
+                           "fork-call",
+                           "vfork",
+                           "exec",
+                           "ptrace-parent",
+                           "read-parent-memory",
+                           "signal-parent",
+                           "signal-parents-thread",
+                           "signal-through-descriptor",
+                           "limit-parent",
+                           "outlive-supervisor",
+                           "new-namespace",
+                           "chroot",
+                           "mount",
+                           "tcp-socket",
+                           "udp-socket",
+                           "netlink-socket",
+                           "unix-connect",
+                           "socketpair",
+                           "terminal-input",
+                           "write-outside",
+                           "write-inside",
+                           "append-inside",
+                           "create-inside",
+                           "unnamed-inside",
+                           "truncate-by-opening",
+                           "truncate",
+                           "unlink",
+                           "rename",
+                           "link",
+                           "symlink",
+                           "make-folder",
+                           "make-fifo",
+                           "change-mode",
+                           "change-owner",
+                           "change-times"}) {
+    ways.push_back({name, "seccomp"});
+  }
+  for (const char* name : {"read-outside",
+                           "read-through-dots",
+                           "read-through-link",
+                           "list-outside",
+                           "read-parent-environment",
+                           "shared-dev-zero",
+                           "shm-open",
+                           "write-outside",
+                           "write-inside",
+                           "append-inside",
+                           "create-inside",
+                           "unnamed-inside",
+                           "truncate-by-opening",
+                           "truncate",
+                           "unlink",
+                           "rename",
+                           "link",
+                           "symlink",
+                           "make-folder",
+                           "make-fifo",
+                           "exec",
+                           "ptrace-parent",
+                           "signal-parent"}) {
+    ways.push_back({name, "landlock"});
+  }
+  for (const char* name : {"capability", "chroot", "mount"}) ways.push_back({name, "capabilities"});
+  // Not even root may raise what was lowered.
+  for (const char* name : {"raise-file-limit", "raise-data-limit"}) ways.push_back({name, "all"});
+  ways.push_back({"clone3", "seccomp", kNoSuchCall});
+  return ways;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SandboxTest, testing::ValuesIn(Ways()), TestName);
+
+class SandboxNeedsTest : public testing::TestWithParam<Way> {};
+
+TEST_P(SandboxNeedsTest, Works) {
+  const int outcome = Try(GetParam().parts, GetParam().name);
+  if (outcome == kPartMissing && GetParam().parts == "all") GTEST_SKIP() << "a part is missing";
+  EXPECT_EQ(outcome, kSucceeded);
+}
+
+std::vector<Way> Needs() {
+  std::vector<Way> needs;
+  for (const char* name : {"thread", "memory", "read-inside", "read-link-inside", "list-inside",
+                           "map-arena", "write-handed-file", "load-library", "own-status", "random",
+                           "long-message", "lower-data-limit", "abort"}) {
+    needs.push_back({name, "all"});
+  }
+  return needs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Needs, SandboxNeedsTest, testing::ValuesIn(Needs()), TestName);
+
+TEST(SandboxMessageTest, ALongMessageArrivesWholeThoughItsSenderMayMakeNoMemfd) {
+  PacketSocket socket;
+  ASSERT_EQ(Try("seccomp", "long-message", &socket), kSucceeded);
+  const auto packet = socket.Receive();
+  ASSERT_TRUE(packet.ok()) << packet.status();
+  std::string expected(3 * PacketSocket::kInlineBytes + 7, 'x');
+  expected.back() = 'y';
+  EXPECT_EQ(packet->bytes, expected);
+}
+
+TEST(SandboxMessageTest, AMessageInPartsIsBounded) {
+  PacketSocket socket;
+  ASSERT_EQ(Try("seccomp", "long-message", &socket), kSucceeded);
+  EXPECT_TRUE(
+      absl::IsDataLoss(socket.Receive(/*wait=*/true, 2 * PacketSocket::kInlineBytes).status()));
+}
+
+}  // namespace
+}  // namespace bulkhead

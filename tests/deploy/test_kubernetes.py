@@ -1,0 +1,191 @@
+"""The manifests: do they hold together, and do their limits agree with what the service plans?"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import bulkhead
+import grpc
+import pytest
+import yaml
+from bulkhead import _proto
+from conftest import Service
+
+ROOT = pathlib.Path(os.environ.get("BULKHEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+FOLDER = ROOT / "deploy/kubernetes"
+UNITS = {"Mi": 1 << 20, "Gi": 1 << 30, "MiB": 1 << 20, "GiB": 1 << 30}
+# What the service sets aside for itself (docs/deploy.md).
+SUPERVISOR_BYTES = 48 << 20
+
+
+def parsed_bytes(text):
+    number, unit = re.fullmatch(r"(\d+)(\D+)", text).groups()
+    return int(number) * UNITS[unit]
+
+
+def read(path):
+    return yaml.safe_load((FOLDER / path).read_text())
+
+
+def flags():
+    lines = (FOLDER / "sidecar/flags.env").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def pod():
+    return read("sidecar/sidecar.yaml")["spec"]["template"]["spec"]
+
+
+def sidecar():
+    (container,) = pod()["initContainers"]
+    return container
+
+
+def arguments():
+    """The sidecar's arguments, with its ConfigMap's values, as a dict without the dashes."""
+    given = {}
+    for argument in sidecar()["args"]:
+        argument = re.sub(r"\$\((\w+)\)", lambda match: flags()[match[1]], argument)
+        name, _, value = argument.removeprefix("--").partition("=")
+        given[name] = value
+    return given
+
+
+def limit_bytes():
+    return parsed_bytes(sidecar()["resources"]["limits"]["memory"])
+
+
+@pytest.fixture
+def described(tmp_path):
+    """The service with the sidecar's flags, this machine's paths aside: its status, and its plan for pipeline.yaml."""
+    (tmp_path / "data").mkdir()
+    options = arguments()
+    for name in ("listen", "cache-dir"):  # Service gives them
+        options.pop(name)
+    options.update({"root": tmp_path / "data", "metrics": "127.0.0.1:0"})
+    service = Service(tmp_path, *(f"--{name}={value}" for name, value in options.items()))
+    try:
+        with grpc.insecure_channel(service.target) as channel:
+            describe = channel.unary_stream(
+                "/bulkhead.v1.Loader/Describe",
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=_proto._message("bulkhead.v1.DescribeResponse").FromString,
+            )
+            request = _proto._message("bulkhead.v1.DescribeRequest")(schema_only=True)
+            request.spec.text.text = (FOLDER / "sidecar/pipeline.yaml").read_text()
+            (answer,) = [answer for answer in describe(request, timeout=30) if answer.HasField("description")]
+        yield bulkhead.service_status(service.target), answer.description.memory
+    finally:
+        service.stop()
+
+
+def test_the_memory_limit_agrees_with_the_plan(described):
+    status, plan = described
+    promised = SUPERVISOR_BYTES + plan.arena_bytes + (plan.workers + 1) * plan.worker_quota_bytes
+    budget = parsed_bytes(flags()["MEMORY_BUDGET"])
+    assert plan.workers == int(flags()["WORKERS"])
+    assert plan.worker_quota_bytes == parsed_bytes(flags()["WORKER_QUOTA"])
+    # Enough, with the quotas biting before the container's limit does; and not much more than that.
+    assert promised <= budget <= limit_bytes() * 9 // 10
+    assert budget - promised < 64 << 20
+    assert limit_bytes() * 9 // 10 - budget < 128 << 20
+    # What the service says of itself, where it says it.
+    assert status["memory"]["supervisor_bytes"] in (0, SUPERVISOR_BYTES)
+    assert status["memory"]["budget_bytes"] in (0, budget)
+
+
+def test_memory_is_requested_as_it_is_limited():
+    resources = sidecar()["resources"]
+    assert resources["requests"]["memory"] == resources["limits"]["memory"]
+    # A thread that waits for its CPU quota holds everybody up, so CPUs are requested and not limited.
+    assert "cpu" not in resources["limits"]
+    assert resources["requests"]["cpu"] == flags()["WORKERS"]
+
+
+def test_the_page_has_the_arithmetic_of_these_files():
+    page = (ROOT / "docs/deploy.md").read_text()
+    for value in (flags()["WORKER_QUOTA"], flags()["MEMORY_BUDGET"], sidecar()["resources"]["limits"]["memory"]):
+        assert value in page, value
+
+
+def test_it_is_a_native_sidecar():
+    container = sidecar()
+    assert container["restartPolicy"] == "Always"  # else the trainer would wait for its end
+    assert container["startupProbe"]["httpGet"]["path"] == "/healthz"  # the trainer starts when it serves
+
+
+def test_flags_are_those_of_the_configmap():
+    (reference,) = [source["configMapRef"]["name"] for source in sidecar()["envFrom"]]
+    (generator,) = read("sidecar/kustomization.yaml")["configMapGenerator"]
+    assert (generator["name"], generator["envs"]) == (reference, ["flags.env"])
+    used = set(re.findall(r"\$\((\w+)\)", " ".join(sidecar()["args"])))
+    assert used == set(flags())
+
+
+def test_both_containers_share_the_socket_and_the_user():
+    folder = os.path.dirname(arguments()["listen"].removeprefix("unix:"))
+    (trainer,) = pod()["containers"]
+    for container in (sidecar(), trainer):
+        mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        assert mounts[folder] == "bulkhead-run"
+        assert "runAsUser" not in container.get("securityContext", {})  # the pod says it, for both
+    (target,) = [entry["value"] for entry in trainer["env"] if entry["name"] == "BULKHEAD_TARGET"]
+    assert target == arguments()["listen"]
+    image_user = re.search(r"^USER (\d+):(\d+)$", (ROOT / "deploy/docker/Dockerfile").read_text(), re.MULTILINE)
+    context = pod()["securityContext"]
+    assert (str(context["runAsUser"]), str(context["runAsGroup"])) == image_user.groups()
+
+
+def test_every_path_that_the_flags_name_is_mounted():
+    mounts = {mount["mountPath"]: mount for mount in sidecar()["volumeMounts"]}
+    assert mounts[arguments()["root"]]["readOnly"]
+    assert arguments()["cache-dir"] in mounts
+    declared = {volume["name"] for volume in pod()["volumes"]}
+    base = read("base/trainer-job.yaml")["spec"]["template"]["spec"]
+    declared |= {volume["name"] for volume in base["volumes"]}
+    assert {mount["name"] for mount in mounts.values()} <= declared
+
+
+def test_scrapers_and_probes_go_to_the_port_of_the_metrics():
+    (port,) = sidecar()["ports"]
+    assert arguments()["metrics"] == f"0.0.0.0:{port['containerPort']}"
+    annotations = read("sidecar/sidecar.yaml")["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(port["containerPort"])
+    assert annotations["prometheus.io/scrape"] == "true"
+    for probe in ("startupProbe", "readinessProbe"):
+        assert sidecar()[probe]["httpGet"]["port"] == port["name"]
+    monitor = read("pod-monitor/pod-monitor.yaml")["spec"]
+    assert [(end["port"], end["path"]) for end in monitor["podMetricsEndpoints"]] == [(port["name"], "/metrics")]
+    labels = read("base/trainer-job.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert monitor["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_the_sidecar_has_no_privileges():
+    context = sidecar()["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert pod()["securityContext"]["runAsNonRoot"] is True
+
+
+def test_the_pod_waits_longer_than_the_service_drains():
+    assert pod()["terminationGracePeriodSeconds"] > 25 + 5  # docs/deploy.md
+
+
+def test_kustomize_puts_it_together():
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    text = subprocess.run(
+        ["kubectl", "kustomize", FOLDER / "sidecar"], check=True, capture_output=True, text=True
+    ).stdout
+    config, job = yaml.safe_load_all(text)
+    assert config["data"] == flags()
+    (container,) = job["spec"]["template"]["spec"]["initContainers"]
+    assert container["envFrom"][0]["configMapRef"]["name"] == config["metadata"]["name"]
+    assert container["image"].startswith("bulkhead:")
+    (trainer,) = job["spec"]["template"]["spec"]["containers"]
+    # The patch adds to the trainer's container and replaces nothing of it.
+    assert trainer["image"] == "registry.example/trainer:1"
+    assert {mount["name"] for mount in trainer["volumeMounts"]} == {"data", "bulkhead-run"}

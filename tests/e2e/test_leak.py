@@ -1,0 +1,90 @@
+"""A stage that leaks: its worker is replaced, and nobody else notices."""
+
+import json
+import subprocess
+
+import pytest
+
+import bulkhead
+from conftest import BIN, Service, write_spec
+
+
+def bench_leak(photos, **options):
+    arguments = [f"--{key}={value}" for key, value in options.items()]
+    output = subprocess.run(
+        [BIN / "bulkhead", "bench", "leak", "--spec", photos / "tfrecord.yaml", "--json", *arguments],
+        check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout
+    return json.loads(output)
+
+
+@pytest.mark.parametrize("fault", ["leak", "leak_mmap"])
+def test_a_leaking_worker_is_replaced_before_its_quota_bites(photos, folder, fault):
+    report = bench_leak(photos, samples=1200, rounds=1, fault=fault, quota="256MiB", leak="512KiB")
+    assert report["digests_equal"] == 1
+    assert report["recycles"] >= 2
+    assert report["limit_events"] == 0
+    assert 64 << 20 < report["worker_peak_bytes"] <= report["quota_bytes"] == 256 << 20
+    assert report["control_worker_peak_bytes"] < 64 << 20
+    assert "fault" in report["blamed_stage"]
+    assert report["blamed_stage_bytes"] > 32 << 20
+    for phase in ("start", "bind", "warm", "touch", "reap"):
+        assert report["recycle_seconds"][phase]["p50"] > 0, phase
+
+
+def leaking_range(folder):
+    return write_spec(
+        folder / "leak.json",
+        source={"range": {"size": 1000}},
+        stages=[{"fault": {"leak": "1MiB"}}],
+        batch={"size": 50},
+        epochs=1,
+    )
+
+
+def read_indices(service, spec):
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        return [index for batch in loader for index in batch["index"].tolist()]
+
+
+def test_without_planned_replacements_the_quota_bites_and_nothing_is_lost(folder):
+    service = Service(
+        folder, "--workers", 2, "--worker-quota", "64MiB", "--recycle-growth", "false", "--allow-fault-stages")
+    assert read_indices(service, leaking_range(folder)) == list(range(1000))
+    status = bulkhead.service_status(service.target)
+    assert int(status["limit_events"]) >= 10
+    assert not status.get("recent_recyclings")
+    death = status["recent_exits"][-1]
+    assert death["cause"] == "EXIT_CAUSE_OUT_OF_MEMORY"
+    assert "fault" in death["refused_stage"] and int(death["refused_bytes"]) >= 1 << 20
+    assert "fault" in death["stages"][0]["stage"] and int(death["stages"][0]["live_bytes"]) > 16 << 20
+    assert death["activity"][0]["sample"].startswith("range@")
+    service.stop()
+
+
+def test_status_and_recycle_of_the_command_line(folder):
+    service = Service(folder, "--workers", 2, "--allow-fault-stages")
+    spec = write_spec(
+        folder / "slow.json",
+        source={"range": {"size": 100_000}},
+        stages=[{"fault": {"slow": 0.001}}],
+        batch={"size": 50},
+    )
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        stream = loader.stream()
+        next(stream)
+        tool = [BIN / "bulkhead"]
+        said = subprocess.run(
+            [*tool, "recycle", "--target", service.target], check=True, stdout=subprocess.PIPE, text=True).stdout
+        assert said.startswith("2 workers are being replaced")
+        while len(bulkhead.service_status(service.target).get("recent_recyclings", [])) < 2:
+            next(stream)
+        text = subprocess.run(
+            [*tool, "status", "--target", service.target], check=True, stdout=subprocess.PIPE, text=True).stdout
+        assert "asked for by hand" in text
+        assert "quota: kernel-" in text
+        nobody = subprocess.run([*tool, "recycle", "--slot", "7", "--target", service.target], stdout=subprocess.PIPE)
+        assert nobody.returncode == 1
+    status = bulkhead.service_status(service.target)
+    assert int(status.get("leases_redone", 0)) == 0
+    service.stop()

@@ -1,0 +1,147 @@
+#include "server/metrics/metrics_server.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "server/metrics/status_collector.h"
+#include "tests/metrics/http_get.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class MetricsServerTest : public ::testing::Test {
+ protected:
+  MetricsServerTest() {
+    MetricsServer::Config config;
+    config.address = "127.0.0.1:0";
+    config.metrics = std::make_shared<StatusCollector>([this] { return Status(); });
+    config.is_serving = [this] { return serving_.load(); };
+    auto server = MetricsServer::Start(std::move(config));
+    EXPECT_TRUE(server.ok()) << server.status();
+    if (server.ok()) server_ = *std::move(server);
+  }
+
+  std::optional<v1::GetStatusResponse> Status() {
+    if (ended_) return std::nullopt;
+    v1::GetStatusResponse status;
+    status.set_samples_produced(++scrapes_);
+    return status;
+  }
+
+  std::atomic<bool> serving_{true};
+  std::atomic<bool> ended_{false};
+  std::atomic<uint64_t> scrapes_{0};
+  std::unique_ptr<MetricsServer> server_;
+};
+
+TEST_F(MetricsServerTest, EveryScrapeAsksForTheStatusOnce) {
+  for (const char* expected : {"samples_produced_total 1\n", "samples_produced_total 2\n"}) {
+    const std::string answer = HttpGet(server_->port(), "/metrics");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: text/plain; version=0.0.4"));
+    EXPECT_THAT(answer, HasSubstr(expected));
+  }
+  EXPECT_EQ(scrapes_, 2);
+}
+
+TEST_F(MetricsServerTest, HealthFollowsTheServiceWithoutAskingForItsStatus) {
+  EXPECT_THAT(HttpGet(server_->port(), "/healthz"), StartsWith("HTTP/1.1 200 "));
+  serving_ = false;
+  EXPECT_THAT(HttpGet(server_->port(), "/healthz"), StartsWith("HTTP/1.1 503 "));
+  EXPECT_EQ(scrapes_, 0);
+}
+
+TEST_F(MetricsServerTest, MetricsOfAServiceThatEndedAreUnavailable) {
+  ended_ = true;
+  EXPECT_THAT(HttpGet(server_->port(), "/metrics"), StartsWith("HTTP/1.1 503 "));
+}
+
+TEST_F(MetricsServerTest, NothingElseIsThere) {
+  for (const char* path : {"/", "/metrics/", "/metricsx", "/healthz/../../etc/passwd",
+                           "/etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"}) {
+    EXPECT_THAT(HttpGet(server_->port(), path), StartsWith("HTTP/1.1 404 ")) << path;
+  }
+  EXPECT_EQ(scrapes_, 0);
+}
+
+TEST_F(MetricsServerTest, OnlyReadingIsAllowed) {
+  for (const char* method : {"POST", "PUT", "DELETE", "PROPFIND", "OPTIONS"}) {
+    const std::string answer = HttpExchange(
+        server_->port(),
+        absl::StrCat(method, " /metrics HTTP/1.1\r\nHost: a\r\n", "Content-Length: 0\r\n\r\n"));
+    EXPECT_THAT(answer, MatchesRegex("HTTP/1.1 4[0-9][0-9] (.|\r|\n)*")) << method;
+    EXPECT_THAT(answer, Not(HasSubstr("bulkhead_"))) << method;
+  }
+}
+
+TEST_F(MetricsServerTest, RefusesWhatIsTooLongAndWhatIsNoRequest) {
+  const std::string header(100'000, 'x');
+  const std::string too_long = HttpExchange(
+      server_->port(), absl::StrCat("GET /metrics HTTP/1.1\r\nHost: a\r\nX: ", header, "\r\n\r\n"));
+  EXPECT_THAT(too_long, Not(HasSubstr("bulkhead_")));
+  const std::string garbage = HttpExchange(server_->port(), std::string("\0\1\2\r\n\r\n", 7));
+  EXPECT_THAT(garbage, Not(HasSubstr("bulkhead_")));
+  EXPECT_THAT(HttpGet(server_->port(), "/healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(MetricsServerTest, AnswersManyScrapersAtOnce) {
+  std::vector<std::thread> scrapers;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 8; ++i) {
+    scrapers.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) {
+        if (absl::StartsWith(HttpGet(server_->port(), "/metrics"), "HTTP/1.1 200 ")) ++good;
+      }
+    });
+  }
+  for (std::thread& scraper : scrapers) scraper.join();
+  EXPECT_EQ(good, 80);
+}
+
+TEST_F(MetricsServerTest, ChoosesAPortAndNamesIt) {
+  EXPECT_GT(server_->port(), 0);
+  EXPECT_EQ(server_->url(), absl::StrCat("http://127.0.0.1:", server_->port(), "/metrics"));
+}
+
+TEST_F(MetricsServerTest, ATakenPortIsAnError) {
+  MetricsServer::Config config;
+  config.address = absl::StrCat("127.0.0.1:", server_->port());
+  const auto second = MetricsServer::Start(std::move(config));
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("is it taken"));
+}
+
+TEST_F(MetricsServerTest, ListensNoMoreOnceItIsGone) {
+  const int port = server_->port();
+  server_.reset();
+  EXPECT_EQ(HttpGet(port, "/healthz"), "");
+}
+
+TEST(CheckMetricsAddressTest, TakesAddressesWithPorts) {
+  for (const char* good :
+       {"127.0.0.1:9464", "0.0.0.0:0", "10.1.2.3:65535", "[::1]:9464", "[::]:1"}) {
+    EXPECT_TRUE(CheckMetricsAddress(good).ok()) << good;
+  }
+}
+
+TEST(CheckMetricsAddressTest, RefusesTheRest) {
+  for (const char* bad : {"", "9464", ":9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+                          "127.0.0.1:-1", "127.0.0.1:80s", "127.0.0.1:80,0.0.0.0:81",
+                          "localhost:80", "unix:/tmp/s", "[]:1", "[::1:1", "+127.0.0.1:80"}) {
+    const absl::Status status = CheckMetricsAddress(bad);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("such as")) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead

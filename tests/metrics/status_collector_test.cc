@@ -1,0 +1,291 @@
+#include "server/metrics/status_collector.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "server/metrics/metric_table.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string TextOf(const v1::GetStatusResponse& status,
+                   size_t max_series = StatusCollector::kMaxSeries) {
+  const StatusCollector collector([&status] { return status; }, max_series);
+  return prometheus::TextSerializer().Serialize(collector.Collect());
+}
+
+// The lines of a text that are series.
+std::vector<std::string> SeriesOf(const std::string& text) {
+  std::vector<std::string> series;
+  for (const auto& line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    if (!absl::StartsWith(line, "#")) series.emplace_back(line);
+  }
+  return series;
+}
+
+v1::WorkerStatus MakeWorker(uint32_t slot) {
+  v1::WorkerStatus worker;
+  worker.set_role("pipeline");
+  worker.set_pipeline("abcd");
+  worker.set_slot(slot);
+  worker.set_generation(6);
+  worker.set_pid(1000 + slot);
+  worker.set_state(v1::WORKER_STATE_BUSY);
+  worker.mutable_usage()->set_memory_bytes(100 << 20);
+  worker.mutable_usage()->set_peak_memory_bytes(120 << 20);
+  worker.mutable_usage()->set_cpu_seconds(1.5);
+  worker.set_quota_bytes(256 << 20);
+  worker.set_quota_level("kernel-private");
+  worker.set_leases(2);
+  worker.set_samples(77);
+  v1::StageUsage& stage = *worker.add_stages();
+  stage.set_stage("stages[1] fault");
+  stage.set_live_bytes(42 << 20);
+  stage.set_live_blocks(42);
+  stage.set_busy_seconds(0.25);
+  stage.set_runs(76);
+  return worker;
+}
+
+TEST(StatusCollectorTest, AWorkersSeriesNameItsPlace) {
+  v1::GetStatusResponse status;
+  *status.add_workers() = MakeWorker(3);
+  const auto series = SeriesOf(TextOf(status));
+  const std::string place = R"({pipeline="abcd",slot="3",role="serving"} )";
+  for (const std::string& expected : {
+           absl::StrCat("bulkhead_worker_memory_bytes", place, "104857600"),
+           absl::StrCat("bulkhead_worker_peak_memory_bytes", place, "125829120"),
+           absl::StrCat("bulkhead_worker_quota_bytes", place, "268435456"),
+           absl::StrCat("bulkhead_worker_generation", place, "6"),
+           absl::StrCat("bulkhead_worker_draining", place, "0"),
+           absl::StrCat("bulkhead_worker_leases", place, "2"),
+           absl::StrCat("bulkhead_worker_samples_total", place, "77"),
+           absl::StrCat("bulkhead_worker_cpu_seconds_total", place, "1.5"),
+       }) {
+    EXPECT_THAT(series, Contains(expected));
+  }
+  const std::string worker = R"({pipeline="abcd",slot="3",role="serving",)";
+  EXPECT_THAT(series,
+              Contains(absl::StrCat("bulkhead_worker_state", worker, R"(state="busy"} 1)")));
+  EXPECT_THAT(series, Contains(absl::StrCat("bulkhead_worker_info", worker,
+                                            R"(quota_level="kernel-private"} 1)")));
+  const std::string stage = absl::StrCat(worker, R"(stage="stages[1] fault"} )");
+  EXPECT_THAT(series, Contains(absl::StrCat("bulkhead_worker_stage_live_bytes", stage, 42 << 20)));
+  EXPECT_THAT(series, Contains(absl::StrCat("bulkhead_worker_stage_live_blocks", stage, 42)));
+  EXPECT_THAT(series,
+              Contains(absl::StrCat("bulkhead_worker_stage_busy_seconds_total", stage, 0.25)));
+  EXPECT_THAT(series, Contains(absl::StrCat("bulkhead_worker_stage_runs_total", stage, 76)));
+}
+
+TEST(StatusCollectorTest, AWorkerWithoutAProcessHasNoMemory) {
+  v1::GetStatusResponse status;
+  v1::WorkerStatus& worker = *status.add_workers();
+  worker.set_state(v1::WORKER_STATE_BACKOFF);
+  const std::string text = TextOf(status);
+  EXPECT_THAT(text, HasSubstr(R"(state="backoff"} 1)"));
+  EXPECT_THAT(text, Not(HasSubstr("bulkhead_worker_memory_bytes{")));
+  EXPECT_THAT(text, Not(HasSubstr("bulkhead_worker_cpu_seconds_total{")));
+}
+
+TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
+  v1::GetStatusResponse status;
+  v1::StreamStatus& stream = *status.add_streams();
+  stream.set_name("train");
+  stream.set_rank(1);
+  stream.set_transport(v1::TRANSPORT_SHM);
+  stream.set_pipeline("abcd");
+  stream.set_batches_sent(9);
+  stream.set_batches_released(8);
+  stream.set_epoch(2);
+  v1::ArenaStatus& arena = *stream.mutable_arena();
+  arena.set_bytes(5 << 20);
+  arena.set_slots_free(1);
+  arena.set_slots_filling(2);
+  arena.set_slots_ready(3);
+  arena.set_slots_sending(4);
+  const auto series = SeriesOf(TextOf(status));
+  for (
+      const std::string& expected : {
+          std::string(R"(bulkhead_stream_arena_slots{stream="train",rank="1",state="free"} 1)"),
+          std::string(R"(bulkhead_stream_arena_slots{stream="train",rank="1",state="filling"} 2)"),
+          std::string(R"(bulkhead_stream_arena_slots{stream="train",rank="1",state="ready"} 3)"),
+          std::string(R"(bulkhead_stream_arena_slots{stream="train",rank="1",state="sending"} 4)"),
+          std::string(R"(bulkhead_stream_arena_bytes{stream="train",rank="1"} 5242880)"),
+          std::string(R"(bulkhead_stream_batches_sent_total{stream="train",rank="1"} 9)"),
+          std::string(R"(bulkhead_stream_batches_released_total{stream="train",rank="1"} 8)"),
+          std::string(R"(bulkhead_stream_epoch{stream="train",rank="1"} 2)"),
+          std::string(
+              R"(bulkhead_stream_info{stream="train",rank="1",pipeline="abcd",transport="shm"} 1)"),
+      }) {
+    EXPECT_THAT(series, Contains(expected));
+  }
+}
+
+TEST(StatusCollectorTest, TheServicesOwnNumbers) {
+  v1::GetStatusResponse status;
+  status.set_version("1.2.3");
+  status.mutable_start_time()->set_seconds(1000);
+  status.mutable_start_time()->set_nanos(500'000'000);
+  status.set_cpu_seconds(1);
+  status.mutable_supervisor()->set_cpu_seconds(2);
+  status.mutable_supervisor()->set_memory_bytes(3);
+  status.mutable_supervisor()->set_peak_memory_bytes(4);
+  status.set_samples_produced(5);
+  status.set_samples_delivered(6);
+  status.set_samples_redone(7);
+  status.set_samples_substituted(8);
+  status.set_samples_quarantined(9);
+  status.set_leases_redone(10);
+  status.set_limit_events(11);
+  v1::MemoryBudget& memory = *status.mutable_memory();
+  memory.set_budget_bytes(12);
+  memory.set_limit_bytes(13);
+  memory.set_supervisor_bytes(14);
+  memory.set_arena_bytes(15);
+  memory.set_quota_bytes(16);
+  memory.set_replacement_bytes(17);
+  const auto series = SeriesOf(TextOf(status));
+  for (const char* expected : {
+           R"(bulkhead_build_info{version="1.2.3"} 1)",
+           "bulkhead_start_time_seconds 1000.5",
+           "bulkhead_cpu_seconds_total 1",
+           "bulkhead_supervisor_cpu_seconds_total 2",
+           "bulkhead_supervisor_memory_bytes 3",
+           "bulkhead_supervisor_peak_memory_bytes 4",
+           "bulkhead_samples_produced_total 5",
+           "bulkhead_samples_delivered_total 6",
+           "bulkhead_samples_redone_total 7",
+           "bulkhead_samples_substituted_total 8",
+           "bulkhead_quarantined_records 9",
+           "bulkhead_leases_redone_total 10",
+           "bulkhead_limit_events_total 11",
+           "bulkhead_memory_budget_bytes 12",
+           "bulkhead_memory_limit_bytes 13",
+           R"(bulkhead_memory_promised_bytes{part="supervisor"} 14)",
+           R"(bulkhead_memory_promised_bytes{part="arenas"} 15)",
+           R"(bulkhead_memory_promised_bytes{part="quotas"} 16)",
+           R"(bulkhead_memory_promised_bytes{part="replacement"} 17)",
+       }) {
+    EXPECT_THAT(series, Contains(expected));
+  }
+}
+
+TEST(StatusCollectorTest, EveryCauseOfAnExitIsThereBeforeTheFirst) {
+  v1::GetStatusResponse status;
+  v1::ExitCount& count = *status.add_exit_counts();
+  count.set_cause(v1::EXIT_CAUSE_OUT_OF_MEMORY);
+  count.set_count(3);
+  const std::string text = TextOf(status);
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_worker_exits_total{cause="out_of_memory"} 3)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_worker_exits_total{cause="recycled"} 0)"));
+  EXPECT_THAT(text, Not(HasSubstr(R"(cause="unspecified")")));
+  for (int cause = 1; cause < v1::ExitCause_ARRAYSIZE; ++cause) {
+    const std::string name = absl::AsciiStrToLower(v1::ExitCause_Name(cause).substr(11));
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("{cause=\"", name, "\"}")));
+  }
+}
+
+TEST(StatusCollectorTest, RecyclingsByCauseAndWhatTheLastOneTook) {
+  v1::GetStatusResponse status;
+  for (const auto cause :
+       {v1::RECYCLE_CAUSE_GROWTH, v1::RECYCLE_CAUSE_AGE, v1::RECYCLE_CAUSE_AGE}) {
+    v1::Recycling& recycling = *status.add_recent_recyclings();
+    recycling.set_cause(cause);
+    recycling.set_warm_seconds(status.recent_recyclings_size());
+  }
+  const std::string text = TextOf(status);
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_recent_recyclings{cause="age"} 2)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_recent_recyclings{cause="growth"} 1)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_recent_recyclings{cause="request"} 0)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_last_recycling_seconds{phase="warm"} 3)"));
+}
+
+TEST(StatusCollectorTest, ContainmentSaysItsLevelAndItsParts) {
+  v1::GetStatusResponse status;
+  status.mutable_containment()->set_quota_level("kernel-total");
+  for (const bool active : {true, false}) {
+    v1::SandboxPart& part = *status.mutable_containment()->add_sandbox();
+    part.set_name(active ? "seccomp" : "landlock");
+    part.set_active(active);
+  }
+  const std::string text = TextOf(status);
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_containment_info{quota_level="kernel-total"} 1)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_sandbox_active{part="seccomp"} 1)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_sandbox_active{part="landlock"} 0)"));
+}
+
+TEST(StatusCollectorTest, WhatIsGoneHasNoSeries) {
+  v1::GetStatusResponse status;
+  *status.add_workers() = MakeWorker(0);
+  status.add_streams()->set_name("train");
+  const StatusCollector collector([&] { return status; });
+  const auto text = [&] { return prometheus::TextSerializer().Serialize(collector.Collect()); };
+  EXPECT_THAT(text(), HasSubstr("slot=\"0\""));
+  EXPECT_THAT(text(), HasSubstr("stream=\"train\""));
+  status.clear_workers();
+  status.clear_streams();
+  EXPECT_THAT(text(), Not(HasSubstr("slot=\"0\"")));
+  EXPECT_THAT(text(), Not(HasSubstr("stream=\"train\"")));
+}
+
+TEST(StatusCollectorTest, HasNoMoreSeriesThanItsBoundAndSaysSo) {
+  v1::GetStatusResponse status;
+  for (uint32_t slot = 0; slot < 1024; ++slot) {
+    *status.add_workers() = MakeWorker(slot);
+    for (int stage = 0; stage < 30; ++stage) {
+      status.mutable_workers(static_cast<int>(slot))->add_stages()->set_stage(absl::StrCat(stage));
+    }
+  }
+  const std::string whole = TextOf(status, 1'000'000);
+  EXPECT_THAT(whole, HasSubstr("\nbulkhead_series_left_out 0\n"));
+  const size_t all = SeriesOf(whole).size();
+  const std::string text = TextOf(status);
+  // The bound, and the series that says what is missing.
+  EXPECT_EQ(SeriesOf(text).size(), StatusCollector::kMaxSeries + 1);
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("\nbulkhead_series_left_out ",
+                                           all - 1 - StatusCollector::kMaxSeries, "\n")));
+  // What matters most has its place.
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_worker_memory_bytes{pipeline="abcd",slot="999")"));
+}
+
+TEST(StatusCollectorTest, NoTwoSeriesAreTheSame) {
+  v1::GetStatusResponse status;
+  for (int i = 0; i < 3; ++i) {
+    *status.add_workers() = MakeWorker(0);
+    status.add_workers()->set_role("index");
+    status.add_streams()->set_name(std::string(200, 'n') + std::to_string(i));
+    status.mutable_containment()->add_sandbox()->set_name("seccomp");
+    status.add_exit_counts()->set_cause(v1::EXIT_CAUSE_TOLD);
+  }
+  std::set<std::string> names;
+  for (const std::string& series : SeriesOf(TextOf(status))) {
+    EXPECT_TRUE(names.insert(series.substr(0, series.rfind(' '))).second) << series;
+  }
+  EXPECT_GT(names.size(), 30);
+}
+
+TEST(StatusCollectorTest, NamesOfClientsCannotForgeSeries) {
+  v1::GetStatusResponse status;
+  status.add_streams()->set_name("a\"} 1\nforged 1\n\\");
+  for (const std::string& series : SeriesOf(TextOf(status))) {
+    EXPECT_TRUE(absl::StartsWith(series, "bulkhead_")) << series;
+  }
+}
+
+TEST(StatusCollectorTest, AServiceThatEndedHasNoMetrics) {
+  const StatusCollector collector([] { return std::nullopt; });
+  EXPECT_THAT(collector.Collect(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace bulkhead

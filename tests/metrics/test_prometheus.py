@@ -1,0 +1,224 @@
+"""Does a person see a leak? A real Prometheus scrapes a real service whose pipeline leaks."""
+
+import re
+import subprocess
+import threading
+import time
+import urllib.error
+
+import bulkhead
+import pytest
+from conftest import BIN, Service, folder, write_spec  # noqa: F401  (folder is a fixture)
+from dashboards import Dashboard, metrics_in, substituted
+from prometheus import RATE_INTERVAL, ROOT, Prometheus, fetch, program
+
+DASHBOARD = Dashboard(ROOT / "dashboards/bulkhead-memory.json")
+QUOTA = 64 << 20
+PATIENCE_SECONDS = 90
+
+
+def metrics_url(folder):
+    """What the service's log says."""
+    return re.search(r"metrics on (http://\S+)", (folder / "service.log").read_text())[1]
+
+
+def documented_metrics():
+    return set(re.findall(r"^\| `(bulkhead_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+
+
+class Trainer(threading.Thread):
+    """Takes batches until it is told to stop."""
+
+    def __init__(self, spec, target):
+        super().__init__()
+        self._loader = bulkhead.Loader(spec, target, name="trainer")
+        self._end = threading.Event()
+        self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            with self._loader as loader:
+                while not self._end.is_set():
+                    loader.next_batch()
+        except bulkhead.BulkheadError as error:
+            self.error = error
+
+    def stop(self):
+        self._end.set()
+        self.join()
+
+
+class Run:
+    """A leaking pipeline, its trainer, and Prometheus watching."""
+
+    def __init__(self, folder):
+        spec = write_spec(
+            folder / "leak.json",
+            source={"range": {"size": 1000000}},
+            # 256 KiB a sample; slowed down so that a slot's renewal takes seconds, as people would see it.
+            stages=[{"fault": {"leak": "256KiB"}}, {"fault": {"slow": 0.005}}],
+            batch={"size": 8},
+        )
+        self.service = Service(
+            folder, "--workers", "2", "--worker-quota", f"{QUOTA >> 20}MiB", "--allow-fault-stages",
+            "--metrics", "127.0.0.1:0",
+        )
+        self.url = metrics_url(folder)
+        self.target = self.url.removeprefix("http://").removesuffix("/metrics")
+        self.prometheus = Prometheus(folder / "prometheus", self.target)
+        self.trainer = Trainer(spec, self.service.target)
+
+    def wait_for(self, what, condition):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert self.trainer.error is None, self.trainer.error
+            assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS} s: {what()}"
+            time.sleep(0.1)
+
+    def stop(self):
+        self.trainer.stop()
+        self.prometheus.stop()
+        self.service.stop()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    run = Run(tmp_path_factory.mktemp("run"))
+    try:
+        # A planned replacement, or an unplanned one.
+        run.wait_for(
+            lambda: "a worker that was replaced",
+            lambda: (run.prometheus.value("max(bulkhead_worker_generation)") or 0) >= 3,
+        )
+        yield run
+    finally:
+        run.stop()
+
+
+def test_every_expression_of_the_dashboard_gives_data(run):
+    values = {"job": "bulkhead", "instance": ".*", "__rate_interval": RATE_INTERVAL}
+    empty = {expression for _, expression in DASHBOARD.expressions()}
+
+    def all_give_data():
+        for expression in list(empty):
+            if run.prometheus.query(substituted(expression, **values)):
+                empty.remove(expression)
+        return not empty
+
+    run.wait_for(lambda: f"no data for {sorted(empty)}", all_give_data)
+
+
+def test_variables_of_the_dashboard_offer_what_is_scraped(run):
+    offered = {}
+    for name, (series, label) in DASHBOARD.label_queries().items():
+        matching = run.prometheus.get("series", **{"match[]": substituted(series, **offered)})
+        assert {entry[label] for entry in matching} == {{"job": "bulkhead", "instance": run.target}[name]}
+        offered[name] = matching[0][label]
+    assert set(offered) == {"job", "instance"}
+
+
+def test_the_leak_is_seen_and_stays_below_the_quota(run):
+    def seen():
+        return {
+            query: run.prometheus.value(query)
+            for query in (
+                "max(max_over_time(bulkhead_worker_memory_bytes[10m]))",
+                "max(bulkhead_worker_quota_bytes)",
+                "max(bulkhead_worker_generation)",
+                "sum(bulkhead_worker_exits_total)",
+            )
+        }
+
+    peak, quota, generation, exits = seen().values()
+    assert quota == QUOTA
+    assert QUOTA / 2 < peak <= QUOTA
+    assert generation >= 3
+    assert exits >= 2
+
+
+def test_the_leaking_stage_is_the_one_that_holds_memory(run):
+    largest = run.prometheus.query("topk(1, sum by (stage) (bulkhead_worker_stage_live_bytes))")
+    assert largest[0]["metric"]["stage"] == "stages[0] fault"
+
+
+def test_every_documented_metric_is_exposed_and_no_other(run):
+    text = fetch(run.url).decode()
+    assert set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) == documented_metrics()
+    # All of them with a series, in a run that had everything happen.
+    assert set(re.findall(r"^(bulkhead_\w+)", text, re.MULTILINE)) == documented_metrics()
+
+
+def test_promtool_has_nothing_to_complain_of(run):
+    checked = subprocess.run(
+        [program("promtool"), "check", "metrics"], input=fetch(run.url), capture_output=True, check=False
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+def test_health_says_whether_streams_are_taken(folder):
+    service = Service(folder, "--metrics", "127.0.0.1:0")
+    health = metrics_url(folder).replace("/metrics", "/healthz")
+    try:
+        assert fetch(health) == b"serving\n"
+    finally:
+        assert service.stop() == 0
+    with pytest.raises(urllib.error.URLError):
+        fetch(health)
+
+
+def test_nothing_listens_unless_asked(folder):
+    service = Service(folder)
+    try:
+        assert "metrics on" not in (folder / "service.log").read_text()
+    finally:
+        service.stop()
+
+
+@pytest.mark.parametrize("address", ["9464", "localhost:9464", "127.0.0.1:99999", "192.0.2.1:0"])
+def test_a_bad_address_is_refused_at_the_start(folder, address):
+    done = subprocess.run(
+        [BIN / "bulkheadd", "--listen", f"unix:{folder}/s.sock", "--cache-dir", folder / "c",
+         "--metrics", address],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"--metrics {address}: " in done.stderr
+
+
+# The dashboard's file.
+
+
+def test_dashboard_uses_documented_metrics_only():
+    for title, expression in DASHBOARD.expressions():
+        assert metrics_in(expression), title
+        assert metrics_in(expression) <= documented_metrics(), title
+
+
+def test_dashboard_panels_are_whole_and_do_not_overlap():
+    taken = set()
+    assert len({panel["id"] for panel in DASHBOARD.panels}) == len(DASHBOARD.panels)
+    for panel in DASHBOARD.panels:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        for target in panel["targets"]:
+            assert target["datasource"]["uid"] == panel["datasource"]["uid"] == "${datasource}"
+
+
+def test_every_series_of_the_dashboard_is_of_the_chosen_job_and_instance():
+    for title, expression in DASHBOARD.expressions():
+        selectors = re.findall(r"bulkhead_\w+(\{[^}]*\})?", expression)
+        for selector in selectors:
+            assert selector.startswith('{job="$job",instance=~"$instance"'), (title, selector)

@@ -1,0 +1,71 @@
+#include "tools/status/status_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace bulkhead::tools {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(StatusTextTest, NamesTheStageThatADeadWorkerWasAtAndWhatWasRefused) {
+  v1::GetStatusResponse status;
+  v1::WorkerExit& exit = *status.add_recent_exits();
+  exit.set_pipeline("photos");
+  exit.set_slot(3);
+  exit.set_reason("out of memory under its quota");
+  exit.set_quota_bytes(512 << 20);
+  exit.set_refused_stage("stages[1] resize");
+  exit.set_refused_bytes(10 << 20);
+  v1::ThreadActivity& at = *exit.add_activity();
+  at.set_stage("stages[1] resize");
+  at.set_sample("pos-003.tfrecord@81923");
+  v1::StageUsage& stage = *exit.add_stages();
+  stage.set_stage("stages[1] resize");
+  stage.set_live_bytes(412 << 20);
+  const std::string text = StatusText(status);
+  EXPECT_THAT(text, HasSubstr("photos/3  out of memory under its quota\n"));
+  EXPECT_THAT(text, HasSubstr("at stages[1] resize of pos-003.tfrecord@81923\n"));
+  EXPECT_THAT(text, HasSubstr("stages[1] resize was refused 10MiB of a quota of 512MiB\n"));
+  EXPECT_THAT(text, HasSubstr("held most: stages[1] resize 412MiB\n"));
+}
+
+TEST(StatusTextTest, SaysWhichPartOfTheSandboxIsMissingAndWhy) {
+  v1::GetStatusResponse status;
+  status.mutable_containment()->set_quota_level("kernel-private");
+  status.mutable_containment()->set_quota_level_reason("no cgroup is writable");
+  v1::SandboxPart& seccomp = *status.mutable_containment()->add_sandbox();
+  seccomp.set_name("seccomp");
+  seccomp.set_active(true);
+  v1::SandboxPart& landlock = *status.mutable_containment()->add_sandbox();
+  landlock.set_name("landlock");
+  landlock.set_reason("the kernel has none");
+  const std::string text = StatusText(status);
+  EXPECT_THAT(text, HasSubstr("quota: kernel-private (no cgroup is writable)\n"));
+  EXPECT_THAT(text, HasSubstr("sandbox: seccomp, no landlock (the kernel has none)\n"));
+}
+
+TEST(StatusTextTest, ShowsTheNewestOfALongHistoryFirst) {
+  v1::GetStatusResponse status;
+  for (int i = 0; i < 20; ++i) {
+    v1::Recycling& recycling = *status.add_recent_recyclings();
+    recycling.set_pipeline("photos");
+    recycling.set_reason("reason " + std::to_string(i) + ".");
+  }
+  const std::string text = StatusText(status);
+  EXPECT_LT(text.find("reason 19."), text.find("reason 18."));
+  EXPECT_THAT(text, HasSubstr("reason 12."));
+  EXPECT_THAT(text, testing::Not(HasSubstr("reason 11.")));
+}
+
+TEST(StatusTextTest, TellsAWorkerThatIsBeingReplacedFromItsSuccessor) {
+  v1::GetStatusResponse status;
+  status.add_workers()->set_draining(true);
+  status.add_workers()->set_standby(true);
+  const std::string text = StatusText(status);
+  EXPECT_THAT(text, HasSubstr("draining"));
+  EXPECT_THAT(text, HasSubstr("warming up"));
+}
+
+}  // namespace
+}  // namespace bulkhead::tools

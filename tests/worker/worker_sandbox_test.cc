@@ -1,0 +1,84 @@
+#include "server/worker/worker_sandbox.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace bulkhead {
+namespace {
+
+using testing::Contains;
+using testing::Not;
+
+internal::v1::Bind BindTo(uint32_t threads = 1) {
+  internal::v1::Bind bind;
+  bind.set_threads(threads);
+  bind.mutable_sandbox()->set_seccomp(true);
+  bind.mutable_sandbox()->add_readable("/cache");
+  return bind;
+}
+
+internal::v1::PipelineBinding Files() {
+  internal::v1::PipelineBinding binding;
+  binding.mutable_source()->mutable_tfrecord();
+  return binding;
+}
+
+TEST(PipelineSandboxTest, ReadsTheRootsAndTheCacheAndNothingElse) {
+  internal::v1::PipelineBinding binding = Files();
+  binding.mutable_resolved()->add_roots("/data");
+  const SandboxOptions options = PipelineSandbox(BindTo(), binding);
+  EXPECT_THAT(options.readable, Contains("/data"));
+  EXPECT_THAT(options.readable, Contains("/cache"));
+  EXPECT_THAT(options.readable, Not(Contains("/")));
+}
+
+TEST(PipelineSandboxTest, WithoutRootsTheUsersRightsAreTheLimit) {
+  EXPECT_THAT(PipelineSandbox(BindTo(), Files()).readable, Contains("/"));
+}
+
+TEST(PipelineSandboxTest, ARangeReadsNoData) {
+  internal::v1::PipelineBinding binding;
+  binding.mutable_source()->mutable_range();
+  EXPECT_THAT(PipelineSandbox(BindTo(), binding).readable, Not(Contains("/")));
+}
+
+TEST(PipelineSandboxTest, AMixtureReadsTheRootsOfItsSources) {
+  internal::v1::PipelineBinding binding;
+  auto& mixture = *binding.mutable_source()->mutable_mixture();
+  mixture.add_sources()->mutable_source()->mutable_tfrecord();
+  mixture.add_sources()->mutable_source()->mutable_range();
+  binding.mutable_resolved()->add_mixed()->add_roots("/one");
+  binding.mutable_resolved()->add_mixed();
+  const SandboxOptions options = PipelineSandbox(BindTo(), binding);
+  EXPECT_THAT(options.readable, Contains("/one"));
+  EXPECT_THAT(options.readable, Not(Contains("/")));
+}
+
+TEST(PipelineSandboxTest, ManyThreadsAndSourcesMayHoldMoreFiles) {
+  EXPECT_EQ(PipelineSandbox(BindTo(1), Files()).max_files, 256);
+  EXPECT_EQ(PipelineSandbox(BindTo(16), Files()).max_files, 128 + 16 * 64);
+}
+
+TEST(PipelineSandboxTest, OnlyWhatIsWantedIsOn) {
+  const SandboxOptions options = PipelineSandbox(BindTo(), Files());
+  EXPECT_TRUE(options.seccomp);
+  EXPECT_FALSE(options.landlock);
+  EXPECT_FALSE(options.capabilities);
+}
+
+TEST(IndexSandboxTest, ReadsTheRootsAndTheCacheAndNothingElse) {
+  internal::v1::BuildIndex job;
+  job.mutable_sandbox()->set_landlock(true);
+  job.mutable_sandbox()->add_readable("/cache");
+  EXPECT_THAT(IndexSandbox(job).readable, Contains("/"));
+  job.add_roots("/data");
+  const SandboxOptions options = IndexSandbox(job);
+  EXPECT_TRUE(options.landlock);
+  EXPECT_FALSE(options.seccomp);
+  EXPECT_THAT(options.readable, testing::UnorderedElementsAre("/data", "/cache"));
+}
+
+}  // namespace
+}  // namespace bulkhead

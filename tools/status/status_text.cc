@@ -1,0 +1,135 @@
+#include "tools/status/status_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "server/base/byte_size.h"
+
+namespace bulkhead::tools {
+namespace {
+
+// Of the history only what fits on a screen.
+constexpr int kShown = 8;
+
+// EXIT_CAUSE_OUT_OF_MEMORY → "out of memory".
+std::string Words(const std::string& name, absl::string_view prefix) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(absl::StripPrefix(name, prefix)), {{"_", " "}});
+}
+
+std::string Clock(const google::protobuf::Timestamp& time) {
+  return absl::FormatTime("%H:%M:%S", absl::FromUnixSeconds(time.seconds()), absl::LocalTimeZone());
+}
+
+// "stages[1] resize 412MiB": what holds most.
+std::string Largest(const google::protobuf::RepeatedPtrField<v1::StageUsage>& stages) {
+  if (stages.empty() || stages[0].live_bytes() == 0) return "";
+  return absl::StrCat(stages[0].stage(), " ", FormatBytes(stages[0].live_bytes()));
+}
+
+std::string Containment(const v1::Containment& containment) {
+  std::string text = absl::StrCat("quota: ", containment.quota_level());
+  if (!containment.quota_level_reason().empty()) {
+    absl::StrAppend(&text, " (", containment.quota_level_reason(), ")");
+  }
+  std::vector<std::string> parts;
+  for (const v1::SandboxPart& part : containment.sandbox()) {
+    parts.push_back(part.active() ? part.name()
+                                  : absl::StrCat("no ", part.name(), " (", part.reason(), ")"));
+  }
+  if (!parts.empty()) absl::StrAppend(&text, "\nsandbox: ", absl::StrJoin(parts, ", "));
+  return text + "\n";
+}
+
+std::string Worker(const v1::WorkerStatus& worker) {
+  std::string state = Words(v1::WorkerState_Name(worker.state()), "WORKER_STATE_");
+  if (worker.draining()) state = "draining";
+  if (worker.standby()) state = "warming up";
+  return absl::StrFormat("%-20.20s %4d %4d %-10s %9s %9s %9s %9d  %s\n",
+                         worker.role() == "index" ? "(index)" : worker.pipeline(), worker.slot(),
+                         worker.generation(), state, FormatBytes(worker.usage().memory_bytes()),
+                         FormatBytes(worker.usage().peak_memory_bytes()),
+                         FormatBytes(worker.quota_bytes()), worker.samples(),
+                         Largest(worker.stages()));
+}
+
+std::string Exit(const v1::WorkerExit& exit) {
+  std::string text = absl::StrFormat("  %s  %s/%d  %s", Clock(exit.time()), exit.pipeline(),
+                                     exit.slot(), exit.reason());
+  for (const v1::ThreadActivity& at : exit.activity()) {
+    absl::StrAppend(&text, "\n            at ", at.stage(), " of ", at.sample());
+  }
+  if (!exit.refused_stage().empty()) {
+    absl::StrAppend(&text, "\n            ", exit.refused_stage(), " was refused ",
+                    FormatBytes(exit.refused_bytes()), " of a quota of ",
+                    FormatBytes(exit.quota_bytes()));
+  }
+  const std::string largest = Largest(exit.stages());
+  if (!largest.empty()) absl::StrAppend(&text, "\n            held most: ", largest);
+  return text + "\n";
+}
+
+// The newest `kShown` entries, the newest first.
+template <typename Entries, typename Describe>
+std::string Newest(const std::string& title, const Entries& entries, const Describe& describe) {
+  if (entries.empty()) return "";
+  std::string text = title;
+  for (int i = entries.size() - 1; i >= std::max(0, entries.size() - kShown); --i) {
+    absl::StrAppend(&text, describe(entries[i]));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string StatusText(const v1::GetStatusResponse& status) {
+  std::string text = absl::StrFormat(
+      "bulkheadd %s, pid %d: %d samples produced, %d delivered, %d substituted, %d done twice; "
+      "quota met %d times\nsupervisor: %s (at most %s)\n",
+      status.version(), status.pid(), status.samples_produced(), status.samples_delivered(),
+      status.samples_substituted(), status.samples_redone(), status.limit_events(),
+      FormatBytes(status.supervisor().memory_bytes()),
+      FormatBytes(status.supervisor().peak_memory_bytes()));
+  absl::StrAppend(&text, Containment(status.containment()));
+  if (status.memory().budget_bytes() > 0) {
+    const v1::MemoryBudget& memory = status.memory();
+    absl::StrAppend(&text, "budget: ", FormatBytes(memory.budget_bytes()), " of ",
+                    FormatBytes(memory.limit_bytes()), "; promised: supervisor ",
+                    FormatBytes(memory.supervisor_bytes()), ", arenas ",
+                    FormatBytes(memory.arena_bytes()), ", workers ",
+                    FormatBytes(memory.quota_bytes()), ", a replacement ",
+                    FormatBytes(memory.replacement_bytes()), "\n");
+  }
+  absl::StrAppendFormat(&text, "\n%-20s %4s %4s %-10s %9s %9s %9s %9s  %s\n", "pipeline", "slot",
+                        "gen", "state", "memory", "peak", "quota", "samples", "holds most");
+  for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));
+  if (status.workers().empty()) absl::StrAppend(&text, "(no workers)\n");
+  for (const v1::StreamStatus& stream : status.streams()) {
+    absl::StrAppendFormat(&text,
+                          "stream %s, rank %d of %d: epoch %d, %d batches sent; arena %s, slots: "
+                          "%d free, %d filling, %d ready, %d out\n",
+                          stream.name(), stream.rank(), stream.world_size(), stream.epoch(),
+                          stream.batches_sent(), FormatBytes(stream.arena().bytes()),
+                          stream.arena().slots_free(), stream.arena().slots_filling(),
+                          stream.arena().slots_ready(), stream.arena().slots_sending());
+  }
+  absl::StrAppend(&text,
+                  Newest("\nreplaced as planned:\n", status.recent_recyclings(),
+                         [](const v1::Recycling& recycling) {
+                           const std::string largest = Largest(recycling.stages());
+                           return absl::StrCat(
+                               "  ", Clock(recycling.time()), "  ", recycling.pipeline(), "/",
+                               recycling.slot(), "  ", recycling.reason(),
+                               largest.empty() ? "" : "; held most: ", largest, "\n");
+                         }),
+                  Newest("\ndeaths:\n", status.recent_exits(), Exit));
+  return text;
+}
+
+}  // namespace bulkhead::tools
