@@ -186,18 +186,21 @@ bool LeaseTable::WriteOff(WorkerId worker) {
 }
 
 void LeaseTable::RedoAll() {
-  planned_.merge(suspects_);
   for (auto& [number, batch] : batches_) {
     for (size_t i = 0; i < batch.leases.size(); ++i) {
       LeaseEntry& entry = batch.leases[i];
+      const Place place{number, i};
+      entry.suspect &= entry.convicting_deaths == 0;
       entry.deaths = 0;
       entry.convicting_deaths = 0;
-      entry.suspect = false;
-      if (entry.state == LeaseState::kAssigned) entry.outdated = true;
-      if (entry.state != LeaseState::kReady && entry.state != LeaseState::kFailed) continue;
+      if (entry.state == LeaseState::kAssigned) {
+        entry.outdated = true;
+        continue;
+      }
+      if (entry.state != LeaseState::kPlanned) ++batch.undecided;
+      suspects_.erase(place);
       entry.substitutions.clear();
-      Plan({number, i});
-      ++batch.undecided;
+      Plan(place);
     }
     batch.failed = false;
   }

@@ -93,6 +93,7 @@ class LeaseTable {
 
   // What the leases are done by has changed: all of them are done anew. Those that workers are at
   // now are planned again when these report or are gone. Deaths at them are forgotten.
+  // Suspects stay suspects, unless they were tried alone: then their culprit is what was found.
   void RedoAll();
 
   // A batch whose leases are all ready, or one that failed.

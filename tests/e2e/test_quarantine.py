@@ -185,16 +185,16 @@ def test_a_cursor_brings_its_set_to_a_service_that_never_heard_of_it(folder, cli
     knows = start(folder, "knows", "--workers", 1)
     add(knows, *(f"range@{number}" for number in range(7)))
     with bulkhead.Loader(spec, knows.target, timeout=60) as loader:
-        batches = [batch for _ in range(2) for batch in loader]
-        cursor = json.dumps(batches[2].cursor)
-        rest = [batch["index"].tolist() for batch in batches[3:]]
+        batches = [(batch["index"].tolist(), batch.cursor) for batch in loader.stream()]
+    cursor = json.dumps(batches[2][1])
+    rest = [values for values, _ in batches[3:]]
     digest = digest_of(client, spec, target=knows.target, cursor=cursor)
     knows.stop()
     stranger = start(folder, "stranger", "--workers", 4)
     assert listed(stranger) == []
     assert digest_of(client, spec, target=stranger.target, cursor=cursor) == digest
     with bulkhead.Loader(spec, stranger.target, cursor=json.loads(cursor), timeout=60) as loader:
-        assert [batch["index"].tolist() for _ in range(2) for batch in loader] == rest
+        assert [batch["index"].tolist() for batch in loader.stream()] == rest
         assert loader.state_dict()["quarantined"] == [f"range@{number}" for number in range(7)]
     # Without it the bytes are others.
     forgetful = json.dumps({**json.loads(cursor), "quarantined": []})

@@ -44,8 +44,8 @@ TEST(StageObserverTest, IsToldBeforeEachThingBegins) {
   pipeline.context().observer = &listener;
   ASSERT_TRUE(pipeline.Produce(1, {7, 5, 3}).status.ok());
   EXPECT_THAT(listener.told,
-              ElementsAre("begin 5/3", "name record 1", "enter 1", "name fake.tfrecord@100",
-                          "enter 2", "enter 3", "enter 4", "enter 0", "enter 0", "end"));
+              ElementsAre("begin 5/3", "name fake.tfrecord@100", "enter 1", "enter 2", "enter 3",
+                          "enter 4", "enter 0", "enter 0", "end"));
 }
 
 TEST(StageObserverTest, ABadSampleEndsToo) {
@@ -55,12 +55,12 @@ TEST(StageObserverTest, ABadSampleEndsToo) {
   Listener listener;
   pipeline.context().observer = &listener;
   EXPECT_TRUE(IsSampleError(pipeline.Produce(0, {}).status));
-  EXPECT_THAT(listener.told, ElementsAre("begin 0/0", "name record 0", "enter 1",
-                                         "name fake.tfrecord@0", "enter 2", "enter 0", "end"));
+  EXPECT_THAT(listener.told, ElementsAre("begin 0/0", "name fake.tfrecord@0", "enter 1", "enter 2",
+                                         "enter 0", "end"));
   listener.told.clear();
   EXPECT_TRUE(IsSampleError(pipeline.Produce(1, {}).status));
   EXPECT_THAT(listener.told,
-              ElementsAre("begin 0/0", "name record 1", "enter 1", "enter 0", "end"));
+              ElementsAre("begin 0/0", "name fake.tfrecord@100", "enter 1", "enter 0", "end"));
 }
 
 TEST(StageObserverTest, TheLastWordStandsWhenMemoryRunsOut) {

@@ -412,19 +412,28 @@ TEST(LeaseTableTest, RedoesAFailureOfBeforeAndLeasesOfDeadWorkers) {
   EXPECT_FALSE(batch->failure.has_value());
 }
 
-TEST(LeaseTableTest, RedoingForgetsSuspicions) {
+TEST(LeaseTableTest, RedoingKeepsTheSuspectsThatWereNotTriedAlone) {
   LeaseTable table(1, 2, 16);
-  table.BeginBatch(Header(0, 16));
-  for (LeaseTable::WorkerId worker = 1; worker <= LeaseTable::kSuspectDeaths; ++worker) {
-    table.NoteDeath(table.Assign(worker)->lease_id(), worker);
-    table.WorkerGone(worker);
-  }
-  EXPECT_TRUE(table.has_suspect());
+  table.BeginBatch(Header(0, 32));
+  const auto first = table.Assign(1);
+  const auto second = table.Assign(2);
+  table.NoteDeath(first->lease_id(), 1, /*alone=*/false, /*by_itself=*/true);
+  table.NoteDeath(second->lease_id(), 2, /*alone=*/false, /*by_itself=*/true);
+  table.WorkerGone(1);
+  table.WorkerGone(2);
+  const auto tried = table.AssignSuspect(3);
+  EXPECT_EQ(table.NoteDeath(tried->lease_id(), 3, /*alone=*/true, true)->convicting, 1u);
+  table.WorkerGone(3);
   table.RedoAll();
-  EXPECT_FALSE(table.has_suspect());
-  const auto lease = table.Assign(9);
-  ASSERT_TRUE(lease.has_value());
-  EXPECT_EQ(table.NoteDeath(lease->lease_id(), 9)->deaths, 1u);
+  ASSERT_TRUE(table.has_planned());
+  ASSERT_TRUE(table.has_suspect());
+  const auto cleared = table.Assign(4);
+  EXPECT_EQ(cleared->first_sample(), tried->first_sample());
+  EXPECT_EQ(table.NoteDeath(cleared->lease_id(), 4, true)->convicting, 1u);
+  EXPECT_FALSE(table.has_planned());
+  const auto suspect = table.AssignSuspect(5);
+  ASSERT_TRUE(suspect.has_value());
+  EXPECT_EQ(table.NoteDeath(suspect->lease_id(), 5)->deaths, 1u);
 }
 
 }  // namespace

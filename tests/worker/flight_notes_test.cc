@@ -20,6 +20,7 @@ class NamedPipeline final : public Pipeline {
   uint64_t record_count() const override { return 0; }
   std::unique_ptr<PipelineContext> NewContext() const override { return nullptr; }
   std::vector<std::string> StageNames() const override { return {"stages[0] resize"}; }
+  std::string Identity(uint64_t) const override { return ""; }
   absl::Status Produce(uint64_t, const SampleKey&, PipelineContext&,
                        absl::Span<std::byte* const>) const override {
     return absl::OkStatus();
