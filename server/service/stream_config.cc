@@ -11,6 +11,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
+#include "server/os/filesystem.h"
 #include "server/spec/selection.h"
 
 namespace bulkhead {
@@ -125,6 +126,19 @@ void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& bin
   }
 }
 
+// What workers map of the source's indexes and selections.
+uint64_t MappedBytes(const internal::v1::ResolvedSource& source) {
+  uint64_t bytes = 0;
+  for (const internal::v1::ResolvedFile& file : source.files()) {
+    for (const std::string& path : {file.index_path(), file.selection_path()}) {
+      if (path.empty()) continue;
+      if (const auto info = StatFile(path); info.ok()) bytes += info->size_bytes;
+    }
+  }
+  for (const internal::v1::ResolvedSource& mixed : source.mixed()) bytes += MappedBytes(mixed);
+  return bytes;
+}
+
 uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size) {
   const v1::ErrorPolicy& errors = prepared.spec.errors();
   if (errors.policy() != v1::ERROR_ACTION_SUBSTITUTE) return 0;
@@ -223,6 +237,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
+  config.mapped_bytes = MappedBytes(prepared.resolved);
   return config;
 }
 

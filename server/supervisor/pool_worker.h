@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "server/arena/flight_recorder.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/lease_table.h"
@@ -38,6 +39,7 @@ struct PoolWorker {
   bool bound = false;
   bool written_off = false;
 
+  absl::Time started;
   int64_t spawned_ns = 0;
   int64_t hello_ns = 0;
   int64_t bound_ns = 0;

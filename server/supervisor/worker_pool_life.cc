@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 #include "server/os/memory_map.h"
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   raw.id = NextWorkerId();
   raw.slot = slot.index;
   raw.generation = ++slot.generation;
+  raw.started = absl::Now();
   raw.spawned_ns = raw.last_progress_ns = MonotonicNanos();
   raw.at_sample.resize(config_.threads);
   WorkerProcess::Callbacks callbacks;
@@ -265,6 +267,7 @@ void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& r
   status.set_quota_level(worker.cell->level());
   status.set_leases(static_cast<uint32_t>(worker.held.size()));
   status.set_samples(worker.samples);
+  status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(worker.started));
   DescribeProcess(*worker.process, worker.peak_memory_bytes, status);
   const FlightSnapshot flight = worker.recorder.Snapshot();
   AppendStages(flight, *status.mutable_stages());
