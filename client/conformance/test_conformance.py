@@ -126,9 +126,11 @@ def test_what_is_quarantined_is_left_out_and_stays_in_the_cursor(
     results = {
         name: one.ok(spec, own_service.target, transport=transport) for name, one in CLIENTS.items()
     }
-    assert results["cpp"] == results["python"]
-    assert results["cpp"]["digest"] == digest_of([*range(7), 8, *range(8, 40)])
-    assert results["cpp"]["cursor"]["quarantined"] == ["of other data@1", "range@7"]
+    for result in results.values():
+        assert result["samples"] == 40
+        assert result["cursor"]["quarantined"] == ["of other data@1", "range@7"]
+        if deterministic:  # else the batches may come in another order
+            assert result["digest"] == digest_of([*range(7), 8, *range(8, 40)])
 
 
 def test_a_cursors_quarantine_is_in_force_at_a_service_that_knows_nothing_of_it(
