@@ -87,7 +87,7 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--recycle-growth", options.recycle_growth,
                  "Replace a worker before its memory meets the quota; false lets it be killed "
                  "there")
-      ->capture_default_str();
+      ->default_str("true");
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that the supervisor, arenas and workers may take together, such as 8GiB. "
                  "Default: 80% of the memory limit; with --embedded 50% of what is available")

@@ -52,7 +52,9 @@ TEST(ServiceDocsTest, ListEveryOptionWithItsDefault) {
     const std::string documented = Row(absl::StrCat("`--", name, "`"));
     EXPECT_NE(documented, "no such row") << name;
     const std::string value = option->get_default_str();
-    if (!value.empty()) EXPECT_EQ(documented, absl::StrCat("`", value, "`")) << name;
+    if (!value.empty()) {
+      EXPECT_EQ(documented, absl::StrCat("`", value, "`")) << name;
+    }
   }
 }
 

@@ -10,6 +10,8 @@ import tempfile
 import pytest
 
 import bulkhead
+import cv2
+import numpy
 from conftest import BIN, Service, write_spec
 
 DECODE = ["decode_image", {"resize": {"size": 32}}]
@@ -179,16 +181,31 @@ def test_an_unreadable_tfrecord(photos, nobodys_service):
 
 
 def test_a_worker_that_needs_more_than_its_quota(photos, folder):
+    # 72 MB of pixels; what a photo takes is known when it comes, not before.
+    cv2.imwrite(str(folder / "large.png"), numpy.zeros((4000, 6000, 3), numpy.uint8))
+    (folder / "large.txt").write_text("large.png 0\n" * 8)
+    large = write_spec(folder / "large.json", source={"image_list": {"path": "large.txt"}}, stages=[*DECODE],
+                       batch={"size": 4}, epochs=1, outputs=["label"])
+    image_list(folder, photos, lambda data: data)
+    service = Service(folder, "--root", folder, "--workers", 1, "--worker-quota", "64MiB")
+    _, error = stream(large, service)
+    assert error.reason == "POISON_SAMPLE"
+    assert error.metadata["cause"] == "out of memory under its quota in stages[0] decode_image"
+    assert error.metadata["record"] == "large.png"
+    labels, error = stream(list_spec(folder), service)  # the service serves others all the same
+    assert error is None and len(labels) == 8
+    assert service.stop() == 0
+
+
+def test_declared_sizes_that_no_worker_could_hold(photos, folder):
     image_list(folder, photos, lambda data: data)
     stages = ["decode_image", {"resize": {"size": [9000, 9000]}}, {"resize": {"size": 32}}]
     service = Service(folder, "--root", folder, "--workers", 1, "--worker-quota", "64MiB")
     _, error = stream(list_spec(folder, stages), service)
-    assert error.reason == "WORKER_CRASH_LOOP"
-    assert "out of memory under its quota" in str(error) and "64 MiB" in str(error)
-    assert error.metadata["work"].startswith("epoch 0, positions 0 to 3 of stream")
-    labels, error = stream(list_spec(folder), service)  # the service serves others all the same
-    assert error is None and len(labels) == 8
-    assert service.stop() == 0
+    service.stop()
+    assert error.reason == "BUDGET_EXCEEDED"
+    assert error.metadata["path"].startswith("stages[1]")
+    assert "one sample takes 231.7MiB" in str(error) and "64MiB" in str(error)
 
 
 def test_a_label_outside_the_classes(photos, folder, service):
