@@ -199,7 +199,6 @@ void LeaseTable::RedoAll() {
       }
       if (entry.state != LeaseState::kPlanned) ++batch.undecided;
       suspects_.erase(place);
-      entry.substitutions.clear();
       Plan(place);
     }
     batch.failed = false;
