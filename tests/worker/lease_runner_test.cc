@@ -375,6 +375,7 @@ class GreedyPipeline final : public Pipeline {
     return std::make_unique<PipelineContext>();
   }
   std::vector<std::string> StageNames() const override { return {"stages[0] resize"}; }
+  std::string Identity(uint64_t record) const override { return absl::StrCat("record@", record); }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     context.observer->BeginSample(key);
