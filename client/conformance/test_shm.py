@@ -52,7 +52,7 @@ def memory_files(service):
     found = 0
     for name in names:
         try:
-            found += "memfd:" in os.readlink(name)
+            found += "memfd:bulkhead-arena" in os.readlink(name)
         except OSError:
             continue
     return found

@@ -10,7 +10,8 @@
 namespace bulkhead {
 namespace {
 
-constexpr int kBacklog = 512;
+// A connection that finds the queue full is refused at once, so it is as long as the kernel allows.
+constexpr int kBacklog = 4096;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
 // Connections taken before the loop serves others.
 constexpr int kConnectionsPerTurn = 64;

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
                                                                       uint32_t threads) {
   RemoveLeft();
   std::optional<CgroupLeaf> leaf;
-  if (tree_ != nullptr) {
+  if (tree_ != nullptr && quota_bytes > 0) {
     auto made = MakeLeaf(pid, quota_bytes, threads);
     if (!made.ok() && required_) return Required(made.status());
     if (made.ok()) {

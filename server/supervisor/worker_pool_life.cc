@@ -200,7 +200,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     end.reason += ": it met the limit of its cgroup";
   }
   const FlightSnapshot flight = worker.recorder.Snapshot();
-  if (ExitLog::IsLimitEvent(end.cause) && !IsOneSamplesDoing(worker, flight)) {
+  if (ExitLog::IsLimitEvent(end.cause) && config_.quota_bytes > 0 &&
+      !IsOneSamplesDoing(worker, flight)) {
     const std::string haste = TooFastToRecycle(FactsOf(worker, MonotonicNanos()));
     if (!haste.empty()) end.reason += "; " + haste;
   }

@@ -142,7 +142,7 @@ TEST(FlightRecorderTest, LongNamesAndTooManyStagesAreCut) {
   const FlightRecorder recorder = FlightRecorder::Create(1).value();
   recorder.SetStages(std::vector<std::string>(100, std::string(200, 'x')));
   recorder.BeginSample(0, 1, 1, 0, 0);
-  recorder.NameSample(0, std::string(500, 'y'));
+  recorder.NameSample(0, std::string(FlightThread::kSampleBytes + 300, 'y'));
   const FlightSnapshot snapshot = recorder.Snapshot();
   EXPECT_EQ(snapshot.stages.size(), FlightThread::kMaxStages);
   EXPECT_EQ(snapshot.stages.back().name, std::string(FlightHeader::kNameBytes - 1, 'x'));

@@ -33,6 +33,7 @@ TEST_F(RecyclingProcessTest, WorkersAreReplacedByHandWithoutLosingALease) {
   EXPECT_EQ(supervisor_->Recycle("another", {}), 0u);
   EXPECT_EQ(supervisor_->Recycle("", {}), 2u);
   const v1::GetStatusResponse status = AwaitRecyclings(2);
+  ASSERT_EQ(status.recent_recyclings_size(), 2);
   EXPECT_LT(recorder->batches(), 60u);
   EXPECT_EQ(status.leases_redone(), 0u);
   EXPECT_EQ(Ends(status, v1::EXIT_CAUSE_RECYCLED), 2u);
@@ -72,11 +73,11 @@ TEST_F(RecyclingProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {
   auto recorder = std::make_shared<Recorder>();
   Open("takes-much", 20, recorder, /*workers=*/1);
   const absl::Status end = recorder->AwaitEnd();
-  EXPECT_EQ(GetErrorInfo(end)->reason, reason::kWorkerCrashLoop);
+  EXPECT_EQ(GetErrorInfo(end)->reason, reason::kPoisonSample);
   EXPECT_THAT(std::string(end.message()), testing::HasSubstr("of its quota of 64MiB"));
-  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("stages[0] fake of 120"));
+  EXPECT_THAT(std::string(end.message()), testing::StartsWith("120 ended 3 fresh workers"));
   const v1::GetStatusResponse status = supervisor_->GetStatus();
-  EXPECT_GE(status.limit_events(), 3u);
+  EXPECT_EQ(status.limit_events(), 1u + WorkerPool::kPoisonDeaths);
   ASSERT_GE(status.recent_exits_size(), 1);
   const v1::WorkerExit& exit = status.recent_exits(0);
   EXPECT_EQ(exit.cause(), v1::EXIT_CAUSE_WATCHDOG);
@@ -88,10 +89,11 @@ TEST_F(RecyclingProcessTest, ASampleThatCrashesItsWorkerIsSetApartAtOnce) {
   auto recorder = std::make_shared<Recorder>();
   Open("crashes-at-120", 20, recorder, /*workers=*/2);
   const absl::Status end = recorder->AwaitEnd();
-  EXPECT_EQ(GetErrorInfo(end)->reason, reason::kWorkerCrashLoop);
+  EXPECT_EQ(GetErrorInfo(end)->reason, reason::kPoisonSample);
+  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("bulkhead quarantine add '120'"));
   const v1::GetStatusResponse status = supervisor_->GetStatus();
   // One in company, and then alone each.
-  EXPECT_LE(Ends(status, v1::EXIT_CAUSE_CRASHED), 1u + WorkerPool::kMaxDeaths - 3);
+  EXPECT_EQ(Ends(status, v1::EXIT_CAUSE_CRASHED), 1u + WorkerPool::kPoisonDeaths);
 }
 
 TEST_F(RecyclingProcessTest, TheServiceReplacesOneWorkerAtATime) {

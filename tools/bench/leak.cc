@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -25,6 +26,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(60);
+// Of a run; what comes behind takes the place of the first.
+constexpr size_t kMaxBatches = 20'000;
 
 // The spec with a fault as its last stage, and without an end.
 absl::StatusOr<SpecSource> WithFault(const std::string& path, const std::string& fault,
@@ -40,7 +43,7 @@ absl::StatusOr<SpecSource> WithFault(const std::string& path, const std::string&
   if (fault == "touch") stage.set_touch(size);
   spec.clear_epochs();
   SpecSource source = SpecText(SpecToYaml(spec));
-  source.base_dir = SpecFile(path).path.substr(0, path.rfind('/') + 1);
+  source.base_dir = std::filesystem::absolute(path).parent_path();
   return source;
 }
 
@@ -58,9 +61,8 @@ class Leg {
     return leg;
   }
 
-  // Takes that many samples from the beginning of the stream; the digest of each batch goes into
-  // `digests`.
-  absl::Status Round(uint64_t samples, std::vector<std::string>& digests) {
+  // Takes that many samples from the beginning of the stream; returns the digest of all of them.
+  absl::StatusOr<std::string> Round(uint64_t samples) {
     LoaderOptions options;
     options.spec = spec_;
     options.target = service_->target();
@@ -70,30 +72,30 @@ class Leg {
     absl::Time last;
     uint64_t taken = 0;
     uint64_t taken_after_first = 0;
+    Sha256 hash;
     while (taken < samples) {
       BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
       if (!batch.has_value()) return absl::OutOfRangeError("the stream ended");
       const absl::Time now = absl::Now();
       taken += batch->sample_count();
       if (first.has_value()) {
-        run_.gap_seconds.push_back(absl::ToDoubleSeconds(now - last));
+        gap_seconds_[gaps_++ % gap_seconds_.size()] = absl::ToDoubleSeconds(now - last);
         taken_after_first += batch->sample_count();
       } else {
         first = now;
       }
       last = now;
-      Sha256 hash;
       for (const Tensor& tensor : batch->tensors()) {
         hash.Update({static_cast<const char*>(tensor.data), tensor.bytes});
       }
-      digests.push_back(hash.FinishHex());
-      trainer_bytes_.push_back(static_cast<double>(AnonymousBytes(getpid())));
-      supervisor_bytes_.push_back(static_cast<double>(AnonymousBytes(service_->pid())));
+      const size_t at = batches_++ % trainer_bytes_.size();
+      trainer_bytes_[at] = static_cast<double>(AnonymousBytes(getpid()));
+      supervisor_bytes_[at] = static_cast<double>(AnonymousBytes(service_->pid()));
     }
     run_.samples += taken;
     run_.samples_per_second.push_back(static_cast<double>(taken_after_first) /
                                       absl::ToDoubleSeconds(last - *first));
-    return absl::OkStatus();
+    return hash.FinishHex();
   }
 
   absl::StatusOr<v1::GetStatusResponse> Status() {
@@ -103,9 +105,10 @@ class Leg {
   LeakRun Finish(const v1::GetStatusResponse& status) {
     run_.looks = watch_->looks();
     run_.limit_events = status.limit_events();
-    for (const auto& look : run_.looks) {
-      run_.worker_peak_bytes = std::max(run_.worker_peak_bytes, look.worker_bytes);
-    }
+    run_.worker_peak_bytes = watch_->worker_peak_bytes();
+    run_.gap_seconds.assign(
+        gap_seconds_.begin(),
+        gap_seconds_.begin() + static_cast<std::ptrdiff_t>(std::min(gaps_, gap_seconds_.size())));
     for (const v1::WorkerStatus& worker : status.workers()) {
       run_.worker_peak_bytes = std::max(run_.worker_peak_bytes, worker.usage().peak_memory_bytes());
     }
@@ -119,9 +122,10 @@ class Leg {
   SlopeEstimate SupervisorSlope() const { return Slope(supervisor_bytes_); }
 
  private:
-  static SlopeEstimate Slope(const std::vector<double>& bytes) {
-    const auto warm_up = static_cast<std::ptrdiff_t>(bytes.size() / 10);
-    return TheilSen({bytes.begin() + warm_up, bytes.end()});
+  SlopeEstimate Slope(const std::vector<double>& bytes) const {
+    const size_t count = std::min(batches_, bytes.size());
+    const auto warm_up = static_cast<std::ptrdiff_t>(count / 10);
+    return TheilSen({bytes.begin() + warm_up, bytes.begin() + static_cast<std::ptrdiff_t>(count)});
   }
 
   Transport transport_ = Transport::kAuto;
@@ -129,8 +133,12 @@ class Leg {
   std::unique_ptr<OwnService> service_;
   std::unique_ptr<MemoryWatch> watch_;
   LeakRun run_;
-  std::vector<double> trainer_bytes_;
-  std::vector<double> supervisor_bytes_;
+  // Taken at the start: the trainer's memory is what is measured.
+  std::vector<double> gap_seconds_ = std::vector<double>(kMaxBatches, 1);
+  std::vector<double> trainer_bytes_ = std::vector<double>(kMaxBatches, 1);
+  std::vector<double> supervisor_bytes_ = std::vector<double>(kMaxBatches, 1);
+  size_t gaps_ = 0;
+  size_t batches_ = 0;
 };
 
 void AddRecyclings(const v1::GetStatusResponse& status, LeakReport& report) {
@@ -165,15 +173,15 @@ absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
   BULKHEAD_ASSIGN_OR_RETURN(report.quota_bytes, ParseBytes(options.quota));
   BULKHEAD_ASSIGN_OR_RETURN(const auto leaking, Leg::Start(options, options.fault));
   BULKHEAD_ASSIGN_OR_RETURN(const auto control, Leg::Start(options, "touch"));
-  std::vector<std::string> leaking_digests;
-  std::vector<std::string> control_digests;
+  report.digests_equal = true;
   const uint64_t samples = options.samples / static_cast<uint64_t>(options.rounds);
   for (int round = 0; round < options.rounds; ++round) {
     tell(absl::StrCat("round ", round + 1, " of ", options.rounds, ": the control"));
-    BULKHEAD_RETURN_IF_ERROR(control->Round(samples, control_digests));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string expected, control->Round(samples));
     tell(absl::StrCat("round ", round + 1, " of ", options.rounds, ": leaking ", options.leak,
                       " a sample"));
-    BULKHEAD_RETURN_IF_ERROR(leaking->Round(samples, leaking_digests));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string digest, leaking->Round(samples));
+    report.digests_equal = report.digests_equal && digest == expected;
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse leaking_status, leaking->Status());
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse control_status, control->Status());
@@ -182,7 +190,6 @@ absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
   report.supervisor_slope = leaking->SupervisorSlope();
   report.leaking = leaking->Finish(leaking_status);
   report.control = control->Finish(control_status);
-  report.digests_equal = leaking_digests == control_digests && !leaking_digests.empty();
   std::vector<double> ratios;
   for (size_t i = 0; i < report.leaking.samples_per_second.size(); ++i) {
     ratios.push_back(report.leaking.samples_per_second[i] / report.control.samples_per_second[i]);

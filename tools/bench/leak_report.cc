@@ -10,6 +10,25 @@
 namespace bulkhead::tools {
 namespace {
 
+// What a chart shows: the end of a run, so that single workers can be told apart.
+constexpr double kShownSeconds = 3;
+
+std::vector<MemoryWatch::Look> End(const std::vector<MemoryWatch::Look>& looks) {
+  // Of the last look at a living worker, as the other run may have come behind.
+  auto last = looks.rbegin();
+  uint64_t idle = 0;
+  if (last != looks.rend()) idle = last->worker_bytes;
+  while (last != looks.rend() && last->worker_bytes == idle) ++last;
+  if (last == looks.rend()) last = looks.rbegin();
+  std::vector<MemoryWatch::Look> end;
+  for (const MemoryWatch::Look& look : looks) {
+    if (look.seconds <= last->seconds && look.seconds > last->seconds - kShownSeconds) {
+      end.push_back(look);
+    }
+  }
+  return end;
+}
+
 JsonObject SlopeJson(const SlopeEstimate& slope) {
   return JsonObject().Add("low", slope.low).Add("slope", slope.slope).Add("high", slope.high);
 }
@@ -59,9 +78,9 @@ std::string LeakText(const LeakReport& report, const LeakOptions& options) {
   MemoryChart chart;
   chart.quota_bytes = report.quota_bytes;
   std::string text = DrawMemory(chart, absl::StrCat("A stage leaks ", options.leak, " a sample:"),
-                                report.leaking.looks);
+                                End(report.leaking.looks));
   absl::StrAppend(&text, "\n",
-                  DrawMemory(chart, "The same without the leak:", report.control.looks));
+                  DrawMemory(chart, "The same without the leak:", End(report.control.looks)));
   absl::StrAppend(
       &text, "\n", report.leaking.samples, " samples each; batches ",
       report.digests_equal ? "are equal" : "DIFFER", " byte for byte\n",

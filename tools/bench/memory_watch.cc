@@ -14,6 +14,8 @@
 namespace bulkhead::tools {
 namespace {
 
+constexpr size_t kMaxLooks = 30'000;
+
 // The children of every thread of `pid`.
 std::vector<pid_t> ChildrenOf(pid_t pid) {
   std::vector<pid_t> children;
@@ -35,7 +37,7 @@ uint64_t AnonymousBytes(pid_t pid) {
 }
 
 MemoryWatch::MemoryWatch(pid_t service, absl::Duration interval)
-    : service_(service), interval_(interval), thread_([this] { Run(); }) {}
+    : service_(service), interval_(interval), looks_(kMaxLooks), thread_([this] { Run(); }) {}
 
 MemoryWatch::~MemoryWatch() {
   {
@@ -47,7 +49,22 @@ MemoryWatch::~MemoryWatch() {
 
 std::vector<MemoryWatch::Look> MemoryWatch::looks() const {
   absl::MutexLock lock(&mutex_);
-  return looks_;
+  return {looks_.begin(), looks_.begin() + static_cast<std::ptrdiff_t>(count_)};
+}
+
+uint64_t MemoryWatch::worker_peak_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return worker_peak_bytes_;
+}
+
+void MemoryWatch::Keep(const Look& look) {
+  worker_peak_bytes_ = std::max(worker_peak_bytes_, look.worker_bytes);
+  if (count_ == looks_.size()) {
+    for (size_t i = 0; 2 * i < count_; ++i) looks_[i] = looks_[2 * i];
+    count_ /= 2;
+    interval_ *= 2;
+  }
+  looks_[count_++] = look;
 }
 
 void MemoryWatch::Run() {
@@ -61,7 +78,7 @@ void MemoryWatch::Run() {
       look.worker_bytes = std::max(look.worker_bytes, AnonymousBytes(worker));
     }
     absl::MutexLock lock(&mutex_);
-    looks_.push_back(look);
+    Keep(look);
     if (mutex_.AwaitWithTimeout(absl::Condition(&stopped_), interval_)) return;
   }
 }
