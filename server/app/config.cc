@@ -59,10 +59,12 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Memory limit of one worker, such as 512MiB")
       ->check(kIsSize)
       ->capture_default_str();
-  app.add_option("--quota-enforcement", options.quota_enforcement,
-                 "best-effort: hold workers by what this machine offers, and say which; "
-                 "require_cgroup: do not start unless a cgroup can hold them")
-      ->check(CLI::IsMember({"best-effort", "require_cgroup"}))
+  app.add_option(
+         "--quota-enforcement", options.quota_enforcement,
+         "best-effort: hold workers by what this machine offers, and say which; "
+         "require_cgroup: do not start unless a cgroup can hold them; off: do not hold them, "
+         "to measure what that costs")
+      ->check(CLI::IsMember({"best-effort", "require_cgroup", "off"}))
       ->capture_default_str();
   app.add_option("--sandbox", options.sandbox,
                  "Parts of the workers' sandbox: all, none, or some of seccomp, landlock and "

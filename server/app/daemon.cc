@@ -283,6 +283,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
   config.supervisor.sandbox.add_readable(config.cache_dir);
   config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
+  config.supervisor.enforce_quotas = options.quota_enforcement != "off";
   return config;
 }
 

@@ -173,7 +173,7 @@ std::vector<Metric> Ends() {
        MetricType::Gauge,
        "",
        {"cause"},
-       "Planned replacements by cause, among the last 100.",
+       "Planned replacements by cause, among the last 32.",
        ReadRecyclings},
       {"bulkhead_last_recycling_seconds",
        MetricType::Gauge,

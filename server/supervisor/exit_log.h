@@ -14,15 +14,19 @@ namespace bulkhead {
 // all that are gone have used. Lives on the supervisor's thread.
 class ExitLog {
  public:
-  static constexpr size_t kMaxEntries = 100;
+  static constexpr size_t kMaxExits = 100;
+  // Fewer, as they come often where something leaks.
+  static constexpr size_t kMaxRecyclings = 32;
 
   // `wanted`: the worker ended as it was told to. Then it is only counted.
   void Add(v1::WorkerExit exit, bool wanted) {
     AddCpu(exit.usage().cpu_seconds());
     ++counts_[exit.cause()];
-    if (!wanted) Append(exits_, std::move(exit));
+    if (!wanted) Append(exits_, std::move(exit), kMaxExits);
   }
-  void AddRecycling(v1::Recycling recycling) { Append(recyclings_, std::move(recycling)); }
+  void AddRecycling(v1::Recycling recycling) {
+    Append(recyclings_, std::move(recycling), kMaxRecyclings);
+  }
 
   // What a worker has used whose owner is gone, and which was killed for that.
   void AddOrphan(double cpu_seconds) {
@@ -54,9 +58,9 @@ class ExitLog {
   void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
 
   template <typename Entry>
-  static void Append(std::deque<Entry>& entries, Entry entry) {
+  static void Append(std::deque<Entry>& entries, Entry entry, size_t max) {
     entries.push_back(std::move(entry));
-    if (entries.size() > kMaxEntries) entries.pop_front();
+    if (entries.size() > max) entries.pop_front();
   }
 
   std::deque<v1::WorkerExit> exits_;  // the newest last

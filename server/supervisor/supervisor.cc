@@ -89,11 +89,16 @@ Supervisor::PoolEntry* Supervisor::FindPool(const std::string& key) {
   return nullptr;
 }
 
+PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
+  if (!config_.enforce_quotas) pipeline.quota_bytes = 0;
+  return pipeline;
+}
+
 Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim memory) {
   auto pool = std::make_unique<WorkerPool>(
       PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle, &exits_,
                   &replacement_gate_, compartment_.get(), config_.sandbox},
-      pipeline);
+      HeldTo(pipeline));
   pool->Start();
   pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});
   return pools_.back();

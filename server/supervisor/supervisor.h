@@ -49,6 +49,8 @@ class Supervisor {
     internal::v1::Sandbox sandbox;
     // Refuse to start where no cgroup can hold the workers.
     bool require_cgroup = false;
+    // false: workers are promised their quotas, and not held to them.
+    bool enforce_quotas = true;
     // Names the workers' cgroups: the service's boot id.
     std::string name = "supervisor";
   };
@@ -125,6 +127,8 @@ class Supervisor {
   // False when no pool is idle, besides the one with that key.
   bool DropLongestIdlePool(const std::string& but_key);
   void CheckMemoryLimit();
+  // The pipeline with the quota that its workers are held to; 0: none.
+  PipelineConfig HeldTo(PipelineConfig pipeline) const;
   // Ends the loop when every worker is reaped, or when it is `deadline_ns`.
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.

@@ -265,7 +265,7 @@ void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& r
   status.set_pipeline(config_.name);
   status.set_threads(config_.threads);
   status.set_quota_bytes(config_.quota_bytes);
-  status.set_quota_level(worker.cell->level());
+  status.set_quota_level(config_.quota_bytes == 0 ? "off" : worker.cell->level());
   status.set_leases(static_cast<uint32_t>(worker.held.size()));
   status.set_samples(worker.samples);
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(worker.started));

@@ -108,12 +108,14 @@ class FakeWorker {
       recorder_->NameSample(0, std::to_string(lease.first_position() + sample));
       recorder_->thread(0).stage = 2;
       if (mode_ == "leaks") Hold(1 << 20);
-      if (mode_ == "takes-much" && lease.first_position() + sample == 120) Hold(100 << 20);
+      if (mode_ == "takes-much" && lease.first_position() + sample == 120) {
+        Hold(100 << 20);
+        usleep(1'000'000);  // the watchdog looks every 20 ms
+      }
       if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
       if (mode_ == "leaks") usleep(2'000);
-      if (mode_ == "takes-much") usleep(1'000);
       if (mode_ == "slow") {
         usleep(100'000);
         internal::v1::FromWorker progress;

@@ -26,6 +26,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(60);
+// Batches that slots and credits may hold ready.
+constexpr int kMadeAhead = 8;
 // Of a run; what comes behind takes the place of the first.
 constexpr size_t kMaxBatches = 20'000;
 
@@ -61,28 +63,26 @@ class Leg {
     return leg;
   }
 
-  // Takes that many samples from the beginning of the stream; returns the digest of all of them.
+  // Takes the next so many samples of the one stream; returns the digest of all of them. What was
+  // made ready while the other run had its turn counts for no rate and no gap.
   absl::StatusOr<std::string> Round(uint64_t samples) {
-    LoaderOptions options;
-    options.spec = spec_;
-    options.target = service_->target();
-    options.transport = transport_;
-    BULKHEAD_ASSIGN_OR_RETURN(auto loader, Loader::Open(std::move(options)));
-    std::optional<absl::Time> first;
+    BULKHEAD_RETURN_IF_ERROR(OpenOnce());
+    absl::Time begin;
     absl::Time last;
     uint64_t taken = 0;
-    uint64_t taken_after_first = 0;
+    uint64_t counted = 0;
     Sha256 hash;
-    while (taken < samples) {
-      BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
+    for (int round_batches = 0; taken < samples || round_batches <= kMadeAhead + 1;
+         ++round_batches) {
+      BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader_->Next(kDeadline));
       if (!batch.has_value()) return absl::OutOfRangeError("the stream ended");
       const absl::Time now = absl::Now();
       taken += batch->sample_count();
-      if (first.has_value()) {
+      if (round_batches > kMadeAhead) {
         gap_seconds_[gaps_++ % gap_seconds_.size()] = absl::ToDoubleSeconds(now - last);
-        taken_after_first += batch->sample_count();
-      } else {
-        first = now;
+        counted += batch->sample_count();
+      } else if (round_batches == kMadeAhead) {
+        begin = now;
       }
       last = now;
       for (const Tensor& tensor : batch->tensors()) {
@@ -93,8 +93,8 @@ class Leg {
       supervisor_bytes_[at] = static_cast<double>(AnonymousBytes(service_->pid()));
     }
     run_.samples += taken;
-    run_.samples_per_second.push_back(static_cast<double>(taken_after_first) /
-                                      absl::ToDoubleSeconds(last - *first));
+    run_.samples_per_second.push_back(static_cast<double>(counted) /
+                                      absl::ToDoubleSeconds(last - begin));
     return hash.FinishHex();
   }
 
@@ -122,9 +122,20 @@ class Leg {
   SlopeEstimate SupervisorSlope() const { return Slope(supervisor_bytes_); }
 
  private:
+  absl::Status OpenOnce() {
+    if (loader_ != nullptr) return absl::OkStatus();
+    LoaderOptions options;
+    options.spec = spec_;
+    options.target = service_->target();
+    options.transport = transport_;
+    BULKHEAD_ASSIGN_OR_RETURN(loader_, Loader::Open(std::move(options)));
+    return absl::OkStatus();
+  }
+
   SlopeEstimate Slope(const std::vector<double>& bytes) const {
     const size_t count = std::min(batches_, bytes.size());
-    const auto warm_up = static_cast<std::ptrdiff_t>(count / 10);
+    // Until then the service's history of replacements, which is bounded, fills up.
+    const auto warm_up = static_cast<std::ptrdiff_t>(count * 2 / 5);
     return TheilSen({bytes.begin() + warm_up, bytes.begin() + static_cast<std::ptrdiff_t>(count)});
   }
 
@@ -132,6 +143,7 @@ class Leg {
   SpecSource spec_;
   std::unique_ptr<OwnService> service_;
   std::unique_ptr<MemoryWatch> watch_;
+  std::unique_ptr<Loader> loader_;
   LeakRun run_;
   // Taken at the start: the trainer's memory is what is measured.
   std::vector<double> gap_seconds_ = std::vector<double>(kMaxBatches, 1);

@@ -49,7 +49,7 @@ struct LeakReport {
   // average.
   std::string stage;
   double stage_bytes = 0;
-  // While the worker leaked, after a tenth of the batches.
+  // While the worker leaked, after two fifths of the batches.
   SlopeEstimate trainer_slope;  // bytes a batch
   SlopeEstimate supervisor_slope;
 };

@@ -1,11 +1,16 @@
 #!/usr/bin/python3
-"""What it costs to know which stage holds which memory: photos -> random_resized_crop 224 -> flip -> uint8, batch 64,
-one worker of one thread, with `--attribution on` and `off` in turns, each against a service of its own.
+"""What containment costs where nothing leaks: photos -> random_resized_crop 224 -> flip -> uint8, batch 64, one worker
+of one thread, in turns, each against a service of its own:
 
-    bench/attribution.py FOLDER [--rounds N] [--epochs N] [--json]
+    bare          no quotas, no sandbox, no attribution, no planned replacements
+    attribution   the same, but allocations are counted by stage
+    contained     the defaults: all of it
 
-FOLDER holds photos, with or without sub-folders. on/off is the ratio of the medians over the rounds: of samples per
-second, which other programs on the machine move as well, and of the CPU time that the worker took for a sample.
+    bench/containment.py FOLDER [--rounds N] [--epochs N] [--json]
+
+FOLDER holds photos, with or without sub-folders. A ratio is that of the medians over the rounds to those of `bare`: of
+samples per second, which other programs on the machine move as well, and of the CPU time that the worker took for a
+sample.
 """
 
 import argparse
@@ -20,17 +25,21 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
-MODES = ("off", "on")
+BARE = ["--quota-enforcement", "off", "--sandbox", "none", "--recycle-growth", "false", "--recycle-slowdown", "0"]
+MODES = {
+    "bare": [*BARE, "--attribution", "off"],
+    "attribution": [*BARE, "--attribution", "on"],
+    "contained": [],
+}
 
 
 class Service:
-    def __init__(self, folder, data, attribution):
+    def __init__(self, folder, data, mode):
         ready, child_end = os.pipe()
         self.target = f"unix:{folder}/s.sock"
         self.process = subprocess.Popen(
             [BIN / "bulkheadd", "--listen", self.target, "--root", data, "--workers", "1", "--threads", "1",
-             "--cache-dir", f"{folder}/cache", "--attribution", attribution, "--log-level", "err",
-             "--ready-fd", str(child_end)],
+             "--cache-dir", f"{folder}/cache", *MODES[mode], "--log-level", "err", "--ready-fd", str(child_end)],
             pass_fds=(child_end,),
         )
         os.close(child_end)
@@ -57,9 +66,9 @@ def worker_cpu(service):
     return max(ticks) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(data, spec, attribution):
+def measure(data, spec, mode):
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, data, attribution)
+        service = Service(folder, data, mode)
         try:
             run = subprocess.run(
                 [BIN / "bulkhead", "bench", "run", "--spec", spec, "--target", service.target, "--no-digest",
@@ -103,20 +112,21 @@ def main():
         spec = write_spec(data, options.epochs, folder)
         for round_number in range(options.rounds):
             # Whoever comes first meets the machine as the last round left it.
-            for mode in MODES if round_number % 2 == 0 else reversed(MODES):
+            for mode in MODES if round_number % 2 == 0 else reversed(list(MODES)):
                 runs[mode].append(measure(data, spec, mode))
     summary = {"machine": f"{cpu_model()}, {os.cpu_count()} CPUs", "data": str(data), "rounds": options.rounds,
                "command": " ".join(sys.argv)}
     for what in ("samples_per_second", "cpu_ms"):
         medians = {mode: statistics.median(run[what] for run in runs[mode]) for mode in MODES}
-        summary[what] = {**medians, "ratio": medians["on"] / medians["off"]}
+        summary[what] = {mode: {"median": median, "ratio": median / medians["bare"]} for mode, median in medians.items()}
     if options.json:
         print(json.dumps({**summary, "runs": runs}))
         return
     print(f"machine  {summary['machine']}\ndata     {summary['data']}\ncommand  {summary['command']}")
     for what, name in (("samples_per_second", "samples/s"), ("cpu_ms", "CPU ms/sample")):
-        figures = summary[what]
-        print(f"{name:14} off {figures['off']:8.3f}   on {figures['on']:8.3f}   on/off {figures['ratio']:.4f}")
+        print(name)
+        for mode, figures in summary[what].items():
+            print(f"    {mode:12} {figures['median']:9.3f}   {figures['ratio']:.4f} of bare")
 
 
 if __name__ == "__main__":
