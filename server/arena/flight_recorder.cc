@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/utf8.h"
 #include "server/os/event_loop.h"
 
 namespace bulkhead {
@@ -28,6 +29,7 @@ std::string CleanText(const char* text, size_t bytes) {
   for (char& c : clean) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
+  for (size_t at; (at = FirstByteThatIsNoText(clean)) != std::string::npos;) clean[at] = '?';
   return clean;
 }
 

@@ -1,6 +1,7 @@
 #include "server/os/child_process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -52,6 +53,9 @@ struct ChildPlan {
       _exit(127);
     }
   }
+  // Nothing that somebody left open by mistake: a launcher's sockets, say. Kernels before 5.11
+  // know no such call; then close-on-exec flags must do.
+  syscall(SYS_close_range, ChildProcess::kPassedFd + 1, ~0u, CLOSE_RANGE_CLOEXEC);
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
   execve(plan.program, plan.argv, plan.envp);

@@ -58,11 +58,9 @@ absl::Status Unavailable(int error) {
 
 absl::Status Allow(int ruleset, const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_PATH | O_CLOEXEC));
-  // What this process cannot reach, a rule could not give it either.
-  if (!fd) {
-    const bool out_of_reach = errno == ENOENT || errno == ENOTDIR || errno == EACCES;
-    return out_of_reach ? absl::OkStatus() : SystemError(errno, path);
-  }
+  // What this process cannot reach, a rule could not give it either; and a mount that is dead must
+  // not cost the worker its walls.
+  if (!fd) return absl::OkStatus();
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return SystemError(errno, path);
   landlock_path_beneath_attr rule{};

@@ -16,11 +16,14 @@
 namespace bulkhead {
 namespace {
 
-// The value in bytes of a "Key:   123 kB" line.
-uint64_t Kilobytes(const char* text, const char* key) {
+// The number in a "Key:   123" line.
+uint64_t Number(const char* text, const char* key) {
   const char* at = std::strstr(text, key);
-  return at == nullptr ? 0 : std::strtoull(at + std::strlen(key), nullptr, 10) * 1024;
+  return at == nullptr ? 0 : std::strtoull(at + std::strlen(key), nullptr, 10);
 }
+
+// The value in bytes of a "Key:   123 kB" line.
+uint64_t Kilobytes(const char* text, const char* key) { return Number(text, key) * 1024; }
 
 }  // namespace
 
@@ -29,8 +32,8 @@ absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
   std::snprintf(path, sizeof(path), "/proc/%d/status", static_cast<int>(pid));
   const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
-  // Some 1.5 KiB; the lines in question stand before the lists that may be long.
-  char text[4096];
+  // Some 1.5 KiB, but that the list of the user's groups may be long.
+  char text[65536];
   const ssize_t bytes = read(fd.get(), text, sizeof(text) - 1);
   if (bytes < 0) return SystemError(errno, path);
   text[bytes] = '\0';
@@ -42,6 +45,9 @@ absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
   memory.anonymous_bytes = Kilobytes(text, "\nRssAnon:");
   memory.shared_bytes = Kilobytes(text, "\nRssShmem:");
   memory.data_bytes = Kilobytes(text, "\nVmData:");
+  memory.hidden_bytes = Kilobytes(text, "\nVmPTE:") + Kilobytes(text, "\nVmSwap:") +
+                        Kilobytes(text, "\nHugetlbPages:");
+  memory.threads = Number(text, "\nThreads:");
   return memory;
 }
 

@@ -14,6 +14,12 @@ struct ProcessMemory {
   uint64_t anonymous_bytes = 0;  // RssAnon
   uint64_t shared_bytes = 0;     // RssShmem: memfds, tmpfs, shared anonymous mappings
   uint64_t data_bytes = 0;       // VmData, which RLIMIT_DATA limits
+  // VmPTE, VmSwap and HugetlbPages: page tables and pages that are in no resident set.
+  uint64_t hidden_bytes = 0;
+  uint64_t threads = 0;
+
+  // What no other process shares.
+  uint64_t private_bytes() const { return anonymous_bytes + hidden_bytes; }
 };
 
 // NOT_FOUND when there is no such process, or only what is left of one that ended.

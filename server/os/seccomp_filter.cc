@@ -23,7 +23,7 @@ constexpr const char* kRefused[] = {
     // Memory that RLIMIT_DATA does not count.
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
     "mq_unlink", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup",
-    "io_submit",
+    "io_submit", "vmsplice", "tee", "splice", "move_pages", "migrate_pages",
     // Other programs and processes.
     "fork", "vfork", "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev",
     "process_madvise", "process_mrelease", "kcmp", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
@@ -133,6 +133,15 @@ void RefuseProcesses(Filter& filter) {
        {kIoctlTiocsti, kIoctlTioclinux, kIoctlFiosetown, kIoctlSiocspgrp}) {
     filter.Refuse("ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, request)});
   }
+  // Nor may it take the processor from other processes of the user.
+  for (const char* name :
+       {"sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"}) {
+    filter.Refuse(name, {SCMP_A0(SCMP_CMP_NE, 0)});
+  }
+  filter.Refuse("setpriority", {SCMP_A0(SCMP_CMP_NE, 0)});  // PRIO_PROCESS
+  filter.Refuse("setpriority", {SCMP_A1(SCMP_CMP_NE, 0)});
+  filter.Refuse("ioprio_set", {SCMP_A0(SCMP_CMP_NE, 1)});  // IOPRIO_WHO_PROCESS
+  filter.Refuse("ioprio_set", {SCMP_A1(SCMP_CMP_NE, 0)});
   // It must not outlive its supervisor.
   filter.Refuse("prctl", {SCMP_A0(SCMP_CMP_MASKED_EQ, kLow, PR_SET_PDEATHSIG)});
 }

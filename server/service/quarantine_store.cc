@@ -66,15 +66,14 @@ QuarantineStore::QuarantineStore(const std::string& cache_dir)
   Refresh();
 }
 
-QuarantineStore::Entries QuarantineStore::ReadFile() const {
+std::optional<QuarantineStore::Entries> QuarantineStore::ReadFile() const {
   Entries entries;
   const absl::StatusOr<std::string> text = ReadPrefix(path_, kMaxFileBytes);
+  if (absl::IsNotFound(text.status())) return entries;
   if (!text.ok()) {
-    if (!absl::IsNotFound(text.status())) {
-      spdlog::warn("the quarantine of earlier runs cannot be read: {}",
-                   std::string(text.status().message()));
-    }
-    return entries;
+    spdlog::warn("the quarantine of earlier runs cannot be read: {}",
+                 std::string(text.status().message()));
+    return std::nullopt;
   }
   size_t damaged = 0;
   for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
@@ -92,8 +91,10 @@ QuarantineStore::Entries QuarantineStore::ReadFile() const {
   return entries;
 }
 
-void QuarantineStore::RefreshLocked() {
-  Entries entries = ReadFile();
+bool QuarantineStore::RefreshLocked() {
+  std::optional<Entries> read = ReadFile();
+  if (!read.has_value()) return false;
+  Entries& entries = *read;
   absl::MutexLock lock(&mutex_);
   for (const auto& [key, added] : unsaved_) {
     if (added) {
@@ -103,6 +104,7 @@ void QuarantineStore::RefreshLocked() {
     }
   }
   entries_ = std::move(entries);
+  return true;
 }
 
 void QuarantineStore::Refresh() {
@@ -112,7 +114,10 @@ void QuarantineStore::Refresh() {
 
 absl::Status QuarantineStore::Save() {
   absl::MutexLock file_lock(&file_mutex_);
-  RefreshLocked();
+  // Nothing is written over what could not be read.
+  if (!RefreshLocked()) {
+    return absl::UnavailableError(absl::StrCat(path_, " cannot be read, so it is left alone"));
+  }
   std::map<Key, bool> saved;
   std::string text;
   {

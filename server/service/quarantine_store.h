@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SERVICE_QUARANTINE_STORE_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,8 +60,10 @@ class QuarantineStore {
   using Key = std::pair<std::string, std::string>;  // record, fingerprint
   using Entries = std::map<Key, v1::QuarantinedRecord>;
 
-  Entries ReadFile() const;
-  void RefreshLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Absent when the file is there and cannot be read: what is known stays.
+  std::optional<Entries> ReadFile() const;
+  // False then.
+  bool RefreshLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);
   // Of those for all pipelines, or in all.
   bool FullFor(const std::string& bytes_fingerprint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -221,10 +221,16 @@ void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
   entry->job.on_done(std::move(result));
 }
 
-void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& end) {
+void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
+  WorkerEnd end = told_end;
   const auto found = workers_.find(worker_id);
   const std::shared_ptr<Worker> worker = std::move(found->second);
   workers_.erase(found);
+  if (end.cause == v1::EXIT_CAUSE_KILLED && worker->cell != nullptr &&
+      worker->cell->OomKills() > 0) {
+    end.cause = v1::EXIT_CAUSE_CGROUP;
+    end.reason += ": it met the limit of its cgroup";
+  }
   exits_->Add(MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes), end.as_told);
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {

@@ -8,6 +8,7 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   used_bytes_ = used_bytes;
   samples_ = samples;
   peak_bytes_ = std::max(peak_bytes_, used_bytes);
+  recent_[looks_++ % kWindow] = used_bytes;
   const Point point{samples, used_bytes, now_ns};
   if (!begun_) {
     begun_ = true;
@@ -32,19 +33,28 @@ double MemoryGrowth::Slope(const Point& from, const Point& to) {
 }
 
 bool MemoryGrowth::HasSlope() const {
-  return points_.size() >= 2 && points_.back().samples - points_.front().samples >= kMinSamples;
+  return points_.size() >= 2 * kWindow &&
+         points_.back().samples - points_.front().samples >= kMinSamples;
+}
+
+const MemoryGrowth::Point& MemoryGrowth::Lowest(size_t first) const {
+  return *std::min_element(
+      points_.begin() + static_cast<std::ptrdiff_t>(first),
+      points_.begin() + static_cast<std::ptrdiff_t>(first + kWindow),
+      [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
 }
 
 double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   if (HasSlope()) {
-    return std::max({0.0, Slope(points_.front(), points_.back()), Slope(Middle(), points_.back())});
+    return std::max({0.0, Slope(First(), Last()), Slope(Middle(), Last())});
   }
-  if (used_bytes_ < quota_bytes / 2) return 0;
-  return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0}));
+  const uint64_t lowest = *std::min_element(recent_, recent_ + kWindow);
+  if (lowest < quota_bytes / 2) return 0;
+  return std::max(0.0, Slope(first_, {samples_, lowest, 0}));
 }
 
 double MemoryGrowth::SamplesPerSecond() const {
-  const Point& from = points_.size() >= 2 ? Middle() : first_;
+  const Point& from = points_.size() >= 2 ? points_[points_.size() / 2] : first_;
   const Point& to = points_.empty() ? first_ : points_.back();
   if (to.at_ns <= from.at_ns) return 0;
   return static_cast<double>(to.samples - from.samples) * 1e9 /
@@ -53,10 +63,9 @@ double MemoryGrowth::SamplesPerSecond() const {
 
 bool MemoryGrowth::IsSteady(uint64_t quota_bytes) const {
   if (!HasSlope()) return false;
-  const double whole = Slope(points_.front(), points_.back());
+  const double whole = Slope(First(), Last());
   const uint64_t base = std::min(first_.used_bytes, used_bytes_);
-  return whole > 0 && Slope(Middle(), points_.back()) >= whole / 2 &&
-         used_bytes_ - base >= quota_bytes / 4;
+  return whole > 0 && Slope(Middle(), Last()) >= whole / 2 && used_bytes_ - base >= quota_bytes / 4;
 }
 
 }  // namespace bulkhead

@@ -8,7 +8,9 @@
 namespace bulkhead {
 
 // How the memory of one worker grows with the samples that it has decided: a leak grows with the
-// work, not with the time. Pure; used by one thread.
+// work, not with the time. Between two looks a worker may have taken up a large image or be done
+// with one; so what is compared are the lowest looks of the beginning, the middle and the end.
+// Pure; used by one thread.
 class MemoryGrowth {
  public:
   // Buffers grow to their size over the first samples; that is no leak.
@@ -26,8 +28,8 @@ class MemoryGrowth {
   uint64_t peak_bytes() const { return peak_bytes_; }
 
   // Bytes per sample, at least 0: the larger of what it was since the warm-up and what it was over
-  // the later half of that time. While there is too little to tell, that of all samples if half
-  // a quota of `quota_bytes` is used already, else 0.
+  // the later half of that time. While there is too little to tell, that of all samples if the last
+  // looks all saw more than half of `quota_bytes`, else 0.
   double BytesPerSample(uint64_t quota_bytes) const;
   // Samples per second, over the time that is looked at.
   double SamplesPerSecond() const;
@@ -44,15 +46,24 @@ class MemoryGrowth {
   // Points kept; when there are more, every other one is forgotten.
   static constexpr size_t kMaxPoints = 64;
 
+  // Looks of which the lowest counts.
+  static constexpr size_t kWindow = 3;
+
   static double Slope(const Point& from, const Point& to);
   bool HasSlope() const;
-  const Point& Middle() const { return points_[points_.size() / 2]; }
+  // The lowest of a window of points that begins at `first`.
+  const Point& Lowest(size_t first) const;
+  const Point& First() const { return Lowest(0); }
+  const Point& Middle() const { return Lowest(points_.size() / 2 - kWindow / 2); }
+  const Point& Last() const { return Lowest(points_.size() - kWindow); }
 
   Point first_;
   bool begun_ = false;
   std::vector<Point> points_;  // since the warm-up
   uint64_t stride_ = 1;        // samples between points
   uint64_t used_bytes_ = 0;
+  uint64_t recent_[kWindow] = {};  // the last looks
+  uint64_t looks_ = 0;
   uint64_t samples_ = 0;
   uint64_t peak_bytes_ = 0;
 };

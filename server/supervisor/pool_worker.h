@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,9 @@ struct PoolWorker {
   int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not
   int64_t memory_read_ns = 0;
 
+  // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.
+  std::map<uint64_t, uint64_t> mapped;
+  bool rehearsed = false;  // produced samples for its warm-up
   uint64_t peak_memory_bytes = 0;
   // RLIMIT_DATA, once it is bound; 0: not known.
   uint64_t data_limit_bytes = 0;

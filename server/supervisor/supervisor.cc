@@ -203,7 +203,12 @@ uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
       config.observer->OnFailed(ending_);
       return;
     }
-    PoolEntry* const entry = FindPool(pipeline.key);
+    PoolEntry* entry = FindPool(pipeline.key);
+    // The one that was admitted may have broken since: then it says why.
+    for (PoolEntry& other : pools_) {
+      const bool same = other.pool->config().key == pipeline.key;
+      if (entry == nullptr && same && other.admitted > 0) entry = &other;
+    }
     WorkerPool& pool = *(entry != nullptr ? *entry : StartPool(pipeline, MemoryClaim())).pool;
     pool.AddStream(
         std::make_shared<Stream>(id, std::move(config), loop_, [&pool] { pool.Dispatch(); }));

@@ -44,6 +44,7 @@ void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
   message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
   *message.mutable_add_stream()->mutable_stream()->mutable_quarantined() =
       stream.quarantine().quarantined();
+  worker.mapped[stream.id()] = stream.config().arena->bytes();
   worker.process->Send(message, {stream.config().arena->fd()});
 }
 
@@ -132,7 +133,7 @@ WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
   const auto rank = [](const Slot& slot) {
     const PoolWorker* const worker = slot.worker.get();
     const bool comes = worker == nullptr || !worker->bound;
-    const bool used = !comes && worker->leases_given > 0;
+    const bool used = !comes && (worker->leases_given > 0 || worker->rehearsed);
     return std::make_tuple(used, comes, comes ? 0 : worker->held.size());
   };
   Slot* best = nullptr;
@@ -244,9 +245,9 @@ std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapsh
     if (flight.refused_thread >= 0 && flight.refused_thread != static_cast<int>(i)) continue;
     recorded = true;
     // A crash speaks for itself; a quota that was met does where this sample took much of it.
-    const bool by_itself =
-        cause == v1::EXIT_CAUSE_CRASHED ||
-        (ExitLog::IsLimitEvent(cause) && GrownBy(worker, flight, i) > config_.quota_bytes / 4);
+    const bool by_itself = cause == v1::EXIT_CAUSE_CRASHED ||
+                           (ExitLog::IsLimitEvent(cause) && config_.quota_bytes > 0 &&
+                            GrownBy(worker, flight, i) > config_.quota_bytes / 4);
     BlameLease(worker, *held, &thread, by_itself, reason, at);
   }
   if (recorded) return at;
@@ -261,7 +262,7 @@ void WorkerPool::BlameLease(const PoolWorker& worker, const PoolWorker::Held& he
                             const std::string& reason, std::string& at) {
   const auto stream = FindStream(held.stream_id);
   if (stream == nullptr) return;
-  const bool alone = worker.leases_given == 1;
+  const bool alone = worker.leases_given == 1 && !worker.rehearsed;
   const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, by_itself);
   if (!death.has_value()) return;
   std::string work = death->work;

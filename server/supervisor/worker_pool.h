@@ -157,6 +157,8 @@ class WorkerPool {
 
   // Processes.
   absl::StatusOr<std::unique_ptr<PoolWorker>> Spawn(Slot& slot);
+  // Puts a worker into a place.
+  static void Install(Slot& slot, std::unique_ptr<PoolWorker> worker);
   void StartWorker(Slot& slot);
   void OnStartFailed(Slot& slot, const absl::Status& status);
   void SendBinding(PoolWorker& worker);
@@ -172,7 +174,7 @@ class WorkerPool {
   void FailAll(const absl::Status& status);
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  // Every worker that lives: in places, warming up, ending.
+  // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
   void AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const;
 
@@ -181,6 +183,8 @@ class WorkerPool {
   void ScheduleWatch(bool soon);
   void CheckForHang(PoolWorker& worker, int64_t now_ns);
   void WriteOff(PoolWorker& worker);
+  // The worker was written off: a replacement that it is part of goes on without it.
+  void GiveUpReplacement(PoolWorker& worker);
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
   bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
@@ -206,6 +210,8 @@ class WorkerPool {
   std::vector<std::shared_ptr<Stream>> streams_;
   std::vector<v1::SandboxPart> sandbox_;  // of the worker that was bound last
   std::unique_ptr<Replacement> replacement_;
+  // Successors and predecessors that were killed and do not end.
+  std::vector<std::unique_ptr<PoolWorker>> lost_;
   // How long the last replacements took to warm up; the longest counts.
   std::vector<absl::Duration> warm_ups_;
   size_t next_stream_ = 0;  // round robin

@@ -29,6 +29,7 @@ void WorkerPool::ForEachWorker(const std::function<void(PoolWorker&)>& visit) co
   for (const auto& slot : slots_) {
     if (slot->worker != nullptr) visit(*slot->worker);
   }
+  for (const auto& worker : lost_) visit(*worker);
   if (replacement_ == nullptr) return;
   if (replacement_->successor != nullptr) visit(*replacement_->successor);
   if (replacement_->predecessor != nullptr) visit(*replacement_->predecessor);
@@ -63,12 +64,19 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   return worker;
 }
 
+void WorkerPool::Install(Slot& slot, std::unique_ptr<PoolWorker> worker) {
+  slot.worker = std::move(worker);
+  // What was said of the one before.
+  slot.asked = false;
+  slot.slow.clear();
+}
+
 void WorkerPool::StartWorker(Slot& slot) {
   if (broken()) return;
   slot.restart_timer = 0;
   auto worker = Spawn(slot);
   if (worker.ok()) {
-    slot.worker = *std::move(worker);
+    Install(slot, *std::move(worker));
   } else {
     OnStartFailed(slot, worker.status());
   }
@@ -120,11 +128,14 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
     case internal::v1::FromWorker::kLeaseProgress:
       if (!worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
       break;
+    case internal::v1::FromWorker::kStreamRemoved:
+      worker.mapped.erase(message.stream_removed().stream_id());
+      break;
     case internal::v1::FromWorker::kFailed:
       OnFailed(worker, message.failed());
       break;
     default:
-      break;  // stream_added, stream_removed: nothing waits for them
+      break;  // stream_added: nothing waits for it
   }
 }
 
@@ -145,9 +156,19 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
 
 void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
   if (const auto stream = FindStream(failed.stream_id())) {
+    worker.mapped.erase(failed.stream_id());
     stream->Fail(StatusFromWorkerError(failed.error()));
   } else if (failed.stream_id() == 0 && !worker.bound) {
-    FailAll(StatusFromWorkerError(failed.error()));
+    // While another worker serves, this one may have met a passing fault of the storage.
+    const bool any_ready = std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
+      return slot->worker != nullptr && slot->worker->is_ready();
+    });
+    if (any_ready) {
+      worker.process->Kill(v1::EXIT_CAUSE_TOLD,
+                           absl::StrCat("it could not be bound: ", failed.error().message()));
+    } else {
+      FailAll(StatusFromWorkerError(failed.error()));
+    }
   }
 }
 
@@ -157,7 +178,7 @@ void WorkerPool::NoteIdleDeath(const Slot& slot, absl::StatusCode code,
   if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return;
   // As long as one worker is ready the streams go on, if slowly.
   const bool any_ready = std::any_of(slots_.begin(), slots_.end(), [](const auto& other) {
-    return other->worker != nullptr && other->worker->bound;
+    return other->worker != nullptr && other->worker->is_ready();
   });
   if (!any_ready) FailAll(MakeError(code, reason::kWorkerCrashLoop, message));
 }
@@ -189,6 +210,12 @@ void WorkerPool::RecordExit(const PoolWorker& worker, const WorkerEnd& end,
 std::unique_ptr<PoolWorker> WorkerPool::TakeOut(PoolWorker& worker) {
   Slot& slot = *slots_[worker.slot];
   if (slot.worker.get() == &worker) return std::move(slot.worker);
+  for (auto lost = lost_.begin(); lost != lost_.end(); ++lost) {
+    if (lost->get() != &worker) continue;
+    std::unique_ptr<PoolWorker> taken = std::move(*lost);
+    lost_.erase(lost);
+    return taken;
+  }
   return replacement_->successor.get() == &worker ? std::move(replacement_->successor)
                                                   : std::move(replacement_->predecessor);
 }
@@ -217,6 +244,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
+  const bool was_predecessor =
+      replacement_ != nullptr && replacement_->predecessor.get() == &worker;
   const bool was_successor = replacement_ != nullptr && replacement_->successor.get() == &worker;
   // This call comes from inside the process object, so it is deleted later.
   context_.loop->Post([gone = std::shared_ptr<PoolWorker>(TakeOut(worker))] {});
@@ -227,11 +256,14 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   }
   if (was_successor) {
     AbandonReplacement(end.reason);
-  } else if (!in_place) {
+  } else if (was_predecessor) {
     FinishReplacement(end.as_told);
-  } else if (replacement_ != nullptr && replacement_->slot == &slot) {
+  } else if (!in_place) {
+    // It was written off, and its place given to another.
+  } else if (replacement_ != nullptr && replacement_->slot == &slot &&
+             replacement_->successor != nullptr) {
     // Its successor is on its way already.
-    slot.worker = std::move(replacement_->successor);
+    Install(slot, std::move(replacement_->successor));
     ++slot.deaths;
     replacement_.reset();
     context_.gate->Leave(this);
@@ -293,6 +325,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     status.set_quota_bytes(config_.quota_bytes);
     status.set_state(v1::WORKER_STATE_BACKOFF);
   }
+  for (const auto& worker : lost_) AppendWorker(*worker, response);
   if (replacement_ != nullptr) {
     if (replacement_->successor != nullptr) AppendWorker(*replacement_->successor, response);
     if (replacement_->predecessor != nullptr) AppendWorker(*replacement_->predecessor, response);

@@ -19,6 +19,8 @@ namespace {
 // Replacements whose warm-up is remembered, and how much longer the next one may take.
 constexpr size_t kWarmUpsKept = 4;
 constexpr double kWarmUpMargin = 1.5;
+// Threads of libraries, beside those that decode: more is a bomb.
+constexpr uint64_t kSpareThreads = 256;
 // How long spawning and warming up take beyond what the first start of a worker took.
 constexpr absl::Duration kFirstWarmUpMargin = absl::Milliseconds(50);
 
@@ -46,11 +48,14 @@ void WorkerPool::ScheduleWatch(bool soon) {
 void WorkerPool::Watch() {
   const int64_t now_ns = MonotonicNanos();
   bool busy = replacement_ != nullptr;
+  std::vector<PoolWorker*> stuck;
   ForEachWorker([&](PoolWorker& worker) {
     busy = busy || !worker.held.empty();
     ReadMemory(worker, now_ns);
     CheckForHang(worker, now_ns);
+    if (worker.written_off) stuck.push_back(&worker);
   });
+  for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);
   if (!broken()) ReplaceIfDue(now_ns);
   ScheduleWatch(busy);
 }
@@ -62,29 +67,36 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   if (!memory.ok()) return;  // it has just ended
   worker.memory_read_ns = now_ns;
   uint64_t arenas = config_.mapped_bytes;
-  for (const auto& stream : streams_) arenas += stream->config().arena->bytes();
+  for (const auto& [stream, bytes] : worker.mapped) arenas += bytes;
   const uint64_t shared = memory->shared_bytes > arenas ? memory->shared_bytes - arenas : 0;
-  const uint64_t held = memory->anonymous_bytes + shared;
+  const uint64_t held = memory->private_bytes() + shared;
   worker.peak_memory_bytes = std::max(worker.peak_memory_bytes, held);
-  if (config_.quota_bytes == 0) return;
   // What counts is what bites first: memory that is held, or private address space.
   uint64_t used = held;
-  if (worker.data_limit_bytes != 0) {
+  if (worker.data_limit_bytes != 0 && config_.quota_bytes != 0) {
     const uint64_t room = worker.data_limit_bytes > memory->data_bytes
                               ? worker.data_limit_bytes - memory->data_bytes
                               : 0;
     used = std::max(used, config_.quota_bytes - std::min(room, config_.quota_bytes));
   }
   const FlightSnapshot flight = worker.recorder.Snapshot();
+  const bool noted = worker.growth.peak_bytes() > 0;
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     PoolWorker::AtSample& at = worker.at_sample[i];
     if (at.began_ns == flight.threads[i].began_ns) continue;
-    at = {flight.threads[i].began_ns, worker.growth.used_bytes()};
+    // What other samples took since the last look is not this one's.
+    const bool took_turns = flight.samples > worker.growth.samples() + flight.threads.size();
+    at = {flight.threads[i].began_ns, took_turns || !noted ? used : worker.growth.used_bytes()};
   }
   worker.growth.Note(flight.samples, used, now_ns);
   Slot& slot = *slots_[worker.slot];
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
+  if (config_.quota_bytes == 0) return;
+  if (memory->threads > config_.threads + kSpareThreads) {
+    worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
+                         absl::StrCat("it has ", memory->threads, " threads"));
+  }
   if (held > config_.quota_bytes) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
                          absl::StrCat("it held ", FormatBytes(held), " of its quota of ",
@@ -103,14 +115,19 @@ bool WorkerPool::IsHung(const PoolWorker& worker, int64_t now_ns) const {
 }
 
 void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
+  // By whom ever.
+  if (worker.killed_ns == 0 && worker.process->phase() == WorkerPhase::kKilled) {
+    worker.killed_ns = now_ns;
+  }
   if (worker.killed_ns != 0) {
     if (!worker.written_off && Between(worker.killed_ns, now_ns) >= context_.timeouts.reap) {
       WriteOff(worker);
     }
     return;
   }
-  const bool late =
-      !worker.bound && Between(worker.last_progress_ns, now_ns) > context_.timeouts.start;
+  const bool warming = replacement_ != nullptr && replacement_->successor.get() == &worker;
+  const bool late = (!worker.bound || warming) &&
+                    Between(worker.last_progress_ns, now_ns) > context_.timeouts.start;
   if (!late && !IsHung(worker, now_ns)) return;
   worker.killed_ns = now_ns;
   worker.process->Kill(
@@ -122,11 +139,11 @@ void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
 void WorkerPool::WriteOff(PoolWorker& worker) {
   worker.written_off = true;
   BlameLeases(worker, worker.recorder.Snapshot(), v1::EXIT_CAUSE_HUNG,
-              "it was killed for want of progress and does not end");
+              "it was killed and does not end");
   for (const auto& stream : streams_) stream->WriteOff(worker.id);
   Slot& slot = *slots_[worker.slot];
   // A suspect that it held goes to another.
-  if (&slot == set_apart_) set_apart_ = nullptr;
+  if (&slot == set_apart_ && slot.worker.get() == &worker) set_apart_ = nullptr;
   spdlog::warn("worker {} of pipeline {} (pid {}) was killed and does not end: it is written off",
                slot.index, config_.name, worker.process->pid());
   const auto is_lost = [](const auto& other) {
@@ -138,6 +155,22 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
                       "is left to work; their storage may hang"));
   }
   Dispatch();
+}
+
+void WorkerPool::GiveUpReplacement(PoolWorker& worker) {
+  if (replacement_ == nullptr) return;
+  std::unique_ptr<PoolWorker>& successor = replacement_->successor;
+  std::unique_ptr<PoolWorker>& predecessor = replacement_->predecessor;
+  if (successor.get() != &worker && predecessor.get() != &worker) return;
+  Slot& slot = *replacement_->slot;
+  if (successor.get() == &worker) {
+    slot.no_replacement_before_ns =
+        MonotonicNanos() +
+        absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot.failed_replacements + 1));
+  }
+  lost_.push_back(std::move(successor.get() == &worker ? successor : predecessor));
+  replacement_.reset();
+  context_.gate->Leave(this);
 }
 
 RecycleFacts WorkerPool::FactsOf(const PoolWorker& worker, int64_t now_ns) const {
@@ -239,6 +272,7 @@ void WorkerPool::SendWarmUp(PoolWorker& successor) {
       position.set_position(next->second);
     }
   }
+  successor.rehearsed = !warm_up.positions().empty();
   successor.process->Send(message);
 }
 
@@ -254,9 +288,7 @@ void WorkerPool::OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& wa
   record.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
   record.set_touch_seconds(warmed_up.touch_seconds());
   replacement_->predecessor = std::move(slot.worker);
-  slot.worker = std::move(replacement_->successor);
-  slot.asked = false;
-  slot.slow.clear();
+  Install(slot, std::move(replacement_->successor));
   slot.failed_replacements = 0;
   Dispatch();
   EndIfDrained();

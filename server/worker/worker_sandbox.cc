@@ -29,8 +29,12 @@ SandboxOptions Options(const internal::v1::Sandbox& wanted) {
 // Lets the data roots be read. None: whatever the user may read and data can lie in; not the
 // devices, among which /dev/zero gives shared memory.
 void AddRoots(const Roots& roots, SandboxOptions& options) {
-  options.readable.insert(options.readable.end(), roots.begin(), roots.end());
-  if (!roots.empty()) return;
+  const bool everywhere =
+      roots.empty() || std::find(roots.begin(), roots.end(), "/") != roots.end();
+  if (!everywhere) {
+    options.readable.insert(options.readable.end(), roots.begin(), roots.end());
+    return;
+  }
   for (const std::string& name : NamesIn("/")) {
     if (name != "dev" && name != "proc" && name != "sys") options.readable.push_back("/" + name);
   }

@@ -149,6 +149,14 @@ TEST(FlightRecorderTest, LongNamesAndTooManyStagesAreCut) {
   EXPECT_EQ(snapshot.threads[0].sample, std::string(FlightThread::kSampleBytes, 'y'));
 }
 
+TEST(FlightRecorderTest, WhatIsNoTextIsReplaced) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  recorder.SetStages({"worker"});
+  recorder.BeginSample(0, 1, 1, 0, 0);
+  recorder.NameSample(0, "a\xff\x01\xc3(");
+  EXPECT_EQ(recorder.Snapshot().threads[0].sample, "a???(");
+}
+
 TEST(FlightRecorderTest, IsForOneNumberOfThreads) {
   const FlightRecorder recorder = MakeRecorder(2);
   EXPECT_TRUE(AttachTo(recorder, 2).ok());

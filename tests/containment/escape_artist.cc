@@ -110,6 +110,14 @@ Attempts MemoryAttempts() {
          int ends[2];
          return pipe(ends) == 0 && fcntl(ends[0], F_SETPIPE_SZ, kMebibyte) >= 0;
        }},
+      // Pages that a pipe holds are in no resident set.
+      {"pages-into-a-pipe",
+       [] {
+         int ends[2];
+         char page[4096] = {};
+         iovec from{page, sizeof(page)};
+         return pipe(ends) == 0 && vmsplice(ends[1], &from, 1, 0) > 0;
+       }},
       // The kernel takes the command as 32 bits, so a filter has to as well.
       {"big-pipe-high-bits",
        [] {
@@ -169,6 +177,18 @@ Attempts ProcessAttempts() {
          // The parent may have nothing at that address.
          return process_vm_readv(getppid(), &to, 1, &from, 1, 0) == 1 || errno == EFAULT;
        }},
+      {"pin-parent",
+       [] {
+         cpu_set_t set;
+         return sched_getaffinity(getppid(), sizeof(set), &set) == 0 &&
+                sched_setaffinity(getppid(), sizeof(set), &set) == 0;
+       }},
+      {"slow-parent",
+       [] {
+         const sched_param none{};
+         return sched_setscheduler(getppid(), SCHED_OTHER, &none) == 0;
+       }},
+      {"slow-user", [] { return setpriority(PRIO_USER, 0, 0) == 0; }},
       {"signal-parent", [] { return kill(getppid(), SIGCONT) == 0; }},
       {"signal-parents-thread",
        [] { return syscall(SYS_tgkill, getppid(), getppid(), SIGCONT) == 0; }},

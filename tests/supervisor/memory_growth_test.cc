@@ -56,8 +56,17 @@ TEST(MemoryGrowthTest, WhatShrinksDoesNotGrow) {
 
 TEST(MemoryGrowthTest, ALeakThatFillsTheQuotaInAFewSamplesIsSeenBeforeTheWarmUpIsOver) {
   const auto fast = [](uint64_t s) { return 20 * kMiB + s * 6 * kMiB; };
-  EXPECT_EQ(Grown(12, fast).BytesPerSample(kQuota), 0);
-  EXPECT_DOUBLE_EQ(Grown(24, fast).BytesPerSample(kQuota), 6 * kMiB);
+  EXPECT_EQ(Grown(12, fast, 1).BytesPerSample(kQuota), 0);
+  EXPECT_NEAR(Grown(24, fast, 1).BytesPerSample(kQuota), 6 * kMiB, kMiB);
+}
+
+// Every other look meets the worker in the middle of a large image.
+TEST(MemoryGrowthTest, LargeImagesAreNoLeak) {
+  const auto swinging = [](uint64_t s) { return 20 * kMiB + (s % 8 == 0 ? 190 * kMiB : 0); };
+  for (uint64_t samples = 4; samples < 400; samples += 4) {
+    EXPECT_EQ(Grown(samples, swinging).BytesPerSample(kQuota), 0) << samples;
+    EXPECT_FALSE(Grown(samples, swinging).IsSteady(kQuota)) << samples;
+  }
 }
 
 TEST(MemoryGrowthTest, RemembersALongLifeInFewPoints) {

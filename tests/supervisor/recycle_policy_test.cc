@@ -92,7 +92,7 @@ TEST_F(RecyclePolicyTest, GrowthCanBeLeftToTheQuota) {
 }
 
 TEST_F(RecyclePolicyTest, SaysWhenAGrowthIsTooFast) {
-  Grow(40, 20 * kMiB, 4 * kMiB);
+  Grow(60, 20 * kMiB, 4 * kMiB);
   EXPECT_THAT(TooFastToRecycle(Facts()), testing::HasSubstr("4MiB a sample at 500 samples"));
   growth_ = {};
   Grow(160, 20 * kMiB, kMiB);

@@ -128,6 +128,39 @@ TEST_F(RecyclingProcessTest, ASuccessorThatDiesLeavesTheOldWorkerWhereItIs) {
   EXPECT_EQ(status.leases_redone(), 0u);
 }
 
+// The old worker is still at its leases: they must not be lost with the new one.
+TEST_F(RecyclingProcessTest, ANewWorkerThatDiesWhileTheOldOneFinishesLosesNothing) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("slow", 12, recorder, /*workers=*/1);  // 100 ms a sample
+  recorder->AwaitBatches(1);
+  supervisor_->Recycle("", {});
+  const v1::GetStatusResponse status = AwaitStatus([](const v1::GetStatusResponse& now) {
+    return now.workers_size() == 2 && now.workers(1).draining() && now.workers(1).leases() > 0;
+  });
+  ASSERT_EQ(status.workers_size(), 2);
+  ASSERT_EQ(kill(static_cast<pid_t>(status.workers(0).pid()), SIGKILL), 0);
+  AwaitStatus([](const v1::GetStatusResponse& now) {
+    return now.recent_recyclings_size() == 1 && now.workers_size() == 1 &&
+           now.workers(0).generation() == 3 && now.workers(0).samples() > 0;
+  });
+}
+
+TEST_F(RecyclingProcessTest, ASuccessorThatHangsWhileItWarmsUpIsGivenUp) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.start = absl::Milliseconds(500);
+  timeouts.hang = absl::Milliseconds(500);
+  StartSupervisor(timeouts);
+  auto recorder = std::make_shared<Recorder>();
+  Open("never-warm", 100'000, recorder, /*workers=*/1);
+  recorder->AwaitBatches(1);
+  supervisor_->Recycle("", {});
+  const v1::GetStatusResponse status = AwaitStatus(
+      [](const v1::GetStatusResponse& now) { return Ends(now, v1::EXIT_CAUSE_HUNG) >= 1; });
+  EXPECT_EQ(status.workers(0).generation(), 1u) << "the old one goes on";
+  EXPECT_EQ(status.leases_redone(), 0u);
+}
+
 TEST_F(RecyclingProcessTest, ASuccessorOnItsWayTakesThePlaceOfAWorkerThatDies) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();

@@ -348,6 +348,8 @@ class SlotSender:
         arena, mode = self.arena, self.mode
         with self.connection.changed:
             slot = arena.free_slot()
+            if arena.arena_id in self.connection.retired:  # nothing is handed out there any more
+                return
             if slot is None:  # only when it ignores the credits
                 return
             arena.out.append(slot)
