@@ -88,3 +88,42 @@ def test_status_and_recycle_of_the_command_line(folder):
     status = bulkhead.service_status(service.target)
     assert int(status.get("leases_redone", 0)) == 0
     service.stop()
+
+
+def recyclings_of(folder, faults, *options, enough):
+    """Streams until `enough` replacements are done, and returns them."""
+    service = Service(folder, "--workers", 1, "--allow-fault-stages", *options)
+    spec = write_spec(
+        folder / "spec.json",
+        source={"range": {"size": 1_000_000}},
+        stages=[{"fault": fault} for fault in faults],
+        batch={"size": 20},
+    )
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        for number, batch in enumerate(loader.stream()):
+            assert batch["index"].tolist() == list(range(20 * number, 20 * number + 20))
+            done = bulkhead.service_status(service.target).get("recent_recyclings", [])
+            if len(done) >= enough:
+                break
+    status = bulkhead.service_status(service.target)
+    assert int(status.get("leases_redone", 0)) == 0
+    service.stop()
+    return done
+
+
+def test_workers_are_replaced_after_so_many_samples(folder):
+    done = recyclings_of(folder, [{"slow": 0.001}], "--recycle-samples", 200, enough=3)
+    assert {recycling["cause"] for recycling in done} == {"RECYCLE_CAUSE_SAMPLES"}
+
+
+def test_workers_are_replaced_when_they_are_old(folder):
+    done = recyclings_of(folder, [{"slow": 0.001}], "--recycle-age", 1, enough=2)
+    assert {recycling["cause"] for recycling in done} == {"RECYCLE_CAUSE_AGE"}
+
+
+def test_a_stage_that_becomes_slow_has_its_worker_replaced(folder):
+    """The first stage sets the pace, so that there is a window of some seconds in which the second is fast."""
+    faults = [{"slow": 0.001}, {"slow": 0.01, "after_samples": 9000}]
+    [slow] = recyclings_of(folder, faults, enough=1)
+    assert slow["cause"] == "RECYCLE_CAUSE_SLOWDOWN"
+    assert slow["reason"].startswith("stages[1] fault takes")
