@@ -278,6 +278,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
   RunOnLoop([&] {
     response = past_totals_;
     compartment_->Describe(*response.mutable_containment());
+    if (!config_.enforce_quotas) response.mutable_containment()->set_quota_level("off");
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);
