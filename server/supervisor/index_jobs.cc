@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/arena/worker_error.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/supervisor/worker_usage.h"
 
@@ -182,8 +183,18 @@ void IndexJobs::CheckForHangs() {
   for (Worker* worker : workers) {
     CheckForHang(*worker, now_ns);
     SamplePeak(worker->process->pid(), worker->peak_memory_bytes);
+    CheckMemory(*worker);
   }
   hang_timer_ = loop_->After(timeouts_.CheckInterval(), [this] { CheckForHangs(); });
+}
+
+void IndexJobs::CheckMemory(Worker& worker) {
+  if (worker.entry == nullptr) return;
+  const uint64_t quota_bytes = worker.entry->job.request.quota_bytes();
+  if (quota_bytes == 0 || worker.peak_memory_bytes <= quota_bytes) return;
+  worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
+                       absl::StrCat("it held ", FormatBytes(worker.peak_memory_bytes),
+                                    " of its quota of ", FormatBytes(quota_bytes)));
 }
 
 void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {

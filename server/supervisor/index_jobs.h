@@ -87,6 +87,8 @@ class IndexJobs {
   void OnExit(uint64_t worker_id, const WorkerEnd& end);
   void CheckForHangs();
   void CheckForHang(Worker& worker, int64_t now_ns);
+  // The watchdog: for memory that the worker's own limit does not count.
+  void CheckMemory(Worker& worker);
   void FailQueue(const absl::Status& status);
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 

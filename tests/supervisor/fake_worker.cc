@@ -148,6 +148,10 @@ class FakeWorker {
     const std::string& name = request.file().name();
     if (name == "kills-workers") raise(SIGKILL);
     if (name == "hangs") pause();
+    if (name == "takes-much") {
+      Hold(100 << 20);
+      pause();
+    }
     internal::v1::FromWorker message;
     if (name == "bad") {
       message.mutable_failed()->set_job_id(request.job_id());

@@ -24,8 +24,9 @@ struct IndexResult {
 };
 
 uint64_t AddIndexJob(Supervisor& supervisor, const std::string& name, int fd,
-                     std::shared_ptr<IndexResult> result) {
+                     std::shared_ptr<IndexResult> result, uint64_t quota_bytes = 0) {
   IndexJob job;
+  job.request.set_quota_bytes(quota_bytes);
   job.request.mutable_file()->set_name(name);
   job.fd = fd;
   job.on_progress = [](uint64_t, uint64_t) {};
@@ -66,6 +67,19 @@ TEST_F(IndexJobsProcessTest, AFileThatKillsItsWorkersIsNamed) {
   const absl::Status status = result->Await().status();
   EXPECT_EQ(GetErrorInfo(status)->reason, "WORKER_CRASH_LOOP");
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "kills-workers");
+}
+
+TEST_F(IndexJobsProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.reap = absl::Milliseconds(400);  // so that it looks ten times a second
+  StartSupervisor(timeouts);
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, "takes-much", file.get(), result, uint64_t{64} << 20);
+  const absl::Status status = result->Await().status();
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "takes-much");
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("of its quota of 64MiB"));
+  EXPECT_EQ(supervisor_->GetStatus().limit_events(), 3u);
 }
 
 TEST_F(IndexJobsProcessTest, AFileThatCannotBeReadOnIsNamedAndHoldsUpNoOther) {
