@@ -20,7 +20,7 @@ def bench_leak(photos, **options):
 
 @pytest.mark.parametrize("fault", ["leak", "leak_mmap"])
 def test_a_leaking_worker_is_replaced_before_its_quota_bites(photos, folder, fault):
-    report = bench_leak(photos, samples=1200, rounds=1, fault=fault, quota="256MiB", leak="512KiB")
+    report = bench_leak(photos, samples=3000, rounds=1, fault=fault, quota="256MiB", leak="512KiB")
     assert report["digests_equal"] == 1
     assert report["recycles"] >= 2
     assert report["limit_events"] == 0
