@@ -29,8 +29,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+# As many records as classes: each index is a label.
 SPEC = {
-    "source": {"range": {"size": 1_000_000}},
+    "source": {"range": {"size": 150_528}},
     "stages": [{"one_hot": {"input": "index", "classes": 150_528}}],
     "batch": {"size": 64},
 }
