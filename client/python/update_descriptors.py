@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUTPUT = HERE / "bulkhead" / "_descriptors.binpb"
 PROTOS = [
     "bulkhead/v1/types.proto",
+    "bulkhead/v1/stages.proto",
     "bulkhead/v1/pipeline.proto",
     "bulkhead/v1/loader.proto",
     "bulkhead/v1/arena.proto",

@@ -35,7 +35,7 @@ MutableImageView Writable(const ImageView& view) {
 
 DecodeStage::DecodeStage(StagePlace place, const v1::DecodeImage& spec,
                          std::unique_ptr<CropStage> crop, bool fuse)
-    : SampleStage(std::move(place)),
+    : ValueStage(std::move(place)),
       format_(FormatOf(spec)),
       max_pixels_(spec.max_pixels() == 0 ? kDefaultMaxPixels : spec.max_pixels()),
       crop_(std::move(crop)),

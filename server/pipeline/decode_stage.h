@@ -14,7 +14,7 @@ namespace bulkhead {
 // `decode_image`, together with the crop that stands directly behind it, if one does: the crop
 // decides which rows are needed, and thereby which damage counts (SEMANTICS: a JPEG's verdict). A
 // crop that fails needs all rows, so that damage comes before a crop's complaint.
-class DecodeStage : public SampleStage {
+class DecodeStage : public ValueStage {
  public:
   // `crop` may be null. With `fuse` only the crop's rectangle is decoded; without it, all columns
   // of the rows from the top to the rectangle's last one: slower, for tests, the same bytes and

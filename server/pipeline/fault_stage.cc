@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/base/byte_size.h"
+#include "server/pipeline/stage_factory.h"
 
 namespace bulkhead {
 namespace {
@@ -48,7 +49,7 @@ void* Map(uint64_t bytes) {
 }  // namespace
 
 FaultStage::FaultStage(StagePlace place, const v1::Fault& spec)
-    : SampleStage(std::move(place)),
+    : ValueStage(std::move(place)),
       spec_(spec),
       records_(spec.records().begin(), spec.records().end()),
       every_(std::max<uint64_t>(1, spec.every())),
@@ -87,6 +88,11 @@ absl::Status FaultStage::Run(Value& value, const StageContext& context) const {
       break;
   }
   return absl::OkStatus();
+}
+
+std::unique_ptr<SampleStage> MakeFaultStage(const StageSite& site) {
+  if (!site.stage.has_fault()) return nullptr;
+  return std::make_unique<FaultStage>(site.place, site.stage.fault());
 }
 
 }  // namespace bulkhead

@@ -12,7 +12,7 @@ namespace bulkhead {
 // `fault`: misbehaves on the chosen records, as a broken library or a user's careless code would,
 // and changes no byte. What it leaks is reachable from nowhere. Memory that the kernel refuses is
 // std::bad_alloc, like any stage's.
-class FaultStage : public SampleStage {
+class FaultStage : public ValueStage {
  public:
   FaultStage(StagePlace place, const v1::Fault& spec);
   absl::Status Run(Value& value, const StageContext& context) const override;

@@ -1,6 +1,7 @@
 #include "server/pipeline/geometry_stages.h"
 
 #include "server/image/flip.h"
+#include "server/pipeline/stage_factory.h"
 
 namespace bulkhead {
 namespace {
@@ -40,7 +41,7 @@ absl::Status ResizeValue(Value& value, ImageSize size, ResizeMethod method,
 }  // namespace
 
 ResizeStage::ResizeStage(StagePlace place, const v1::Resize& spec)
-    : SampleStage(std::move(place)), size_(SizeOf(spec)), method_(MethodOf(spec.interpolation())) {}
+    : ValueStage(std::move(place)), size_(SizeOf(spec)), method_(MethodOf(spec.interpolation())) {}
 
 absl::Status ResizeStage::Run(Value& value, const StageContext& context) const {
   return place().Name(ResizeValue(value, size_, method_, context));
@@ -86,7 +87,7 @@ absl::Status RandomResizedCropStage::Finish(Value& value, const StageContext& co
 }
 
 RandomFlipStage::RandomFlipStage(StagePlace place, const v1::RandomHorizontalFlip& spec)
-    : SampleStage(std::move(place)),
+    : ValueStage(std::move(place)),
       probability_(spec.has_probability() ? spec.probability() : kDefaultFlipProbability) {}
 
 absl::Status RandomFlipStage::Run(Value& value, const StageContext& context) const {
@@ -95,6 +96,28 @@ absl::Status RandomFlipStage::Run(Value& value, const StageContext& context) con
     FlipHorizontallyInPlace(value.pixels, context.scratch.row);
   }
   return absl::OkStatus();
+}
+
+std::unique_ptr<CropStage> MakeCropStage(const StageSite& site) {
+  switch (site.stage.stage_case()) {
+    case v1::Stage::kCenterCrop:
+      return std::make_unique<CenterCropStage>(site.place, site.stage.center_crop());
+    case v1::Stage::kRandomResizedCrop:
+      return std::make_unique<RandomResizedCropStage>(site.place, site.stage.random_resized_crop());
+    default:
+      return nullptr;
+  }
+}
+
+std::unique_ptr<SampleStage> MakeGeometryStage(const StageSite& site) {
+  switch (site.stage.stage_case()) {
+    case v1::Stage::kResize:
+      return std::make_unique<ResizeStage>(site.place, site.stage.resize());
+    case v1::Stage::kRandomHorizontalFlip:
+      return std::make_unique<RandomFlipStage>(site.place, site.stage.random_horizontal_flip());
+    default:
+      return MakeCropStage(site);
+  }
 }
 
 }  // namespace bulkhead

@@ -11,7 +11,7 @@
 namespace bulkhead {
 
 // `resize`.
-class ResizeStage : public SampleStage {
+class ResizeStage : public ValueStage {
  public:
   ResizeStage(StagePlace place, const v1::Resize& spec);
   absl::Status Run(Value& value, const StageContext& context) const override;
@@ -24,9 +24,9 @@ class ResizeStage : public SampleStage {
 
 // A stage that begins by cutting a rectangle out of its image. Cutting is apart from what follows,
 // so that a decoder can be told to decode no more than the rectangle.
-class CropStage : public SampleStage {
+class CropStage : public ValueStage {
  public:
-  using SampleStage::SampleStage;
+  using ValueStage::ValueStage;
   absl::Status Run(Value& value, const StageContext& context) const override;
 
   // The rectangle, inside an image of `size`: a function of the sample's key alone. Sample error
@@ -64,7 +64,7 @@ class RandomResizedCropStage : public CropStage {
 
 // `random_horizontal_flip`, in place. Draws NextUnit() once and mirrors when it is below the
 // probability.
-class RandomFlipStage : public SampleStage {
+class RandomFlipStage : public ValueStage {
  public:
   RandomFlipStage(StagePlace place, const v1::RandomHorizontalFlip& spec);
   absl::Status Run(Value& value, const StageContext& context) const override;

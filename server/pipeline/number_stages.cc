@@ -6,6 +6,7 @@
 
 #include "server/image/cast.h"
 #include "server/image/one_hot.h"
+#include "server/pipeline/stage_factory.h"
 
 namespace bulkhead {
 namespace {
@@ -47,7 +48,7 @@ void Transpose(const std::byte* in, size_t plane, size_t channels, size_t elemen
 }  // namespace
 
 NormalizeStage::NormalizeStage(StagePlace place, const v1::Normalize& spec, bool to_channels_first)
-    : SampleStage(std::move(place)),
+    : ValueStage(std::move(place)),
       normalizer_(MakeNormalizer(spec)),
       to_channels_first_(to_channels_first) {}
 
@@ -69,7 +70,7 @@ absl::Status NormalizeStage::Run(Value& value, const StageContext& context) cons
 }
 
 CastStage::CastStage(StagePlace place, const v1::Cast& spec)
-    : SampleStage(std::move(place)), dtype_(spec.dtype()) {}
+    : ValueStage(std::move(place)), dtype_(spec.dtype()) {}
 
 absl::Status CastStage::Run(Value& value, const StageContext& context) const {
   if (value.dtype == dtype_) return absl::OkStatus();
@@ -91,7 +92,7 @@ absl::Status CastStage::Run(Value& value, const StageContext& context) const {
 }
 
 LayoutStage::LayoutStage(StagePlace place, const v1::Layout& spec)
-    : SampleStage(std::move(place)), channels_first_(spec.to() == v1::IMAGE_LAYOUT_NCHW) {}
+    : ValueStage(std::move(place)), channels_first_(spec.to() == v1::IMAGE_LAYOUT_NCHW) {}
 
 absl::Status LayoutStage::Run(Value& value, const StageContext& context) const {
   if (value.channels_first == channels_first_) return absl::OkStatus();
@@ -110,7 +111,7 @@ absl::Status LayoutStage::Run(Value& value, const StageContext& context) const {
 }
 
 OneHotStage::OneHotStage(StagePlace place, const v1::OneHot& spec)
-    : SampleStage(std::move(place)), classes_(spec.classes()) {}
+    : ValueStage(std::move(place)), classes_(spec.classes()) {}
 
 absl::Status OneHotStage::Run(Value& value, const StageContext& context) const {
   int64_t label = 0;
@@ -121,6 +122,21 @@ absl::Status OneHotStage::Run(Value& value, const StageContext& context) const {
       place().Name(OneHotEncode(label, classes_, reinterpret_cast<float*>(result))));
   value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
   return absl::OkStatus();
+}
+
+std::unique_ptr<SampleStage> MakeNumberStage(const StageSite& site) {
+  switch (site.stage.stage_case()) {
+    case v1::Stage::kNormalize:
+      return std::make_unique<NormalizeStage>(site.place, site.stage.normalize(), false);
+    case v1::Stage::kCast:
+      return std::make_unique<CastStage>(site.place, site.stage.cast());
+    case v1::Stage::kLayout:
+      return std::make_unique<LayoutStage>(site.place, site.stage.layout());
+    case v1::Stage::kOneHot:
+      return std::make_unique<OneHotStage>(site.place, site.stage.one_hot());
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace bulkhead

@@ -11,7 +11,7 @@ namespace bulkhead {
 
 // `normalize`, and a `layout` to NCHW that follows it directly when `to_channels_first`: then one
 // pass does both.
-class NormalizeStage : public SampleStage {
+class NormalizeStage : public ValueStage {
  public:
   NormalizeStage(StagePlace place, const v1::Normalize& spec, bool to_channels_first);
   absl::Status Run(Value& value, const StageContext& context) const override;
@@ -23,7 +23,7 @@ class NormalizeStage : public SampleStage {
 };
 
 // `cast`. A value that has the type already stays where it is.
-class CastStage : public SampleStage {
+class CastStage : public ValueStage {
  public:
   CastStage(StagePlace place, const v1::Cast& spec);
   absl::Status Run(Value& value, const StageContext& context) const override;
@@ -34,7 +34,7 @@ class CastStage : public SampleStage {
 };
 
 // `layout`. An image that is laid out so already stays where it is.
-class LayoutStage : public SampleStage {
+class LayoutStage : public ValueStage {
  public:
   LayoutStage(StagePlace place, const v1::Layout& spec);
   absl::Status Run(Value& value, const StageContext& context) const override;
@@ -45,7 +45,7 @@ class LayoutStage : public SampleStage {
 };
 
 // `one_hot`.
-class OneHotStage : public SampleStage {
+class OneHotStage : public ValueStage {
  public:
   OneHotStage(StagePlace place, const v1::OneHot& spec);
   absl::Status Run(Value& value, const StageContext& context) const override;

@@ -145,7 +145,7 @@ class StagedPipeline : public Pipeline {
                          Context& own, absl::Span<std::byte* const> destinations) const {
     const StagePlan& plan = part.plan;
     const uint64_t samples_before = samples_.fetch_add(1, std::memory_order_relaxed);
-    for (size_t i = 0; i < plan.feature_count; ++i) {
+    for (size_t i = 0; i < plan.source_feature_count; ++i) {
       own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
     for (size_t i = 0; i < plan.stages.size(); ++i) {
@@ -153,8 +153,8 @@ class StagedPipeline : public Pipeline {
       own.Enter(planned.number);
       std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
       BULKHEAD_RETURN_IF_ERROR(
-          planned.stage->Run(own.values[planned.feature],
-                             {own.decoder, own.scratch[i], key, record, samples_before, target}));
+          planned.stage->RunOn({own.values, planned.features},
+                               {own.decoder, own.scratch[i], key, record, samples_before, target}));
     }
     own.Enter(StageObserver::kOutside);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {

@@ -3,10 +3,12 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
 #include "server/base/error.h"
 #include "server/base/random.h"
 #include "server/image/image.h"
@@ -62,7 +64,21 @@ struct StagePlace {
   }
 };
 
-// One running stage: replaces a feature's value by another. Immutable; thread-safe, each thread
+// The values that a stage works on: those of the features it reads, in its order, then those of the
+// features it makes, in theirs.
+class StageValues {
+ public:
+  StageValues(std::vector<Value>& values, absl::Span<const size_t> features)
+      : values_(values), features_(features) {}
+  size_t size() const { return features_.size(); }
+  Value& operator[](size_t i) const { return values_[features_[i]]; }
+
+ private:
+  std::vector<Value>& values_;
+  absl::Span<const size_t> features_;
+};
+
+// One running stage: replaces values of a sample by others. Immutable; thread-safe, each thread
 // brings its own context.
 class SampleStage {
  public:
@@ -72,7 +88,7 @@ class SampleStage {
   SampleStage& operator=(const SampleStage&) = delete;
 
   // Errors carry the stage's name: sample errors, and INTERNAL.
-  virtual absl::Status Run(Value& value, const StageContext& context) const = 0;
+  virtual absl::Status RunOn(const StageValues& values, const StageContext& context) const = 0;
 
   enum class Effect {
     kWrites,   // the result, if it is not the value as it was, lies in StageContext::Result
@@ -85,6 +101,16 @@ class SampleStage {
 
  private:
   StagePlace place_;
+};
+
+// A stage that replaces the value of one feature.
+class ValueStage : public SampleStage {
+ public:
+  using SampleStage::SampleStage;
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const final {
+    return Run(values[0], context);
+  }
+  virtual absl::Status Run(Value& value, const StageContext& context) const = 0;
 };
 
 }  // namespace bulkhead

@@ -1,15 +1,15 @@
 #include "server/pipeline/stage_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/pipeline/decode_stage.h"
-#include "server/pipeline/fault_stage.h"
-#include "server/pipeline/geometry_stages.h"
 #include "server/pipeline/number_stages.h"
+#include "server/pipeline/stage_factory.h"
 #include "server/spec/stage_signature.h"
 
 namespace bulkhead {
@@ -30,44 +30,6 @@ absl::Status Disagree(absl::string_view what) {
                                 "; please report this"));
 }
 
-// The crop that a stage begins with; null when it begins with none.
-std::unique_ptr<CropStage> MakeCrop(const v1::Stage& stage, StagePlace place) {
-  if (stage.has_center_crop()) {
-    return std::make_unique<CenterCropStage>(std::move(place), stage.center_crop());
-  }
-  if (stage.has_random_resized_crop()) {
-    return std::make_unique<RandomResizedCropStage>(std::move(place), stage.random_resized_crop());
-  }
-  return nullptr;
-}
-
-// A stage that stands by itself; null for a stage that is not known.
-std::unique_ptr<SampleStage> MakeStage(const v1::Stage& stage, StagePlace place) {
-  switch (stage.stage_case()) {
-    case v1::Stage::kResize:
-      return std::make_unique<ResizeStage>(std::move(place), stage.resize());
-    case v1::Stage::kCenterCrop:
-    case v1::Stage::kRandomResizedCrop:
-      return MakeCrop(stage, std::move(place));
-    case v1::Stage::kRandomHorizontalFlip:
-      return std::make_unique<RandomFlipStage>(std::move(place), stage.random_horizontal_flip());
-    case v1::Stage::kNormalize:
-      return std::make_unique<NormalizeStage>(std::move(place), stage.normalize(), false);
-    case v1::Stage::kCast:
-      return std::make_unique<CastStage>(std::move(place), stage.cast());
-    case v1::Stage::kLayout:
-      return std::make_unique<LayoutStage>(std::move(place), stage.layout());
-    case v1::Stage::kOneHot:
-      return std::make_unique<OneHotStage>(std::move(place), stage.one_hot());
-    case v1::Stage::kFault:
-      return std::make_unique<FaultStage>(std::move(place), stage.fault());
-    case v1::Stage::kDecodeImage:
-    case v1::Stage::STAGE_NOT_SET:
-      break;
-  }
-  return nullptr;
-}
-
 bool IsPixels(const FeatureSignature& feature) {
   return feature.kind == FeatureSignature::Kind::kImage && feature.dtype == v1::DTYPE_UINT8 &&
          !feature.channels_first;
@@ -82,7 +44,8 @@ class Planner {
       : chain_(chain), signature_(signature), schema_(schema), fuse_(fuse) {}
 
   absl::StatusOr<StagePlan> Run() {
-    plan_.feature_count = signature_.source_features.size();
+    for (const FeatureSignature& feature : signature_.source_features) NumberOf(feature.name);
+    plan_.source_feature_count = numbers_.size();
     for (size_t i = 0; i < chain_.steps.size();) {
       size_t end = i + 1;
       if (!StageAt(i).has_fault()) {
@@ -91,6 +54,7 @@ class Planner {
       PlanFaults(i, end);
       i = end;
     }
+    plan_.feature_count = numbers_.size();
     BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       if (!plan_.outputs[i].is_count) ChooseTarget(plan_.outputs[i].feature, static_cast<int>(i));
@@ -100,13 +64,31 @@ class Planner {
 
  private:
   const v1::Stage& StageAt(size_t i) const { return *chain_.steps[i].stage; }
-  StagePlace Place(size_t i) const { return {chain_.steps[i].path, StageName(StageAt(i))}; }
+  StageSite Site(size_t i) const {
+    return {StageAt(i),
+            {chain_.steps[i].path, StageName(StageAt(i))},
+            signature_.FeaturesBefore(i),
+            signature_.FeaturesBefore(i + 1)};
+  }
+
+  // The number of a feature; a new one for a name that is new.
+  size_t NumberOf(const std::string& name) {
+    return numbers_.try_emplace(name, numbers_.size()).first->second;
+  }
+
+  // What StageValues holds for stages that are planned as stage i.
+  std::vector<size_t> ValuesOf(size_t i) {
+    std::vector<size_t> values;
+    for (const std::string& name : StageReads(StageAt(i))) values.push_back(NumberOf(name));
+    for (const std::string& name : StageMakes(StageAt(i))) values.push_back(NumberOf(name));
+    return values;
+  }
 
   void PlanFaults(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       if (!StageAt(i).has_fault()) continue;
       // It leaves its value alone, whichever that is.
-      plan_.stages.push_back({MakeStage(StageAt(i), Place(i)), 0, -1});
+      plan_.stages.push_back({MakeStage(Site(i)), {0}});
     }
   }
 
@@ -118,60 +100,69 @@ class Planner {
     return i;
   }
 
+  // The stage behind stage i, when it works on the same one feature; null when not.
+  const v1::Stage* Follower(size_t i) const {
+    const size_t next = NextStage(i);
+    if (next == chain_.steps.size() || StageReads(StageAt(i)).size() != 1) return nullptr;
+    return StageReads(StageAt(next)) == StageReads(StageAt(i)) ? &StageAt(next) : nullptr;
+  }
+
   // Returns the number of the first written stage behind those that the planned one stands for.
   absl::StatusOr<size_t> PlanStage(size_t i) {
     const v1::Stage& stage = StageAt(i);
-    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
-    const size_t feature = FindFeature(features, StageInput(stage));
-    if (feature == kNotFound) return Disagree(absl::StrCat(Place(i).Label(), " has no input"));
-    const size_t next_step = NextStage(i);
-    // The stage behind this one when it works on the same feature.
-    const v1::Stage* next = nullptr;
-    if (next_step < chain_.steps.size() && StageInput(StageAt(next_step)) == StageInput(stage)) {
-      next = &StageAt(next_step);
-    }
+    const v1::Stage* next = Follower(i);
     std::unique_ptr<SampleStage> made;
     size_t end = i + 1;
     if (stage.has_decode_image()) {
       // Joined even when nothing is fused: the crop decides which damage counts.
-      std::unique_ptr<CropStage> crop =
-          next == nullptr ? nullptr : MakeCrop(*next, Place(next_step));
-      if (crop != nullptr) end = next_step + 1;
-      made = std::make_unique<DecodeStage>(Place(i), stage.decode_image(), std::move(crop), fuse_);
+      std::unique_ptr<CropStage> crop;
+      if (next != nullptr) crop = MakeCropStage(Site(NextStage(i)));
+      if (crop != nullptr) end = NextStage(i) + 1;
+      made = std::make_unique<DecodeStage>(Site(i).place, stage.decode_image(), std::move(crop),
+                                           fuse_);
     } else if (fuse_ && stage.has_normalize() && next != nullptr && next->has_layout() &&
-               next->layout().to() == v1::IMAGE_LAYOUT_NCHW && IsPixels(features[feature])) {
-      made = std::make_unique<NormalizeStage>(Place(i), stage.normalize(), true);
-      end = next_step + 1;
+               next->layout().to() == v1::IMAGE_LAYOUT_NCHW && IsPixels(InputOf(i))) {
+      made = std::make_unique<NormalizeStage>(Site(i).place, stage.normalize(), true);
+      end = NextStage(i) + 1;
     } else {
-      made = MakeStage(stage, Place(i));
+      made = MakeStage(Site(i));
     }
     if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
-    plan_.stages.push_back({std::move(made), feature, -1});
+    plan_.stages.push_back({std::move(made), ValuesOf(i)});
     return end;
   }
 
+  // What the first feature that stage i reads is.
+  const FeatureSignature& InputOf(size_t i) const {
+    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
+    return features[FindFeature(features, StageReads(StageAt(i))[0])];
+  }
+
   absl::Status PlanOutputs() {
-    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(chain_.steps.size());
     for (const v1::TensorSchema& tensor : schema_.tensors()) {
-      PlannedOutput output{tensor, FindFeature(features, tensor.name()), false};
-      if (output.feature == kNotFound) {
-        absl::string_view name = tensor.name();
-        output.is_count = absl::ConsumeSuffix(&name, "_count");
-        output.feature = FindFeature(features, name);
-        if (!output.is_count || output.feature == kNotFound) {
-          return Disagree(absl::StrCat("output `", tensor.name(), "` has no feature"));
-        }
+      absl::string_view name = tensor.name();
+      const bool is_count = !IsFeature(name) && absl::ConsumeSuffix(&name, "_count");
+      if (!IsFeature(name)) {
+        return Disagree(absl::StrCat("output `", tensor.name(), "` has no feature"));
       }
-      plan_.outputs.push_back(std::move(output));
+      plan_.outputs.push_back({tensor, NumberOf(std::string(name)), is_count});
     }
     return absl::OkStatus();
+  }
+
+  // Whether there is a feature of this name in the end.
+  bool IsFeature(absl::string_view name) const {
+    return FindFeature(signature_.FeaturesBefore(chain_.steps.size()), name) != kNotFound;
   }
 
   // Lets the last stage that writes `feature` write into the batch, if nothing behind it moves the
   // value again.
   void ChooseTarget(size_t feature, int output) {
     for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
-      if (stage->feature != feature) continue;
+      const std::vector<size_t>& features = stage->features;
+      if (std::find(features.begin(), features.end(), feature) == features.end()) continue;
+      // Only a stage with one value writes into the batch.
+      if (features.size() != 1) return;
       const SampleStage::Effect effect = stage->stage->effect();
       if (effect == SampleStage::Effect::kInPlace) continue;
       if (effect == SampleStage::Effect::kWrites) stage->target_output = output;
@@ -183,6 +174,7 @@ class Planner {
   const SourceSignature& signature_;
   const v1::BatchSchema& schema_;
   bool fuse_;
+  std::map<std::string, size_t> numbers_;  // of features, by name
   StagePlan plan_;
 };
 

@@ -17,8 +17,9 @@ namespace bulkhead {
 // A stage and what it works on.
 struct PlannedStage {
   std::unique_ptr<SampleStage> stage;
-  size_t feature = 0;
-  // Output whose memory in the batch the stage may write; -1: none.
+  // What StageValues holds, by the plan's numbers.
+  std::vector<size_t> features;
+  // Output whose memory in the batch the stage may write for its first value; -1: none.
   int target_output = -1;
   // What StageObserver calls it.
   uint32_t number = 0;
@@ -32,10 +33,12 @@ struct PlannedOutput {
 };
 
 // A source's way through a spec made ready to run: stages in their order, some of which stand for
-// two of the written ones. Features are numbered as the source gives them. Immutable.
+// two of the written ones. Features are numbered as the source gives them, and on as stages make
+// more. Immutable.
 struct StagePlan {
   std::vector<PlannedStage> stages;
   std::vector<PlannedOutput> outputs;
+  size_t source_feature_count = 0;
   size_t feature_count = 0;
 };
 

@@ -55,7 +55,7 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
   };
   std::set<std::string> names(spec.outputs().begin(), spec.outputs().end());
   for (const v1::Stage& stage : spec.stages()) {
-    if (!stage.has_fault()) names.insert(StageInput(stage));
+    for (std::string& name : StageReads(stage)) names.insert(std::move(name));
   }
   if (spec.outputs().empty()) {
     for (size_t i = 0; i < sources.size(); ++i) {

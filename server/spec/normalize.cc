@@ -5,7 +5,7 @@
 #include "server/spec/normalize_order.h"
 #include "server/spec/normalize_selection.h"
 #include "server/spec/normalize_source.h"
-#include "server/spec/normalize_stage.h"
+#include "server/spec/stages/stage_kind.h"
 
 namespace bulkhead {
 namespace {

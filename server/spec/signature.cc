@@ -11,7 +11,6 @@
 #include "server/spec/batch_layout.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/mixture_agreement.h"
-#include "server/spec/nearest_name.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/spec_error.h"
 #include "server/spec/stage_signature.h"
@@ -23,10 +22,10 @@ namespace {
 // components' pixels until its last scan, beside the decoded image.
 constexpr uint64_t kCoefficientBytesPerPixel = 6;
 
-std::vector<std::string> NamesOf(const std::vector<FeatureSignature>& features) {
-  std::vector<std::string> names;
-  for (const FeatureSignature& feature : features) names.push_back(feature.name);
-  return names;
+// "stages[2].resize".
+std::string StepPath(const SourceChain::Step& step) {
+  const std::string name = StageName(*step.stage);
+  return absl::StrCat(step.path, name.empty() ? "" : ".", name);
 }
 
 // Bytes of one value of `feature`; an image of any size counts `max_pixels`.
@@ -52,15 +51,19 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
   std::map<std::string, uint64_t> max_pixels;  // by the feature that holds the image
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
-    if (stage.has_fault()) continue;
-    const std::string name = StageInput(stage);
+    // What the stage wrote is as large as its largest image may be.
+    uint64_t pixels = 0;
+    for (const std::string& name : StageReads(stage)) pixels = std::max(pixels, max_pixels[name]);
     if (stage.has_decode_image()) {
       const uint64_t configured = stage.decode_image().max_pixels();
-      max_pixels[name] = configured == 0 ? kDefaultMaxPixels : configured;
-      largest = std::max(largest, max_pixels[name]);
+      pixels = configured == 0 ? kDefaultMaxPixels : configured;
+      largest = std::max(largest, pixels);
     }
+    if (MayEnlarge(stage)) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
-      if (feature.name == name) total = total + ValueBytes(feature, max_pixels[name]);
+      if (feature.path != StepPath(chain.steps[i])) continue;
+      max_pixels[feature.name] = pixels;
+      total = total + ValueBytes(feature, pixels);
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
@@ -78,40 +81,26 @@ void FindDeclared(const SourceChain& chain, const SourceSignature& source,
   std::map<std::string, bool> is_held;  // by feature; those of the source are
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
-    const std::string name = StageInput(stage);
+    const std::vector<std::string> reads = StageReads(stage);
     for (const FeatureSignature& feature : source.FeaturesBefore(i)) {
-      if (feature.name != name || !is_held.try_emplace(name, true).first->second) continue;
+      if (std::find(reads.begin(), reads.end(), feature.name) == reads.end()) continue;
+      if (!is_held.try_emplace(feature.name, true).first->second) continue;
       const CheckedCount bytes = ValueBytes(feature, 0);
       if (!bytes.FitsIn(kMaxBatchBytes) || bytes.value() <= signature.declared_bytes) continue;
       signature.declared_bytes = bytes.value();
       signature.declared_where = feature.path;
     }
-    is_held[name] =
-        stage.has_resize() || stage.has_center_crop() || stage.has_random_resized_crop();
+    for (const FeatureSignature& feature : source.features_after[i]) {
+      if (feature.path == StepPath(chain.steps[i])) is_held[feature.name] = HoldsResult(stage);
+    }
   }
 }
 
 // Adds what the chain's stages up to `end` make of its features.
 absl::Status InferStages(const SourceChain& chain, size_t end, SourceSignature& signature) {
   for (size_t i = signature.features_after.size(); i < end; ++i) {
-    const v1::Stage& stage = *chain.steps[i].stage;
-    const std::string name = StageName(stage);
-    const std::string path = absl::StrCat(chain.steps[i].path, name.empty() ? "" : ".", name);
-    if (name.empty()) return SpecError(path, "is empty: name a stage, such as decode_image: {}");
-    const std::string input = StageInput(stage);
     std::vector<FeatureSignature> features = signature.FeaturesBefore(i);
-    if (stage.has_fault()) {  // changes nothing
-      signature.features_after.push_back(std::move(features));
-      continue;
-    }
-    const auto found =
-        std::find_if(features.begin(), features.end(),
-                     [&](const FeatureSignature& feature) { return feature.name == input; });
-    if (found == features.end()) {
-      return SpecError(absl::StrCat(path, ".input"),
-                       UnknownName("feature", input, NamesOf(features)));
-    }
-    BULKHEAD_ASSIGN_OR_RETURN(*found, StageOutput(stage, *found, path));
+    BULKHEAD_RETURN_IF_ERROR(InferStage(*chain.steps[i].stage, StepPath(chain.steps[i]), features));
     signature.features_after.push_back(std::move(features));
   }
   return absl::OkStatus();

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
@@ -17,20 +18,30 @@ inline constexpr uint64_t kDefaultMaxPixels = 32'000'000;
 // "resize": how specs call the stage; empty when none is set.
 std::string StageName(const v1::Stage& stage);
 
-// The feature that the stage reads and replaces, its default filled in; empty for a fault, which
-// reads none, and when no stage is set.
-std::string StageInput(const v1::Stage& stage);
+// The features that the stage reads, in its order, defaults filled in; none for a fault, and when
+// no stage is set.
+std::vector<std::string> StageReads(const v1::Stage& stage);
+
+// The features that the stage makes by name, in its order; none where it replaces what it reads.
+std::vector<std::string> StageMakes(const v1::Stage& stage);
 
 // Whether the stage draws random numbers.
 bool IsRandomStage(const v1::Stage& stage);
 
+// Whether the stage's result lies in a worker's own memory, whatever comes next.
+bool HoldsResult(const v1::Stage& stage);
+
+// Whether images of unknown size may come out larger than they went in, up to kDefaultMaxPixels.
+bool MayEnlarge(const v1::Stage& stage);
+
 // Channels that decode_image gives: 1, 3 or 4, from `color`, else from `channels`, else 3.
 int64_t DecodedChannels(const v1::DecodeImage& decode);
 
-// What `stage` makes of `input`. `path` is the stage's place in the spec ("stages[2].resize").
-// Errors: INVALID_ARGUMENT (SPEC_INVALID) with metadata `path` when it cannot take such a feature.
-absl::StatusOr<FeatureSignature> StageOutput(const v1::Stage& stage, const FeatureSignature& input,
-                                             absl::string_view path);
+// Turns the features before `stage`, sorted by name, into those behind it; the `path` of those it
+// wrote is `path`, the stage's place in the spec ("stages[2].resize"). Errors: INVALID_ARGUMENT
+// (SPEC_INVALID) with metadata `path` when it cannot take what it gets.
+absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
+                        std::vector<FeatureSignature>& features);
 
 }  // namespace bulkhead
 

@@ -1,0 +1,61 @@
+#include "absl/strings/str_cat.h"
+#include "server/spec/stage_signature.h"
+#include "server/spec/stages/feature_kind.h"
+#include "server/spec/stages/kind_families.h"
+#include "server/spec/stages/stage_checks.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+void NormalizeDecode(v1::DecodeImage& stage, const std::string& path, SpecProblems& problems) {
+  const uint32_t channels = stage.channels();
+  if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
+    problems.Add(path + ".channels",
+                 absl::StrCat("is ", channels, "; it can be 1 (gray), 3 (rgb) or 4 (rgba)"));
+    return;
+  }
+  if (!v1::Color_IsValid(stage.color())) {
+    problems.Add(path + ".color", absl::StrCat("has the unknown value ", stage.color()));
+    return;
+  }
+  if (stage.color() == v1::COLOR_UNSPECIFIED) {
+    stage.set_color(channels == 1   ? v1::COLOR_GRAY
+                    : channels == 4 ? v1::COLOR_RGBA
+                                    : v1::COLOR_RGB);
+  }
+  const uint32_t of_color = static_cast<uint32_t>(DecodedChannels(stage));
+  if (channels != 0 && channels != of_color) {
+    problems.Add(path + ".channels", absl::StrCat("is ", channels, ", but the color has ", of_color,
+                                                  "; leave one of them out"));
+  }
+  stage.set_channels(of_color);
+  if (stage.max_pixels() == 0) stage.set_max_pixels(kDefaultMaxPixels);
+}
+
+absl::StatusOr<FeatureSignature> InferDecode(const v1::DecodeImage& stage,
+                                             const FeatureSignature& input,
+                                             absl::string_view path) {
+  if (input.kind != Kind::kEncoded) {
+    return WrongInput(path, input, "encoded bytes",
+                      input.kind == Kind::kImage ? "it is decoded already: leave this stage out"
+                                                 : "name an encoded image with `input:`");
+  }
+  FeatureSignature output = input;
+  output.kind = Kind::kImage;
+  output.dtype = v1::DTYPE_UINT8;
+  output.shape = {-1, -1, DecodedChannels(stage)};
+  output.max_bytes = 0;
+  return output;
+}
+
+}  // namespace
+
+std::vector<NumberedKind> DecodeKinds() {
+  std::vector<NumberedKind> kinds;
+  kinds.push_back(ImageKind<v1::DecodeImage>(NormalizeDecode, InferDecode));
+  return kinds;
+}
+
+}  // namespace bulkhead

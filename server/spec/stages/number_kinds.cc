@@ -1,0 +1,186 @@
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "server/spec/stages/feature_kind.h"
+#include "server/spec/stages/kind_families.h"
+#include "server/spec/stages/stage_checks.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+using Signature = absl::StatusOr<FeatureSignature>;
+
+constexpr uint32_t kMaxClasses = 1u << 30;
+
+void CheckNumbers(const google::protobuf::RepeatedField<float>& numbers, bool divides,
+                  const std::string& path, SpecProblems& problems) {
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) {
+      problems.Add(path, "must hold finite float32 numbers only");
+      return;
+    }
+    if (divides && number == 0) {
+      problems.Add(path, "divides, so it cannot be 0");
+      return;
+    }
+  }
+}
+
+void NormalizeNormalize(v1::Normalize& stage, const std::string& path, SpecProblems& problems) {
+  const bool standard = stage.mean_size() + stage.std_size() > 0;
+  const bool scaled = stage.divide_size() + stage.subtract_size() > 0;
+  if (standard && scaled) {
+    problems.Add(path,
+                 "mixes mean/std, (x - mean) / std, with divide/subtract, x / divide - subtract; "
+                 "use one of the two forms");
+    return;
+  }
+  if (!standard && !scaled) {
+    problems.Add(path, "needs mean and std, or divide and subtract");
+    return;
+  }
+  if (standard) {
+    if (stage.mean().empty()) stage.add_mean(0);
+    if (stage.std().empty()) stage.add_std(1);
+  } else {
+    if (stage.divide().empty()) stage.add_divide(1);
+    if (stage.subtract().empty()) stage.add_subtract(0);
+  }
+  CheckNumbers(stage.mean(), false, path + ".mean", problems);
+  CheckNumbers(stage.std(), true, path + ".std", problems);
+  CheckNumbers(stage.divide(), true, path + ".divide", problems);
+  CheckNumbers(stage.subtract(), false, path + ".subtract", problems);
+}
+
+void NormalizeCast(v1::Cast& stage, const std::string& path, SpecProblems& problems) {
+  if (stage.dtype() == v1::DTYPE_UNSPECIFIED) {
+    problems.Add(path + ".dtype", "is required: the element type to convert to");
+  } else if (ElementBytes(stage.dtype()) == 0 || stage.dtype() == v1::DTYPE_BOOL) {
+    problems.Add(path + ".dtype", "must be a numeric type");
+  }
+}
+
+void NormalizeLayout(v1::Layout& stage, const std::string& path, SpecProblems& problems) {
+  if (stage.to() != v1::IMAGE_LAYOUT_NHWC && stage.to() != v1::IMAGE_LAYOUT_NCHW) {
+    problems.Add(path + ".to", "is required: NHWC or NCHW");
+  }
+}
+
+void NormalizeOneHot(v1::OneHot& stage, const std::string& path, SpecProblems& problems) {
+  if (stage.classes() == 0) {
+    problems.Add(path + ".classes", "is required: how many classes there are, at least 1");
+  } else if (stage.classes() > kMaxClasses) {
+    problems.Add(path + ".classes",
+                 absl::StrCat("is ", stage.classes(), ", over the limit of ", kMaxClasses));
+  }
+}
+
+Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& input,
+                         absl::string_view path) {
+  BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
+  const bool image = input.kind == Kind::kImage;
+  // Images: one number a channel. Other tensors: one number for each element of the last dimension.
+  const int64_t channels = input.shape.empty()                         ? 1
+                           : image && input.channels_first             ? input.shape.front()
+                           : input.variable && input.shape.size() == 1 ? 1
+                                                                       : input.shape.back();
+  const std::pair<absl::string_view, int> lists[] = {{"mean", stage.mean_size()},
+                                                     {"std", stage.std_size()},
+                                                     {"divide", stage.divide_size()},
+                                                     {"subtract", stage.subtract_size()}};
+  for (const auto& [name, count] : lists) {
+    if (count > 1 && count != channels) {
+      return SpecError(
+          absl::StrCat(path, ".", name),
+          absl::StrCat("has ", count, " numbers, but `", input.name, "` is ",
+                       DescribeFeature(input), " here: give one number, or ", channels,
+                       image ? " (one a channel)" : " (one for each of the last dimension)"));
+    }
+  }
+  FeatureSignature output = input;
+  output.dtype = v1::DTYPE_FLOAT32;
+  return output;
+}
+
+Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::string_view path) {
+  if (input.kind == Kind::kEncoded) {
+    return WrongInput(path, input, "numbers",
+                      "put decode_image before it, or name another `input:`");
+  }
+  if (ElementBytes(stage.dtype()) == 0 || stage.dtype() == v1::DTYPE_BOOL) {
+    return SpecError(absl::StrCat(path, ".dtype"),
+                     stage.dtype() == v1::DTYPE_UNSPECIFIED
+                         ? std::string("is required: the element type to convert to")
+                         : absl::StrCat("is ", DTypeName(stage.dtype()),
+                                        ", but numbers are converted to numeric types only"));
+  }
+  FeatureSignature output = input;
+  output.dtype = stage.dtype();
+  return output;
+}
+
+Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
+                      absl::string_view path) {
+  if (input.kind != Kind::kImage) {
+    return WrongInput(path, input, "an image",
+                      input.kind == Kind::kEncoded ? "put decode_image before it"
+                                                   : "name an image with `input:`");
+  }
+  if (stage.to() == v1::IMAGE_LAYOUT_UNSPECIFIED) {
+    return SpecError(absl::StrCat(path, ".to"), "is required: NHWC or NCHW");
+  }
+  FeatureSignature output = input;
+  output.channels_first = stage.to() == v1::IMAGE_LAYOUT_NCHW;
+  if (output.channels_first && !input.channels_first) {
+    output.shape = {input.shape[2], input.shape[0], input.shape[1]};
+  } else if (!output.channels_first && input.channels_first) {
+    output.shape = {input.shape[1], input.shape[2], input.shape[0]};
+  }
+  return output;
+}
+
+bool IsInteger(v1::DType dtype) {
+  switch (dtype) {
+    case v1::DTYPE_UINT8:
+    case v1::DTYPE_INT8:
+    case v1::DTYPE_UINT16:
+    case v1::DTYPE_INT16:
+    case v1::DTYPE_INT32:
+    case v1::DTYPE_INT64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Signature InferOneHot(const v1::OneHot& stage, const FeatureSignature& input,
+                      absl::string_view path) {
+  const absl::string_view wanted = "one integer label a sample";
+  if (input.kind != Kind::kTensor || !input.shape.empty()) {
+    return WrongInput(path, input, wanted, "name the label with `input:`");
+  }
+  if (!IsInteger(input.dtype)) {
+    return WrongInput(path, input, wanted, "cast it first, such as cast: {dtype: int64}");
+  }
+  if (stage.classes() == 0) {
+    return SpecError(absl::StrCat(path, ".classes"), "is required: how many classes there are");
+  }
+  FeatureSignature output = input;
+  output.dtype = v1::DTYPE_FLOAT32;
+  output.shape = {static_cast<int64_t>(stage.classes())};
+  return output;
+}
+
+}  // namespace
+
+std::vector<NumberedKind> NumberKinds() {
+  std::vector<NumberedKind> kinds;
+  kinds.push_back(ImageKind<v1::Normalize>(NormalizeNormalize, InferNormalize));
+  kinds.push_back(ImageKind<v1::Cast>(NormalizeCast, InferCast));
+  kinds.push_back(ImageKind<v1::Layout>(NormalizeLayout, InferLayout));
+  kinds.push_back(LabelKind<v1::OneHot>(NormalizeOneHot, InferOneHot));
+  return kinds;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,140 @@
+#include "server/spec/stages/stage_checks.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+// "resize" of "stages[2].resize".
+std::string LastPart(absl::string_view path) {
+  const std::vector<std::string> parts = absl::StrSplit(path, '.');
+  return parts.back();
+}
+
+}  // namespace
+
+std::string DescribeFeature(const FeatureSignature& feature) {
+  if (feature.kind == Kind::kEncoded) return "encoded bytes";
+  const bool image = feature.kind == Kind::kImage;
+  return absl::StrCat(DTypeName(feature.dtype), image ? " image" : " tensor", " [",
+                      absl::StrJoin(feature.shape, ","), "]",
+                      image && feature.channels_first ? " (NCHW)" : "");
+}
+
+absl::Status WrongInput(absl::string_view path, const FeatureSignature& input,
+                        absl::string_view wanted, absl::string_view advice) {
+  return SpecError(absl::StrCat(path, ".input"),
+                   absl::StrCat("takes ", wanted, ", but `", input.name, "` is ",
+                                DescribeFeature(input), " here (from ", input.path, "); ", advice));
+}
+
+absl::Status CheckPixels(absl::string_view path, const FeatureSignature& input) {
+  const absl::string_view wanted = "a uint8 image, channels last";
+  if (input.kind == Kind::kEncoded) {
+    return WrongInput(path, input, wanted, "put decode_image before it");
+  }
+  if (input.kind != Kind::kImage) {
+    return WrongInput(path, input, wanted, "name an image with `input:`");
+  }
+  if (input.dtype != v1::DTYPE_UINT8 || input.channels_first) {
+    return WrongInput(path, input, wanted,
+                      absl::StrCat("put ", LastPart(path), " before ",
+                                   input.channels_first && input.dtype == v1::DTYPE_UINT8 ? "layout"
+                                   : input.channels_first ? "normalize, cast and layout"
+                                                          : "normalize and cast"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRgb(absl::string_view path, const FeatureSignature& input) {
+  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
+  if (input.shape.back() == 3) return absl::OkStatus();
+  return WrongInput(path, input, "an image with three channels",
+                    "decode it with color: rgb, or leave this stage out");
+}
+
+absl::Status CheckNumeric(absl::string_view path, const FeatureSignature& input) {
+  const absl::string_view wanted = "numbers";
+  if (input.kind == Kind::kEncoded) {
+    return WrongInput(path, input, wanted, "put decode_image before it, or name another `input:`");
+  }
+  if (input.dtype == v1::DTYPE_BOOL) {
+    return WrongInput(path, input, wanted, "cast it first, such as cast: {dtype: uint8}");
+  }
+  return absl::OkStatus();
+}
+
+void NormalizeSize(Extents& size, const std::string& path, SpecProblems& problems) {
+  const std::string place = path + ".size";
+  if (size.empty()) {
+    problems.Add(place, "is required: [height, width], or one number for a square");
+    return;
+  }
+  if (size.size() > 2) {
+    problems.Add(place, absl::StrCat("has ", size.size(),
+                                     " numbers; give [height, width], or one for a square"));
+    return;
+  }
+  if (size.size() == 1) size.Add(size[0]);
+  for (const uint32_t extent : size) {
+    if (extent < 1 || extent > kMaxExtent) {
+      problems.Add(place, absl::StrCat("holds ", extent, "; each number must lie between 1 and ",
+                                       kMaxExtent));
+      return;
+    }
+  }
+}
+
+void NormalizeBounds(Numbers& bounds, double low, double high, double limit,
+                     const std::string& path, SpecProblems& problems) {
+  if (bounds.empty()) {
+    bounds.Add(low);
+    bounds.Add(high);
+  }
+  const bool fits =
+      bounds.size() == 2 && bounds[0] > 0 && bounds[0] <= bounds[1] && bounds[1] <= limit;
+  if (!fits) {
+    problems.Add(path,
+                 absl::StrCat("must be two numbers [low, high] with 0 < low <= high <= ", limit));
+  }
+}
+
+void NormalizeFill(Extents& fill, uint32_t otherwise, const std::string& path,
+                   SpecProblems& problems) {
+  if (fill.empty()) fill.Add(otherwise);
+  for (const uint32_t value : fill) {
+    if (value > 255) {
+      problems.Add(path + ".fill", absl::StrCat("holds ", value, "; a pixel's values end at 255"));
+      return;
+    }
+  }
+}
+
+absl::Status CheckFill(const Extents& fill, const FeatureSignature& input, absl::string_view path) {
+  if (fill.size() <= 1 || fill.size() == input.shape.back()) return absl::OkStatus();
+  return SpecError(absl::StrCat(path, ".fill"),
+                   absl::StrCat("has ", fill.size(), " numbers, but `", input.name, "` is ",
+                                DescribeFeature(input), " here: give one number, or ",
+                                input.shape.back(), " (one a channel)"));
+}
+
+absl::StatusOr<FeatureSignature> WithSize(const Extents& size, const FeatureSignature& input,
+                                          absl::string_view path) {
+  const uint32_t height = size.empty() ? 0 : size[0];
+  const uint32_t width = size.empty() ? 0 : size[size.size() > 1 ? 1 : 0];
+  if (height < 1 || width < 1) {
+    return SpecError(absl::StrCat(path, ".size"),
+                     "is required: [height, width], or one number for a square");
+  }
+  FeatureSignature output = input;
+  output.shape[0] = height;
+  output.shape[1] = width;
+  return output;
+}
+
+}  // namespace bulkhead
