@@ -13,6 +13,7 @@
 #include "server/base/random.h"
 #include "server/image/image.h"
 #include "server/image/image_decoder.h"
+#include "server/image/resample.h"
 #include "server/pipeline/pipeline.h"
 #include "server/pipeline/value.h"
 
@@ -23,6 +24,7 @@ struct StageScratch {
   Image image;          // a decoded image
   ScratchBuffer bytes;  // the stage's result, where it does not go into the batch
   ScratchBuffer row;
+  ResampleScratch resample;
 };
 
 // What a stage works with on one sample.
