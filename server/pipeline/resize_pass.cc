@@ -1,5 +1,6 @@
 #include "server/pipeline/resize_pass.h"
 
+#include "server/image/flip.h"
 #include "server/image/linear_resize.h"
 
 namespace bulkhead {
