@@ -21,6 +21,9 @@ namespace {
 
 constexpr absl::string_view kPrefix = "bulkhead-";
 constexpr size_t kMaxFileBytes = size_t{1} << 16;
+// What the kernel charges in one go: by so much a group may stay below its limit and yet have met
+// it.
+constexpr uint64_t kChargedAtOnce = uint64_t{256} << 10;
 // For the leaf that is made to see whether one can be.
 constexpr CgroupLimits kProbeLimits{uint64_t{1} << 30, 16};
 
@@ -89,6 +92,13 @@ std::optional<uint64_t> KeyedNumber(const std::string& text, absl::string_view k
   return std::nullopt;
 }
 
+// The number in a file; 0: there is none.
+uint64_t ReadNumber(const std::string& path) {
+  const auto text = ReadPrefix(path, kMaxFileBytes);
+  uint64_t number = 0;
+  return text.ok() && absl::SimpleAtoi(*text, &number) ? number : 0;
+}
+
 absl::Status LimitV2(const std::string& folder, const CgroupLimits& limits) {
   absl::Status status = WriteControl(folder + "/memory.max", absl::StrCat(limits.memory_bytes));
   // Where swap is not accounted there is no such file.
@@ -144,7 +154,27 @@ absl::StatusOr<uint64_t> CgroupLeaf::OomKills() const {
   const auto kills = KeyedNumber(*text, "oom_kill");
   // Version 1 counts them since Linux 4.13.
   if (!kills.has_value()) return absl::UnimplementedError(absl::StrCat(file, " has no oom_kill"));
-  return *kills;
+  // A group above that met its limit has its processes killed wherever they are.
+  return MetItsLimit() ? *kills : 0;
+}
+
+bool CgroupLeaf::MetItsLimit() const {
+  if (version_ == CgroupVersion::kV2) {
+    for (const char* file : {"/memory.events.local", "/memory.events"}) {
+      const auto text = ReadPrefix(path() + file, kMaxFileBytes);
+      if (text.ok()) return KeyedNumber(*text, "oom").value_or(0) > 0;
+    }
+    return false;
+  }
+  // Its highest usage, as failcnt stays 0 under some kernels; where memory and swap have a limit
+  // together, that is the one that is met.
+  for (const std::string kind : {"/memory.", "/memory.memsw."}) {
+    const uint64_t limit = ReadNumber(path() + kind + "limit_in_bytes");
+    const uint64_t highest = ReadNumber(path() + kind + "max_usage_in_bytes");
+    if (limit > 0 && highest + kChargedAtOnce >= limit) return true;
+    if (ReadNumber(path() + kind + "failcnt") > 0) return true;
+  }
+  return false;
 }
 
 void CgroupLeaf::Kill() const {

@@ -33,7 +33,10 @@ class FakeWorker {
       if (!packet.ok()) return kExitProtocol;
       internal::v1::ToWorker message;
       if (!message.ParseFromString(packet->bytes)) return kExitProtocol;
-      if (message.has_shutdown()) return 0;
+      if (message.has_shutdown()) {
+        if (mode_ == "lingers") usleep(300'000);
+        return 0;
+      }
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
       if (message.has_lease()) Produce(message.lease());
@@ -148,6 +151,7 @@ class FakeWorker {
     const std::string& name = request.file().name();
     if (name == "kills-workers") raise(SIGKILL);
     if (name == "hangs") pause();
+    if (name == "lingers") mode_ = name;
     if (name == "takes-much") {
       Hold(100 << 20);
       pause();
