@@ -33,8 +33,9 @@ class Compartment {
   // pages of an arena that the worker touched before the supervisor did. RLIMIT_DATA and the
   // watchdog, which count neither, bite before.
   static constexpr uint64_t kOverheadBytes = uint64_t{64} << 20;
-  // Threads of libraries, beside those that decode: some start one for each CPU.
-  static constexpr uint32_t kSpareThreads = 256;
+  // Threads of libraries, beside those that decode: some start one for each CPU. More than the
+  // watchdog lets be, which can say what happened.
+  static constexpr uint32_t kSpareThreads = 320;
 
   struct Config {
     std::string name;             // of this service: its boot id

@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
@@ -88,6 +90,14 @@ class FakeWorker {
     for (size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
   }
 
+  // As many as it is given.
+  static void StartThreads(int count) {
+    try {
+      for (int i = 0; i < count; ++i) std::thread([] { pause(); }).detach();
+    } catch (const std::system_error&) {
+    }
+  }
+
   void WarmUp() {
     if (mode_ == "dies-in-warm-up") raise(SIGKILL);
     if (mode_ == "never-warm") return;
@@ -114,6 +124,10 @@ class FakeWorker {
       if (mode_ == "takes-much" && lease.first_position() + sample == 120) {
         Hold(100 << 20);
         usleep(1'000'000);  // the watchdog looks every 20 ms
+      }
+      if (mode_ == "thread-bomb" && lease.first_position() + sample == 120) {
+        StartThreads(1000);
+        usleep(1'000'000);
       }
       if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
