@@ -321,4 +321,10 @@ v1::GetStatusResponse Supervisor::GetStatus() {
   return response;
 }
 
+std::map<v1::RecycleCause, uint64_t> Supervisor::RecyclingCounts() {
+  std::map<v1::RecycleCause, uint64_t> counts;
+  RunOnLoop([&] { counts = exits_.recycling_counts(); });
+  return counts;
+}
+
 }  // namespace bulkhead

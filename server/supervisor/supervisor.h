@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,6 +94,8 @@ class Supervisor {
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
   // down.
   v1::GetStatusResponse GetStatus();
+  // Planned replacements since the start. Blocks for the loop.
+  std::map<v1::RecycleCause, uint64_t> RecyclingCounts();
 
   // Ends every stream with `status`, and every one that is opened later; the observers of the
   // former have been told when it returns.
