@@ -62,24 +62,26 @@ std::vector<std::string> GroupsIn(const std::string& path) {
 }
 
 // When a process was started, in clock ticks since boot: with its id it names a process for good.
-// Empty when there is no such process. Field 22 of /proc/PID/stat; the name in field 2 may hold
-// anything, so count from its end.
+// Empty when there is no such process, or only what its parent has not reaped. Field 22 of
+// /proc/PID/stat; the name in field 2 may hold anything, so count from its end.
 std::string StartTime(pid_t pid) {
   const auto stat = ReadPrefix(absl::StrCat("/proc/", pid, "/stat"), kMaxFileBytes);
   if (!stat.ok()) return "";
   const size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return "";
   const std::vector<std::string> fields = absl::StrSplit(stat->substr(name_end + 2), ' ');
-  return fields.size() > 19 ? fields[19] : "";
+  const bool ended = fields[0] == "Z" || fields[0] == "X";
+  return fields.size() > 19 && !ended ? fields[19] : "";
 }
 
 // Whether the service that owns a tree of this name still runs. Names that are not of our making
 // count as owned.
 bool IsOwned(absl::string_view tree) {
   const std::vector<absl::string_view> parts = absl::StrSplit(tree, '.');
+  const size_t count = parts.size();  // a name may have dots
   pid_t pid = 0;
-  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &pid)) return true;
-  return StartTime(pid) == parts[2];
+  if (count < 3 || !absl::SimpleAtoi(parts[count - 2], &pid)) return true;
+  return StartTime(pid) == parts[count - 1];
 }
 
 // The number behind "KEY " at the beginning of a line.
@@ -287,7 +289,8 @@ absl::StatusOr<CgroupLeaf> CgroupTree::MakeLeaf(absl::string_view name,
   return leaf;
 }
 
-void CgroupTree::RemoveAbandoned() const {
+bool CgroupTree::RemoveAbandoned() const {
+  bool all = true;
   for (const std::string& own : {own_.memory, own_.pids}) {
     for (const std::string& tree : GroupsIn(own)) {
       if (!absl::StartsWith(tree, kPrefix) || IsOwned(tree)) continue;
@@ -295,10 +298,11 @@ void CgroupTree::RemoveAbandoned() const {
       for (const std::string& leaf : GroupsIn(path)) {
         (void)RemoveFolder(absl::StrCat(path, "/", leaf));
       }
-      (void)RemoveFolder(path);
+      all = RemoveFolder(path).ok() && all;
     }
     if (version() == CgroupVersion::kV2) break;
   }
+  return all;
 }
 
 }  // namespace bulkhead

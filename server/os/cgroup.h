@@ -78,8 +78,9 @@ class CgroupTree {
   CgroupVersion version() const { return own_.version; }
   // A new leaf. ALREADY_EXISTS when this tree has one of that name.
   absl::StatusOr<CgroupLeaf> MakeLeaf(absl::string_view name, const CgroupLimits& limits) const;
-  // Removes groups of services that are gone, where no process is left in them.
-  void RemoveAbandoned() const;
+  // Removes groups of services that are gone, where no process is left in them. False when some is:
+  // workers of a service that was killed may take a moment to end.
+  bool RemoveAbandoned() const;
 
  private:
   CgroupTree(CgroupLocation own, std::string name);

@@ -91,6 +91,7 @@ absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
 }
 
 void Compartment::RemoveLeft() {
+  if (tree_ != nullptr && abandoned_) abandoned_ = !tree_->RemoveAbandoned();
   left_.erase(std::remove_if(left_.begin(), left_.end(),
                              [](CgroupLeaf& leaf) { return leaf.Remove().ok(); }),
               left_.end());

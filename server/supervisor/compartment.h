@@ -87,7 +87,7 @@ class Compartment {
   const char* LevelWithoutCgroup() const;
 
   absl::StatusOr<CgroupLeaf> MakeLeaf(pid_t pid, uint64_t quota_bytes, uint32_t threads);
-  // Tries again to remove leaves that were not empty.
+  // Tries again to remove leaves that were not empty, and those of services that were killed.
   void RemoveLeft();
 
   const std::unique_ptr<CgroupTree> tree_;  // null: no cgroup is to be had
@@ -95,6 +95,7 @@ class Compartment {
   const bool required_;
   std::string no_seccomp_;  // why there is no filter; empty: there is one
   uint64_t next_leaf_ = 1;
+  bool abandoned_ = true;         // there may be groups of services that were killed
   std::vector<CgroupLeaf> left_;  // their workers did not end yet, or the kernel is not done
 };
 

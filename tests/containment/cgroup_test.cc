@@ -154,6 +154,31 @@ TEST_F(CgroupTest, AServiceRemovesTheGroupsOfDeadOnesAndNoOthers) {
   EXPECT_TRUE(Exists(mine.path()));
 }
 
+TEST_F(CgroupTest, AKilledServiceIsGoneThoughItsParentHasNotReapedIt) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    auto tree = CgroupTree::Open("a.trainer's");
+    if (!tree.ok()) _exit(1);
+    const auto leaf = (*tree)->MakeLeaf("leaf", {kLimit, 16});
+    if (leaf.ok() && write(ends[1], leaf->path().data(), leaf->path().size()) > 0) pause();
+    _exit(2);
+  }
+  close(ends[1]);
+  char path[4096] = {};
+  ASSERT_GT(read(ends[0], path, sizeof(path) - 1), 0);
+  close(ends[0]);
+  tree_->RemoveAbandoned();
+  EXPECT_TRUE(Exists(path)) << "it still runs";
+  ASSERT_EQ(kill(pid, SIGKILL), 0);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(tree_->RemoveAbandoned());
+  EXPECT_FALSE(Exists(path));
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
 TEST_F(CgroupTest, NothingIsLeftOfATree) {
   const std::string leaf_path = Leaf().path();
   const std::string tree_path = leaf_path.substr(0, leaf_path.rfind('/'));
