@@ -133,6 +133,7 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
 // arena, and what libraries map when they are loaded.
 constexpr uint64_t kVirtualBytesPerThread = uint64_t{16} << 20;
 constexpr uint64_t kVirtualBytesOfLibraries = uint64_t{128} << 20;
+constexpr uint64_t kResidentLater = uint64_t{8} << 20;
 
 // Before the worker makes its pipeline, what that may map is not known yet, but that it is not
 // without end: a ceiling, until LimitToQuota.
@@ -152,8 +153,10 @@ absl::Status LimitToQuota(uint64_t quota_bytes, AllocationWatch* allocations) {
   if (allocations != nullptr) allocations->EndOnRefusal();
   const auto usage = ReadProcessUsageFast(getpid());
   if (!usage.ok()) return usage.status();
-  const uint64_t room =
-      quota_bytes > usage->anonymous_bytes ? quota_bytes - usage->anonymous_bytes : 0;
+  // Pages that are mapped already may still become resident, and page tables grow: by as much this
+  // limit has to stay below what the watchdog counts, if it is to bite first and name the stage.
+  const uint64_t held = usage->anonymous_bytes + std::min(quota_bytes / 16, kResidentLater);
+  const uint64_t room = quota_bytes > held ? quota_bytes - held : 0;
   return LimitDataMemory(usage->data_bytes + room);
 }
 
