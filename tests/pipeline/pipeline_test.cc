@@ -283,6 +283,23 @@ TEST(PipelineTest, FusedEqualsUnfusedOnWholeCutAndFlippedFiles) {
   }
 }
 
+TEST(PipelineTest, ASampleGivesItsDecodeShareBack) {
+  const v1::PipelineSpec spec =
+      MakeSpec("stages { decode_image {} } stages { resize { size: 32 } }");
+  PipelineUnderTest pipeline(spec, {MakeRecord(MakeJpeg(80, 80)), MakeRecord("no image")});
+  DecodeAllowance allowance(80 * 80 * 3, 1);
+  pipeline.context().decode_share.SetAllowance(&allowance);
+  ASSERT_TRUE(pipeline.Produce(0, {1, 0, 0}).status.ok());
+  EXPECT_FALSE(pipeline.context().decode_share.GiveBack());
+  EXPECT_FALSE(pipeline.Produce(1, {1, 0, 1}).status.ok());
+  EXPECT_FALSE(pipeline.context().decode_share.GiveBack());
+  // And decodes the same again, with new buffers.
+  const Produced again = pipeline.Produce(0, {1, 0, 0});
+  ASSERT_TRUE(again.status.ok());
+  PipelineUnderTest free(spec, {MakeRecord(MakeJpeg(80, 80))});
+  EXPECT_EQ(pipeline.Output(again, "image"), free.Output(free.Produce(0, {1, 0, 0}), "image"));
+}
+
 TEST(PipelineTest, RecordsTypesAreThoseOfTheSchema) {
   for (int type = v1::DTYPE_UINT8; type <= v1::DTYPE_BOOL; ++type) {
     EXPECT_EQ(ElementSize(ElementTypeOf(static_cast<v1::DType>(type))),
