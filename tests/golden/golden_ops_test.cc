@@ -97,7 +97,7 @@ class GoldenOpsTest : public ::testing::Test {
     Expect(name, tolerance, [&](const MutableImageView& image) {
       std::vector<uint8_t> before(image.data, image.data + image.row_bytes() * image.height);
       WarpImage(ContiguousImage(before.data(), kSize, 3), map,
-                linear ? WarpMethod::kLinear : WarpMethod::kExactest, linear ? kBlack : kFill,
+                linear ? WarpMethod::kLinear : WarpMethod::kNearest, linear ? kBlack : kFill,
                 image);
     });
   }
@@ -198,7 +198,7 @@ TEST_F(GoldenOpsTest, AugmentsAreTorchvisionsOperations) {
       const bool sharpens = static_cast<AugmentOp>(op) == AugmentOp::kSharpness;
       Expect(absl::StrCat(run.name, "_", kOps[op]), sharpens ? Tolerance{1, 0.02} : kExact,
              [&](const MutableImageView& image) {
-               ApplyAugment(step, WarpMethod::kExactest, kBlack, image, {copy, scratch_});
+               ApplyAugment(step, WarpMethod::kNearest, kBlack, image, {copy, scratch_});
              });
     }
   }
