@@ -7,6 +7,7 @@
 #include "tools/explain/explain_command.h"
 #include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
+#include "tools/pack/pack_command.h"
 #include "tools/quarantine/quarantine_command.h"
 #include "tools/recycle/recycle_command.h"
 #include "tools/replay/replay_command.h"
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddOrderCommand(app, exit_code);
   bulkhead::tools::AddSynthCommand(app, exit_code);
+  bulkhead::tools::AddPackCommand(app, exit_code);
   bulkhead::tools::AddBenchCommand(app, exit_code);
   bulkhead::tools::AddCursorCommand(app, exit_code);
   bulkhead::tools::AddReplayCommand(app, exit_code);

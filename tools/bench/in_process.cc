@@ -70,9 +70,8 @@ class Run {
       if (next_ == wanted_ || !status_.ok()) return;
       const uint64_t batch = next_++;
       lock.unlock();
-      const absl::Status status =
-          local_.Produce(batches_.EpochOf(batch), batches_.FirstOf(batch), batches_.CountOf(batch),
-                         *context, memory.data());
+      const absl::Status status = local_.Produce(batches_.EpochOf(batch), batches_.FirstOf(batch),
+                                                 batches_.CountOf(batch), *context, memory.data());
       lock.lock();
       if (!status.ok()) {
         if (status_.ok()) status_ = status;

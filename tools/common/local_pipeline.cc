@@ -15,9 +15,9 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
     const v1::PipelineSpec& spec, const std::string& base_dir, const PipelineOptions& options) {
   std::unique_ptr<LocalPipeline> local(new LocalPipeline());
   BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
-  BULKHEAD_ASSIGN_OR_RETURN(local->indexed_,
-                            IndexedSpec::Create(spec, base_dir,
-                                                [](const std::string&, uint64_t, uint64_t) {}));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      local->indexed_,
+      IndexedSpec::Create(spec, base_dir, [](const std::string&, uint64_t, uint64_t) {}));
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources,
                             local->indexed_->OpenPlain());
   BULKHEAD_ASSIGN_OR_RETURN(local->pipeline_, MakePipeline(std::move(sources), spec, options));

@@ -21,9 +21,9 @@ class LocalPipeline {
  public:
   // Indexes the data of `spec`, which is normalized, and opens it. Blocks. Relative paths start
   // from `base_dir`. Errors: those of IndexedSpec::Create and MakePipeline.
-  static absl::StatusOr<std::unique_ptr<LocalPipeline>> Create(
-      const v1::PipelineSpec& spec, const std::string& base_dir,
-      const PipelineOptions& options = {});
+  static absl::StatusOr<std::unique_ptr<LocalPipeline>> Create(const v1::PipelineSpec& spec,
+                                                               const std::string& base_dir,
+                                                               const PipelineOptions& options = {});
 
   const PipelineSignature& signature() const { return signature_; }
   const v1::BatchSchema& schema() const { return signature_.schema; }

@@ -58,9 +58,9 @@ ExplainedFeature Explain(const FeatureSignature& feature) {
     extents.push_back(extent == -1 ? "any" : absl::StrCat(extent));
     bytes *= extent == -1 ? 0 : static_cast<uint64_t>(extent);
   }
-  explained.what = absl::StrCat(
-      feature.variable ? "up to " : "", DTypeName(feature.dtype),
-      extents.empty() ? "" : absl::StrCat(" [", absl::StrJoin(extents, ","), "]"));
+  explained.what =
+      absl::StrCat(feature.variable ? "up to " : "", DTypeName(feature.dtype),
+                   extents.empty() ? "" : absl::StrCat(" [", absl::StrJoin(extents, ","), "]"));
   explained.sample_bytes = bytes;
   return explained;
 }
@@ -179,8 +179,8 @@ int RunExplain(const ExplainArguments& arguments) {
                  std::string(explanation.status().message()).c_str());
     return 1;
   }
-  const std::string text = arguments.json ? ExplanationJson(*explanation).Text() + "\n"
-                                          : ExplanationText(*explanation);
+  const std::string text =
+      arguments.json ? ExplanationJson(*explanation).Text() + "\n" : ExplanationText(*explanation);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -39,13 +39,17 @@ std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", sec
 std::string SizeOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
 std::string StageTable(const Explanation& explanation) {
-  std::vector<Row> rows = {
-      {"stage", "gives", "", "a sample", absl::StrCat("batch of ", explanation.batch_size), "time",
-       "share"}};
+  std::vector<Row> rows = {{"stage", "gives", "", "a sample",
+                            absl::StrCat("batch of ", explanation.batch_size), "time", "share"}};
   for (const ExplainedStage& stage : explanation.stages) {
-    Row row = {stage.name, "", "", "", "", Milliseconds(stage.seconds),
-               absl::StrFormat("%.0f%%", 100 * stage.seconds /
-                                             std::max(1e-12, explanation.unfused_seconds))};
+    Row row = {stage.name,
+               "",
+               "",
+               "",
+               "",
+               Milliseconds(stage.seconds),
+               absl::StrFormat("%.0f%%",
+                               100 * stage.seconds / std::max(1e-12, explanation.unfused_seconds))};
     for (const ExplainedFeature& feature : stage.gives) {
       row[1] = feature.name;
       row[2] = feature.what;
@@ -80,8 +84,8 @@ std::string MemoryTable(const Explanation& explanation) {
 std::string BatchTable(const Explanation& explanation) {
   std::vector<Row> rows = {{"batch size", "a batch", "arena"}};
   for (const ExplainedBatch& batch : explanation.batches) {
-    rows.push_back({absl::StrCat(batch.size), FormatBytes(batch.batch_bytes),
-                    FormatBytes(batch.arena_bytes)});
+    rows.push_back(
+        {absl::StrCat(batch.size), FormatBytes(batch.batch_bytes), FormatBytes(batch.arena_bytes)});
   }
   return Table(rows, {true, true, true});
 }

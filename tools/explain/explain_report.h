@@ -46,8 +46,8 @@ struct Explanation {
   uint64_t batch_bytes = 0;
   std::vector<ExplainedStage> stages;  // source first, "batch" last
   uint64_t measured_samples = 0;
-  double unfused_seconds = 0;  // a sample, every stage by itself
-  double fused_seconds = 0;    // a sample, as workers run it
+  double unfused_seconds = 0;           // a sample, every stage by itself
+  double fused_seconds = 0;             // a sample, as workers run it
   std::vector<ExplainedMemory> memory;  // in any order
   uint64_t budget_bytes = 0;            // what the service may promise here
   std::vector<ExplainedBatch> batches;

@@ -1,0 +1,161 @@
+"""The usual image pipelines against the yardstick: libjpeg-turbo decoding the same files fully on one thread.
+
+    bench/workloads.py FOLDER [--rounds N] [--epochs N] [--json]        FOLDER: JPEG files, at any depth
+
+    A          random_resized_crop 224, random flip, uint8 NHWC
+    B          the same, normalized to float32 NCHW
+    C          TFRecords, decode, resize 224
+    detection  decode, random flip, resize 640, uint8
+
+Service and client are included: one worker of one thread, batches of 64 over shared memory, taken by a client that does
+nothing with them. Beside them: A over gRPC, A with two workers, A as a library in one process (which shows what service
+and transport cost), and the memory (PSS) of all processes of A with a trainer in Python. All ways take turns in each
+round, as a machine's speed drifts; what is printed are medians over the rounds of the ratios within a round.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+CROP = ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
+IMAGENET = {"normalize": {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}}
+STAGES = {
+    "A": CROP,
+    "B": [*CROP, IMAGENET, {"layout": {"to": "nchw"}}],
+    "C": ["decode_image", {"resize": {"size": 224}}],
+    "detection": ["decode_image", "random_horizontal_flip", {"resize": {"size": 640}}],
+}
+# way: (workload, arguments of bench run)
+WAYS = {
+    "A": ("A", ["--workers", "1", "--threads", "1"]),
+    "B": ("B", ["--workers", "1", "--threads", "1"]),
+    "C": ("C", ["--workers", "1", "--threads", "1"]),
+    "detection": ("detection", ["--workers", "1", "--threads", "1"]),
+    "A over gRPC": ("A", ["--workers", "1", "--threads", "1", "--transport", "grpc"]),
+    "A, two workers": ("A", ["--workers", "2", "--threads", "1"]),
+    "A, in process": ("A", ["--in-process", "--threads", "1"]),
+}
+TRAINER = """
+import sys
+import bulkhead
+with bulkhead.Loader(sys.argv[1], workers=1) as loader:
+    for number, batch in enumerate(loader.stream()):
+        if number == 8:
+            print("ready", flush=True)
+            sys.stdin.readline()
+            break
+"""
+
+
+def run_json(*arguments):
+    output = subprocess.run([BIN / "bulkhead", *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
+    return json.loads(output)
+
+
+def write_specs(photos, folder, epochs):
+    specs = {}
+    for workload, stages in STAGES.items():
+        spec = {"stages": stages, "batch": {"size": 64}, "epochs": epochs, "outputs": ["image"], "order": "global"}
+        if workload == "C":
+            spec["source"] = {"tfrecord": {"files": "packed/*.tfrecord"}}
+            spec["features"] = {"image": {"bytes": {}}}
+        else:
+            spec["source"] = {"image_folder": {"path": str(photos.resolve()), "unlabeled": True}}
+        specs[workload] = folder / f"{workload}.json"
+        specs[workload].write_text(json.dumps(spec))
+    return specs
+
+
+def descendants(pid):
+    found = [pid]
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += descendants(int(child))
+    return found
+
+
+def pss_bytes(pid):
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def trainer_memory(spec):
+    """PSS of a Python trainer, its service and its worker together, in the midst of a stream."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "client/python"), "BULKHEAD_SERVER": str(BIN / "bulkheadd")}
+    trainer = subprocess.Popen([sys.executable, "-c", TRAINER, spec], env=environment, text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    trainer.stdout.readline()
+    time.sleep(1)
+    memory = sum(pss_bytes(pid) for pid in descendants(trainer.pid))
+    trainer.communicate("end\n")
+    return memory
+
+
+def measure(arguments, folder):
+    folder = pathlib.Path(folder)
+    photos = pathlib.Path(arguments.folder)
+    subprocess.run([BIN / "bulkhead", "pack", photos, folder / "packed"], check=True, stdout=subprocess.DEVNULL)
+    specs = write_specs(photos, folder, arguments.epochs)
+    rounds = []
+    for number in range(arguments.rounds):
+        limit = run_json("bench", "decode-limit", photos, "--threads", 1, "--repeat", arguments.epochs, "--json")
+        result = {"decode limit": limit["images_per_second"]}
+        for way, (workload, options) in WAYS.items():
+            cache = [] if "--in-process" in options else ["--cache-dir", folder / "cache"]
+            report = run_json("bench", "run", "--spec", specs[workload], *options, *cache, "--no-digest", "--json")
+            result[way] = report["samples_per_second"]
+        rounds.append(result)
+        sys.stderr.write(f"round {number + 1} of {arguments.rounds}\n")
+    endless = json.loads(specs["A"].read_text())
+    del endless["epochs"]
+    specs["A"].write_text(json.dumps(endless))
+    return rounds, trainer_memory(str(specs["A"]))
+
+
+def machine():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    return f"{model}, {os.cpu_count()} CPUs"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rounds, memory = measure(arguments, folder)
+    ratios = {
+        **{way: [r[way] / r["decode limit"] for r in rounds] for way in WAYS},
+        "two workers / one": [r["A, two workers"] / r["A"] for r in rounds],
+        "service / in process": [r["A"] / r["A, in process"] for r in rounds],
+    }
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "rounds": rounds, "ratios": ratios,
+                          "memory_pss_bytes": memory}))
+        return
+    files = sum(1 for path in pathlib.Path(arguments.folder).rglob("*") if path.is_file())
+    print(f"{machine()}; {files} files of {arguments.folder}; {arguments.rounds} rounds; "
+          f"bench/workloads.py {' '.join(sys.argv[1:])}")
+    limit = statistics.median(r["decode limit"] for r in rounds)
+    print(f"decode limit {limit:.0f} images/s; as shares of it, but for the last two:")
+    for way, values in ratios.items():
+        each = ", ".join(f"{value:.3f}" for value in values)
+        print(f"  {way:22} {statistics.median(values):6.3f}   ({each})")
+    print(f"memory of A, all processes, trainer in Python: {memory / (1 << 20):.0f} MiB PSS")
+
+
+if __name__ == "__main__":
+    main()

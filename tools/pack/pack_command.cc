@@ -1,0 +1,176 @@
+#include "tools/pack/pack_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/base/error.h"
+#include "server/image/image_format.h"
+#include "server/source/tfrecord_writer.h"
+#include "tools/common/command_line.h"
+#include "tools/common/progress_line.h"
+#include "tools/synth/example.h"
+
+namespace bulkhead::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kExamples[] =
+    "Features of each record: `image` (the file as it is) and, where the folder has sub-folders,\n"
+    "`label`: the number of the sub-folder in sorted order. Files that are no images are left "
+    "out.\n"
+    "\n"
+    "Examples:\n"
+    "  bulkhead pack photos packed                    packed/part-000.tfrecord, ... and "
+    "packed.yaml\n"
+    "  bulkhead pack photos packed --records 5000     so many in a file\n";
+
+struct PackOptions {
+  std::string folder;
+  std::string out;
+  uint64_t records = 1000;  // of a file
+};
+
+struct Entry {
+  fs::path path;
+  int64_t label = 0;
+};
+
+struct Listing {
+  std::vector<Entry> entries;
+  bool labeled = false;
+};
+
+// All files below `folder`, ordered by path; with labels when it has sub-folders only.
+absl::StatusOr<Listing> List(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> classes;
+  Listing listing;
+  listing.labeled = true;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_directory()) classes.push_back(entry.path());
+    if (entry.is_regular_file()) listing.labeled = false;
+  }
+  if (error) return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
+  std::sort(classes.begin(), classes.end());
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    if (!entry.is_regular_file()) continue;
+    const auto inside = [&](const fs::path& parent) {
+      return std::mismatch(parent.begin(), parent.end(), entry.path().begin()).first ==
+             parent.end();
+    };
+    const auto label = std::find_if(classes.begin(), classes.end(), inside);
+    listing.entries.push_back({entry.path(), label - classes.begin()});
+  }
+  if (error) return absl::UnavailableError(absl::StrCat(folder.string(), ": ", error.message()));
+  std::sort(listing.entries.begin(), listing.entries.end(),
+            [](const Entry& a, const Entry& b) { return a.path < b.path; });
+  return listing;
+}
+
+absl::StatusOr<std::string> Read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file) return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be read"));
+  return bytes.str();
+}
+
+absl::Status WriteSpec(const PackOptions& options, bool labeled) {
+  const fs::path path = fs::path(options.out) / "packed.yaml";
+  std::ofstream file(path);
+  file << "source: {tfrecord: {files: \"part-*.tfrecord\"}}\n"
+       << "features: {image: {bytes: {}}" << (labeled ? ", label: int64" : "") << "}\n"
+       << "stages:\n  - decode_image\n  - random_resized_crop: {size: 224}\n"
+       << "  - random_horizontal_flip\nbatch: {size: 64}\norder: global\n";
+  file.close();
+  if (!file) return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be written"));
+  return absl::OkStatus();
+}
+
+struct Packed {
+  uint64_t records = 0;
+  uint64_t left_out = 0;
+  uint64_t files = 0;
+};
+
+absl::StatusOr<Packed> Pack(const PackOptions& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const Listing listing, List(options.folder));
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  if (!fs::is_empty(options.out, error) || error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.out, ": is not an empty folder; name another one"));
+  }
+  Packed packed;
+  std::unique_ptr<TfRecordWriter> writer;
+  ProgressLine line;
+  for (size_t i = 0; i < listing.entries.size(); ++i) {
+    const Entry& entry = listing.entries[i];
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string bytes, Read(entry.path));
+    if (SniffFormat(bytes) == ImageFormat::kUnknown) {
+      ++packed.left_out;
+      continue;
+    }
+    if (packed.records % options.records == 0) {
+      if (writer != nullptr) BULKHEAD_RETURN_IF_ERROR(writer->Close());
+      const std::string name = absl::StrFormat("part-%03d.tfrecord", packed.files++);
+      BULKHEAD_ASSIGN_OR_RETURN(writer,
+                                TfRecordWriter::Create((fs::path(options.out) / name).string()));
+    }
+    ExampleBuilder example;
+    example.Bytes("image", bytes);
+    if (listing.labeled) example.Int64("label", entry.label);
+    BULKHEAD_RETURN_IF_ERROR(writer->Write(example.Serialize()));
+    ++packed.records;
+    if (line.Due())
+      line.Show(absl::StrFormat("packed %d of %d files", i + 1, listing.entries.size()));
+  }
+  if (writer == nullptr) {
+    return absl::NotFoundError(absl::StrCat(options.folder, ": holds no images"));
+  }
+  BULKHEAD_RETURN_IF_ERROR(writer->Close());
+  BULKHEAD_RETURN_IF_ERROR(WriteSpec(options, listing.labeled));
+  return packed;
+}
+
+int RunPack(const PackOptions& options) {
+  const absl::StatusOr<Packed> packed = Pack(options);
+  if (!packed.ok()) {
+    std::fprintf(stderr, "bulkhead pack: %s\n", std::string(packed.status().message()).c_str());
+    return 1;
+  }
+  std::printf("%s\n", absl::StrFormat("%d records in %d files, %d other files left out; try\n"
+                                      "  bulkhead stream %s",
+                                      packed->records, packed->files, packed->left_out,
+                                      (fs::path(options.out) / "packed.yaml").string())
+                          .c_str());
+  return 0;
+}
+
+}  // namespace
+
+void AddPackCommand(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<PackOptions>();
+  CLI::App* command =
+      app.add_subcommand("pack", "Write a folder of images as TFRecord files, with a spec");
+  command->footer(kExamples);
+  command->add_option("folder", options->folder, "Images, at any depth")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("out", options->out, "Folder to write to; made if missing")->required();
+  command->add_option("--records", options->records, "Records of a file")
+      ->check(AtLeastOne())
+      ->capture_default_str();
+  command->callback([options, &exit_code] { exit_code = RunPack(*options); });
+}
+
+}  // namespace bulkhead::tools
