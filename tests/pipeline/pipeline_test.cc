@@ -124,7 +124,7 @@ TEST(PipelineTest, EverySignatureIsWhatItsStageWrites) {
       "stages { random_crop { size: [62, 71] padding: 4 } }"
       "stages { resize { size: [20, 30] antialias: true } } ",
       "stages { resize { shorter_side: 25 } } stages { random_vertical_flip { probability: 1 } }"
-      "stages { random_crop { size: [20, 30] padding: [0, 1, 0, 0] } } ",
+      "stages { random_crop { size: [20, 30] padding: [0, 0, 1, 0] } } ",
       "stages { resize { factor: 0.3 } } stages { pad { size: [20, 30] } } ",
       "stages { letterbox { size: [20, 30] } } ",
   };
