@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/base/error.h"
+#include "server/image/exif.h"
 #include "server/image/imgcodecs_plugin.h"
 #include "server/image/png_decoder.h"
 #include "server/image/webp_decoder.h"
@@ -25,10 +26,11 @@ absl::Status UnknownFormat(absl::string_view file) {
 }
 
 absl::StatusOr<ImageSize> OpenFormat(ImageFormat format, absl::string_view file,
-                                     uint64_t max_pixels, JpegDecoder& jpeg) {
+                                     uint64_t max_pixels, const DecodeOptions& options,
+                                     JpegDecoder& jpeg) {
   switch (format) {
     case ImageFormat::kJpeg:
-      return jpeg.Open(file, max_pixels);
+      return jpeg.Open(file, max_pixels, options);
     case ImageFormat::kPng:
       return ReadPngSize(file, max_pixels);
     case ImageFormat::kWebp:
@@ -47,11 +49,12 @@ absl::StatusOr<ImageView> DecodeRare(absl::string_view file, PixelFormat format,
 
 }  // namespace
 
-absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t max_pixels) {
+absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t max_pixels,
+                                             const DecodeOptions& options) {
   file_ = file;
   max_pixels_ = max_pixels;
   format_ = SniffFormat(file);
-  BULKHEAD_ASSIGN_OR_RETURN(size_, OpenFormat(format_, file, max_pixels, jpeg_));
+  BULKHEAD_ASSIGN_OR_RETURN(size_, OpenFormat(format_, file, max_pixels, options, jpeg_));
   return size_;
 }
 
@@ -63,6 +66,25 @@ uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const 
                        : format_ == ImageFormat::kWebp ? kWebpBytesPerPixel
                                                        : kRareBytesPerPixel;
   return pixels * (own + static_cast<uint64_t>(std::max(3, ChannelCount(format))));
+}
+
+int ImageDecoder::Orientation() const { return ReadOrientation(format_, file_); }
+
+absl::StatusOr<ImageView> ImageDecoder::DecodeDeep(PixelFormat format, Image& bytes,
+                                                   Image& buffer) {
+  if (format_ == ImageFormat::kPng) {
+    if (share_ != nullptr) share_->Take(2 * PlannedBytes(format, WholeImage(size_)));
+    return DecodeDeepPng(file_, max_pixels_, format, buffer);
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageView narrow, Decode(format, WholeImage(size_), bytes));
+  const MutableImageView wide = buffer.Reshape(size_, 2 * narrow.channels);
+  for (int y = 0; y < narrow.height; ++y) {
+    // A byte twice is the byte times 257, whichever end comes first.
+    for (size_t i = 0; i < narrow.row_bytes(); ++i) {
+      wide.row(y)[2 * i] = wide.row(y)[2 * i + 1] = narrow.row(y)[i];
+    }
+  }
+  return ImageView(wide);
 }
 
 absl::StatusOr<ImageView> ImageDecoder::Decode(PixelFormat format, const Rect& rect,

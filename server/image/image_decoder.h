@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/image/decode_allowance.h"
+#include "server/image/decode_options.h"
 #include "server/image/image.h"
 #include "server/image/image_format.h"
 #include "server/image/jpeg_decoder.h"
@@ -15,7 +16,7 @@ namespace bulkhead {
 
 // The one door to all decoders: finds the format by the file's first bytes, JPEG by libjpeg-turbo,
 // PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin). Every thread
-// has one and uses it for file after file. EXIF orientation is not applied. Not thread-safe.
+// has one and uses it for file after file. EXIF orientation is told, not applied. Not thread-safe.
 //
 //   ImageDecoder decoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
@@ -27,7 +28,12 @@ class ImageDecoder {
   // Reads the header of `file`, which must stay valid until Decode has returned; of a JPEG also the
   // marker structure to its end. Sample errors: CORRUPT_IMAGE, TRUNCATED_IMAGE, UNSUPPORTED_IMAGE,
   // and IMAGE_TOO_LARGE when the header says more than `max_pixels`, before anything is allocated.
-  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels);
+  // The size is that of the decoded image, `options` applied.
+  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
+                                 const DecodeOptions& options = {});
+
+  // How the opened file wants to be turned (orientation.h).
+  int Orientation() const;
 
   // Decodes the opened file, once, and returns the pixels under `rect` as a view into `buffer`:
   // exactly those of a decode of the whole image. Damage below the last row of `rect` is not
@@ -42,6 +48,10 @@ class ImageDecoder {
   // What decoding the opened file for `rect` takes: the pixels, and what the codec itself holds of
   // the whole image meanwhile.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+  // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
+  // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16
+  // by × 257. `bytes` is scratch. Errors: as Decode.
+  absl::StatusOr<ImageView> DecodeDeep(PixelFormat format, Image& bytes, Image& buffer);
 
  private:
   absl::string_view file_;

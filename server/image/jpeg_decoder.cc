@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/image/jpeg_error.h"
 #include "server/image/jpeg_scan.h"
@@ -21,10 +22,6 @@ constexpr int kRowsPerCall = 8;
 // The file is in memory as a whole: there is nothing to refill, and running dry is an error.
 void InitSource(j_decompress_ptr) {}
 void TermSource(j_decompress_ptr) {}
-
-boolean FillInputBuffer(j_decompress_ptr codec) {
-  JpegErrorManager::FailTruncated(reinterpret_cast<j_common_ptr>(codec));
-}
 
 void SkipInputData(j_decompress_ptr codec, long count) {
   if (count <= 0) return;
@@ -49,17 +46,24 @@ J_COLOR_SPACE ColorSpaceFor(PixelFormat format) {
   return JCS_EXT_RGB;
 }
 
-// Inverted CMYK, as Adobe writes it, to `format`, with the integer arithmetic of OpenCV's reader.
+// a × b / 255, rounded.
+int MultipliedShares(int a, int b) {
+  const int product = a * b + 128;
+  return (product + (product >> 8)) >> 8;
+}
+
+// Inverted CMYK, as Adobe writes it, to `format`, with the integer arithmetic of Pillow's
+// convert().
 void ConvertCmykRow(const uint8_t* cmyk, int width, PixelFormat format, uint8_t* out) {
   const int channels = ChannelCount(format);
   for (int x = 0; x < width; ++x, cmyk += 4, out += channels) {
     const int black = cmyk[3];
-    const int red = black - ((255 - cmyk[0]) * black >> 8);
-    const int green = black - ((255 - cmyk[1]) * black >> 8);
-    const int blue = black - ((255 - cmyk[2]) * black >> 8);
+    const int red = black - MultipliedShares(255 - cmyk[0], black);
+    const int green = black - MultipliedShares(255 - cmyk[1], black);
+    const int blue = black - MultipliedShares(255 - cmyk[2], black);
     if (format == PixelFormat::kGray) {
-      // Weights 0.299, 0.587, 0.114 in units of 2^-14, rounded.
-      out[0] = static_cast<uint8_t>((red * 4899 + green * 9617 + blue * 1868 + 8192) >> 14);
+      // Weights 0.299, 0.587, 0.114 in units of 2^-16, rounded.
+      out[0] = static_cast<uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 32768) >> 16);
       continue;
     }
     out[0] = static_cast<uint8_t>(format == PixelFormat::kBgr ? blue : red);
@@ -76,11 +80,14 @@ struct JpegDecoder::Codec {
   jpeg_source_mgr source;
   JpegErrorManager errors;
   ScratchBuffer spare_row;
+  DecodeOptions options;
+  bool truncated = false;  // the file ends early, and may
 
   Codec() {
     info.err = errors.Install(/*fail_on_warnings=*/true);
     // Only refused memory can end this.
     if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
+    info.client_data = this;
     source.init_source = &InitSource;
     source.fill_input_buffer = &FillInputBuffer;
     source.skip_input_data = &SkipInputData;
@@ -89,6 +96,19 @@ struct JpegDecoder::Codec {
     info.src = &source;
   }
   ~Codec() { jpeg_destroy_decompress(&info); }
+
+  // Of a file that may end early: an end-of-image marker, behind which libjpeg goes on with gray.
+  static boolean FillInputBuffer(j_decompress_ptr info) {
+    static constexpr JOCTET kEnd[] = {0xFF, JPEG_EOI};
+    auto* codec = static_cast<Codec*>(info->client_data);
+    if (!codec->truncated) {
+      JpegErrorManager::FailTruncated(reinterpret_cast<j_common_ptr>(info));
+    }
+    codec->errors.set_fail_on_warnings(false);
+    info->src->next_input_byte = kEnd;
+    info->src->bytes_in_buffer = sizeof(kEnd);
+    return TRUE;
+  }
 
   // Whether decoding a part of a row, and skipping rows above it, is bit-exact: known of these
   // samplings of a baseline file, by test.
@@ -101,6 +121,7 @@ struct JpegDecoder::Codec {
 };
 
 bool JpegDecoder::Codec::CanDecodeRegion() const {
+  if (truncated || !options.fancy_upsampling || options.scale != 1) return false;
   if (jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info)) || info.arith_code) return false;
   if (info.num_components == 1) return true;
   if (info.num_components != 3) return false;
@@ -153,23 +174,61 @@ void JpegDecoder::Codec::ReadRows(const MutableImageView& rows, int first_row) {
 JpegDecoder::JpegDecoder() : codec_(std::make_unique<Codec>()) {}
 JpegDecoder::~JpegDecoder() = default;
 
-absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels) {
+absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels,
+                                            const DecodeOptions& options) {
   jpeg_abort_decompress(&codec_->info);
-  BULKHEAD_ASSIGN_OR_RETURN(const JpegStructure structure, ScanJpeg(file, max_pixels));
+  BULKHEAD_ASSIGN_OR_RETURN(const JpegStructure structure,
+                            ScanJpeg(file, max_pixels, options.accept_truncated > 0));
+  codec_->options = options;
+  codec_->truncated = structure.truncated;
+  codec_->errors.set_fail_on_warnings(true);
   codec_->source.next_input_byte = reinterpret_cast<const JOCTET*>(file.data());
   codec_->source.bytes_in_buffer = file.size();
   Codec* codec = codec_.get();
-  if (!codec->errors.Run([codec] { jpeg_read_header(&codec->info, TRUE); })) {
-    return codec->errors.ToStatus();
+  const bool read = codec->errors.Run([codec] {
+    jpeg_decompress_struct& info = codec->info;
+    jpeg_read_header(&info, TRUE);
+    info.scale_num = 1;
+    info.scale_denom = static_cast<unsigned>(codec->options.scale);
+    if (codec->options.scale != 1) jpeg_calc_output_dimensions(&info);
+  });
+  if (!read) return codec->errors.ToStatus();
+  if (structure.truncated && jpeg_has_multiple_scans(&codec->info)) {
+    return SampleError(reason::kTruncatedImage,
+                       "this JPEG ends early and is progressive, which cannot be recovered row by "
+                       "row; copy the file again");
   }
-  return structure.size;
+  if (options.scale == 1) return structure.size;
+  return ImageSize{static_cast<int>(codec->info.output_height),
+                   static_cast<int>(codec->info.output_width)};
+}
+
+absl::Status JpegDecoder::ReadTruncated(const MutableImageView& rows) {
+  Codec* codec = codec_.get();
+  int complete = rows.height;
+  const bool read = codec->errors.Run([&] {
+    const long warnings = codec->errors.warning_count();
+    for (int y = 0; y < rows.height; ++y) {
+      JSAMPROW row = rows.row(y);
+      jpeg_read_scanlines(&codec->info, &row, 1);
+      if (codec->errors.warning_count() > warnings) complete = std::min(complete, y);
+    }
+  });
+  if (!read) return codec->errors.ToStatus();
+  if (complete < codec->options.accept_truncated * rows.height) {
+    return SampleError(reason::kTruncatedImage,
+                       absl::StrCat("this JPEG ends after ", complete, " of ", rows.height,
+                                    " rows, fewer than are accepted; copy the file again"));
+  }
+  return absl::OkStatus();
 }
 
 uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
   const jpeg_decompress_struct& info = codec_->info;
   const uint64_t columns = codec_->CanDecodeRegion() ? rect.width : info.image_width;
+  const uint64_t rows = codec_->truncated ? info.image_height : rect.height;
   const uint64_t channels = info.num_components == 4 ? 4 : ChannelCount(format);
-  uint64_t bytes = columns * static_cast<uint64_t>(rect.height) * channels;
+  uint64_t bytes = columns * rows * channels;
   if (!jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info))) return bytes;
   for (int i = 0; i < info.num_components; ++i) {
     const jpeg_component_info& component = info.comp_info[i];
@@ -183,24 +242,30 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
   jpeg_decompress_struct& info = codec->info;
   const bool cmyk = info.num_components == 4;
   info.out_color_space = cmyk ? JCS_CMYK : ColorSpaceFor(format);
-  info.dct_method = JDCT_ISLOW;
-  info.do_fancy_upsampling = TRUE;
+  info.dct_method = codec->options.dct == DctMethod::kIfast ? JDCT_IFAST : JDCT_ISLOW;
+  info.do_fancy_upsampling = codec->options.fancy_upsampling ? TRUE : FALSE;
   const bool region = codec->CanDecodeRegion();
 
   int first_column = 0;
   if (!codec->errors.Run([&] { first_column = codec->StartRows(rect, region); })) {
     return codec->errors.ToStatus();
   }
-  const ImageSize rows_size{rect.height, static_cast<int>(info.output_width)};
+  const int first_row = codec->truncated ? 0 : rect.top;
+  const ImageSize rows_size{codec->truncated ? static_cast<int>(info.output_height) : rect.height,
+                            static_cast<int>(info.output_width)};
   const MutableImageView rows = buffer.Reshape(rows_size, info.output_components);
-  const bool read = codec->errors.Run([&] {
-    codec->SkipRows(rect.top, region);
-    codec->ReadRows(rows, rect.top);
-  });
-  if (!read) return codec->errors.ToStatus();
+  if (codec->truncated) {
+    BULKHEAD_RETURN_IF_ERROR(ReadTruncated(rows));
+  } else if (!codec->errors.Run([&] {
+               codec->SkipRows(rect.top, region);
+               codec->ReadRows(rows, rect.top);
+             })) {
+    return codec->errors.ToStatus();
+  }
   jpeg_abort_decompress(&info);
 
-  const MutableImageView pixels = rows.Crop({0, rect.left - first_column, rect.height, rect.width});
+  const MutableImageView pixels =
+      rows.Crop({rect.top - first_row, rect.left - first_column, rect.height, rect.width});
   if (!cmyk) return ImageView(pixels);
   // Narrower or as wide a pixel each: converted in place, left to right.
   const int channels = ChannelCount(format);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/image/decode_options.h"
 #include "server/image/image.h"
 #include "server/image/pixel_format.h"
 
@@ -28,14 +29,19 @@ class JpegDecoder {
 
   // Checks the marker structure of the whole `file` and reads its header. `file` must stay valid
   // until Decode has returned. Sample errors: those of ScanJpeg, and UNSUPPORTED_IMAGE or
-  // CORRUPT_IMAGE for a header that libjpeg does not take.
-  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels);
+  // CORRUPT_IMAGE for a header that libjpeg does not take. The size is that of the decoded image,
+  // options.scale applied. A truncated file is accepted only if it has a single scan (is not
+  // progressive).
+  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
+                                 const DecodeOptions& options = {});
 
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
   // needed for `rect` is transformed, where that is known to be exact; its entropy-coded data is
   // read from the top in any case. Sample errors: CORRUPT_IMAGE for any decoder warning up to that
-  // row, UNSUPPORTED_IMAGE. Throws std::bad_alloc when memory is refused.
+  // row, UNSUPPORTED_IMAGE. A truncated file that Open accepted is decoded whole: TRUNCATED_IMAGE
+  // when fewer rows came out than options.accept_truncated asks for, else what is missing is gray.
+  // Throws std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
   // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
@@ -44,6 +50,9 @@ class JpegDecoder {
 
  private:
   struct Codec;
+  // Reads all rows of a truncated file. Sample error: when too few came before the data ran out.
+  absl::Status ReadTruncated(const MutableImageView& rows);
+
   std::unique_ptr<Codec> codec_;
 };
 

@@ -22,6 +22,10 @@ namespace bulkhead {
 class JpegErrorManager {
  public:
   jpeg_error_mgr* Install(bool fail_on_warnings);
+  void set_fail_on_warnings(bool fail) { fail_on_warnings_ = fail; }
+
+  // Warnings since the codec was made.
+  long warning_count() const { return base_.num_warnings; }
 
   // Calls `body`, which may call libjpeg. False when an error ended it: then no destructor of an
   // object made inside `body` has run, so `body` must make none that need one.

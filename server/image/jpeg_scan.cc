@@ -40,7 +40,16 @@ class Scanner {
         size_(file.size()),
         max_pixels_(max_pixels) {}
 
-  absl::StatusOr<JpegStructure> Run() {
+  absl::StatusOr<JpegStructure> Run(bool accept_truncated) {
+    const absl::Status status = Walk();
+    if (status.ok()) return found_;
+    if (!accept_truncated || !ran_out_ || found_.scan_count == 0) return status;
+    found_.truncated = true;
+    return found_;
+  }
+
+ private:
+  absl::Status Walk() {
     if (size_ < 2) return Truncated();
     if (begin_[0] != 0xFF || begin_[1] != kSoi) return Corrupt("it does not begin with SOI");
     at_ = 2;
@@ -52,11 +61,11 @@ class Scanner {
     }
     if (found_.component_count == 0) return Corrupt("it has no frame header");
     if (found_.scan_count == 0) return Corrupt("it has no scan");
-    return found_;
+    return absl::OkStatus();
   }
 
- private:
-  absl::Status Truncated() const {
+  absl::Status Truncated() {
+    ran_out_ = true;
     return SampleError(reason::kTruncatedImage,
                        absl::StrCat("this JPEG ends after ", size_,
                                     " bytes, before its end-of-image marker; copy the file again"));
@@ -145,13 +154,15 @@ class Scanner {
   uint64_t max_pixels_;
   size_t at_ = 0;
   uint32_t restart_interval_ = 0;
+  bool ran_out_ = false;
   JpegStructure found_;
 };
 
 }  // namespace
 
-absl::StatusOr<JpegStructure> ScanJpeg(absl::string_view file, uint64_t max_pixels) {
-  return Scanner(file, max_pixels).Run();
+absl::StatusOr<JpegStructure> ScanJpeg(absl::string_view file, uint64_t max_pixels,
+                                       bool accept_truncated) {
+  return Scanner(file, max_pixels).Run(accept_truncated);
 }
 
 }  // namespace bulkhead

@@ -14,6 +14,8 @@ struct JpegStructure {
   ImageSize size;
   int component_count = 0;
   int scan_count = 0;
+  // The file ends before EOI, but behind the header of a scan.
+  bool truncated = false;
 };
 
 // Walks through the markers of the whole file, from SOI to EOI, without decoding; bytes behind EOI
@@ -24,7 +26,9 @@ struct JpegStructure {
 // out of order or come without a restart interval, there is no frame or no scan, or there are
 // more than 1,000 scans; IMAGE_TOO_LARGE, as soon as the frame header is met, when it has more than
 // `max_pixels`.
-absl::StatusOr<JpegStructure> ScanJpeg(absl::string_view file, uint64_t max_pixels);
+// With `accept_truncated` a file that ends behind the header of a scan is no error.
+absl::StatusOr<JpegStructure> ScanJpeg(absl::string_view file, uint64_t max_pixels,
+                                       bool accept_truncated = false);
 
 }  // namespace bulkhead
 

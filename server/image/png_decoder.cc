@@ -2,8 +2,10 @@
 
 #include <spng.h>
 
+#include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
@@ -51,6 +53,25 @@ absl::StatusOr<Context> OpenPng(absl::string_view file, uint64_t max_pixels, spn
   return context;
 }
 
+constexpr int kDeepRgbaBytes = 8;
+
+// One RGBA pixel of uint16 to one of another format, which may be the same memory.
+void PackDeepPixel(const uint8_t* rgba, PixelFormat format, uint8_t* out) {
+  uint16_t in[4];
+  std::memcpy(in, rgba, sizeof(in));
+  if (format == PixelFormat::kGray) {
+    // A gray image comes as three equal channels, whose weighted sum is their value.
+    const uint32_t sum = static_cast<uint32_t>(kLibpngLuma.red) * in[0] +
+                         static_cast<uint32_t>(kLibpngLuma.green) * in[1] +
+                         static_cast<uint32_t>(kLibpngLuma.blue) * in[2];
+    const auto gray = static_cast<uint16_t>(sum >> 15);
+    std::memcpy(out, &gray, sizeof(gray));
+    return;
+  }
+  if (format == PixelFormat::kBgr) std::swap(in[0], in[2]);
+  std::memcpy(out, in, 3 * sizeof(uint16_t));
+}
+
 }  // namespace
 
 absl::StatusOr<ImageSize> ReadPngSize(absl::string_view file, uint64_t max_pixels) {
@@ -78,6 +99,27 @@ absl::StatusOr<ImageView> DecodePng(absl::string_view file, uint64_t max_pixels,
   // A gray image comes as three equal channels, whose weighted sum is their value.
   RgbToGray(image, kLibpngLuma, gray);
   return ImageView(gray);
+}
+
+absl::StatusOr<ImageView> DecodeDeepPng(absl::string_view file, uint64_t max_pixels,
+                                        PixelFormat format, Image& buffer) {
+  spng_ihdr header{};
+  BULKHEAD_ASSIGN_OR_RETURN(const Context context, OpenPng(file, max_pixels, header));
+  const ImageSize size{static_cast<int>(header.height), static_cast<int>(header.width)};
+  const bool alpha = format == PixelFormat::kRgba;
+  const MutableImageView rgba = buffer.Reshape(size, kDeepRgbaBytes);
+  BULKHEAD_RETURN_IF_ERROR(
+      ToStatus(spng_decode_image(context.get(), rgba.data, rgba.stride * rgba.height,
+                                 SPNG_FMT_RGBA16, alpha ? SPNG_DECODE_TRNS : 0)));
+  BULKHEAD_RETURN_IF_ERROR(ToStatus(spng_decode_chunks(context.get())));
+  if (alpha) return ImageView(rgba);
+  // In place: a narrower pixel never lies behind the one it comes from.
+  const MutableImageView packed = ContiguousImage(rgba.data, size, 2 * ChannelCount(format));
+  const size_t pixels = static_cast<size_t>(size.height) * size.width;
+  for (size_t i = 0; i < pixels; ++i) {
+    PackDeepPixel(rgba.data + i * kDeepRgbaBytes, format, packed.data + i * packed.channels);
+  }
+  return ImageView(packed);
 }
 
 }  // namespace bulkhead

@@ -22,6 +22,11 @@ absl::StatusOr<ImageSize> ReadPngSize(absl::string_view file, uint64_t max_pixel
 absl::StatusOr<ImageView> DecodePng(absl::string_view file, uint64_t max_pixels, PixelFormat format,
                                     Image& buffer);
 
+// The same with 16 bits a channel: those of the file, or its 8 × 257. In the result two bytes, a
+// uint16 of this machine, stand for each channel.
+absl::StatusOr<ImageView> DecodeDeepPng(absl::string_view file, uint64_t max_pixels,
+                                        PixelFormat format, Image& buffer);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_IMAGE_PNG_DECODER_H_

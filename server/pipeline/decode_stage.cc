@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/string_view.h"
+#include "server/image/orientation.h"
 #include "server/spec/stage_signature.h"
 
 namespace bulkhead {
@@ -26,9 +27,24 @@ PixelFormat FormatOf(const v1::DecodeImage& spec) {
                                 : PixelFormat::kRgb;
 }
 
-// The decoder's views lie in the thread's own scratch image.
-MutableImageView Writable(const ImageView& view) {
-  return {const_cast<uint8_t*>(view.data), view.height, view.width, view.channels, view.stride};
+DecodeOptions OptionsOf(const v1::DecodeImage& spec) {
+  DecodeOptions options;
+  options.accept_truncated = spec.truncated().accept();
+  options.fancy_upsampling = !spec.has_fancy_upsampling() || spec.fancy_upsampling();
+  options.dct = spec.dct() == v1::DCT_METHOD_IFAST ? DctMethod::kIfast : DctMethod::kIslow;
+  options.scale = spec.scale() == 0 ? 1 : static_cast<int>(spec.scale());
+  return options;
+}
+
+// Pixels in the thread's own scratch, turned if they must be.
+MutableImageView Upright(const ImageView& view, int orientation, StageScratch& scratch) {
+  if (orientation == kStoredUpright) {
+    return {const_cast<uint8_t*>(view.data), view.height, view.width, view.channels, view.stride};
+  }
+  const MutableImageView upright =
+      scratch.upright.Reshape(UprightSize(view.size(), orientation), view.channels);
+  CopyUpright(view, orientation, upright);
+  return upright;
 }
 
 }  // namespace
@@ -38,44 +54,66 @@ DecodeStage::DecodeStage(StagePlace place, const v1::DecodeImage& spec,
     : ValueStage(std::move(place)),
       format_(FormatOf(spec)),
       max_pixels_(spec.max_pixels() == 0 ? kDefaultMaxPixels : spec.max_pixels()),
+      options_(OptionsOf(spec)),
+      exif_orientation_(spec.exif_orientation()),
+      deep_(spec.keep_16_bit()),
       crop_(std::move(crop)),
       fuse_(fuse) {}
 
 absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
   const absl::string_view file(reinterpret_cast<const char*>(value.data), value.size_bytes);
-  const absl::StatusOr<ImageSize> size = context.decoder.Open(file, max_pixels_);
-  if (!size.ok()) return place().Name(size.status());
-  Rect rect = WholeImage(*size);
+  const absl::StatusOr<ImageSize> stored = context.decoder.Open(file, max_pixels_, options_);
+  if (!stored.ok()) return place().Name(stored.status());
+  const int orientation = exif_orientation_ ? context.decoder.Orientation() : kStoredUpright;
+  if (deep_) return RunDeep(value, orientation, context);
+  const ImageSize size = UprightSize(*stored, orientation);
+  Rect rect = WholeImage(size);
   absl::Status crop_status;
   if (crop_ != nullptr) {
-    const absl::StatusOr<Rect> chosen = crop_->ChooseRect(*size, context.key);
-    if (chosen.ok() && !fuse_) return RunUnfused(value, *size, *chosen, context);
+    const absl::StatusOr<Rect> chosen = crop_->ChooseRect(size, context.key);
+    if (chosen.ok() && !fuse_) return RunUnfused(value, *stored, orientation, *chosen, context);
     if (chosen.ok()) rect = *chosen;
     crop_status = chosen.status();
   }
-  const absl::StatusOr<ImageView> pixels =
-      context.decoder.Decode(format_, rect, context.scratch.image);
+  const absl::StatusOr<ImageView> pixels = context.decoder.Decode(
+      format_, StoredRect(rect, *stored, orientation), context.scratch.image);
   if (!pixels.ok()) return place().Name(pixels.status());
   BULKHEAD_RETURN_IF_ERROR(crop_status);
-  value.SetPixels(Writable(*pixels));
+  value.SetPixels(Upright(*pixels, orientation, context.scratch));
   return crop_ == nullptr ? absl::OkStatus() : crop_->Finish(value, context);
 }
 
-absl::Status DecodeStage::RunUnfused(Value& value, ImageSize size, const Rect& rect,
-                                     const StageContext& context) const {
+absl::Status DecodeStage::RunUnfused(Value& value, ImageSize stored, int orientation,
+                                     const Rect& rect, const StageContext& context) const {
+  const int bottom = StoredRect(rect, stored, orientation).bottom();
   const absl::StatusOr<ImageView> rows =
-      context.decoder.Decode(format_, {0, 0, rect.bottom(), size.width}, context.scratch.image);
+      context.decoder.Decode(format_, {0, 0, bottom, stored.width}, context.scratch.image);
   if (!rows.ok()) return place().Name(rows.status());
   // An image of the whole size for the crop to cut from; below the rows needed it is black.
   Image whole;
-  const MutableImageView image = whole.Reshape(size, rows->channels);
+  const MutableImageView image = whole.Reshape(stored, rows->channels);
   std::memset(image.data, 0, image.row_bytes() * image.height);
   for (int y = 0; y < rows->height; ++y) {
     std::memcpy(image.row(y), rows->row(y), rows->row_bytes());
   }
   std::swap(whole, context.scratch.image);
-  value.SetPixels(context.scratch.image.mutable_view());
+  value.SetPixels(Upright(context.scratch.image.view(), orientation, context.scratch));
   return crop_->Run(value, context);
+}
+
+absl::Status DecodeStage::RunDeep(Value& value, int orientation,
+                                  const StageContext& context) const {
+  const absl::StatusOr<ImageView> deep =
+      context.decoder.DecodeDeep(format_, context.scratch.image, context.scratch.deep);
+  if (!deep.ok()) return place().Name(deep.status());
+  const MutableImageView upright = Upright(*deep, orientation, context.scratch);
+  value.is_image = true;
+  value.image_size = upright.size();
+  value.channels = ChannelCount(format_);
+  value.channels_first = false;
+  value.SetElements(v1::DTYPE_UINT16, reinterpret_cast<std::byte*>(upright.data),
+                    upright.row_bytes() * upright.height);
+  return absl::OkStatus();
 }
 
 }  // namespace bulkhead

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/decode_options.h"
 #include "server/image/pixel_format.h"
 #include "server/pipeline/geometry_stages.h"
 #include "server/pipeline/sample_stage.h"
@@ -13,7 +14,8 @@ namespace bulkhead {
 
 // `decode_image`, together with the crop that stands directly behind it, if one does: the crop
 // decides which rows are needed, and thereby which damage counts (SEMANTICS: a JPEG's verdict). A
-// crop that fails needs all rows, so that damage comes before a crop's complaint.
+// crop that fails needs all rows, so that damage comes before a crop's complaint. A crop chooses
+// its rectangle in the upright image; its rows are those of the stored one.
 class DecodeStage : public ValueStage {
  public:
   // `crop` may be null. With `fuse` only the crop's rectangle is decoded; without it, all columns
@@ -25,11 +27,16 @@ class DecodeStage : public ValueStage {
   Effect effect() const override { return crop_ == nullptr ? Effect::kViews : crop_->effect(); }
 
  private:
-  absl::Status RunUnfused(Value& value, ImageSize size, const Rect& rect,
+  absl::Status RunUnfused(Value& value, ImageSize stored, int orientation, const Rect& rect,
                           const StageContext& context) const;
+  // The whole image as uint16.
+  absl::Status RunDeep(Value& value, int orientation, const StageContext& context) const;
 
   PixelFormat format_;
   uint64_t max_pixels_;
+  DecodeOptions options_;
+  bool exif_orientation_;
+  bool deep_;
   std::unique_ptr<CropStage> crop_;
   bool fuse_;
 };

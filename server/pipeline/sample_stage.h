@@ -23,6 +23,8 @@ namespace bulkhead {
 // What one stage keeps between samples, for one thread.
 struct StageScratch {
   Image image;            // a decoded image
+  Image deep;             // the same with 16 bits a channel
+  Image upright;          // the same, turned by its EXIF orientation
   ScratchBuffer bytes;    // the stage's result, where it does not go into the batch
   ScratchBuffer resized;  // between a resize and what is done with it in one stage
   ScratchBuffer row;

@@ -64,6 +64,8 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
       if (feature.path != StepPath(chain.steps[i])) continue;
       max_pixels[feature.name] = pixels;
       total = total + ValueBytes(feature, pixels);
+      // As it is stored, and upright.
+      if (stage.decode_image().exif_orientation()) total = total + ValueBytes(feature, pixels);
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);

@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/image/image_decoder.h"
 #include "server/image/legacy_resize.h"
+#include "server/image/orientation.h"
 #include "server/image/resample.h"
 #include "tests/image/test_images.h"
 
@@ -118,6 +120,72 @@ TEST_F(GoldenGeometryTest, OldCentersAreTensorFlow1s) {
         << golden.name << " " << golden.size.height << " x " << golden.size.width;
   }
   EXPECT_EQ(compared, 48);
+}
+
+// The whole image by our decoder, turned as its file says; its size in `size`.
+std::string Decoded(const std::string& file, PixelFormat format, const DecodeOptions& options,
+                    ImageSize& size) {
+  ImageDecoder decoder;
+  const auto stored = decoder.Open(file, 1'000'000, options);
+  EXPECT_TRUE(stored.ok()) << stored.status();
+  if (!stored.ok()) return "";
+  Image image;
+  const auto pixels = decoder.Decode(format, WholeImage(*stored), image);
+  EXPECT_TRUE(pixels.ok()) << pixels.status();
+  if (!pixels.ok()) return "";
+  size = UprightSize(*stored, decoder.Orientation());
+  Image upright;
+  CopyUpright(*pixels, decoder.Orientation(), upright.Reshape(size, pixels->channels));
+  return PixelsOf(upright.view());
+}
+
+TEST_F(GoldenGeometryTest, CmykIsConvertedAsPillowDoes) {
+  for (const std::string name : {"cmyk", "ycck"}) {
+    const std::string& file = Get("file " + name).bytes;
+    const Golden& rgb = Get("pillow rgb of " + name);
+    ImageSize size;
+    EXPECT_TRUE(Decoded(file, PixelFormat::kRgb, {}, size) == rgb.bytes) << name;
+    EXPECT_EQ(size, rgb.size);
+    const Golden& gray = Get("pillow gray of " + name);
+    EXPECT_TRUE(Decoded(file, PixelFormat::kGray, {}, size) == gray.bytes) << name;
+  }
+}
+
+TEST_F(GoldenGeometryTest, ExifOrientationsAreThoseOfPillow) {
+  int compared = 0;
+  for (const Golden& golden : goldens_) {
+    absl::string_view name = golden.name;
+    if (!absl::ConsumePrefix(&name, "pillow upright ")) continue;
+    ++compared;
+    ImageSize size;
+    EXPECT_TRUE(Decoded(Get(absl::StrCat("file ", name)).bytes, PixelFormat::kRgb, {}, size) ==
+                golden.bytes)
+        << name;
+    EXPECT_EQ(size, golden.size) << name;
+  }
+  EXPECT_EQ(compared, 14);
+}
+
+TEST_F(GoldenGeometryTest, JpegOptionsAreTensorFlows) {
+  DecodeOptions plain;
+  plain.fancy_upsampling = false;
+  DecodeOptions ifast;
+  ifast.dct = DctMethod::kIfast;
+  std::vector<std::pair<std::string, DecodeOptions>> ways = {{"plain", plain}, {"ifast", ifast}};
+  for (const int scale : {2, 4, 8}) {
+    DecodeOptions scaled;
+    scaled.scale = scale;
+    ways.emplace_back(absl::StrCat("scale ", scale), scaled);
+  }
+  const std::string& file = Get("file photo").bytes;
+  ImageSize size;
+  const std::string ours = Decoded(file, PixelFormat::kRgb, {}, size);
+  for (const auto& [name, options] : ways) {
+    const Golden& golden = Get("tf " + name);
+    EXPECT_FALSE(golden.bytes == ours) << name;  // it is another way
+    EXPECT_TRUE(Decoded(file, PixelFormat::kRgb, options, size) == golden.bytes) << name;
+    EXPECT_EQ(size, golden.size) << name;
+  }
 }
 
 }  // namespace

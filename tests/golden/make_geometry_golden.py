@@ -82,6 +82,7 @@ def cmyk(rng):
         assert image.mode == "CMYK"
         yield f"file {name}", encoded(file)
         yield f"pillow rgb of {name}", as_array(image.convert("RGB"))
+        yield f"pillow gray of {name}", as_array(image.convert("RGB").convert("L"))
 
 
 def oriented(rng):

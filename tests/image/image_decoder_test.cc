@@ -135,6 +135,59 @@ TEST(ImageDecoderTest, DeepPngLosesItsLowerBitsAsInOpenCv) {
   }
 }
 
+// The uint16s of a deep decode.
+std::vector<uint16_t> DecodeDeep(const std::string& file, PixelFormat format) {
+  ImageDecoder decoder;
+  Image bytes;
+  Image deep;
+  EXPECT_TRUE(decoder.Open(file, kMaxPixels).ok());
+  const auto pixels = decoder.DecodeDeep(format, bytes, deep);
+  EXPECT_TRUE(pixels.ok()) << pixels.status();
+  if (!pixels.ok()) return {};
+  const std::string text = PixelsOf(*pixels);
+  std::vector<uint16_t> values(text.size() / 2);
+  std::memcpy(values.data(), text.data(), text.size());
+  return values;
+}
+
+// What MakeDeepPng wrote: libspng takes samples of this machine's byte order.
+std::vector<uint16_t> DeepValues(int height, int width, int channels) {
+  const std::string text = PixelsOf(MakePicture(height, width, channels * 2).view());
+  std::vector<uint16_t> values(text.size() / 2);
+  std::memcpy(values.data(), text.data(), text.size());
+  return values;
+}
+
+TEST(ImageDecoderTest, DeepPngKeepsItsBitsWhereAsked) {
+  const std::string color = MakeDeepPng(30, 40, 3);
+  const std::vector<uint16_t> rgb = DeepValues(30, 40, 3);
+  EXPECT_TRUE(DecodeDeep(color, PixelFormat::kRgb) == rgb);
+  EXPECT_TRUE(DecodeDeep(MakeDeepPng(30, 40, 1), PixelFormat::kGray) == DeepValues(30, 40, 1));
+  const std::vector<uint16_t> bgr = DecodeDeep(color, PixelFormat::kBgr);
+  const std::vector<uint16_t> rgba = DecodeDeep(color, PixelFormat::kRgba);
+  ASSERT_EQ(bgr.size(), rgb.size());
+  ASSERT_EQ(rgba.size(), rgb.size() / 3 * 4);
+  for (size_t i = 0; i < rgb.size() / 3; ++i) {
+    ASSERT_EQ(bgr[3 * i], rgb[3 * i + 2]);
+    ASSERT_EQ(bgr[3 * i + 1], rgb[3 * i + 1]);
+    ASSERT_EQ(bgr[3 * i + 2], rgb[3 * i]);
+    ASSERT_EQ(rgba[4 * i + 2], rgb[3 * i + 2]);
+    ASSERT_EQ(rgba[4 * i + 3], 65535);
+  }
+}
+
+TEST(ImageDecoderTest, EightBitsBecomeSixteenByTheirMultiple) {
+  const Image picture = MakePicture(13, 17, 3);
+  const std::string bytes = PixelsOf(picture.view());
+  for (const std::string& file : {EncodePng(picture.view()).value(), MakePnm(picture.view())}) {
+    const std::vector<uint16_t> deep = DecodeDeep(file, PixelFormat::kRgb);
+    ASSERT_EQ(deep.size(), bytes.size());
+    for (size_t i = 0; i < deep.size(); ++i) {
+      ASSERT_EQ(deep[i], static_cast<uint8_t>(bytes[i]) * 257);
+    }
+  }
+}
+
 TEST(ImageDecoderTest, WebpBgrAndGrayAreThoseOfOpenCv) {
   const Image picture = MakePicture(60, 81, 3);
   for (const bool lossless : {false, true}) {

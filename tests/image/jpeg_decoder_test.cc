@@ -148,7 +148,9 @@ std::string MakeCmykJpeg(int height, int width, J_COLOR_SPACE stored) {
   return file;
 }
 
-TEST(JpegDecoderTest, CmykAndYcckAreConvertedAsOpenCvDoes) {
+// That the pixels are Pillow's is tested with tests/golden. OpenCV divides by 256, not 255, and
+// cuts the fraction off.
+TEST(JpegDecoderTest, CmykAndYcckAreWithinTwoOfOpenCv) {
   const auto plugin = ImgcodecsPlugin::Load();
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   JpegDecoder decoder;
@@ -157,10 +159,140 @@ TEST(JpegDecoderTest, CmykAndYcckAreConvertedAsOpenCvDoes) {
     for (const PixelFormat format : {PixelFormat::kBgr, PixelFormat::kGray}) {
       Image image;
       const std::string expected = PixelsOf((*plugin)->Decode(file, format, image).value());
-      EXPECT_TRUE(Decode(decoder, file, format).pixels == expected);
+      const std::string ours = Decode(decoder, file, format).pixels;
+      ASSERT_EQ(ours.size(), expected.size());
+      for (size_t i = 0; i < ours.size(); ++i) {
+        ASSERT_NEAR(static_cast<uint8_t>(ours[i]), static_cast<uint8_t>(expected[i]), 2);
+      }
     }
     ExpectRegionsMatch(file, {37, 51}, 20, 1);
   }
+}
+
+// What a decode with `options` gives of the part under `rect` (height 0: of all).
+Outcome DecodeWith(JpegDecoder& decoder, absl::string_view file, const DecodeOptions& options,
+                   Rect rect = {}) {
+  Image image;
+  const auto size = decoder.Open(file, kMaxPixels, options);
+  if (!size.ok()) return {Verdict(size.status()), "", {}};
+  if (rect.height == 0) rect = WholeImage(*size);
+  const auto pixels = decoder.Decode(PixelFormat::kRgb, rect, image);
+  if (!pixels.ok()) return {Verdict(pixels.status()), "", *size};
+  return {"", PixelsOf(*pixels), *size};
+}
+
+TEST(JpegDecoderTest, RegionsAreBitExactWithEveryOption) {
+  JpegEncodeOptions sampling;
+  sampling.restart_interval = 4;
+  SampleRandom random(3, 0, 0, 0);
+  for (const bool progressive : {false, true}) {
+    sampling.progressive = progressive;
+    const std::string file = MakeJpeg(151, 213, sampling);
+    for (const int scale : {1, 2, 4, 8}) {
+      for (const bool fancy : {true, false}) {
+        for (const DctMethod dct : {DctMethod::kIslow, DctMethod::kIfast}) {
+          DecodeOptions options;
+          options.scale = scale;
+          options.fancy_upsampling = fancy;
+          options.dct = dct;
+          JpegDecoder decoder;
+          const Outcome whole = DecodeWith(decoder, file, options);
+          ASSERT_EQ(whole.verdict, "");
+          ASSERT_EQ(whole.size, (ImageSize{(150 + scale) / scale, (212 + scale) / scale}));
+          for (int i = 0; i < 8; ++i) {
+            const Rect rect = RandomRect(whole.size, random);
+            const Outcome part = DecodeWith(decoder, file, options, rect);
+            ASSERT_EQ(part.verdict, "");
+            ASSERT_TRUE(part.pixels == Cut(whole.pixels, whole.size.width, 3, rect))
+                << scale << fancy << static_cast<int>(dct);
+          }
+          // The next file is decoded as it asks for itself.
+          ASSERT_EQ(Decode(decoder, file, PixelFormat::kRgb).size, (ImageSize{151, 213}));
+        }
+      }
+    }
+  }
+}
+
+DecodeOptions Accept(double share) {
+  DecodeOptions options;
+  options.accept_truncated = share;
+  return options;
+}
+
+TEST(JpegDecoderTest, TruncatedFilesKeepTheirRowsAndTheRestIsGray) {
+  for (const int restart : {0, 15}) {
+    for (const int divisor : {1, 2}) {
+      JpegEncodeOptions encoding;
+      encoding.restart_interval = restart;
+      encoding.chroma_width_divisor = encoding.chroma_height_divisor = divisor;
+      const std::string file = MakeJpeg(160, 240, encoding);
+      JpegDecoder decoder;
+      const Outcome whole = Decode(decoder, file, PixelFormat::kRgb);
+      const size_t row_bytes = 240 * 3;
+      int accepted = 0;
+      for (size_t size = file.find("\xFF\xDA") + 14; size < file.size(); size += 331) {
+        const absl::string_view cut = absl::string_view(file).substr(0, size);
+        ASSERT_EQ(Decode(decoder, cut, PixelFormat::kRgb).verdict, "TRUNCATED_IMAGE");
+        const Outcome any = DecodeWith(decoder, cut, Accept(1e-9));
+        if (!any.verdict.empty()) {
+          ASSERT_EQ(any.verdict, "TRUNCATED_IMAGE");
+          continue;
+        }
+        ++accepted;
+        // The first rows are the whole image's, as many as any accepted share; the last one is gray
+        // while much is missing.
+        int rows = 0;
+        while (rows < 160 && any.pixels.compare(rows * row_bytes, row_bytes, whole.pixels,
+                                                rows * row_bytes, row_bytes) == 0) {
+          ++rows;
+        }
+        int claimed = 0;
+        for (int step = 128; step > 0; step /= 2) {
+          const int more = claimed + step;
+          if (more > 160) continue;
+          if (DecodeWith(decoder, cut, Accept(more / 160.0)).verdict.empty()) claimed = more;
+        }
+        ASSERT_LE(claimed, rows);
+        ASSERT_GE(claimed, rows - 33);
+        if (rows < 120) {
+          ASSERT_EQ(any.pixels.substr(159 * row_bytes), std::string(row_bytes, '\x80'));
+        }
+        const Rect rect = {20, 30, 100, 50};
+        ASSERT_TRUE(DecodeWith(decoder, cut, Accept(1e-9), rect).pixels ==
+                    Cut(any.pixels, 240, 3, rect));
+      }
+      EXPECT_GT(accepted, 10);
+      EXPECT_TRUE(Decode(decoder, file, PixelFormat::kRgb).pixels == whole.pixels);
+    }
+  }
+}
+
+TEST(JpegDecoderTest, MissingEndMarkerAloneLosesNoRow) {
+  const std::string file = MakeJpeg(40, 56);
+  JpegDecoder decoder;
+  const Outcome cut = DecodeWith(decoder, file.substr(0, file.size() - 2), Accept(1));
+  EXPECT_EQ(cut.verdict, "");
+  EXPECT_TRUE(cut.pixels == Decode(decoder, file, PixelFormat::kRgb).pixels);
+}
+
+TEST(JpegDecoderTest, OnlyTruncationIsAccepted) {
+  JpegEncodeOptions options;
+  options.progressive = true;
+  const std::string progressive = MakeJpeg(64, 64, options);
+  JpegDecoder decoder;
+  EXPECT_EQ(
+      DecodeWith(decoder, progressive.substr(0, progressive.size() - 10), Accept(0.1)).verdict,
+      "TRUNCATED_IMAGE");
+  EXPECT_EQ(DecodeWith(decoder, MakeJpeg(40, 56).substr(0, 300), Accept(0.1)).verdict,
+            "TRUNCATED_IMAGE");  // inside the header
+  options.progressive = false;
+  options.restart_interval = 3;
+  std::string damaged = MakeJpeg(96, 96, options);
+  damaged.erase(damaged.find("\xFF\xD0") - 20, 20);
+  EXPECT_EQ(DecodeWith(decoder, damaged, Accept(0.1)).verdict, "CORRUPT_IMAGE");
+  damaged.resize(damaged.size() - 100);
+  EXPECT_EQ(DecodeWith(decoder, damaged, Accept(0.1)).verdict, "CORRUPT_IMAGE");
 }
 
 TEST(JpegDecoderTest, RgbaIsRgbWithOpaqueAlpha) {

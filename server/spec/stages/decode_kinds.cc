@@ -9,6 +9,24 @@ namespace {
 
 using Kind = FeatureSignature::Kind;
 
+// One spelling of each default, so that equal stages have equal fingerprints.
+void NormalizeJpegOptions(v1::DecodeImage& stage, const std::string& path, SpecProblems& problems) {
+  const double accept = stage.truncated().accept();
+  if (stage.has_truncated() && !(accept > 0 && accept <= 1)) {
+    problems.Add(path + ".truncated.accept",
+                 "is required: the share of its rows that an image must have, above 0, at most 1");
+  }
+  if (stage.fancy_upsampling()) stage.clear_fancy_upsampling();
+  if (!v1::DctMethod_IsValid(stage.dct())) {
+    problems.Add(path + ".dct", absl::StrCat("has the unknown value ", stage.dct()));
+  }
+  if (stage.dct() == v1::DCT_METHOD_ISLOW) stage.clear_dct();
+  if (stage.scale() == 1) stage.clear_scale();
+  if (stage.scale() != 0 && stage.scale() != 2 && stage.scale() != 4 && stage.scale() != 8) {
+    problems.Add(path + ".scale", absl::StrCat("is ", stage.scale(), "; it can be 1, 2, 4 or 8"));
+  }
+}
+
 void NormalizeDecode(v1::DecodeImage& stage, const std::string& path, SpecProblems& problems) {
   const uint32_t channels = stage.channels();
   if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
@@ -32,6 +50,7 @@ void NormalizeDecode(v1::DecodeImage& stage, const std::string& path, SpecProble
   }
   stage.set_channels(of_color);
   if (stage.max_pixels() == 0) stage.set_max_pixels(kDefaultMaxPixels);
+  NormalizeJpegOptions(stage, path, problems);
 }
 
 absl::StatusOr<FeatureSignature> InferDecode(const v1::DecodeImage& stage,
@@ -44,7 +63,7 @@ absl::StatusOr<FeatureSignature> InferDecode(const v1::DecodeImage& stage,
   }
   FeatureSignature output = input;
   output.kind = Kind::kImage;
-  output.dtype = v1::DTYPE_UINT8;
+  output.dtype = stage.keep_16_bit() ? v1::DTYPE_UINT16 : v1::DTYPE_UINT8;
   output.shape = {-1, -1, DecodedChannels(stage)};
   output.max_bytes = 0;
   return output;
