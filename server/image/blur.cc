@@ -55,10 +55,12 @@ class RowBlurrer {
           Held(Mirrored(y + d, image_.height)), sum_);
     }
     const float* middle = Held(y);
-    uint8_t* out = image_.row(y);
+    const float* sum = sum_;
+    uint8_t* __restrict out = image_.row(y);
     const float weight = kernel_.weight(0);
-    for (size_t i = 0; i < row_floats_; ++i) {
-      const float rounded = sum_[i] + weight * middle[i] + 0.5f;
+    const size_t count = row_floats_;
+    for (size_t i = 0; i < count; ++i) {
+      const float rounded = sum[i] + weight * middle[i] + 0.5f;
       out[i] = static_cast<uint8_t>(static_cast<int>(rounded < 255.0f ? rounded : 255.0f));
     }
   }
