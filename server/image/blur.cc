@@ -118,10 +118,10 @@ void GaussianBlur(const GaussianKernel& kernel, const MutableImageView& image,
   RowBlurrer blurrer(kernel, image, scratch);
   int held = 0;
   for (int y = 0; y < image.height; ++y) {
-    // Rows are held before they are overwritten: the last one that row y needs lies below it. An
-    // image lower than the kernel is held as a whole, because mirroring may lead anywhere.
-    const int needed = image.height > 2 * kernel.radius() ? y + kernel.radius() + 1 : image.height;
-    for (; held < std::min(needed, image.height); ++held) blurrer.Hold(held);
+    // Rows are held before they are overwritten: the last one that row y needs lies below it, and
+    // mirrored ones lie between.
+    const int needed = std::min(y + kernel.radius() + 1, image.height);
+    for (; held < needed; ++held) blurrer.Hold(held);
     blurrer.Write(y);
   }
 }

@@ -180,7 +180,6 @@ void AdjustHue(double shift, const MutableImageView& image) {
 }
 
 void AdjustSharpness(double factor, const MutableImageView& image, ScratchBuffer& rows) {
-  if (image.height < 3 || image.width < 3) return;
   const auto rest = static_cast<float>(1.0 - factor);
   const size_t row_bytes = image.row_bytes();
   const size_t channels = static_cast<size_t>(image.channels);
