@@ -55,10 +55,12 @@ class RowBlurrer {
           Held(Mirrored(y + d, image_.height)), sum_);
     }
     const float* middle = Held(y);
-    uint8_t* out = image_.row(y);
+    const float* sum = sum_;
+    uint8_t* __restrict out = image_.row(y);
     const float weight = kernel_.weight(0);
-    for (size_t i = 0; i < row_floats_; ++i) {
-      const float rounded = sum_[i] + weight * middle[i] + 0.5f;
+    const size_t count = row_floats_;
+    for (size_t i = 0; i < count; ++i) {
+      const float rounded = sum[i] + weight * middle[i] + 0.5f;
       out[i] = static_cast<uint8_t>(static_cast<int>(rounded < 255.0f ? rounded : 255.0f));
     }
   }
@@ -116,10 +118,10 @@ void GaussianBlur(const GaussianKernel& kernel, const MutableImageView& image,
   RowBlurrer blurrer(kernel, image, scratch);
   int held = 0;
   for (int y = 0; y < image.height; ++y) {
-    // Rows are held before they are overwritten: the last one that row y needs lies below it. An
-    // image lower than the kernel is held as a whole, because mirroring may lead anywhere.
-    const int needed = image.height > 2 * kernel.radius() ? y + kernel.radius() + 1 : image.height;
-    for (; held < std::min(needed, image.height); ++held) blurrer.Hold(held);
+    // Rows are held before they are overwritten: the last one that row y needs lies below it, and
+    // mirrored ones lie between.
+    const int needed = std::min(y + kernel.radius() + 1, image.height);
+    for (; held < needed; ++held) blurrer.Hold(held);
     blurrer.Write(y);
   }
 }

@@ -76,26 +76,55 @@ double MeanGray(const MutableImageView& image) {
 }
 
 // Hue as a sixth of the circle, −1 to 5, of a pixel whose largest value is `max` and whose smallest
-// is `max` − `range`.
+// is `max` − `range`. Weights of 0 and 1 instead of branches: several pixels at a time.
 float HueOf(float r, float g, float b, float max, float range) {
-  const float divisor = range == 0.0f ? 1.0f : range;
-  const float from_red = (g - b) / divisor;
-  const float from_green = (b - r) / divisor + 2.0f;
-  const float from_blue = (r - g) / divisor + 4.0f;
-  const float other = max == g ? from_green : from_blue;
-  return max == r ? from_red : other;
+  const float red = max == r ? 1.0f : 0.0f;
+  const float green = (max == g ? 1.0f : 0.0f) * (1.0f - red);
+  const float blue = 1.0f - red - green;
+  const float divisor = range + (range == 0.0f ? 1.0f : 0.0f);
+  const float difference = red * (g - b) + green * (b - r) + blue * (r - g);
+  return difference / divisor + (2.0f * green + 4.0f * blue);
 }
 
-// The value of the channel whose place is `offset` sixths before the hue's origin.
-float ChannelOf(float hue, float offset, float max, float range) {
-  float k = hue + offset;
-  k = k >= 6.0f ? k - 6.0f : k;
-  float share = k < 4.0f - k ? k : 4.0f - k;
-  share = share < 0.0f ? 0.0f : share;
-  share = share > 1.0f ? 1.0f : share;
-  // torchvision computes in 0 … 1 and goes back to bytes by this factor.
-  return (max - range * share) * (255.999f / 255.0f);
+// How much of a pixel's range the channel lacks whose place is `offset` sixths before the hue's
+// origin: at most 1, none when negative. `hue` lies between −4 and 8; once around the circle is 6,
+// and where that is miscounted by rounding, both counts mean none.
+float LackOf(float hue, float offset) {
+  const float k = hue + offset;
+  const float turns = static_cast<float>(static_cast<int>((k + 6.0f) * (1.0f / 6.0f))) - 1.0f;
+  const float rising = k - 6.0f * turns;
+  const float falling = 4.0f - rising;
+  const float least = rising < falling ? rising : falling;
+  return least > 1.0f ? 1.0f : least;
 }
+
+// Each step by itself: the compiler branches where a choice in one settles one in the next.
+struct HueBlock {
+  float max[RgbBlock::kPixels];
+  float range[RgbBlock::kPixels];
+  float hue[RgbBlock::kPixels];
+  float lack[RgbBlock::kPixels];
+
+  void Load(const RgbBlock& block, float sixths, int count) {
+    for (int i = 0; i < count; ++i) {
+      const float r = block.r[i];
+      const float larger = block.g[i] > block.b[i] ? block.g[i] : block.b[i];
+      const float smaller = block.g[i] < block.b[i] ? block.g[i] : block.b[i];
+      max[i] = r > larger ? r : larger;
+      range[i] = max[i] - (r < smaller ? r : smaller);
+    }
+    for (int i = 0; i < count; ++i) {
+      hue[i] = HueOf(block.r[i], block.g[i], block.b[i], max[i], range[i]) + sixths;
+    }
+  }
+  void Store(float offset, int count, float* channel) {
+    for (int i = 0; i < count; ++i) lack[i] = LackOf(hue[i], offset);
+    // torchvision computes in 0 … 1 and goes back to bytes by this factor.
+    for (int i = 0; i < count; ++i) {
+      channel[i] = (max[i] - range[i] * (lack[i] < 0.0f ? 0.0f : lack[i])) * (255.999f / 255.0f);
+    }
+  }
+};
 
 }  // namespace
 
@@ -141,25 +170,16 @@ void AdjustSaturation(double factor, const MutableImageView& image) {
 
 void AdjustHue(double shift, const MutableImageView& image) {
   const auto sixths = static_cast<float>(shift * 6.0);
-  ForBlocks(image, [=](RgbBlock& block, int count) {
-    for (int i = 0; i < count; ++i) {
-      const float r = block.r[i];
-      const float g = block.g[i];
-      const float b = block.b[i];
-      const float max = std::max(r, std::max(g, b));
-      const float range = max - std::min(r, std::min(g, b));
-      float hue = HueOf(r, g, b, max, range) + sixths;
-      hue = hue < 0.0f ? hue + 6.0f : hue;
-      hue = hue >= 6.0f ? hue - 6.0f : hue;
-      block.r[i] = ChannelOf(hue, 5.0f, max, range);
-      block.g[i] = ChannelOf(hue, 3.0f, max, range);
-      block.b[i] = ChannelOf(hue, 1.0f, max, range);
-    }
+  HueBlock hues;
+  ForBlocks(image, [&](RgbBlock& block, int count) {
+    hues.Load(block, sixths, count);
+    hues.Store(5.0f, count, block.r);
+    hues.Store(3.0f, count, block.g);
+    hues.Store(1.0f, count, block.b);
   });
 }
 
 void AdjustSharpness(double factor, const MutableImageView& image, ScratchBuffer& rows) {
-  if (image.height < 3 || image.width < 3) return;
   const auto rest = static_cast<float>(1.0 - factor);
   const size_t row_bytes = image.row_bytes();
   const size_t channels = static_cast<size_t>(image.channels);

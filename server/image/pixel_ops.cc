@@ -66,26 +66,29 @@ bool EqualizeTable(const Histogram& counts, ValueTable& table) {
 }  // namespace
 
 void MapValues(const ValueTable& table, const MutableImageView& image) {
+  const size_t row_bytes = image.row_bytes();
   for (int y = 0; y < image.height; ++y) {
     uint8_t* row = image.row(y);
-    for (size_t i = 0; i < image.row_bytes(); ++i) row[i] = table[row[i]];
+    for (size_t i = 0; i < row_bytes; ++i) row[i] = table[row[i]];
   }
 }
 
 void Posterize(int bits, const MutableImageView& image) {
   const auto mask = static_cast<uint8_t>(0xFF << (8 - bits));
+  const size_t row_bytes = image.row_bytes();
   for (int y = 0; y < image.height; ++y) {
     uint8_t* row = image.row(y);
-    for (size_t i = 0; i < image.row_bytes(); ++i) row[i] &= mask;
+    for (size_t i = 0; i < row_bytes; ++i) row[i] &= mask;
   }
 }
 
 void Solarize(int threshold, const MutableImageView& image) {
   if (threshold > 255) return;
   const auto bound = static_cast<uint8_t>(std::max(threshold, 0));
+  const size_t row_bytes = image.row_bytes();
   for (int y = 0; y < image.height; ++y) {
     uint8_t* row = image.row(y);
-    for (size_t i = 0; i < image.row_bytes(); ++i) {
+    for (size_t i = 0; i < row_bytes; ++i) {
       row[i] = row[i] >= bound ? static_cast<uint8_t>(255 - row[i]) : row[i];
     }
   }
