@@ -14,6 +14,7 @@
 #include "server/image/image.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/user_code.h"
 #include "server/pipeline/value.h"
 
 namespace bulkhead {
@@ -96,6 +97,10 @@ class SampleStage {
     kInPlace,  // the value stays where it is, with as many bytes
   };
   virtual Effect effect() const = 0;
+
+  // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
+  // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.
+  virtual absl::Status Load(const UserCode&) { return absl::OkStatus(); }
 
   const StagePlace& place() const { return place_; }
 
