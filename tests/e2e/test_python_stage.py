@@ -45,9 +45,9 @@ def number(name="index", dtype="int64"):
     return {"name": name, "dtype": dtype}
 
 
-def read(service, spec, **options):
-    with bulkhead.Loader(spec, service.target, timeout=120, **options) as loader:
-        return [{name: np.array(batch[name]) for name in batch} for batch in loader]
+def read(service, spec, epochs=1):
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        return [{name: np.array(batch[name]) for name in batch} for _ in range(epochs) for batch in loader]
 
 
 def error_of(service, spec):
@@ -116,8 +116,9 @@ def test_more_rows_than_declared_are_a_sample_error(start, folder):
 def test_random_numbers_belong_to_the_sample(start, folder):
     outputs = [{"name": "draws", "dtype": "float64", "shape": [9]}]
     spec = over_range(folder, "draws", outputs, size=120, epochs=2, seed=5)
-    one = read(start(), spec)
-    many = read(start("--threads", 2, workers=4), spec)
+    one = read(start(), spec, epochs=2)
+    many = read(start("--threads", 2, workers=4), spec, epochs=2)
+    assert len(one) == len(many) == 60
     for a, b in zip(one, many):
         assert np.array_equal(a["draws"], b["draws"])
     drawn = np.concatenate([batch["draws"] for batch in one])
@@ -262,8 +263,8 @@ def status_of(service):
 
 @pytest.mark.parametrize("function", ["leak", "leak_objects"])
 def test_a_leak_is_named_and_its_worker_replaced(start, folder, function):
-    service = start("--worker-quota", "160MiB")
-    spec = over_range(folder, function, [number()], size=6000, batch=20, epochs=None)
+    service = start("--worker-quota", "192MiB")
+    spec = over_range(folder, function, [number()], size=6000, batch=20, epochs="forever")
     with bulkhead.Loader(spec, service.target, timeout=120) as loader:
         seen_live = 0
         for i, batch in enumerate(loader.stream()):

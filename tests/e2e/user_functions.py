@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import sys
+import time
 
 import numpy as np
 
@@ -78,13 +79,15 @@ def nothing(index):
 
 
 def leak(index):
+    time.sleep(0.001)  # the pace of work
     if index % 20 == 0:
         kept.append(np.ones(1 << 17))  # 1 MiB
     return index
 
 
 def leak_objects(index):
-    kept.append([object() for _ in range(20_000)])
+    time.sleep(0.001)
+    kept.append([object() for _ in range(1000)])
     return index
 
 
