@@ -1,4 +1,5 @@
-// A stage of one's own: the mean of each channel of an image, times `scale`, with a little noise if asked for.
+// A stage of one's own: the mean of each channel of an image, times `scale`, with a little noise if
+// asked for.
 //
 //   stages:
 //   - decode_image
@@ -76,9 +77,8 @@ int Run(void* state, BulkheadCall* call) {
     }
     if (sum == 0) return Fail(call->error, call->error_bytes, "a channel is black");
     const double noise = self.noise * Unit(call->random_key, static_cast<uint64_t>(c));
-    means[c] = static_cast<float>(self.scale * static_cast<double>(sum) /
-                                      static_cast<double>(height * width) +
-                                  noise);
+    means[c] = static_cast<float>(
+        self.scale * static_cast<double>(sum) / static_cast<double>(height * width) + noise);
   }
   return 0;
 }

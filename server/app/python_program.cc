@@ -65,9 +65,9 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) 
   const auto libraries = RealPath(wanted);
   const std::string host = libraries.ok() ? *libraries + "/bulkhead/worker_host.py" : "";
   if (!libraries.ok() || access(host.c_str(), R_OK) != 0) {
-    return absl::NotFoundError(absl::StrCat(
-        "Python stages need bulkhead/worker_host.py and libbulkhead_worker.so in ", wanted,
-        ", which are not there; install them, or leave --python-path out"));
+    return absl::NotFoundError(
+        absl::StrCat("Python stages need bulkhead/worker_host.py and libbulkhead_worker.so in ",
+                     wanted, ", which are not there; install them, or leave --python-path out"));
   }
   // -B: a worker writes no files.
   program.args = {"-B", host, absl::StrCat("--library=", *libraries, "/libbulkhead_worker.so")};

@@ -21,8 +21,8 @@ struct PipelineOptions {
 
 // A pipeline over open `sources` (fake ones in tests), one or, for a mixture, as many as it has:
 // source, features, stages and outputs of `spec`, which is normalized, count. Records count through
-// all sources. Errors: those of InferSignature; STAGE_UNUSABLE; INTERNAL when the sources' features are not those
-// of the spec.
+// all sources. Errors: those of InferSignature; STAGE_UNUSABLE; INTERNAL when the sources' features
+// are not those of the spec.
 absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_ptr<Source>> sources,
                                                        v1::PipelineSpec spec,
                                                        const PipelineOptions& options = {});

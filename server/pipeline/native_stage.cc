@@ -31,7 +31,8 @@ std::string TextOf(ErrorText& error) {
   return error[0] == 0 ? "it gave no reason" : error.data();
 }
 
-// Where the library lies, links resolved: below one of `folders`, from which a relative path starts.
+// Where the library lies, links resolved: below one of `folders`, from which a relative path
+// starts.
 absl::StatusOr<std::string> FindLibrary(const std::string& name,
                                         const std::vector<std::string>& folders) {
   namespace fs = std::filesystem;
@@ -47,7 +48,8 @@ absl::StatusOr<std::string> FindLibrary(const std::string& name,
                                   ", which lies below no --native-path of the service (",
                                   absl::StrJoin(folders, ", "), ")"));
   }
-  return Unusable(absl::StrCat("there is no file `", name, "` below a --native-path of the service (",
+  return Unusable(absl::StrCat("there is no file `", name,
+                               "` below a --native-path of the service (",
                                absl::StrJoin(folders, ", "), ")"));
 }
 
@@ -80,8 +82,8 @@ BulkheadInput MakeInput(const UserInput& input, const Value& value, int64_t* ext
     const MutableImageView& pixels = value.pixels;
     made.data = pixels.row(0);
     made.row_stride_bytes = pixels.stride;
-    made.size_bytes = made.row_stride_bytes * static_cast<uint64_t>(pixels.height - 1) +
-                      pixels.row_bytes();
+    made.size_bytes =
+        made.row_stride_bytes * static_cast<uint64_t>(pixels.height - 1) + pixels.row_bytes();
     return made;
   }
   made.data = value.data;
@@ -130,8 +132,8 @@ absl::Status NativeStage::Open(const UserCode& user_code) {
   }
   const BulkheadStage* const table = function();
   if (table == nullptr || table->struct_bytes < sizeof(BulkheadStage) || table->run == nullptr) {
-    return Unusable(absl::StrCat(path, ": its " BULKHEAD_STAGE_SYMBOL
-                                       " returns a table that is too short or has no `run`"));
+    return Unusable(absl::StrCat(
+        path, ": its " BULKHEAD_STAGE_SYMBOL " returns a table that is too short or has no `run`"));
   }
   library_ = table;
   return absl::OkStatus();
@@ -147,8 +149,12 @@ absl::Status NativeStage::CreateState() {
   for (const UserInput& input : values_.inputs) inputs.push_back(MakeInput(input));
   std::vector<BulkheadOutput> outputs;
   for (const UserOutput& output : values_.outputs) outputs.push_back(MakeOutput(output));
-  const BulkheadStageConfig config{sizeof(BulkheadStageConfig), arguments.data(), arguments.size(),
-                                   inputs.data(),               inputs.size(),    outputs.data(),
+  const BulkheadStageConfig config{sizeof(BulkheadStageConfig),
+                                   arguments.data(),
+                                   arguments.size(),
+                                   inputs.data(),
+                                   inputs.size(),
+                                   outputs.data(),
                                    outputs.size()};
   ErrorText error{};
   const BulkheadStage* const table = std::exchange(library_, nullptr);
@@ -186,21 +192,23 @@ absl::Status NativeStage::RunOn(const StageValues& values, const StageContext& c
   SampleRandom random = place().Random(context.key);
   ErrorText error;
   error[0] = 0;
-  BulkheadCall call{sizeof(BulkheadCall), buffers.inputs.data(), buffers.outputs.data(),
-                    {random.Next64(), random.Next64()}, error.data(), error.size()};
+  BulkheadCall call{sizeof(BulkheadCall),   buffers.inputs.data(),
+                    buffers.outputs.data(), {random.Next64(), random.Next64()},
+                    error.data(),           error.size()};
   int result = 0;
   try {
     result = library_->run(state_, &call);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& exception) {
-    return place().Name(SampleError(reason::kStageFailed,
-                                    absl::StrCat(spec_.library(), ": ", exception.what())));
+    return place().Name(
+        SampleError(reason::kStageFailed, absl::StrCat(spec_.library(), ": ", exception.what())));
   }
   if (result == BULKHEAD_NO_MEMORY) throw std::bad_alloc();
   if (result != 0) {
-    return place().Name(SampleError(
-        reason::kStageFailed, absl::StrCat(spec_.library(), ": ", TextOf(error), " (", result, ")")));
+    return place().Name(
+        SampleError(reason::kStageFailed,
+                    absl::StrCat(spec_.library(), ": ", TextOf(error), " (", result, ")")));
   }
   return place().Name(Finish(buffers.outputs.data(), values));
 }
@@ -210,10 +218,10 @@ absl::Status NativeStage::Finish(const BulkheadOutput* filled, const StageValues
     const UserOutput& output = values_.outputs[i];
     const int64_t count = filled[i].count;
     if (output.variable && (count < 0 || count > output.shape[0])) {
-      return SampleError(reason::kOverBound,
-                         absl::StrCat(spec_.library(), ": output `", output.declared.name(),
-                                      "` has the count ", count, ", not 0 to max_count, ",
-                                      output.shape[0]));
+      return SampleError(
+          reason::kOverBound,
+          absl::StrCat(spec_.library(), ": output `", output.declared.name(), "` has the count ",
+                       count, ", not 0 to max_count, ", output.shape[0]));
     }
     auto* const data = static_cast<std::byte*>(filled[i].data);
     output.Become(data, count, values[values_.inputs.size() + i]);

@@ -48,9 +48,9 @@ PythonStage::PythonStage(StagePlace place, const v1::Python& spec, UserValues va
 
 absl::Status PythonStage::Load(const UserCode& user_code) {
   if (user_code.python == nullptr) {
-    return place().Name(MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
-        "runs Python, which this process has not: open the pipeline through bulkheadd"));
+    return place().Name(
+        MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                  "runs Python, which this process has not: open the pipeline through bulkheadd"));
   }
   std::string json;
   google::protobuf::util::JsonPrintOptions options;

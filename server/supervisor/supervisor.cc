@@ -96,8 +96,14 @@ PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
 
 Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim memory) {
   auto pool = std::make_unique<WorkerPool>(
-      PoolContext{loop_, {{config_.worker_program, config_.worker_args}, config_.python_program}, config_.timeouts, config_.recycle, &exits_,
-                  &replacement_gate_, compartment_.get(), config_.sandbox},
+      PoolContext{loop_,
+                  {{config_.worker_program, config_.worker_args}, config_.python_program},
+                  config_.timeouts,
+                  config_.recycle,
+                  &exits_,
+                  &replacement_gate_,
+                  compartment_.get(),
+                  config_.sandbox},
       HeldTo(pipeline));
   pool->Start();
   pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});

@@ -55,9 +55,9 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   };
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.process,
-      WorkerProcess::Start(
-          *context_.loop, config_.python ? context_.programs.python : context_.programs.native,
-          std::move(callbacks)));
+      WorkerProcess::Start(*context_.loop,
+                           config_.python ? context_.programs.python : context_.programs.native,
+                           std::move(callbacks)));
   // Before it sees anything.
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.cell,

@@ -211,7 +211,8 @@ int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
   // is for programs whose allocations nobody watches.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
   // Never destroyed: its threads may be at work, and the process ends without waiting for them.
-  auto& session = *new Session(std::move(socket), std::move(on_moment), allocations, std::move(user_code));
+  auto& session =
+      *new Session(std::move(socket), std::move(on_moment), allocations, std::move(user_code));
   return session.Run();
 }
 

@@ -13,6 +13,8 @@ import pytest
 import bulkhead
 from conftest import Service, digest_of, write_spec
 
+# Of the stages; the tests' own needs more packages.
+PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -24,7 +26,7 @@ def start(folder, photos):
     def start_one(*options, workers=1):
         home = folder / f"service{len(started)}"
         home.mkdir()
-        started.append(Service(home, "--root", photos, "--workers", workers, "--python", sys.executable, "--python-path", HERE,
+        started.append(Service(home, "--root", photos, "--workers", workers, "--python", PYTHON, "--python-path", HERE,
                                *options))
         return started[-1]
 

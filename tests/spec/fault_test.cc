@@ -81,8 +81,9 @@ TEST(FaultSpecTest, ChangesNoSignature) {
 
 TEST(FaultSpecTest, ItsPlaceIsFoundInAMixtureToo) {
   EXPECT_EQ(FirstStageOf(FolderSpec("stages { decode_image {} }"), v1::Stage::kFault), "");
-  EXPECT_EQ(FirstStageOf(FolderSpec("stages { decode_image {} } stages { fault {} }"), v1::Stage::kFault),
-            "stages[1].fault");
+  EXPECT_EQ(
+      FirstStageOf(FolderSpec("stages { decode_image {} } stages { fault {} }"), v1::Stage::kFault),
+      "stages[1].fault");
   const auto mixture = FromText<v1::PipelineSpec>(R"(
     source { mixture {
       sources { source { range { size: 4 } } weight: 1 }

@@ -88,10 +88,9 @@ void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProb
     problems.Add(path + ".shape", "a byte string has no dimensions; its bound is max_count");
   }
   if ((variable || bytes) && output.max_count() == 0) {
-    problems.Add(path + ".max_count", bytes
-                                          ? "is required for bytes: the most bytes there can be"
-                                          : "is required: the most rows there can be, since "
-                                            "shape[0] is -1");
+    problems.Add(path + ".max_count", bytes ? "is required for bytes: the most bytes there can be"
+                                            : "is required: the most rows there can be, since "
+                                              "shape[0] is -1");
   } else if (!variable && !bytes && output.max_count() > 0) {
     problems.Add(path + ".max_count", "is for a first dimension of -1 only");
   } else if (output.max_count() > static_cast<uint64_t>(kMaxExtent)) {

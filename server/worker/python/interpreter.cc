@@ -38,8 +38,7 @@ void Interpreter::Attach() const {
   attached = true;
 }
 
-PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words,
-                                      std::string& error) {
+PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, std::string& error) {
   absl::MutexLock lock(&one_at_a_time_);
   Attach();
   thread_local ErrorText text;
