@@ -110,6 +110,15 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Default: not at all");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: beside this program");
+  app.add_option("--python", options.python,
+                 "Interpreter of Python stages: CPython 3.9 or newer with NumPy. Default: python3 "
+                 "of PATH");
+  app.add_option("--python-path", options.python_path,
+                 "Folder that Python stages may import functions from; repeatable. Without one "
+                 "there are no Python stages");
+  app.add_option("--native-path", options.native_path,
+                 "Folder that native stages may load libraries from; repeatable. Without one there "
+                 "are no native stages");
   app.add_flag("--embedded", options.embedded,
                "Serve one trainer on this machine: read what the user may read");
   app.add_option("--watch-pid", options.watch_pid, "End when this process, our parent, has ended");

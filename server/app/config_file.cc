@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
@@ -59,7 +60,13 @@ class FileReader {
   absl::Status ReadEntry(const std::string& name, const YamlMark& mark, const YamlNode& value,
                          int depth) {
     const bool known = std::find(names_.begin(), names_.end(), name) != names_.end();
-    if (value.kind == YamlNode::Kind::kMap && !known) return ReadMapping(value, name, depth + 1);
+    // `python` is an option, and so is `python: {path: …}`.
+    const bool has_longer = std::any_of(names_.begin(), names_.end(), [&](const std::string& one) {
+      return absl::StartsWith(one, name + "-");
+    });
+    if (value.kind == YamlNode::Kind::kMap && (!known || has_longer)) {
+      return ReadMapping(value, name, depth + 1);
+    }
     if (!known) return Error(mark, name, UnknownName("option", name, names_));
     const auto [first, is_new] = seen_.try_emplace(name, mark.line);
     if (!is_new) {

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/metrics/metrics_server.h"
@@ -98,20 +99,28 @@ absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
   return absl::OkStatus();
 }
 
+// The folders that an option names, links resolved.
+absl::StatusOr<std::vector<std::string>> Folders(const char* option,
+                                                 const std::vector<std::string>& names) {
+  std::vector<std::string> folders;
+  for (const std::string& name : names) {
+    const auto path = RealPath(name);
+    if (!path.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " ", name, ": ", std::string(path.status().message())));
+    }
+    if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
+      return absl::InvalidArgumentError(absl::StrCat(option, " ", name, " is not a folder"));
+    }
+    folders.push_back(*path);
+  }
+  return folders;
+}
+
 absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   DataRoots roots;
   roots.unrestricted = options.embedded && options.roots.empty();
-  for (const std::string& root : options.roots) {
-    const auto path = RealPath(root);
-    if (!path.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--root ", root, ": ", std::string(path.status().message())));
-    }
-    if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
-      return absl::InvalidArgumentError(absl::StrCat("--root ", root, " is not a folder"));
-    }
-    roots.roots.push_back(*path);
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(roots.roots, Folders("--root", options.roots));
   return roots;
 }
 
@@ -192,6 +201,34 @@ absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
     if (all || part == "capabilities") sandbox.set_capabilities(true);
   }
   return sandbox;
+}
+
+// Where the service finds the code of its users, and the programs that run it.
+absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Config& config) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> native_paths,
+                            Folders("--native-path", options.native_path));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> python_paths,
+                            Folders("--python-path", options.python_path));
+  config.limits.allow_native = !native_paths.empty();
+  for (const std::string& folder : native_paths) {
+    config.supervisor.worker_args.push_back("--native-path=" + folder);
+  }
+  if (python_paths.empty()) {
+    if (options.python.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--python without --python-path: name the folders that functions may be imported from");
+  }
+  absl::StatusOr<WorkerProgram> program =
+      PythonWorkerProgram({options.python, config.worker_program, python_paths, native_paths});
+  if (program.ok()) {
+    config.limits.no_python.clear();
+    config.supervisor.python_program = *std::move(program);
+    return absl::OkStatus();
+  }
+  // A trainer names its interpreter and its folders whether or not it has Python stages.
+  if (!options.embedded) return program.status();
+  config.limits.no_python = std::string(program.status().message());
+  return absl::OkStatus();
 }
 
 // The client that starts an embedded service makes a folder for its socket alone, and removes it; a
@@ -284,6 +321,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
+  BULKHEAD_RETURN_IF_ERROR(ConfigureUserCode(options, config));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
   config.supervisor.sandbox.add_readable(config.cache_dir);
   config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";

@@ -7,10 +7,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace bulkhead {
@@ -67,6 +70,21 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
+// This process's environment with `changed` in place of those of the same names.
+std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed) {
+  std::vector<char*> all;
+  for (char** own = environ; *own != nullptr; ++own) {
+    const absl::string_view name(*own, std::strcspn(*own, "=") + 1);
+    const bool kept = std::none_of(changed.begin(), changed.end(), [&](const std::string& other) {
+      return absl::StartsWith(other, name);
+    });
+    if (kept) all.push_back(*own);
+  }
+  for (const std::string& entry : changed) all.push_back(const_cast<char*>(entry.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
 UniqueFd PidfdOpen(pid_t pid) {
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -77,13 +95,14 @@ absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
   std::vector<char*> argv = {const_cast<char*>(spec.program.c_str())};
   for (const std::string& arg : spec.args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
+  const std::vector<char*> environment = EnvironmentWith(spec.environment);
   const std::string oom = absl::StrCat(spec.oom_score_adj);
   UniqueFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null_fd) return SystemError(errno, "opening /dev/null");
 
   ChildPlan plan{spec.program.c_str(),
                  argv.data(),
-                 environ,
+                 environment.data(),
                  spec.passed_fd,
                  null_fd.get(),
                  oom.data(),

@@ -29,6 +29,8 @@ struct ProcessExit {
 struct SpawnSpec {
   std::string program;            // absolute path
   std::vector<std::string> args;  // without argv[0]
+  // "NAME=value", in place of this process's own of those names.
+  std::vector<std::string> environment;
   // Inherited as descriptor 3; every other descriptor but 0, 1 and 2 must be close-on-exec. Stdin
   // is /dev/null.
   int passed_fd = -1;

@@ -11,6 +11,11 @@ namespace bulkhead {
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
     const internal::v1::PipelineBinding& binding) {
+  return Create(binding, UserCode{});
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
+    const internal::v1::PipelineBinding& binding, const UserCode& user_code) {
   v1::PipelineSpec spec;
   *spec.mutable_source() = binding.source();
   *spec.mutable_features() = binding.features();
@@ -30,7 +35,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
                               OpenSource(*chain.source, *chain.features, resolved));
     sources.push_back(std::move(source));
   }
-  return MakePipeline(std::move(sources), std::move(spec));
+  PipelineOptions options;
+  options.user_code = user_code;
+  return MakePipeline(std::move(sources), std::move(spec), options);
 }
 
 }  // namespace bulkhead

@@ -217,6 +217,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
     PipelinePart part;
     BULKHEAD_ASSIGN_OR_RETURN(
         part.plan, PlanStages(chains[i], signature.sources[i], signature.schema, options.fuse));
+    for (const PlannedStage& planned : part.plan.stages) {
+      BULKHEAD_RETURN_IF_ERROR(planned.stage->Load(options.user_code));
+    }
     part.first_record = record_count;
     record_count += source->record_count();
     part.source = std::move(source);

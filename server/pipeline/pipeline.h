@@ -17,6 +17,7 @@
 namespace bulkhead {
 
 class StageObserver;
+struct UserCode;
 
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
@@ -49,7 +50,9 @@ class Pipeline {
   virtual ~Pipeline() = default;
 
   // Opens the source, plans the stages. Errors: those of OpenSource and InferSignature;
-  // PLUGIN_MISSING.
+  // PLUGIN_MISSING; STAGE_UNUSABLE when a stage of the user's cannot be had from `user_code`.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
+      const internal::v1::PipelineBinding& binding, const UserCode& user_code);
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
       const internal::v1::PipelineBinding& binding);
 

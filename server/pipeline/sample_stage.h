@@ -16,6 +16,7 @@
 #include "server/image/linear_resize.h"
 #include "server/image/resample.h"
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/user_code.h"
 #include "server/pipeline/value.h"
 
 namespace bulkhead {
@@ -103,6 +104,10 @@ class SampleStage {
     kInPlace,  // the value stays where it is, with as many bytes
   };
   virtual Effect effect() const = 0;
+
+  // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
+  // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.
+  virtual absl::Status Load(const UserCode&) { return absl::OkStatus(); }
 
   const StagePlace& place() const { return place_; }
 

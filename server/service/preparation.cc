@@ -31,8 +31,23 @@ absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
   return MixtureSamplesPerEpoch(source.mixture(), records);
 }
 
+// Code of the user's comes from folders that the service names; without one there is none.
+absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits& limits) {
+  if (const std::string path = FirstStageOf(spec, v1::Stage::kPython);
+      !path.empty() && !limits.no_python.empty()) {
+    return SpecError(path, absl::StrCat("runs a function of yours, and ", limits.no_python));
+  }
+  if (const std::string path = FirstStageOf(spec, v1::Stage::kNative);
+      !path.empty() && !limits.allow_native) {
+    return SpecError(path,
+                     "loads a library of yours, and this service does not know where it may load "
+                     "it from: start bulkheadd with --native-path FOLDER");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
-  const std::string path = FirstFaultStage(spec);
+  const std::string path = FirstStageOf(spec, v1::Stage::kFault);
   if (path.empty()) return absl::OkStatus();
   return SpecError(path,
                    "makes workers misbehave, which is for trials and tests: this service does not "
@@ -98,6 +113,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
                        "the request carries no spec");
   }
   if (!limits_.allow_fault_stages) BULKHEAD_RETURN_IF_ERROR(RefuseFaultStages(prepared.spec));
+  BULKHEAD_RETURN_IF_ERROR(RefuseUserStages(prepared.spec, limits_));
   BULKHEAD_ASSIGN_OR_RETURN(prepared.signature, InferSignature(prepared.spec));
   MemoryPlanOptions options;
   options.workers = limits_.workers;

@@ -23,6 +23,12 @@ struct ServiceLimits {
   MemoryBudget::Config memory;  // what all streams share
   bool allow_fault_stages = false;
   bool attribution = true;  // workers count their allocations by stage
+  // Why there are no stages of Python, and what to do; empty: there are.
+  std::string no_python =
+      "this service does not know where it may import it from: start bulkheadd with --python-path "
+      "FOLDER (and --python PROGRAM for another interpreter than python3)";
+  // There are folders that libraries of native stages may be loaded from.
+  bool allow_native = false;
 };
 
 // A spec made ready: understood, its files found and indexed.

@@ -13,6 +13,7 @@
 #include "server/base/limits.h"
 #include "server/os/filesystem.h"
 #include "server/spec/selection.h"
+#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 namespace {
@@ -237,6 +238,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
+  config.python = !FirstStageOf(prepared.spec, v1::Stage::kPython).empty();
   config.mapped_bytes = MappedBytes(prepared.resolved);
   return config;
 }

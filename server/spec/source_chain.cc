@@ -7,6 +7,7 @@
 #include "server/base/error.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/spec_error.h"
+#include "server/spec/stage_signature.h"
 
 namespace bulkhead {
 namespace {
@@ -21,10 +22,12 @@ void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain
 
 }  // namespace
 
-std::string FirstFaultStage(const v1::PipelineSpec& spec) {
+std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind) {
   for (const SourceChain& chain : SourceChains(spec)) {
     for (const SourceChain::Step& step : chain.steps) {
-      if (step.stage->has_fault()) return step.path + ".fault";
+      if (step.stage->stage_case() == kind) {
+        return absl::StrCat(step.path, ".", StageName(*step.stage));
+      }
     }
   }
   return "";

@@ -31,8 +31,8 @@ struct SourceChain {
 
 std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
 
-// The place of a spec's first fault stage, "stages[2].fault"; empty when it has none.
-std::string FirstFaultStage(const v1::PipelineSpec& spec);
+// The place of a spec's first stage of a kind, "stages[2].fault"; empty when it has none.
+std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind);
 
 // "source.mixture.sources[1]".
 std::string MixedSourcePath(int source);

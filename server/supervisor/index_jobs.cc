@@ -103,7 +103,7 @@ bool IndexJobs::StartWorker(MemoryClaim memory) {
   callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
-  auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
+  auto process = WorkerProcess::Start(*loop_, {worker_program_, {}}, std::move(callbacks));
   if (!process.ok()) {
     NoteEarlyExit(
         absl::StatusCode::kUnavailable,

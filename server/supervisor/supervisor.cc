@@ -99,8 +99,15 @@ PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
 Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim claim) {
   auto memory = std::make_shared<MemoryClaim>(std::move(claim));
   auto pool = std::make_unique<WorkerPool>(
-      PoolContext{loop_, config_.worker_program, config_.timeouts, config_.recycle, &exits_,
-                  &replacement_gate_, compartment_.get(), config_.sandbox, memory},
+      PoolContext{loop_,
+                  {{config_.worker_program, config_.worker_args}, config_.python_program},
+                  config_.timeouts,
+                  config_.recycle,
+                  &exits_,
+                  &replacement_gate_,
+                  compartment_.get(),
+                  config_.sandbox,
+                  memory},
       HeldTo(pipeline));
   pool->Start();
   pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});

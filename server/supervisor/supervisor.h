@@ -36,6 +36,10 @@ class Supervisor {
  public:
   struct Config {
     std::string worker_program;  // absolute path of bulkhead-worker
+    // Its arguments, for pipelines.
+    std::vector<std::string> worker_args;
+    // What runs pipelines with Python stages.
+    WorkerProgram python_program;
     uint32_t max_index_workers = 1;
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);

@@ -37,12 +37,13 @@ struct PipelineConfig {
   // Shared memory that a worker may map beside arenas: its indexes, should they lie on a tmpfs.
   uint64_t mapped_bytes = 0;
   bool attribution = true;  // allocations are counted by stage
+  bool python = false;      // it has stages of Python
 };
 
 // What every pool of a service has in common.
 struct PoolContext {
   std::shared_ptr<EventLoop> loop;
-  std::string worker_program;
+  WorkerPrograms programs;
   PoolTimeouts timeouts;
   RecycleConfig recycle;
   ExitLog* exits = nullptr;

@@ -54,7 +54,9 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
                                  const ProcessExit& exit) { exits->AddOrphan(exit.cpu_seconds); };
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.process,
-      WorkerProcess::Start(*context_.loop, context_.worker_program, std::move(callbacks)));
+      WorkerProcess::Start(*context_.loop,
+                           config_.python ? context_.programs.python : context_.programs.native,
+                           std::move(callbacks)));
   // Before it sees anything.
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.cell,

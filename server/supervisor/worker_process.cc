@@ -40,13 +40,15 @@ v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& loop,
-                                                                    const std::string& program,
+                                                                    const WorkerProgram& program,
                                                                     Callbacks callbacks) {
   auto pair = PacketSocket::MakePair();
   if (!pair.ok()) return pair.status();
   SpawnSpec spec;
-  spec.program = program;
-  spec.args = {absl::StrCat("--control-fd=", ChildProcess::kPassedFd)};
+  spec.program = program.path;
+  spec.args = program.args;
+  spec.args.push_back(absl::StrCat("--control-fd=", ChildProcess::kPassedFd));
+  spec.environment = program.environment;
   spec.passed_fd = pair->second.fd();
   spec.oom_score_adj = 500;
   absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(spec);

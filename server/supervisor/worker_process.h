@@ -14,6 +14,7 @@
 #include "server/os/event_loop.h"
 #include "server/os/packet_socket.h"
 #include "server/supervisor/worker_life.h"
+#include "server/supervisor/worker_program.h"
 
 namespace bulkhead {
 
@@ -51,7 +52,7 @@ class WorkerProcess {
 
   // Spawns `program` (the loop's thread must be the caller) and watches it.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(EventLoop& loop,
-                                                              const std::string& program,
+                                                              const WorkerProgram& program,
                                                               Callbacks callbacks);
   // Kills a process that still runs; the loop reaps it.
   ~WorkerProcess();

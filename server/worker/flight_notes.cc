@@ -20,8 +20,6 @@ void Add(std::atomic<uint64_t>& counter, uint64_t more) {
 
 }  // namespace
 
-thread_local constinit CurrentStage current_stage;
-
 std::vector<std::string> FlightStageNames(const Pipeline& pipeline) {
   std::vector<std::string> names = {"worker", "source"};
   for (std::string& name : pipeline.StageNames()) names.push_back(std::move(name));

@@ -33,8 +33,11 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 class Session {
  public:
   Session(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
-          AllocationWatch* allocations)
-      : socket_(std::move(socket)), on_moment_(std::move(on_moment)), allocations_(allocations) {}
+          AllocationWatch* allocations, UserCode user_code)
+      : socket_(std::move(socket)),
+        on_moment_(std::move(on_moment)),
+        allocations_(allocations),
+        user_code_(std::move(user_code)) {}
 
   int Run();
 
@@ -54,6 +57,7 @@ class Session {
   const PacketSocket socket_;
   const std::function<void(LeaseMoment)> on_moment_;
   AllocationWatch* const allocations_;  // may be null
+  const UserCode user_code_;
   std::optional<FlightRecorder> recorder_;
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // to the quota and the sandbox, by an index job
@@ -176,13 +180,16 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
   // Before anything of the data is looked at, and before there are other threads.
-  const std::vector<SandboxPart> sandbox = EnterSandbox(PipelineSandbox(bind, binding));
+  SandboxOptions options = PipelineSandbox(bind, binding);
+  options.readable.insert(options.readable.end(), user_code_.readable.begin(),
+                          user_code_.readable.end());
+  const std::vector<SandboxPart> sandbox = EnterSandbox(options);
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
   if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
   BULKHEAD_RETURN_IF_ERROR(LimitAtStart(bind.quota_bytes(), bind.threads(), allocations_));
-  absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding);
+  absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
@@ -238,13 +245,14 @@ void ReturnLargeBlocks() {
 }  // namespace
 
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
-              AllocationWatch* allocations) {
+              AllocationWatch* allocations, UserCode user_code) {
   ReturnLargeBlocks();
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
   // is for programs whose allocations nobody watches.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
   // Never destroyed: its threads may be at work, and the process ends without waiting for them.
-  auto& session = *new Session(std::move(socket), std::move(on_moment), allocations);
+  auto& session =
+      *new Session(std::move(socket), std::move(on_moment), allocations, std::move(user_code));
   return session.Run();
 }
 

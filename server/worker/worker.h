@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "server/os/packet_socket.h"
+#include "server/pipeline/user_code.h"
 #include "server/worker/allocation_watch.h"
 
 namespace bulkhead {
@@ -21,9 +22,10 @@ enum class LeaseMoment {
 // (server/arena/exit_codes.h). The process has to end at once then, by _exit: decode threads may
 // still be at work.
 // `on_moment`, where given, is called from whatever thread is at work: a test makes its faults
-// there (tests/chaos). `allocations`, where given, counts what the stages allocate.
+// there (tests/chaos). `allocations`, where given, counts what the stages allocate. `user_code` is
+// what stages of the user's may be loaded from.
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr,
-              AllocationWatch* allocations = nullptr);
+              AllocationWatch* allocations = nullptr, UserCode user_code = {});
 
 }  // namespace bulkhead
 

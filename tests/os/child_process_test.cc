@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -70,6 +71,18 @@ TEST(ChildProcessTest, PassesOneDescriptorAndNoOther) {
   EXPECT_GT(read(pair->first.fd(), text, sizeof(text) - 1), 0);
   EXPECT_STREQ(text, "passed\n");
   AwaitExit(*child);
+}
+
+TEST(ChildProcessTest, ReplacesVariablesOfTheEnvironmentByName) {
+  setenv("BULKHEAD_TEST_KEPT", "kept", 1);
+  setenv("BULKHEAD_TEST", "old", 1);
+  SpawnSpec spec = Shell(
+      "test \"$BULKHEAD_TEST_KEPT$BULKHEAD_TEST\" = keptnew && "
+      "test $(env | grep -c '^BULKHEAD_TEST=') = 1");
+  spec.environment = {"BULKHEAD_TEST=new"};
+  auto child = ChildProcess::Spawn(spec);
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ(AwaitExit(*child).code, 0);
 }
 
 TEST(ChildProcessTest, GivesNoNewPrivilegesAndRaisesTheOomScore) {

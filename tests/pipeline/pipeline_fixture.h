@@ -54,15 +54,15 @@ struct Produced {
 // A pipeline over records in memory, and a context for it.
 class PipelineUnderTest {
  public:
-  PipelineUnderTest(const v1::PipelineSpec& spec, std::vector<FakeRecord> records,
-                    bool fuse = true) {
+  PipelineUnderTest(const v1::PipelineSpec& spec, std::vector<FakeRecord> records, bool fuse = true,
+                    const UserCode& user_code = {}) {
     const auto signature = InferSignature(spec);
     EXPECT_TRUE(signature.ok()) << signature.status();
     signature_ = *signature;
     std::vector<std::unique_ptr<Source>> sources;
     sources.push_back(
         std::make_unique<FakeSource>(signature_.sources[0].source_features, std::move(records)));
-    auto made = MakePipeline(std::move(sources), spec, {.fuse = fuse});
+    auto made = MakePipeline(std::move(sources), spec, {.fuse = fuse, .user_code = user_code});
     EXPECT_TRUE(made.ok()) << made.status();
     pipeline_ = std::move(*made);
     context_ = pipeline_->NewContext();

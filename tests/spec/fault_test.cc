@@ -80,21 +80,22 @@ TEST(FaultSpecTest, ChangesNoSignature) {
 }
 
 TEST(FaultSpecTest, ItsPlaceIsFoundInAMixtureToo) {
-  EXPECT_EQ(FirstFaultStage(FolderSpec("stages { decode_image {} }")), "");
-  EXPECT_EQ(FirstFaultStage(FolderSpec("stages { decode_image {} } stages { fault {} }")),
-            "stages[1].fault");
+  EXPECT_EQ(FirstStageOf(FolderSpec("stages { decode_image {} }"), v1::Stage::kFault), "");
+  EXPECT_EQ(
+      FirstStageOf(FolderSpec("stages { decode_image {} } stages { fault {} }"), v1::Stage::kFault),
+      "stages[1].fault");
   const auto mixture = FromText<v1::PipelineSpec>(R"(
     source { mixture {
       sources { source { range { size: 4 } } weight: 1 }
       sources { source { range { size: 4 } } weight: 1 stages { fault { crash: true } } }
     } }
     batch { size: 2 })");
-  EXPECT_EQ(FirstFaultStage(mixture), "source.mixture.sources[1].stages[0].fault");
+  EXPECT_EQ(FirstStageOf(mixture, v1::Stage::kFault), "source.mixture.sources[1].stages[0].fault");
   v1::PipelineSpec common = mixture;
   common.mutable_source()->mutable_mixture()->mutable_sources(1)->clear_stages();
   common.add_stages()->mutable_fault()->set_hang(true);
   ASSERT_TRUE(Normalize(common).ok());
-  EXPECT_EQ(FirstFaultStage(common), "stages[0].fault");
+  EXPECT_EQ(FirstStageOf(common, v1::Stage::kFault), "stages[0].fault");
   EXPECT_TRUE(InferSignature(common).ok());
 }
 

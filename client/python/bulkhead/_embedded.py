@@ -9,9 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ._runtime_folder import RuntimeFolder
 from .errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStartFailed
@@ -56,6 +57,22 @@ def find_program() -> str:
     return found
 
 
+def _python_options() -> List[str]:
+    """Python stages run in this interpreter, and may come from wherever this process imports from.
+
+    But for the standard library: functions in it were written for other ends.
+    """
+    if not sys.executable:
+        return []
+    library = {os.path.realpath(path) for key, path in sysconfig.get_paths().items() if "stdlib" in key}
+    options = ["--python", sys.executable]
+    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in sys.path):
+        dynamic = os.path.basename(entry) == "lib-dynload"
+        if os.path.isdir(entry) and entry not in library and not dynamic:
+            options += ["--python-path", entry]
+    return options if len(options) > 2 else []
+
+
 class EmbeddedService:
     """spawn → "ready" → serving → last holder gone → TERM … KILL, reaped, folder removed.
 
@@ -74,6 +91,7 @@ class EmbeddedService:
         ready, ready_child = os.pipe()
         command = [program, "--embedded", "--watch-pid", str(self._owner)]
         command += ["--listen", self.target, "--ready-fd", str(ready_child)]
+        command += _python_options()
         for flag, value in (("workers", workers), ("threads", threads), ("cache-dir", cache_dir)):
             if value is not None:
                 command += ["--" + flag, str(value)]

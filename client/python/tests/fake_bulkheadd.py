@@ -388,6 +388,8 @@ def main():
     parser.add_argument("--workers", type=int)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--cache-dir")
+    parser.add_argument("--python")
+    parser.add_argument("--python-path", action="append")
     arguments = parser.parse_args()
     if arguments.cache_dir == "refuse":
         sys.stderr.write("cannot use the cache folder 'refuse'\n")

@@ -1,0 +1,84 @@
+#include "server/app/python_program.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+std::string Environment(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+// The interpreter's absolute path. Its links stay: an environment of its own (venv) is known by
+// where the program seems to lie.
+absl::StatusOr<std::string> FindInterpreter(const std::string& asked) {
+  const std::string name = asked.empty() ? "python3" : asked;
+  if (name.find('/') != std::string::npos) {
+    if (access(name.c_str(), X_OK) != 0) {
+      return absl::NotFoundError(absl::StrCat("--python ", name, " is not a program"));
+    }
+    if (name[0] == '/') return name;
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string here, RealPath("."));
+    return absl::StrCat(here, "/", name);
+  }
+  for (const auto& folder : absl::StrSplit(Environment("PATH"), ':', absl::SkipEmpty())) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (path[0] == '/' && access(path.c_str(), X_OK) == 0) return path;
+  }
+  return absl::NotFoundError(absl::StrCat("there is no ", name,
+                                          " in PATH for --python-path; name an interpreter with "
+                                          "--python PROGRAM"));
+}
+
+// What decides results, or the memory that they take, must not differ between workers. What the
+// user has set stays, where it is a matter of taste.
+std::vector<std::string> WorkerEnvironment(const std::string& libraries) {
+  std::vector<std::string> environment = {"PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1",
+                                          "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"};
+  const std::string preloaded = Environment("LD_PRELOAD");
+  environment.push_back(absl::StrCat("LD_PRELOAD=", libraries, "/libbulkhead_allocations.so",
+                                     preloaded.empty() ? "" : ":", preloaded));
+  // Python's own allocator takes pages by the hundred and shares them among stages: a leak would
+  // not be seen where it is.
+  if (Environment("PYTHONMALLOC").empty()) environment.push_back("PYTHONMALLOC=malloc");
+  if (Environment("BULKHEAD_PLUGIN_DIR").empty()) {
+    environment.push_back("BULKHEAD_PLUGIN_DIR=" + libraries);
+  }
+  return environment;
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) {
+  WorkerProgram program;
+  BULKHEAD_ASSIGN_OR_RETURN(program.path, FindInterpreter(options.interpreter));
+  const std::string& worker = options.worker_program;
+  const std::string wanted = absl::StrCat(worker.substr(0, worker.rfind('/')), "/../lib");
+  const auto libraries = RealPath(wanted);
+  const std::string host = libraries.ok() ? *libraries + "/bulkhead/worker_host.py" : "";
+  if (!libraries.ok() || access(host.c_str(), R_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("Python stages need bulkhead/worker_host.py and libbulkhead_worker.so in ",
+                     wanted, ", which are not there; install them, or leave --python-path out"));
+  }
+  // -B: a worker writes no files.
+  program.args = {"-B", host, absl::StrCat("--library=", *libraries, "/libbulkhead_worker.so")};
+  for (const std::string& folder : options.python_paths) {
+    program.args.push_back("--python-path=" + folder);
+  }
+  for (const std::string& folder : options.native_paths) {
+    program.args.push_back("--native-path=" + folder);
+  }
+  program.environment = WorkerEnvironment(*libraries);
+  return program;
+}
+
+}  // namespace bulkhead

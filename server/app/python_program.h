@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_
+#define BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/supervisor/worker_program.h"
+
+namespace bulkhead {
+
+struct PythonOptions {
+  std::string interpreter;     // a path, or a name for PATH; empty: python3
+  std::string worker_program;  // bulkhead-worker: the libraries lie in ../lib of its folder
+  std::vector<std::string> python_paths;  // absolute
+  std::vector<std::string> native_paths;  // absolute
+};
+
+// How a worker of Python stages is started. NOT_FOUND, with what to do, when the interpreter or
+// Bulkhead's own part is not there.
+absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_PYTHON_STAGE_H_
+#define BULKHEAD_SERVER_PIPELINE_PYTHON_STAGE_H_
+
+#include "server/pipeline/sample_stage.h"
+#include "server/pipeline/user_code.h"
+#include "server/pipeline/user_values.h"
+
+namespace bulkhead {
+
+// `python`: a function of the user's, in the interpreter that this worker lives in. The function
+// sees the sample where it lies, and what it returns is copied into the stage's scratch.
+class PythonStage final : public SampleStage {
+ public:
+  PythonStage(StagePlace place, const v1::Python& spec, UserValues values);
+
+  absl::Status Load(const UserCode& user_code) override;
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kViews; }
+
+ private:
+  absl::Status StatusOf(PythonHost::Verdict verdict, const std::string& error) const;
+
+  const v1::Python spec_;
+  const UserValues values_;
+  // Set by Load.
+  PythonHost* host_ = nullptr;
+  int number_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_PYTHON_STAGE_H_

@@ -1,0 +1,26 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PROGRAM_H_
+#define BULKHEAD_SERVER_SUPERVISOR_WORKER_PROGRAM_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bulkhead {
+
+// What is started as a worker: bulkhead-worker, or the user's interpreter with its host.
+struct WorkerProgram {
+  std::string path;               // absolute
+  std::vector<std::string> args;  // before those that WorkerProcess gives
+  // As SpawnSpec::environment.
+  std::vector<std::string> environment = {};
+};
+
+// The programs of a service's pipelines.
+struct WorkerPrograms {
+  WorkerProgram native;
+  WorkerProgram python;  // without a path: pipelines with Python stages are not served
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_PROGRAM_H_

@@ -1,0 +1,53 @@
+#include "server/worker/python/interpreter.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "absl/strings/str_join.h"
+#include "server/arena/exit_codes.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kErrorBytes = 8192;
+using ErrorText = std::array<char, kErrorBytes>;
+
+constexpr int kMemoryRefused = -2;
+
+}  // namespace
+
+absl::StatusOr<int> Interpreter::Load(const std::string& stage,
+                                      const std::vector<std::string>& inputs) {
+  absl::MutexLock lock(&one_at_a_time_);
+  ErrorText error{};
+  const int number = functions_.load(stage.c_str(), absl::StrJoin(inputs, ",").c_str(),
+                                     error.data(), error.size());
+  if (number == kMemoryRefused) _exit(kExitOutOfMemory);
+  if (number >= 0) return number;
+  error.back() = 0;
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, error.data());
+}
+
+void Interpreter::Attach() const {
+  thread_local bool attached = false;
+  if (attached) return;
+  functions_.ensure();
+  functions_.save();
+  attached = true;
+}
+
+PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, std::string& error) {
+  absl::MutexLock lock(&one_at_a_time_);
+  Attach();
+  thread_local ErrorText text;
+  text[0] = 0;
+  const int verdict = functions_.call(number, words.data(), text.data(), text.size());
+  if (verdict == 0) return Verdict::kOk;
+  text.back() = 0;
+  error = text.data();
+  return static_cast<Verdict>(verdict);
+}
+
+}  // namespace bulkhead

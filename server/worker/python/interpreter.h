@@ -1,0 +1,54 @@
+#ifndef BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_
+#define BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/pipeline/user_code.h"
+
+// What the interpreter's side, worker_host.py, hands over: functions in C's convention, of which
+// the first two run Python and take the interpreter's lock themselves.
+extern "C" {
+// Returns the stage's number; below 0: `error` says why not (-2: memory was refused).
+typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* error,
+                                  uint64_t error_bytes);
+// Returns a PythonHost::Verdict.
+typedef int (*BulkheadPythonCall)(int number, int64_t* words, char* error, uint64_t error_bytes);
+// PyGILState_Ensure and PyEval_SaveThread.
+typedef int (*BulkheadPythonEnsure)();
+typedef void* (*BulkheadPythonSave)();
+}
+
+namespace bulkhead {
+
+// The interpreter that loaded this library. Lives as long as the process. Thread-safe: one call at
+// a time is in Python.
+class Interpreter final : public PythonHost {
+ public:
+  struct Functions {
+    BulkheadPythonLoad load;
+    BulkheadPythonCall call;
+    BulkheadPythonEnsure ensure;
+    BulkheadPythonSave save;
+  };
+  explicit Interpreter(const Functions& functions) : functions_(functions) {}
+
+  absl::StatusOr<int> Load(const std::string& stage,
+                           const std::vector<std::string>& inputs) override;
+  Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
+
+ private:
+  // Gives this thread a state in the interpreter for good: one that a call makes for itself ends
+  // with the call, and costs more than the call.
+  void Attach() const;
+
+  const Functions functions_;
+  absl::Mutex one_at_a_time_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_

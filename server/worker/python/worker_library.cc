@@ -1,0 +1,29 @@
+// libbulkhead_worker.so: a worker for the interpreter that loads it (worker_host.py).
+#include <unistd.h>
+
+#include <utility>
+
+#include "server/pipeline/user_code.h"
+#include "server/worker/allocation_tracker.h"
+#include "server/worker/python/interpreter.h"
+#include "server/worker/worker.h"
+
+// Runs a worker until its end, and ends the process with it. The interpreter's lock is not held.
+// `readable` and `native_paths` end with a null each.
+extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
+    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call, BulkheadPythonEnsure ensure,
+    BulkheadPythonSave save, const char* const* readable, const char* const* native_paths) {
+  bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
+  // Never destroyed: threads may be at work when the process ends.
+  auto& interpreter =
+      *new bulkhead::Interpreter(bulkhead::Interpreter::Functions{load, call, ensure, save});
+  bulkhead::UserCode user_code;
+  user_code.python = &interpreter;
+  for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);
+  for (; *native_paths != nullptr; ++native_paths) {
+    user_code.native_paths.emplace_back(*native_paths);
+    user_code.readable.emplace_back(*native_paths);
+  }
+  bulkhead::PacketSocket socket{bulkhead::UniqueFd(control_fd)};
+  _exit(bulkhead::RunWorker(std::move(socket), nullptr, &tracker, user_code));
+}

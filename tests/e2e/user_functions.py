@@ -1,0 +1,127 @@
+"""What the tests' Python stages call."""
+
+import os
+import random
+import socket
+import sys
+import time
+
+import numpy as np
+
+kept = []
+
+
+def halve(image):
+    assert not image.flags.writeable
+    return image // 2
+
+
+def describe(image, index, path, rng=None, *, factor=1, name="", flag=False):
+    """A vector of what came in."""
+    assert image.dtype == np.uint8 and image.ndim == 3
+    assert isinstance(path, bytes)
+    return np.array([image.mean() * factor, index, len(path), len(name), flag], np.float64)
+
+
+def index_squared(index):
+    return index * index
+
+
+def rows(index):
+    """As many rows as the index says, and its digits as bytes."""
+    return np.full((int(index), 2), index, np.float32), b"%d" % index
+
+
+def draws(index, rng):
+    """From every generator that a function may use; an odd number of normal deviates, so that one is left over."""
+    return np.array(
+        [rng.random(), rng.integers(1 << 40), random.random(), random.gauss(0, 1), random.getrandbits(32),
+         np.random.rand(), np.random.standard_normal(), np.random.randint(1 << 30), index],
+        np.float64,
+    )
+
+
+def needs_even(index):
+    if index % 2:
+        return odd(index)
+    return index
+
+
+def odd(index):
+    raise ValueError(f"{index} is odd")
+
+
+def keep_input(image):
+    kept.append(image[2:])
+    return np.float64(0)
+
+
+def keep_in_cycle(image):
+    cycle = [image]
+    cycle.append(cycle)
+    return np.float64(image.sum())
+
+
+def as_float64(index):
+    return np.zeros(3, np.float64)
+
+
+def two_values(index):
+    return np.float32(1), np.float32(2)
+
+
+def by_index(index):
+    return np.zeros(int(index), np.float32)
+
+
+def nothing(index):
+    pass
+
+
+def leak(index):
+    time.sleep(0.001)  # the pace of work
+    if index % 20 == 0:
+        kept.append(np.ones(1 << 17))  # 1 MiB
+    return index
+
+
+def leak_objects(index):
+    time.sleep(0.001)
+    kept.append([object() for _ in range(1000)])
+    return index
+
+
+def too_much(index):
+    if index == 7:
+        np.ones(1 << 31)
+    return index
+
+
+def raises_memory_error(index):
+    if index == 7:
+        raise MemoryError("of the function's own")
+    return index
+
+
+def do(index, what="", place=""):
+    if what == "socket":
+        socket.create_connection(("127.0.0.1", 80))
+    elif what == "write":
+        open(place, "w")
+    elif what == "read":
+        open(place).read()
+    elif what == "fork":
+        os.fork()
+    return index
+
+
+def environment(index):
+    return np.array([hash("Bulkhead") % (1 << 40), float(os.environ["OMP_NUM_THREADS"]), "LD_PRELOAD" in os.environ,
+                     len(sys.argv)], np.float64)
+
+
+def pid(index):
+    return os.getpid()
+
+
+not_a_function = 3
