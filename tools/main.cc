@@ -4,6 +4,7 @@
 #include "tools/bench/bench_command.h"
 #include "tools/common/command_line.h"
 #include "tools/cursor/cursor_command.h"
+#include "tools/explain/explain_command.h"
 #include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
 #include "tools/quarantine/quarantine_command.h"
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   bulkhead::tools::AddStreamCommand(app, exit_code);
   bulkhead::AddValidateCommand(app, bulkhead::tools::CountRecords, exit_code);
+  bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddOrderCommand(app, exit_code);
   bulkhead::tools::AddSynthCommand(app, exit_code);
   bulkhead::tools::AddBenchCommand(app, exit_code);

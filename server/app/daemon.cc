@@ -277,7 +277,11 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   if (address.empty()) return nullptr;
   MetricsServer::Config config;
   config.address = address;
-  config.metrics = std::make_shared<StatusCollector>([server] { return server->Status(); });
+  config.metrics = std::make_shared<StatusCollector>([server]() -> std::optional<StatusSnapshot> {
+    std::optional<v1::GetStatusResponse> status = server->Status();
+    if (!status.has_value()) return std::nullopt;
+    return StatusSnapshot(*std::move(status), server->RecyclingCounts());
+  });
   config.is_serving = [server] { return server->is_serving(); };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
                             MetricsServer::Start(std::move(config)));

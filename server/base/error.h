@@ -40,6 +40,7 @@ inline constexpr absl::string_view kTruncatedImage = "TRUNCATED_IMAGE";
 inline constexpr absl::string_view kImageTooLarge = "IMAGE_TOO_LARGE";
 inline constexpr absl::string_view kUnsupportedImage = "UNSUPPORTED_IMAGE";
 inline constexpr absl::string_view kImageTooSmall = "IMAGE_TOO_SMALL";
+inline constexpr absl::string_view kImageSizesDiffer = "IMAGE_SIZES_DIFFER";
 inline constexpr absl::string_view kIndexDamaged = "INDEX_DAMAGED";
 inline constexpr absl::string_view kStageFailed = "STAGE_FAILED";
 inline constexpr absl::string_view kStageUnusable = "STAGE_UNUSABLE";

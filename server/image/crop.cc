@@ -18,17 +18,27 @@ Rect Central(ImageSize image, int64_t height, int64_t width) {
   return {(image.height - h) / 2, (image.width - w) / 2, h, w};
 }
 
+absl::Status CheckFits(ImageSize image, ImageSize wanted) {
+  if (wanted.height <= image.height && wanted.width <= image.width) return absl::OkStatus();
+  return SampleError(
+      reason::kImageTooSmall,
+      absl::StrCat("the image has ", image.height, " x ", image.width,
+                   " pixels (height x width), fewer than the crop's ", wanted.height, " x ",
+                   wanted.width, "; put a resize before the crop, or remove the image"));
+}
+
 }  // namespace
 
 absl::StatusOr<Rect> CenterCropRect(ImageSize image, ImageSize wanted) {
-  if (wanted.height > image.height || wanted.width > image.width) {
-    return SampleError(
-        reason::kImageTooSmall,
-        absl::StrCat("the image has ", image.height, " x ", image.width,
-                     " pixels (height x width), fewer than the crop's ", wanted.height, " x ",
-                     wanted.width, "; put a resize before the crop, or remove the image"));
-  }
+  BULKHEAD_RETURN_IF_ERROR(CheckFits(image, wanted));
   return Central(image, wanted.height, wanted.width);
+}
+
+absl::StatusOr<Rect> RandomPlaceRect(ImageSize image, ImageSize wanted, SampleRandom& random) {
+  BULKHEAD_RETURN_IF_ERROR(CheckFits(image, wanted));
+  const auto top = static_cast<int>(random.NextBelow(image.height - wanted.height + 1));
+  const auto left = static_cast<int>(random.NextBelow(image.width - wanted.width + 1));
+  return Rect{top, left, wanted.height, wanted.width};
 }
 
 Rect RandomCropRect(ImageSize image, const RandomCropBounds& bounds, SampleRandom& random) {

@@ -11,6 +11,11 @@ namespace bulkhead {
 // Sample error: IMAGE_TOO_SMALL when it does not fit.
 absl::StatusOr<Rect> CenterCropRect(ImageSize image, ImageSize wanted);
 
+// A rectangle of `wanted` at a random place, uniform over all places. Draws, which are part of the
+// data format: NextBelow(H − height + 1) for the top, NextBelow(W − width + 1) for the left. Sample
+// error: IMAGE_TOO_SMALL when it does not fit; then nothing is drawn.
+absl::StatusOr<Rect> RandomPlaceRect(ImageSize image, ImageSize wanted, SampleRandom& random);
+
 // Bounds of a random rectangle's share of the image's area, and of its width / height.
 struct RandomCropBounds {
   double scale_low = 0.08;

@@ -11,6 +11,7 @@ constexpr double kLn2High = 0x1.62e42feep-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
 constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
+constexpr double kRadiansPerDegree = 0x1.1df46a2529d39p-6;
 
 }  // namespace
 
@@ -42,6 +43,32 @@ double DeterministicExp(double x) {
   for (int n = 17; n >= 1; --n) sum = 1.0 + r / n * sum;
   const double power = std::bit_cast<double>(static_cast<uint64_t>(1023 + k) << 52);
   return sum * power;
+}
+
+SinCos DeterministicSinCos(double degrees) {
+  // degrees = 90 · q + rest with |rest| ≤ 45.
+  const double quarters = degrees / 90.0;
+  const auto q = static_cast<int64_t>(quarters >= 0 ? quarters + 0.5 : quarters - 0.5);
+  const double x = (degrees - 90.0 * static_cast<double>(q)) * kRadiansPerDegree;
+  const double square = x * x;
+  // Taylor: x(1 − x²/(2·3)(1 − x²/(4·5)(…))) and 1 − x²/(1·2)(1 − x²/(3·4)(…)).
+  double sin = 1.0;
+  double cos = 1.0;
+  for (int n = 18; n >= 2; n -= 2) {
+    sin = 1.0 - square / (n * (n + 1)) * sin;
+    cos = 1.0 - square / (n * (n - 1)) * cos;
+  }
+  sin *= x;
+  switch (q & 3) {
+    case 0:
+      return {sin, cos};
+    case 1:
+      return {cos, -sin};
+    case 2:
+      return {-sin, -cos};
+    default:
+      return {-cos, sin};
+  }
 }
 
 int64_t RoundHalfEven(double x) {

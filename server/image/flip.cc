@@ -19,7 +19,8 @@ void FlipRowScalar(const uint8_t* in, int width, int channels, uint8_t* out) {
 #if defined(__x86_64__)
 // Five RGB pixels a step. Each store writes one byte too many, which the next step, or the scalar
 // rest (never empty), overwrites.
-__attribute__((target("ssse3"))) void FlipRgbRowSsse3(const uint8_t* in, int width, uint8_t* out) {
+__attribute__((target("ssse3"))) void FlipRgbRowSsse3(const uint8_t* in, int width, int,
+                                                      uint8_t* out) {
   const __m128i reverse = _mm_setr_epi8(12, 13, 14, 9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2, -1);
   int left = width;
   for (; left >= 6; left -= 5, out += 15) {
@@ -36,16 +37,18 @@ __attribute__((target("ssse3"))) void FlipRgbRowSsse3(const uint8_t* in, int wid
 }
 #endif
 
-using FlipRowFn = void (*)(const uint8_t* in, int width, uint8_t* out);
+using FlipRowFn = void (*)(const uint8_t* in, int width, int channels, uint8_t* out);
 
+// The compiler knows the number of channels.
 template <int kChannels>
-void FlipRow(const uint8_t* in, int width, uint8_t* out) {
+void FlipRow(const uint8_t* in, int width, int, uint8_t* out) {
   FlipRowScalar(in, width, kChannels, out);
 }
 
 FlipRowFn FlipRowFor(int channels, Simd simd) {
   if (channels == 1) return &FlipRow<1>;
   if (channels == 4) return &FlipRow<4>;
+  if (channels != 3) return &FlipRowScalar;
 #if defined(__x86_64__)
   if (simd == Simd::kBest && __builtin_cpu_supports("ssse3")) return &FlipRgbRowSsse3;
 #endif
@@ -56,7 +59,7 @@ FlipRowFn FlipRowFor(int channels, Simd simd) {
 
 void FlipHorizontally(const ImageView& in, const MutableImageView& out, Simd simd) {
   const FlipRowFn flip = FlipRowFor(in.channels, simd);
-  for (int y = 0; y < in.height; ++y) flip(in.row(y), in.width, out.row(y));
+  for (int y = 0; y < in.height; ++y) flip(in.row(y), in.width, in.channels, out.row(y));
 }
 
 void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row, Simd simd) {
@@ -64,7 +67,17 @@ void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row, 
   uint8_t* copy = row.Resize(image.row_bytes());
   for (int y = 0; y < image.height; ++y) {
     std::memcpy(copy, image.row(y), image.row_bytes());
-    flip(copy, image.width, image.row(y));
+    flip(copy, image.width, image.channels, image.row(y));
+  }
+}
+
+void FlipVerticallyInPlace(const MutableImageView& image, ScratchBuffer& row) {
+  const size_t row_bytes = image.row_bytes();
+  uint8_t* copy = row.Resize(row_bytes);
+  for (int top = 0, bottom = image.height - 1; top < bottom; ++top, --bottom) {
+    std::memcpy(copy, image.row(top), row_bytes);
+    std::memcpy(image.row(top), image.row(bottom), row_bytes);
+    std::memcpy(image.row(bottom), copy, row_bytes);
   }
 }
 

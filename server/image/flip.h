@@ -6,12 +6,16 @@
 
 namespace bulkhead {
 
-// Mirrors `in` left to right into `out`, of the same size and channels; they must not overlap.
+// Mirrors `in` left to right into `out`, of the same size and any number of channels; they must not
+// overlap.
 void FlipHorizontally(const ImageView& in, const MutableImageView& out, Simd simd = DefaultSimd());
 
 // The same in place; `row` is scratch for one row.
 void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row,
                              Simd simd = DefaultSimd());
+
+// Mirrors top and bottom, in place; `row` is scratch for one row.
+void FlipVerticallyInPlace(const MutableImageView& image, ScratchBuffer& row);
 
 }  // namespace bulkhead
 

@@ -28,6 +28,11 @@ uint8_t* ScratchBuffer::Resize(size_t size_bytes) {
   return memory_.get();
 }
 
+void Image::Release() {
+  buffer_ = ScratchBuffer();
+  view_ = MutableImageView();
+}
+
 MutableImageView Image::Reshape(ImageSize size, int channels) {
   const size_t size_bytes = static_cast<size_t>(size.height) * size.width * channels;
   view_ = ContiguousImage(buffer_.Resize(size_bytes), size, channels);

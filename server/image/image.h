@@ -86,6 +86,9 @@ class Image {
   // Makes this an uninitialised contiguous image and returns it. Invalidates earlier views.
   MutableImageView Reshape(ImageSize size, int channels);
 
+  // Gives its memory back. Invalidates earlier views.
+  void Release();
+
   MutableImageView mutable_view() { return view_; }
   ImageView view() const { return view_; }
 

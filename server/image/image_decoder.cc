@@ -1,5 +1,7 @@
 #include "server/image/image_decoder.h"
 
+#include <algorithm>
+
 #include "server/base/error.h"
 #include "server/image/imgcodecs_plugin.h"
 #include "server/image/png_decoder.h"
@@ -7,6 +9,11 @@
 
 namespace bulkhead {
 namespace {
+
+// What a decoder holds of each pixel beside the result: libwebp the colours of a lossless image
+// (of a lossy one it holds some rows), OpenCV's codecs the image as it stands in the file.
+constexpr uint64_t kWebpBytesPerPixel = 4;
+constexpr uint64_t kRareBytesPerPixel = 4;
 
 absl::Status UnknownFormat(absl::string_view file) {
   if (file.empty()) {
@@ -48,8 +55,19 @@ absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t ma
   return size_;
 }
 
+uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
+  if (format_ == ImageFormat::kJpeg) return jpeg_.PlannedBytes(format, rect);
+  // Decoded as a whole, gray by way of colour.
+  const uint64_t pixels = static_cast<uint64_t>(size_.height) * static_cast<uint64_t>(size_.width);
+  const uint64_t own = format_ == ImageFormat::kPng    ? 0
+                       : format_ == ImageFormat::kWebp ? kWebpBytesPerPixel
+                                                       : kRareBytesPerPixel;
+  return pixels * (own + static_cast<uint64_t>(std::max(3, ChannelCount(format))));
+}
+
 absl::StatusOr<ImageView> ImageDecoder::Decode(PixelFormat format, const Rect& rect,
                                                Image& buffer) {
+  if (share_ != nullptr) share_->Take(PlannedBytes(format, rect));
   if (format_ == ImageFormat::kJpeg) return jpeg_.Decode(format, rect, buffer);
   absl::StatusOr<ImageView> image =
       format_ == ImageFormat::kPng    ? DecodePng(file_, max_pixels_, format, buffer)

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/image/decode_allowance.h"
 #include "server/image/image.h"
 #include "server/image/image_format.h"
 #include "server/image/jpeg_decoder.h"
@@ -35,12 +36,20 @@ class ImageDecoder {
   // Throws std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
+  // Decode takes what it will need from `share`, which outlives this, and so may wait; null: from
+  // nobody.
+  void SetShare(DecodeShare* share) { share_ = share; }
+  // What decoding the opened file for `rect` takes: the pixels, and what the codec itself holds of
+  // the whole image meanwhile.
+  uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+
  private:
   absl::string_view file_;
   ImageFormat format_ = ImageFormat::kUnknown;
   uint64_t max_pixels_ = 0;
   ImageSize size_;
   JpegDecoder jpeg_;
+  DecodeShare* share_ = nullptr;
 };
 
 }  // namespace bulkhead

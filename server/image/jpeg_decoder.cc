@@ -165,6 +165,19 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
   return structure.size;
 }
 
+uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
+  const jpeg_decompress_struct& info = codec_->info;
+  const uint64_t columns = codec_->CanDecodeRegion() ? rect.width : info.image_width;
+  const uint64_t channels = info.num_components == 4 ? 4 : ChannelCount(format);
+  uint64_t bytes = columns * static_cast<uint64_t>(rect.height) * channels;
+  if (!jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info))) return bytes;
+  for (int i = 0; i < info.num_components; ++i) {
+    const jpeg_component_info& component = info.comp_info[i];
+    bytes += uint64_t{component.width_in_blocks} * component.height_in_blocks * sizeof(JBLOCK);
+  }
+  return bytes;
+}
+
 absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
   Codec* codec = codec_.get();
   jpeg_decompress_struct& info = codec->info;

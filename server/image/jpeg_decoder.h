@@ -38,6 +38,10 @@ class JpegDecoder {
   // row, UNSUPPORTED_IMAGE. Throws std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
+  // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
+  // of several scans (6 bytes a pixel without chroma subsampling).
+  uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+
  private:
   struct Codec;
   std::unique_ptr<Codec> codec_;

@@ -73,37 +73,40 @@ float Normalizer::Apply(size_t c, float x) const {
 
 void Normalizer::ApplyToImage(const ImageView& in, bool channels_first, float* out,
                               Simd simd) const {
-  const size_t plane = static_cast<size_t>(in.height) * in.width;
+  for (int y = 0; y < in.height; ++y) {
+    const ImageView row = in.Crop({y, 0, 1, in.width});
+    ApplyToRow(row, y, in.height, channels_first, out, simd);
+  }
+}
+
+void Normalizer::ApplyToRow(const ImageView& row, int y, int height, bool channels_first,
+                            float* out, Simd simd) const {
   const auto table_of = [this](int c) { return tables_[channels_.size() == 1 ? 0 : c].data(); };
   if (!channels_first) {
-    for (int y = 0; y < in.height; ++y) {
-      const uint8_t* from = in.row(y);
-      for (int x = 0; x < in.width; ++x) {
-        for (int c = 0; c < in.channels; ++c) *out++ = table_of(c)[*from++];
-      }
+    const uint8_t* from = row.data;
+    float* to = out + y * row.row_bytes();
+    for (int x = 0; x < row.width; ++x) {
+      for (int c = 0; c < row.channels; ++c) *to++ = table_of(c)[*from++];
     }
     return;
   }
-  const bool use_avx2 = simd == Simd::kBest && in.channels == 3 && HasAvx2();
-  for (int y = 0; y < in.height; ++y) {
-    const size_t row_at = static_cast<size_t>(y) * in.width;
-    int done = 0;
+  const size_t plane = static_cast<size_t>(height) * row.width;
+  float* const first = out + static_cast<size_t>(y) * row.width;
+  int done = 0;
 #if defined(__x86_64__)
-    if (use_avx2) {
-      const size_t step = channels_.size() == 1 ? 0 : 1;
-      const Channel channels[3] = {channels_[0], channels_[step], channels_[2 * step]};
-      float* const planes[3] = {out + row_at, out + plane + row_at, out + 2 * plane + row_at};
-      done = RgbRowToPlanesAvx2(in.row(y), in.width, formula_ == Formula::kDivideSubtract, channels,
-                                planes);
-    }
+  if (simd == Simd::kBest && row.channels == 3 && HasAvx2()) {
+    const size_t step = channels_.size() == 1 ? 0 : 1;
+    const Channel channels[3] = {channels_[0], channels_[step], channels_[2 * step]};
+    float* const planes[3] = {first, first + plane, first + 2 * plane};
+    done = RgbRowToPlanesAvx2(row.data, row.width, formula_ == Formula::kDivideSubtract, channels,
+                              planes);
+  }
 #endif
-    for (int c = 0; c < in.channels; ++c) {
-      const float* table = table_of(c);
-      const uint8_t* from = in.row(y) + c;
-      float* to = out + c * plane + row_at;
-      for (int x = done; x < in.width; ++x)
-        to[x] = table[from[static_cast<size_t>(x) * in.channels]];
-    }
+  for (int c = 0; c < row.channels; ++c) {
+    const float* table = table_of(c);
+    const uint8_t* from = row.data + c;
+    float* to = first + c * plane;
+    for (int x = done; x < row.width; ++x) to[x] = table[from[static_cast<size_t>(x) * row.channels]];
   }
 }
 

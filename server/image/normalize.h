@@ -34,6 +34,11 @@ class Normalizer {
   void ApplyToImage(const ImageView& in, bool channels_first, float* out,
                     Simd simd = DefaultSimd()) const;
 
+  // The same for one row, `row`, which is row `y` of an image of `height` rows; `out` is where the
+  // whole image begins.
+  void ApplyToRow(const ImageView& row, int y, int height, bool channels_first, float* out,
+                  Simd simd = DefaultSimd()) const;
+
   // `count` float32 values in place; value i belongs to channel (i / inner) % channel_count(),
   // where `inner` is the number of values that lie behind one another in one channel: 1 when the
   // channels are the last dimension.

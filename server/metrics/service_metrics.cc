@@ -37,12 +37,20 @@ void ReadRecyclings(const StatusView& view, Series& series) {
   }
 }
 
+void ReadRecyclingCounts(const StatusView& view, Series& series) {
+  for (const auto& [cause, name] : EnumLabels(*v1::RecycleCause_descriptor(), "RECYCLE_CAUSE_")) {
+    const auto count = view.recyclings().find(static_cast<v1::RecycleCause>(cause));
+    series.Add({name}, count == view.recyclings().end() ? 0 : static_cast<double>(count->second));
+  }
+}
+
 void ReadLastRecycling(const StatusView& view, Series& series) {
   if (view.status().recent_recyclings().empty()) return;
   const v1::Recycling& last = *view.status().recent_recyclings().rbegin();
   series.Add({"start"}, last.start_seconds());
   series.Add({"bind"}, last.bind_seconds());
   series.Add({"warm"}, last.warm_seconds());
+  series.Add({"touch"}, last.touch_seconds());
   series.Add({"reap"}, last.reap_seconds());
 }
 
@@ -169,6 +177,12 @@ std::vector<Metric> Ends() {
        {},
        "Times that a quota bit: refused allocations, kills by the watchdog and by the cgroup.",
        Number([](const auto& status) { return status.limit_events(); })},
+      {"bulkhead_recyclings_total",
+       MetricType::Counter,
+       "",
+       {"cause"},
+       "Planned replacements of workers by cause.",
+       ReadRecyclingCounts},
       {"bulkhead_recent_recyclings",
        MetricType::Gauge,
        "",
@@ -179,8 +193,9 @@ std::vector<Metric> Ends() {
        MetricType::Gauge,
        "seconds",
        {"phase"},
-       "What the last planned replacement took until its process started, was bound, was warm, and "
-       "until the old one was reaped.",
+       "What the last planned replacement took until its process started, was bound, was warm "
+       "(touch: "
+       "of that, for mapping the arenas' pages), and until the old one was reaped.",
        ReadLastRecycling},
   };
 }

@@ -10,7 +10,7 @@ StatusCollector::StatusCollector(Source source, size_t max_series)
     : source_(std::move(source)), max_series_(max_series) {}
 
 std::vector<prometheus::MetricFamily> StatusCollector::Collect() const {
-  std::optional<v1::GetStatusResponse> status = source_();
+  std::optional<StatusSnapshot> status = source_();
   if (!status.has_value()) return {};
   const StatusView view(*std::move(status));
   SeriesRoom room{max_series_, 0};

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "bulkhead/v1/loader.pb.h"
+#include "server/metrics/status_snapshot.h"
 
 namespace bulkhead {
 
@@ -17,7 +17,7 @@ namespace bulkhead {
 class StatusCollector final : public prometheus::Collectable {
  public:
   // The status now; absent when the service has ended, which makes no metrics.
-  using Source = std::function<std::optional<v1::GetStatusResponse>()>;
+  using Source = std::function<std::optional<StatusSnapshot>()>;
 
   // Series of one scrape: some 5 MB while it is answered. Sixteen workers of ten stages and eight
   // streams make about 1,000.

@@ -45,7 +45,7 @@ std::string LabelValue(const std::string& text) {
   return text.substr(0, end);
 }
 
-StatusView::StatusView(v1::GetStatusResponse status) : status_(std::move(status)) {
+StatusView::StatusView(StatusSnapshot snapshot) : snapshot_(std::move(snapshot)) {
   AddWorkers();
   AddStreams();
 }
@@ -59,7 +59,7 @@ void StatusView::AddWorkers() {
     entry.stages = StagesOf(*worker, entry.labels);
     workers_.push_back(std::move(entry));
   };
-  for (const v1::WorkerStatus& worker : status_.workers()) {
+  for (const v1::WorkerStatus& worker : status().workers()) {
     if (worker.role() == "index") {
       // They have no slots; the first of them is 0, whichever process that is.
       add(&worker, "", index_workers++, "index");
@@ -81,7 +81,7 @@ void StatusView::AddWorkers() {
 
 void StatusView::AddStreams() {
   std::map<std::pair<std::string, uint32_t>, const v1::StreamStatus*> streams;
-  for (const v1::StreamStatus& stream : status_.streams()) {
+  for (const v1::StreamStatus& stream : status().streams()) {
     streams[{LabelValue(stream.name()), stream.rank()}] = &stream;
   }
   for (const auto& [name, stream] : streams) {

@@ -1,10 +1,13 @@
 #ifndef BULKHEAD_SERVER_METRICS_STATUS_VIEW_H_
 #define BULKHEAD_SERVER_METRICS_STATUS_VIEW_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "bulkhead/v1/loader.pb.h"
+#include "server/metrics/status_snapshot.h"
 
 namespace bulkhead {
 
@@ -31,11 +34,13 @@ class StatusView {
     std::vector<std::string> labels;  // stream, rank
   };
 
-  explicit StatusView(v1::GetStatusResponse status);
+  explicit StatusView(StatusSnapshot snapshot);
   StatusView(const StatusView&) = delete;
   StatusView& operator=(const StatusView&) = delete;
 
-  const v1::GetStatusResponse& status() const { return status_; }
+  const v1::GetStatusResponse& status() const { return snapshot_.status; }
+  // Planned replacements since the service's start.
+  const std::map<v1::RecycleCause, uint64_t>& recyclings() const { return snapshot_.recyclings; }
   // By pipeline, slot and role.
   const std::vector<Worker>& workers() const { return workers_; }
   // By name and rank. Of two with the same, the later one in the status.
@@ -45,7 +50,7 @@ class StatusView {
   void AddWorkers();
   void AddStreams();
 
-  const v1::GetStatusResponse status_;
+  const StatusSnapshot snapshot_;
   std::vector<Worker> workers_;
   std::vector<Stream> streams_;
 };

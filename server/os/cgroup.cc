@@ -21,6 +21,9 @@ namespace {
 
 constexpr absl::string_view kPrefix = "bulkhead-";
 constexpr size_t kMaxFileBytes = size_t{1} << 16;
+// What the kernel charges in one go: by so much a group may stay below its limit and yet have met
+// it.
+constexpr uint64_t kChargedAtOnce = uint64_t{256} << 10;
 // For the leaf that is made to see whether one can be.
 constexpr CgroupLimits kProbeLimits{uint64_t{1} << 30, 16};
 
@@ -59,24 +62,26 @@ std::vector<std::string> GroupsIn(const std::string& path) {
 }
 
 // When a process was started, in clock ticks since boot: with its id it names a process for good.
-// Empty when there is no such process. Field 22 of /proc/PID/stat; the name in field 2 may hold
-// anything, so count from its end.
+// Empty when there is no such process, or only what its parent has not reaped. Field 22 of
+// /proc/PID/stat; the name in field 2 may hold anything, so count from its end.
 std::string StartTime(pid_t pid) {
   const auto stat = ReadPrefix(absl::StrCat("/proc/", pid, "/stat"), kMaxFileBytes);
   if (!stat.ok()) return "";
   const size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return "";
   const std::vector<std::string> fields = absl::StrSplit(stat->substr(name_end + 2), ' ');
-  return fields.size() > 19 ? fields[19] : "";
+  const bool ended = fields[0] == "Z" || fields[0] == "X";
+  return fields.size() > 19 && !ended ? fields[19] : "";
 }
 
 // Whether the service that owns a tree of this name still runs. Names that are not of our making
 // count as owned.
 bool IsOwned(absl::string_view tree) {
   const std::vector<absl::string_view> parts = absl::StrSplit(tree, '.');
+  const size_t count = parts.size();  // a name may have dots
   pid_t pid = 0;
-  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &pid)) return true;
-  return StartTime(pid) == parts[2];
+  if (count < 3 || !absl::SimpleAtoi(parts[count - 2], &pid)) return true;
+  return StartTime(pid) == parts[count - 1];
 }
 
 // The number behind "KEY " at the beginning of a line.
@@ -87,6 +92,13 @@ std::optional<uint64_t> KeyedNumber(const std::string& text, absl::string_view k
     if (parts.size() == 2 && parts[0] == key && absl::SimpleAtoi(parts[1], &number)) return number;
   }
   return std::nullopt;
+}
+
+// The number in a file; 0: there is none.
+uint64_t ReadNumber(const std::string& path) {
+  const auto text = ReadPrefix(path, kMaxFileBytes);
+  uint64_t number = 0;
+  return text.ok() && absl::SimpleAtoi(*text, &number) ? number : 0;
 }
 
 absl::Status LimitV2(const std::string& folder, const CgroupLimits& limits) {
@@ -144,7 +156,27 @@ absl::StatusOr<uint64_t> CgroupLeaf::OomKills() const {
   const auto kills = KeyedNumber(*text, "oom_kill");
   // Version 1 counts them since Linux 4.13.
   if (!kills.has_value()) return absl::UnimplementedError(absl::StrCat(file, " has no oom_kill"));
-  return *kills;
+  // A group above that met its limit has its processes killed wherever they are.
+  return MetItsLimit() ? *kills : 0;
+}
+
+bool CgroupLeaf::MetItsLimit() const {
+  if (version_ == CgroupVersion::kV2) {
+    for (const char* file : {"/memory.events.local", "/memory.events"}) {
+      const auto text = ReadPrefix(path() + file, kMaxFileBytes);
+      if (text.ok()) return KeyedNumber(*text, "oom").value_or(0) > 0;
+    }
+    return false;
+  }
+  // Its highest usage, as failcnt stays 0 under some kernels; where memory and swap have a limit
+  // together, that is the one that is met.
+  for (const std::string kind : {"/memory.", "/memory.memsw."}) {
+    const uint64_t limit = ReadNumber(path() + kind + "limit_in_bytes");
+    const uint64_t highest = ReadNumber(path() + kind + "max_usage_in_bytes");
+    if (limit > 0 && highest + kChargedAtOnce >= limit) return true;
+    if (ReadNumber(path() + kind + "failcnt") > 0) return true;
+  }
+  return false;
 }
 
 void CgroupLeaf::Kill() const {
@@ -257,7 +289,8 @@ absl::StatusOr<CgroupLeaf> CgroupTree::MakeLeaf(absl::string_view name,
   return leaf;
 }
 
-void CgroupTree::RemoveAbandoned() const {
+bool CgroupTree::RemoveAbandoned() const {
+  bool all = true;
   for (const std::string& own : {own_.memory, own_.pids}) {
     for (const std::string& tree : GroupsIn(own)) {
       if (!absl::StartsWith(tree, kPrefix) || IsOwned(tree)) continue;
@@ -265,10 +298,11 @@ void CgroupTree::RemoveAbandoned() const {
       for (const std::string& leaf : GroupsIn(path)) {
         (void)RemoveFolder(absl::StrCat(path, "/", leaf));
       }
-      (void)RemoveFolder(path);
+      all = RemoveFolder(path).ok() && all;
     }
     if (version() == CgroupVersion::kV2) break;
   }
+  return all;
 }
 
 }  // namespace bulkhead

@@ -31,8 +31,9 @@ class CgroupLeaf {
 
   // Moves a process in, with all its threads. What it had touched stays charged where it was.
   absl::Status Add(pid_t pid) const;
-  // More than 0 when the kernel killed a process here because it met the limit; version 2 may count
-  // one process twice. Not failcnt or `max`: those also count how often page cache was given back.
+  // More than 0 when the kernel killed a process here because this leaf's limit was met, and not
+  // that of a group above it or the machine's; version 2 may count one process twice. failcnt
+  // and `max` alone tell nothing: they also count how often page cache was given back.
   absl::StatusOr<uint64_t> OomKills() const;
   // Kills whatever is in it.
   void Kill() const;
@@ -44,6 +45,8 @@ class CgroupLeaf {
 
  private:
   friend class CgroupTree;
+  // Whether this leaf's own limit was ever in the way.
+  bool MetItsLimit() const;
   CgroupLeaf(CgroupVersion version, std::vector<std::string> folders)
       : version_(version), folders_(std::move(folders)) {}
 
@@ -75,8 +78,9 @@ class CgroupTree {
   CgroupVersion version() const { return own_.version; }
   // A new leaf. ALREADY_EXISTS when this tree has one of that name.
   absl::StatusOr<CgroupLeaf> MakeLeaf(absl::string_view name, const CgroupLimits& limits) const;
-  // Removes groups of services that are gone, where no process is left in them.
-  void RemoveAbandoned() const;
+  // Removes groups of services that are gone, where no process is left in them. False when some is:
+  // workers of a service that was killed may take a moment to end.
+  bool RemoveAbandoned() const;
 
  private:
   CgroupTree(CgroupLocation own, std::string name);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/os/filesystem.h"
@@ -12,7 +13,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMaxFileBytes = size_t{4} << 20;
 
 struct Mount {
   std::string root;   // what of the hierarchy is mounted
@@ -79,10 +80,10 @@ std::string FolderOf(const Mount& mount, const std::string& group) {
 
 class Finder {
  public:
-  Finder(std::string groups, std::vector<Mount> mounts)
-      : groups_(std::move(groups)), mounts_(std::move(mounts)) {}
+  Finder(std::string groups, std::vector<Mount> mounts, pid_t pid)
+      : groups_(std::move(groups)), mounts_(std::move(mounts)), pid_(pid) {}
 
-  std::optional<std::string> V2() const {
+  std::optional<std::string> V2() {
     const auto group = GroupPath(groups_, "");
     for (const Mount& mount : mounts_) {
       if (mount.type != "cgroup2" || !group.has_value()) continue;
@@ -90,27 +91,46 @@ class Finder {
       const auto controllers = ReadPrefix(folder + "/cgroup.controllers", kMaxFileBytes);
       if (!controllers.ok()) continue;
       for (const auto& name : absl::StrSplit(*controllers, absl::ByAnyChar(" \n"))) {
-        if (name == "memory") return folder;
+        if (name == "memory" && HoldsThisProcess(folder)) return folder;
       }
     }
     return std::nullopt;
   }
 
-  std::optional<std::string> V1(const std::string& controller) const {
+  std::optional<std::string> V1(const std::string& controller) {
     const auto group = GroupPath(groups_, controller);
     for (const Mount& mount : mounts_) {
       const bool serves =
           std::find(mount.options.begin(), mount.options.end(), controller) != mount.options.end();
       if (mount.type != "cgroup" || !serves || !group.has_value()) continue;
       const std::string folder = FolderOf(mount, *group);
-      if (const auto info = StatFile(folder); info.ok() && info->is_directory) return folder;
+      const auto info = StatFile(folder);
+      if (info.ok() && info->is_directory && HoldsThisProcess(folder)) return folder;
     }
     return std::nullopt;
   }
 
+  // Why folders were passed over; empty: there were none.
+  const std::string& passed_over() const { return passed_over_; }
+
  private:
+  bool HoldsThisProcess(const std::string& folder) {
+    const auto procs = ReadPrefix(folder + "/cgroup.procs", kMaxFileBytes);
+    if (procs.ok()) {
+      for (const absl::string_view line : absl::StrSplit(*procs, '\n')) {
+        if (pid_t pid = 0; absl::SimpleAtoi(line, &pid) && pid == pid_) return true;
+      }
+    }
+    absl::StrAppend(&passed_over_, passed_over_.empty() ? "" : "; ", folder,
+                    procs.ok() ? " does not list this process, so it is another group"
+                               : ": its processes cannot be read");
+    return false;
+  }
+
   const std::string groups_;
   const std::vector<Mount> mounts_;
+  const pid_t pid_;
+  std::string passed_over_;
 };
 
 }  // namespace
@@ -124,13 +144,15 @@ absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources) {
   for (const auto& line : absl::StrSplit(*mount_text, '\n')) {
     if (auto mount = ParseMount(line); mount.has_value()) mounts.push_back(*std::move(mount));
   }
-  const Finder finder(*groups, std::move(mounts));
+  Finder finder(*groups, std::move(mounts), sources.pid);
   if (const auto v2 = finder.V2()) return CgroupLocation{CgroupVersion::kV2, *v2, *v2};
   if (const auto memory = finder.V1("memory")) {
     return CgroupLocation{CgroupVersion::kV1, *memory, finder.V1("pids").value_or("")};
   }
   return absl::FailedPreconditionError(
-      "no cgroup with a memory controller is mounted where this process sees it");
+      absl::StrCat("no cgroup with a memory controller is mounted where this process sees it",
+                   finder.passed_over().empty() ? "" : " (", finder.passed_over(),
+                   finder.passed_over().empty() ? "" : ")"));
 }
 
 }  // namespace bulkhead

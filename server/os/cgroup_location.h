@@ -1,6 +1,9 @@
 #ifndef BULKHEAD_SERVER_OS_CGROUP_LOCATION_H_
 #define BULKHEAD_SERVER_OS_CGROUP_LOCATION_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,11 +26,13 @@ struct CgroupLocation {
 struct CgroupSources {
   std::string mounts = "/proc/self/mountinfo";
   std::string groups = "/proc/self/cgroup";
+  pid_t pid = getpid();  // of this process, as the groups list it
 };
 
 // Finds the group of this process: version 2 where that has the memory controller, else version 1,
 // as on a system that mounts both. A container's view, whose root is not the hierarchy's, is
-// understood. FAILED_PRECONDITION, with the reason for people, when no group limits memory.
+// understood. Only a group that lists this process counts: what a mount shows may be another part
+// of the hierarchy. FAILED_PRECONDITION, with the reason for people, when no group limits memory.
 absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources);
 
 }  // namespace bulkhead

@@ -133,7 +133,10 @@ absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid) { return ReadUsage(pid,
 absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid) { return ReadUsage(pid, false); }
 
 absl::Status LimitDataMemory(uint64_t bytes) {
-  const rlimit limit{bytes, bytes};
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0) return SystemError(errno, "reading the data limit");
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, bytes);
+  limit.rlim_cur = limit.rlim_max;
   if (setrlimit(RLIMIT_DATA, &limit) != 0) {
     return SystemError(errno, absl::StrCat("limiting private memory to ", bytes, " bytes"));
   }

@@ -27,7 +27,7 @@ absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid);
 // The same without smaps_rollup (0.05 ms): memory_bytes is RssAnon alone.
 absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid);
 
-// Lowers this process's RLIMIT_DATA (soft and hard) to `bytes`.
+// Lowers this process's RLIMIT_DATA (soft and hard) to `bytes`; one that is lower already stays.
 absl::Status LimitDataMemory(uint64_t bytes);
 
 // CPUs that this process may really use: its affinity mask, cut down to the cgroup's CPU quota (v1

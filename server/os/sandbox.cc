@@ -2,9 +2,12 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
@@ -19,6 +22,8 @@
 
 namespace bulkhead {
 namespace {
+
+constexpr uint64_t kLogBytes = uint64_t{16} << 20;
 
 // What a program needs to run, wherever its data lie.
 constexpr const char* kSystemPaths[] = {"/lib",
@@ -76,6 +81,23 @@ absl::Status LimitFiles(uint64_t max_files) {
   return absl::OkStatus();
 }
 
+// No file grows beyond `max_bytes`, but for the log. A write that is refused must fail like one to
+// a full disk, and not end the process.
+absl::Status LimitFileSize(uint64_t max_bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return SystemError(errno, "reading the size limit");
+  for (const int log : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat info {};
+    if (fstat(log, &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    max_bytes = std::max(max_bytes, static_cast<uint64_t>(info.st_size) + kLogBytes);
+  }
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, max_bytes);
+  limit.rlim_cur = limit.rlim_max;
+  signal(SIGXFSZ, SIG_IGN);
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return SystemError(errno, "setting the size limit");
+  return absl::OkStatus();
+}
+
 // A core dump of a worker would hold the user's data, and writes as much as its quota.
 void ForbidCoreDumps() {
   const rlimit none{0, 0};
@@ -91,7 +113,9 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
                                         : SystemError(errno, "no_new_privs");
   parts.push_back(Report("no_new_privs", no_new_privs));
   ForbidCoreDumps();
-  parts.push_back(Report("file-limit", LimitFiles(options.max_files)));
+  absl::Status limited = LimitFiles(options.max_files);
+  limited.Update(LimitFileSize(options.max_file_bytes));
+  parts.push_back(Report("file-limit", limited));
   const absl::Status one_thread = CheckOneThread();
   // Landlock first: what can be reached is found out with the capabilities that the user gave.
   if (options.landlock) {

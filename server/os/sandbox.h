@@ -16,6 +16,9 @@ struct SandboxOptions {
   std::vector<std::string> readable;
   // Descriptors that the process may hold.
   uint64_t max_files = 256;
+  // How far it may write into a file. Where it writes its log (stdout, stderr) to a regular file,
+  // it may add some to what is there, for its last words; beyond that they are lost.
+  uint64_t max_file_bytes = 0;
 };
 
 // Whether one part is in force.

@@ -1,79 +1,11 @@
 #ifndef BULKHEAD_SERVER_PIPELINE_GEOMETRY_STAGES_H_
 #define BULKHEAD_SERVER_PIPELINE_GEOMETRY_STAGES_H_
 
-#include "absl/status/statusor.h"
-#include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/crop.h"
-#include "server/image/image.h"
-#include "server/image/resize.h"
-#include "server/pipeline/sample_stage.h"
-
-namespace bulkhead {
-
-// `resize`.
-class ResizeStage : public ValueStage {
- public:
-  ResizeStage(StagePlace place, const v1::Resize& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kWrites; }
-
- private:
-  ImageSize size_;
-  ResizeMethod method_;
-};
-
-// A stage that begins by cutting a rectangle out of its image. Cutting is apart from what follows,
-// so that a decoder can be told to decode no more than the rectangle.
-class CropStage : public ValueStage {
- public:
-  using ValueStage::ValueStage;
-  absl::Status Run(Value& value, const StageContext& context) const override;
-
-  // The rectangle, inside an image of `size`: a function of the sample's key alone. Sample error
-  // with this stage's name: IMAGE_TOO_SMALL.
-  virtual absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const = 0;
-  // What is left to do with the pixels under the rectangle.
-  virtual absl::Status Finish(Value& value, const StageContext& context) const = 0;
-};
-
-// `center_crop`: the result is a view.
-class CenterCropStage : public CropStage {
- public:
-  CenterCropStage(StagePlace place, const v1::CenterCrop& spec);
-  absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const override;
-  absl::Status Finish(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kViews; }
-
- private:
-  ImageSize size_;
-};
-
-// `random_resized_crop`.
-class RandomResizedCropStage : public CropStage {
- public:
-  RandomResizedCropStage(StagePlace place, const v1::RandomResizedCrop& spec);
-  absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const override;
-  absl::Status Finish(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kWrites; }
-
- private:
-  ImageSize size_;
-  ResizeMethod method_;
-  RandomCropBounds bounds_;
-};
-
-// `random_horizontal_flip`, in place. Draws NextUnit() once and mirrors when it is below the
-// probability.
-class RandomFlipStage : public ValueStage {
- public:
-  RandomFlipStage(StagePlace place, const v1::RandomHorizontalFlip& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kInPlace; }
-
- private:
-  double probability_;
-};
-
-}  // namespace bulkhead
+// Stages that choose which pixels an image has, and where they go.
+#include "server/pipeline/concat_stage.h"
+#include "server/pipeline/crop_stages.h"
+#include "server/pipeline/flip_stages.h"
+#include "server/pipeline/pad_stages.h"
+#include "server/pipeline/resize_stages.h"
 
 #endif  // BULKHEAD_SERVER_PIPELINE_GEOMETRY_STAGES_H_

@@ -17,6 +17,9 @@ class NormalizeStage : public ValueStage {
   absl::Status Run(Value& value, const StageContext& context) const override;
   Effect effect() const override { return Effect::kWrites; }
 
+  const Normalizer& normalizer() const { return normalizer_; }
+  bool to_channels_first() const { return to_channels_first_; }
+
  private:
   Normalizer normalizer_;
   bool to_channels_first_;

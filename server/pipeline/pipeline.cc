@@ -41,6 +41,13 @@ class Context : public PipelineContext {
     }
     values.resize(features);
     scratch = std::vector<StageScratch>(stages);
+    decoder.SetShare(&decode_share);
+  }
+
+  // The sample is done.
+  void GiveBackShare() {
+    if (!decode_share.GiveBack()) return;
+    for (StageScratch& stage : scratch) stage.image.Release();
   }
 
   std::vector<std::unique_ptr<ReadContext>> read;  // by part
@@ -94,6 +101,7 @@ class StagedPipeline : public Pipeline {
     auto& own = static_cast<Context&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(key);
     const absl::Status status = ProduceNoted(record, key, own, destinations);
+    own.GiveBackShare();
     if (own.observer != nullptr) own.observer->EndSample();
     return status;
   }

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/base/quarantine_set.h"
+#include "server/image/decode_allowance.h"
 #include "server/sampler/order.h"
 
 namespace bulkhead {
@@ -26,6 +27,8 @@ class PipelineContext {
 
   // Told what the thread is at (server/pipeline/stage_observer.h); null: nobody is.
   StageObserver* observer = nullptr;
+  // What the thread's images take of the worker's allowance, if it has one; for one sample.
+  DecodeShare decode_share;
 };
 
 // Identifies a sample's randomness.

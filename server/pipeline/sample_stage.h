@@ -13,6 +13,8 @@
 #include "server/base/random.h"
 #include "server/image/image.h"
 #include "server/image/image_decoder.h"
+#include "server/image/linear_resize.h"
+#include "server/image/resample.h"
 #include "server/pipeline/pipeline.h"
 #include "server/pipeline/user_code.h"
 #include "server/pipeline/value.h"
@@ -21,9 +23,12 @@ namespace bulkhead {
 
 // What one stage keeps between samples, for one thread.
 struct StageScratch {
-  Image image;          // a decoded image
-  ScratchBuffer bytes;  // the stage's result, where it does not go into the batch
+  Image image;            // a decoded image
+  ScratchBuffer bytes;    // the stage's result, where it does not go into the batch
+  ScratchBuffer resized;  // between a resize and what is done with it in one stage
   ScratchBuffer row;
+  LinearResizer resizer;
+  ResampleScratch resample;
 };
 
 // What a stage works with on one sample.

@@ -26,9 +26,13 @@ std::unique_ptr<SampleStage> MakeStage(const StageSite& site);
 // The crop that a stage begins with; null when it begins with none.
 std::unique_ptr<CropStage> MakeCropStage(const StageSite& site);
 
+// Channels of the image that the stage reads: of its first feature.
+size_t ChannelsBefore(const StageSite& site);
+
 // By family; null for a stage of another one.
 std::unique_ptr<SampleStage> MakeGeometryStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeColorStage(const StageSite& site);
+std::unique_ptr<SampleStage> MakeWarpStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeNumberStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeUserStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeFaultStage(const StageSite& site);

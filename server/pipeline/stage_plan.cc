@@ -9,6 +9,7 @@
 #include "server/base/error.h"
 #include "server/pipeline/decode_stage.h"
 #include "server/pipeline/number_stages.h"
+#include "server/pipeline/resize_pass.h"
 #include "server/pipeline/stage_factory.h"
 #include "server/spec/stage_signature.h"
 
@@ -109,27 +110,77 @@ class Planner {
 
   // Returns the number of the first written stage behind those that the planned one stands for.
   absl::StatusOr<size_t> PlanStage(size_t i) {
+    size_t last = i;
+    BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<SampleStage> made, MakeJoined(i, last));
+    if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
+    plan_.stages.push_back({std::move(made), ValuesOf(i)});
+    return last + 1;
+  }
+
+  // Stage i, with those right behind it that are done in one with it; `last` becomes the number of
+  // the last of them.
+  absl::StatusOr<std::unique_ptr<SampleStage>> MakeJoined(size_t i, size_t& last) {
     const v1::Stage& stage = StageAt(i);
     const v1::Stage* next = Follower(i);
-    std::unique_ptr<SampleStage> made;
-    size_t end = i + 1;
     if (stage.has_decode_image()) {
       // Joined even when nothing is fused: the crop decides which damage counts.
       std::unique_ptr<CropStage> crop;
       if (next != nullptr) crop = MakeCropStage(Site(NextStage(i)));
-      if (crop != nullptr) end = NextStage(i) + 1;
-      made = std::make_unique<DecodeStage>(Site(i).place, stage.decode_image(), std::move(crop),
+      if (crop != nullptr) {
+        last = NextStage(i);
+        JoinBehind(crop->pass(), last);
+      }
+      return std::make_unique<DecodeStage>(Site(i).place, stage.decode_image(), std::move(crop),
                                            fuse_);
-    } else if (fuse_ && stage.has_normalize() && next != nullptr && next->has_layout() &&
-               next->layout().to() == v1::IMAGE_LAYOUT_NCHW && IsPixels(InputOf(i))) {
-      made = std::make_unique<NormalizeStage>(Site(i).place, stage.normalize(), true);
-      end = NextStage(i) + 1;
-    } else {
-      made = MakeStage(Site(i));
     }
-    if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
-    plan_.stages.push_back({std::move(made), ValuesOf(i)});
-    return end;
+    if (fuse_ && stage.has_random_horizontal_flip() && next != nullptr && next->has_resize()) {
+      auto resize = std::make_unique<ResizeStage>(Site(NextStage(i)).place, next->resize());
+      if (resize->pass() != nullptr) {
+        resize->pass()->flip_before = MakeFlip(i);
+        last = NextStage(i);
+        JoinBehind(resize->pass(), last);
+        return resize;
+      }
+    }
+    if (stage.has_resize()) {
+      auto resize = std::make_unique<ResizeStage>(Site(i).place, stage.resize());
+      JoinBehind(resize->pass(), last);
+      return resize;
+    }
+    if (fuse_ && stage.has_normalize() && IsPixels(InputOf(i))) return MakeNormalize(i, last);
+    if (std::unique_ptr<CropStage> crop = MakeCropStage(Site(i)); crop != nullptr) {
+      JoinBehind(crop->pass(), last);
+      return crop;
+    }
+    return MakeStage(Site(i));
+  }
+
+  // Gives to `pass`, that of stage `last`, what it can do of the stages behind.
+  void JoinBehind(ResizePass* pass, size_t& last) {
+    if (!fuse_ || pass == nullptr) return;
+    const v1::Stage* next = Follower(last);
+    if (next != nullptr && next->has_random_horizontal_flip()) {
+      last = NextStage(last);
+      pass->flip_after = MakeFlip(last);
+      next = Follower(last);
+    }
+    if (next != nullptr && next->has_normalize()) {
+      last = NextStage(last);
+      pass->normalize = MakeNormalize(last, last);
+    }
+  }
+
+  std::unique_ptr<RandomFlipStage> MakeFlip(size_t i) const {
+    return std::make_unique<RandomFlipStage>(Site(i).place, StageAt(i).random_horizontal_flip());
+  }
+
+  // `normalize`, stage i, and a layout to NCHW behind it.
+  std::unique_ptr<NormalizeStage> MakeNormalize(size_t i, size_t& last) const {
+    const v1::Stage* next = Follower(i);
+    const bool channels_first =
+        next != nullptr && next->has_layout() && next->layout().to() == v1::IMAGE_LAYOUT_NCHW;
+    last = channels_first ? NextStage(i) : i;
+    return std::make_unique<NormalizeStage>(Site(i).place, StageAt(i).normalize(), channels_first);
   }
 
   // What the first feature that stage i reads is.

@@ -22,6 +22,8 @@ constexpr char kUnixScheme[] = "unix:";
 constexpr size_t kBootIdBytes = 8;
 // How long calls that were cut may take to end.
 constexpr absl::Duration kCutPatience = absl::Seconds(5);
+// What the disk may take for records that were quarantined just now.
+constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Finds connections whose other end vanished without a word, and trainers that are stopped for
 // good.
 constexpr int kKeepaliveMillis = 20'000;
@@ -118,6 +120,12 @@ std::optional<v1::GetStatusResponse> LoaderServer::Status() {
   return service_->Status();
 }
 
+std::map<v1::RecycleCause, uint64_t> LoaderServer::RecyclingCounts() {
+  absl::ReaderMutexLock lock(&status_mutex_);
+  if (!has_status_) return {};
+  return supervisor_->RecyclingCounts();
+}
+
 absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
   BULKHEAD_ASSIGN_OR_RETURN(
       acceptor_, UnixAcceptor::Open(loop_, path, [server = server_.get()](UniqueFd connection) {
@@ -153,6 +161,10 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
     has_status_ = false;
   }
   if (supervisor_ != nullptr) supervisor_->Shutdown();
+  if (quarantine_ != nullptr && !QuarantineStore::Flush(quarantine_, kSavePatience)) {
+    spdlog::warn(
+        "records that were quarantined just now are lost: the cache folder does not answer");
+  }
   if (loop_thread_.joinable()) {
     loop_->Post([this] {
       door_.reset();

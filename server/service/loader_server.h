@@ -55,6 +55,8 @@ class LoaderServer {
   // What GetStatus answers; absent once Shutdown has ended the supervisor. Any thread, during
   // Shutdown as well.
   std::optional<v1::GetStatusResponse> Status() ABSL_LOCKS_EXCLUDED(status_mutex_);
+  // Supervisor::RecyclingCounts; none where there is no status.
+  std::map<v1::RecycleCause, uint64_t> RecyclingCounts() ABSL_LOCKS_EXCLUDED(status_mutex_);
 
   // Ends every stream with UNAVAILABLE, waits up to `deadline` for calls to end, then cuts them.
   // False when a call did not end all the same (its thread hangs in storage): this object must then

@@ -10,10 +10,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/os/filesystem.h"
+#include "server/os/thread.h"
 
 namespace bulkhead {
 namespace {
@@ -133,6 +135,39 @@ absl::Status QuarantineStore::Save() {
     if (found != unsaved_.end() && found->second == change.second) unsaved_.erase(found);
   }
   return absl::OkStatus();
+}
+
+void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store) {
+  {
+    absl::MutexLock lock(&store->mutex_);
+    ++store->saves_under_way_;
+  }
+  const auto done = [store](const absl::Status& status) {
+    if (!status.ok()) {
+      spdlog::warn("a quarantined record is not on disk yet: {}", std::string(status.message()));
+    }
+    absl::MutexLock lock(&store->mutex_);
+    --store->saves_under_way_;
+  };
+  const absl::Status started = StartDetachedThread([store, done] { done(store->Save()); });
+  if (!started.ok()) done(started);
+}
+
+std::optional<bool> QuarantineStore::AwaitSaves(absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  const auto none = [this]()
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return saves_under_way_ == 0; };
+  if (!mutex_.AwaitWithDeadline(absl::Condition(&none), deadline)) return std::nullopt;
+  return unsaved_.empty();
+}
+
+bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store,
+                            absl::Duration patience) {
+  const absl::Time deadline = absl::Now() + patience;
+  const std::optional<bool> saved = store->AwaitSaves(deadline);
+  if (saved != false) return saved.has_value();
+  SaveSoon(store);
+  return store->AwaitSaves(deadline).value_or(false);
 }
 
 bool QuarantineStore::FullFor(const std::string& bytes_fingerprint) const {

@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SERVICE_QUARANTINE_STORE_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/quarantine_set.h"
 
@@ -42,6 +44,13 @@ class QuarantineStore {
   // the same, and the next Save tries again.
   absl::Status Save() ABSL_LOCKS_EXCLUDED(file_mutex_, mutex_);
 
+  // Saves on a thread of its own, for callers that must not wait for the disk; what goes wrong is
+  // logged.
+  static void SaveSoon(const std::shared_ptr<QuarantineStore>& store);
+  // Before the process ends: waits until such saves are done, after another one if something is not
+  // saved yet. False when that took longer than `patience`, or the disk refused.
+  static bool Flush(const std::shared_ptr<QuarantineStore>& store, absl::Duration patience);
+
   // Adds a record, for pipelines of that bytes fingerprint; empty: for all. Does not block; to be
   // followed by Save. RESOURCE_EXHAUSTED (QUARANTINE_FULL), INVALID_ARGUMENT for a name that is
   // none. A record that is there already stays as it is.
@@ -64,6 +73,8 @@ class QuarantineStore {
   std::optional<Entries> ReadFile() const;
   // False then.
   bool RefreshLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the saves of SaveSoon: whether nothing is unsaved then; absent at `deadline`.
+  std::optional<bool> AwaitSaves(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Of those for all pipelines, or in all.
   bool FullFor(const std::string& bytes_fingerprint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -73,6 +84,7 @@ class QuarantineStore {
   Entries entries_ ABSL_GUARDED_BY(mutex_);
   // Keys that differ from the file: true where they were added, false where they were removed.
   std::map<Key, bool> unsaved_ ABSL_GUARDED_BY(mutex_);
+  int saves_under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // of SaveSoon
 };
 
 }  // namespace bulkhead

@@ -43,15 +43,14 @@ grpc::ByteBuffer Serialize(const v1::StreamResponse& response) {
   return buffer;
 }
 
-// Not on this thread, which is the supervisor's: the disk may hang.
 void Remember(const std::shared_ptr<QuarantineStore>& store, const v1::QuarantinedRecord& record,
               const std::string& bytes_fingerprint) {
-  const auto warn = [](const absl::Status& status) {
-    if (status.ok()) return;
-    spdlog::warn("a quarantined record will not be remembered: {}", std::string(status.message()));
-  };
-  if (absl::Status added = store->Add(record, bytes_fingerprint); !added.ok()) return warn(added);
-  warn(StartDetachedThread([store, warn] { warn(store->Save()); }));
+  if (absl::Status added = store->Add(record, bytes_fingerprint); !added.ok()) {
+    spdlog::warn("a quarantined record will not be remembered: {}", std::string(added.message()));
+    return;
+  }
+  // Not on this thread, which is the supervisor's: the disk may hang.
+  QuarantineStore::SaveSoon(store);
 }
 
 }  // namespace

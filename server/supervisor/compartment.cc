@@ -10,8 +10,8 @@
 namespace bulkhead {
 namespace {
 
-constexpr char kTotal[] = "kernel-total";
 constexpr char kPrivate[] = "kernel-private";
+constexpr char kWatchdog[] = "watchdog";
 
 absl::Status Required(const absl::Status& why) {
   return absl::FailedPreconditionError(absl::StrCat(
@@ -26,20 +26,39 @@ absl::StatusOr<std::unique_ptr<Compartment>> Compartment::Open(const Config& con
   auto tree = CgroupTree::Open(config.name, config.sources);
   if (!tree.ok() && config.require_cgroup) return Required(tree.status());
   std::string reason = tree.ok() ? "" : std::string(tree.status().message());
-  spdlog::info("workers' memory is held at level {}{}", tree.ok() ? kTotal : kPrivate,
-               tree.ok() ? "" : ", without a cgroup: " + reason);
-  return std::unique_ptr<Compartment>(new Compartment(tree.ok() ? *std::move(tree) : nullptr,
-                                                      std::move(reason), config.require_cgroup));
+  std::unique_ptr<Compartment> compartment(
+      new Compartment(tree.ok() ? *std::move(tree) : nullptr, std::move(reason), config));
+  spdlog::info("workers' memory is held at level {}{}", compartment->level(),
+               compartment->reason().empty() ? "" : ": " + compartment->reason());
+  return compartment;
 }
 
-Compartment::Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, bool required)
-    : tree_(std::move(tree)), reason_(std::move(reason)), required_(required) {}
+Compartment::Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, const Config& config)
+    : tree_(std::move(tree)), reason_(std::move(reason)), required_(config.require_cgroup) {
+  if (!config.seccomp) no_seccomp_ = "it is switched off (--sandbox)";
+}
 
-const char* Compartment::level() const { return tree_ != nullptr ? kTotal : kPrivate; }
+const char* Compartment::LevelWithoutCgroup() const {
+  return no_seccomp_.empty() ? kPrivate : kWatchdog;
+}
+
+std::string Compartment::reason() const {
+  if (tree_ != nullptr) return "";
+  if (no_seccomp_.empty()) return reason_;
+  return absl::StrCat(reason_,
+                      "; and no seccomp filter closes the ways around RLIMIT_DATA: ", no_seccomp_);
+}
+
+void Compartment::NoteWithoutSeccomp(const std::string& reason) {
+  if (!no_seccomp_.empty()) return;
+  no_seccomp_ = reason.empty() ? "no reason was given" : reason;
+  spdlog::warn("a worker runs without its seccomp filter ({}); workers' memory is held at level {}",
+               no_seccomp_, level());
+}
 
 void Compartment::Describe(v1::Containment& containment) const {
   containment.set_quota_level(level());
-  containment.set_quota_level_reason(reason_);
+  containment.set_quota_level_reason(reason());
 }
 
 absl::StatusOr<CgroupLeaf> Compartment::MakeLeaf(pid_t pid, uint64_t quota_bytes,
@@ -72,6 +91,7 @@ absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
 }
 
 void Compartment::RemoveLeft() {
+  if (tree_ != nullptr && abandoned_) abandoned_ = !tree_->RemoveAbandoned();
   left_.erase(std::remove_if(left_.begin(), left_.end(),
                              [](CgroupLeaf& leaf) { return leaf.Remove().ok(); }),
               left_.end());
@@ -86,7 +106,9 @@ Compartment::Cell::~Cell() {
   if (!leaf_->Remove().ok()) compartment_->left_.push_back(*std::move(leaf_));
 }
 
-const char* Compartment::Cell::level() const { return leaf_.has_value() ? kTotal : kPrivate; }
+const char* Compartment::Cell::level() const {
+  return leaf_.has_value() ? kTotal : compartment_->LevelWithoutCgroup();
+}
 
 uint64_t Compartment::Cell::OomKills() const {
   if (!leaf_.has_value()) return 0;

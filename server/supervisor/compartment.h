@@ -15,8 +15,10 @@ namespace bulkhead {
 
 // What holds the workers' memory on this machine, and a cell for each of them. Where a cgroup can
 // be had, a worker's cell is a leaf of it, and the kernel ends the worker whatever kind of memory
-// it takes (level "kernel-total"); elsewhere the cell is empty, the worker's own RLIMIT_DATA and
-// the watchdog remain (level "kernel-private"), and reason() says why.
+// it takes (level "kernel-total"); elsewhere the cell is empty, and reason() says why. Then the
+// worker's own RLIMIT_DATA and the watchdog remain: the kernel stops private memory where a seccomp
+// filter closes the ways around that limit (level "kernel-private"); without the filter all that is
+// sure is that the watchdog finds what a worker holds (level "watchdog").
 //
 //   BULKHEAD_ASSIGN_OR_RETURN(auto compartment, Compartment::Open(config));
 //   auto cell = compartment->Admit(pid, quota_bytes, threads);  // before the worker sees data
@@ -31,13 +33,15 @@ class Compartment {
   // pages of an arena that the worker touched before the supervisor did. RLIMIT_DATA and the
   // watchdog, which count neither, bite before.
   static constexpr uint64_t kOverheadBytes = uint64_t{64} << 20;
-  // Threads of libraries, beside those that decode: some start one for each CPU.
-  static constexpr uint32_t kSpareThreads = 256;
+  // Threads of libraries, beside those that decode: some start one for each CPU. More than the
+  // watchdog lets be, which can say what happened.
+  static constexpr uint32_t kSpareThreads = 320;
 
   struct Config {
     std::string name;             // of this service: its boot id
     bool require_cgroup = false;  // without one the service does not start, and no worker runs
     CgroupSources sources;
+    bool seccomp = true;  // the workers are to enter a filter
   };
 
   // FAILED_PRECONDITION, only where a cgroup is required: why there is none, and what to do.
@@ -49,7 +53,7 @@ class Compartment {
     Cell(const Cell&) = delete;
     Cell& operator=(const Cell&) = delete;
 
-    // "kernel-total" or "kernel-private".
+    // As Compartment::level().
     const char* level() const;
     // 1 when the kernel killed the worker for meeting the leaf's limit, else 0. Ask once it was
     // reaped.
@@ -67,24 +71,31 @@ class Compartment {
   // then not be given data.
   absl::StatusOr<std::unique_ptr<Cell>> Admit(pid_t pid, uint64_t quota_bytes, uint32_t threads);
 
-  // What is promised on this machine: "kernel-total" or "kernel-private".
-  const char* level() const;
+  // What is promised on this machine: "kernel-total", "kernel-private" or "watchdog".
+  const char* level() const { return tree_ != nullptr ? kTotal : LevelWithoutCgroup(); }
   // Why it is not kernel-total; empty when it is.
-  const std::string& reason() const { return reason_; }
+  std::string reason() const;
+  // A worker said that its filter is not in force, and why.
+  void NoteWithoutSeccomp(const std::string& reason);
   // Fills in the level and its reason.
   void Describe(v1::Containment& containment) const;
 
  private:
-  Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, bool required);
+  static constexpr char kTotal[] = "kernel-total";
+
+  Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, const Config& config);
+  const char* LevelWithoutCgroup() const;
 
   absl::StatusOr<CgroupLeaf> MakeLeaf(pid_t pid, uint64_t quota_bytes, uint32_t threads);
-  // Tries again to remove leaves that were not empty.
+  // Tries again to remove leaves that were not empty, and those of services that were killed.
   void RemoveLeft();
 
   const std::unique_ptr<CgroupTree> tree_;  // null: no cgroup is to be had
-  const std::string reason_;
+  const std::string reason_;                // why there is no cgroup
   const bool required_;
+  std::string no_seccomp_;  // why there is no filter; empty: there is one
   uint64_t next_leaf_ = 1;
+  bool abandoned_ = true;         // there may be groups of services that were killed
   std::vector<CgroupLeaf> left_;  // their workers did not end yet, or the kernel is not done
 };
 

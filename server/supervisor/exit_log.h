@@ -25,6 +25,7 @@ class ExitLog {
     if (!wanted) Append(exits_, std::move(exit), kMaxExits);
   }
   void AddRecycling(v1::Recycling recycling) {
+    ++recycling_counts_[recycling.cause()];
     Append(recyclings_, std::move(recycling), kMaxRecyclings);
   }
 
@@ -54,6 +55,9 @@ class ExitLog {
            cause == v1::EXIT_CAUSE_CGROUP;
   }
 
+  // Of all that were replaced as planned, those that are forgotten by now included.
+  const std::map<v1::RecycleCause, uint64_t>& recycling_counts() const { return recycling_counts_; }
+
  private:
   void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
 
@@ -66,6 +70,7 @@ class ExitLog {
   std::deque<v1::WorkerExit> exits_;  // the newest last
   std::deque<v1::Recycling> recyclings_;
   std::map<v1::ExitCause, uint64_t> counts_;
+  std::map<v1::RecycleCause, uint64_t> recycling_counts_;
   double dead_cpu_seconds_ = 0;
 };
 

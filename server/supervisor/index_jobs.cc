@@ -13,6 +13,11 @@
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kMemoryRetry = absl::Milliseconds(2);
+
+}  // namespace
 
 IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
                      uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
@@ -71,6 +76,10 @@ void IndexJobs::StartWorkers() {
   }
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
     absl::StatusOr<MemoryClaim> memory = claim_();
+    if (absl::IsUnavailable(memory.status())) {
+      StartLater(kMemoryRetry);
+      return;
+    }
     if (!memory.ok()) {
       // Those that live do it all, in the end.
       if (living == 0) FailQueue(memory.status());
@@ -113,8 +122,12 @@ void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message)
     FailQueue(MakeError(code, reason::kWorkerCrashLoop, message));
     return;
   }
+  StartLater(timeouts_.Backoff(early_exits_ + 1));
+}
+
+void IndexJobs::StartLater(absl::Duration delay) {
   if (start_timer_ != 0) return;
-  start_timer_ = loop_->After(timeouts_.Backoff(early_exits_ + 1), [this] {
+  start_timer_ = loop_->After(delay, [this] {
     start_timer_ = 0;
     StartWorkers();
   });
@@ -122,7 +135,7 @@ void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message)
 
 void IndexJobs::GiveJob(Worker& worker) {
   if (queue_.empty()) {
-    worker.memory.Release();
+    worker.memory.MarkReturning();
     worker.process->Stop(absl::Seconds(1));
     return;
   }

@@ -38,7 +38,7 @@ class IndexJobs {
   // Killed workers that do not end, for each that may run; more are not risked.
   static constexpr uint32_t kMaxStuck = 8;
 
-  // Promises memory for one more worker, or says why not.
+  // Promises memory for one more worker, or says why not; UNAVAILABLE: it will be there soon.
   using ClaimFn = std::function<absl::StatusOr<MemoryClaim>()>;
 
   IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
@@ -65,7 +65,7 @@ class IndexJobs {
     std::unique_ptr<WorkerProcess> process;
     std::unique_ptr<Compartment::Cell> cell;  // from its first job on, whose quota it has
     std::unique_ptr<Entry> entry;             // what it works on
-    MemoryClaim memory;                       // until it is told to end
+    MemoryClaim memory;                       // until it was reaped
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.
@@ -79,6 +79,7 @@ class IndexJobs {
   bool StartWorker(MemoryClaim memory);
   // A worker ended before it could do anything, or was not to be had.
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
+  void StartLater(absl::Duration delay);
   void GiveJob(Worker& worker);
   // False when it may not be given data: then it is killed.
   bool Confine(Worker& worker, uint64_t quota_bytes);
@@ -103,7 +104,7 @@ class IndexJobs {
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;
   uint32_t early_exits_ = 0;            // of workers that never said Hello, in a row
-  EventLoop::TimerId start_timer_ = 0;  // of the back-off behind an early exit; 0: none
+  EventLoop::TimerId start_timer_ = 0;  // behind an early exit, or for memory; 0: none
   EventLoop::TimerId hang_timer_ = 0;
 };
 

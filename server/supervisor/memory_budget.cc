@@ -25,12 +25,18 @@ uint64_t ArenaBytes(const MemoryBudget::Demand& demand) {
   return SaturatedProduct(demand.slot_count, demand.slot_bytes);
 }
 
+// With `workers` of the workers.
+uint64_t DemandedBytes(const MemoryBudget::Demand& demand, uint32_t workers) {
+  return SaturatedSum(ArenaBytes(demand), SaturatedProduct(workers, demand.worker_quota_bytes));
+}
+
 }  // namespace
 
 MemoryClaim::MemoryClaim(MemoryClaim&& other) noexcept
     : budget_(std::move(other.budget_)),
       arena_bytes_(other.arena_bytes_),
-      quota_bytes_(other.quota_bytes_) {}
+      quota_bytes_(other.quota_bytes_),
+      returning_(other.returning_) {}
 
 MemoryClaim& MemoryClaim::operator=(MemoryClaim&& other) noexcept {
   if (this == &other) return *this;
@@ -38,13 +44,20 @@ MemoryClaim& MemoryClaim::operator=(MemoryClaim&& other) noexcept {
   budget_ = std::move(other.budget_);
   arena_bytes_ = other.arena_bytes_;
   quota_bytes_ = other.quota_bytes_;
+  returning_ = other.returning_;
   return *this;
 }
 
 void MemoryClaim::Release() {
   if (budget_ == nullptr) return;
-  budget_->GiveBack(arena_bytes_, quota_bytes_);
+  budget_->GiveBack(*this);
   budget_.reset();
+}
+
+void MemoryClaim::MarkReturning() {
+  if (budget_ == nullptr || returning_) return;
+  returning_ = true;
+  budget_->NoteReturning(*this);
 }
 
 absl::StatusOr<std::shared_ptr<MemoryBudget>> MemoryBudget::Create(const Config& config) {
@@ -82,8 +95,31 @@ absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand
 
 bool MemoryBudget::FitsWholly(const Demand& demand) const {
   absl::MutexLock lock(&mutex_);
-  return SaturatedSum(ArenaBytes(demand),
-                      SaturatedProduct(demand.workers, demand.worker_quota_bytes)) <= Free();
+  return DemandedBytes(demand, demand.workers) <= Free();
+}
+
+bool MemoryBudget::WillFitWholly(const Demand& demand) const {
+  absl::MutexLock lock(&mutex_);
+  return DemandedBytes(demand, demand.workers) <= FreeAfter(returning_bytes_);
+}
+
+bool MemoryBudget::CouldAdmit(const Demand& demand, uint64_t more_bytes) const {
+  absl::MutexLock lock(&mutex_);
+  return DemandedBytes(demand, std::min(demand.workers, 1u)) <=
+         FreeAfter(returning_bytes_ + more_bytes);
+}
+
+uint64_t MemoryBudget::returning_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return returning_bytes_;
+}
+
+void MemoryBudget::AwaitRoom(const Demand& demand, absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return returning_bytes_ == 0 || DemandedBytes(demand, demand.workers) <= Free();
+  };
+  mutex_.AwaitWithDeadline(absl::Condition(&decided), deadline);
 }
 
 absl::StatusOr<MemoryClaim> MemoryBudget::AdmitWorker(uint64_t quota_bytes) {
@@ -115,10 +151,16 @@ MemoryClaim MemoryBudget::Promise(uint64_t arena_bytes, uint64_t quota_bytes) {
   return MemoryClaim(shared_from_this(), arena_bytes, quota_bytes);
 }
 
-void MemoryBudget::GiveBack(uint64_t arena_bytes, uint64_t quota_bytes) {
+void MemoryBudget::GiveBack(const MemoryClaim& claim) {
   absl::MutexLock lock(&mutex_);
-  arena_bytes_ -= arena_bytes;
-  quota_bytes_ -= quota_bytes;
+  arena_bytes_ -= claim.arena_bytes_;
+  quota_bytes_ -= claim.quota_bytes_;
+  if (claim.returning_) returning_bytes_ -= claim.arena_bytes_ + claim.quota_bytes_;
+}
+
+void MemoryBudget::NoteReturning(const MemoryClaim& claim) {
+  absl::MutexLock lock(&mutex_);
+  returning_bytes_ += claim.arena_bytes_ + claim.quota_bytes_;
 }
 
 bool MemoryBudget::SetLimit(uint64_t limit_bytes) {
@@ -128,7 +170,7 @@ bool MemoryBudget::SetLimit(uint64_t limit_bytes) {
 
 bool MemoryBudget::overdrawn() const {
   absl::MutexLock lock(&mutex_);
-  return Promised() > Usable();
+  return Promised() - returning_bytes_ > Usable();
 }
 
 std::string MemoryBudget::Arithmetic() const {
@@ -145,9 +187,9 @@ uint64_t MemoryBudget::Promised() const {
                       SaturatedSum(arena_bytes_, quota_bytes_));
 }
 
-uint64_t MemoryBudget::Free() const {
+uint64_t MemoryBudget::FreeAfter(uint64_t given_back_bytes) const {
   const uint64_t usable = Usable();
-  const uint64_t promised = Promised();
+  const uint64_t promised = Promised() - given_back_bytes;
   return usable > promised ? usable - promised : 0;
 }
 

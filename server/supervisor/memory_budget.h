@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 
 namespace bulkhead {
@@ -24,6 +25,10 @@ class MemoryClaim {
   MemoryClaim& operator=(MemoryClaim&& other) noexcept;
 
   void Release();
+  // The owner is done with it, and it is on its way back: it is free once this is destroyed, when
+  // the processes that hold the memory have ended.
+  void MarkReturning();
+  uint64_t quota_bytes() const { return budget_ == nullptr ? 0 : quota_bytes_; }
 
  private:
   friend class MemoryBudget;
@@ -33,6 +38,7 @@ class MemoryClaim {
   std::shared_ptr<MemoryBudget> budget_;
   uint64_t arena_bytes_ = 0;
   uint64_t quota_bytes_ = 0;
+  bool returning_ = false;
 };
 
 // The memory that the service may take, and what it has promised of it. At any time
@@ -76,13 +82,20 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   absl::StatusOr<Admission> Admit(const Demand& demand) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether Admit would promise all of `demand`.
   bool FitsWholly(const Demand& demand) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, once all that is on its way back has come.
+  bool WillFitWholly(const Demand& demand) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether Admit would promise anything, once that has come and `more_bytes` beside it.
+  bool CouldAdmit(const Demand& demand, uint64_t more_bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until `demand` fits wholly, nothing is on its way back, or it is `deadline`.
+  void AwaitRoom(const Demand& demand, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For a worker that belongs to no stream. Errors as Admit's.
   absl::StatusOr<MemoryClaim> AdmitWorker(uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The container's limit was read again. True when it changed.
   bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // More is promised than may be, because the limit was lowered.
+  // More is promised than may be, because the limit was lowered; what is on its way back aside.
   bool overdrawn() const ABSL_LOCKS_EXCLUDED(mutex_);
   // "supervisor 48MiB + arenas 1GiB + workers 4GiB + one replacement 512MiB = 5.5GiB".
   std::string Arithmetic() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -92,10 +105,13 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   friend class MemoryClaim;
   explicit MemoryBudget(const Config& config);
 
-  void GiveBack(uint64_t arena_bytes, uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteReturning(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t Usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Promised() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return FreeAfter(0); }
+  // What will be free when so much of what is promised has been given back.
+  uint64_t FreeAfter(uint64_t given_back_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Sum() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Refusal(const std::string& demand) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   MemoryClaim Promise(uint64_t arena_bytes, uint64_t quota_bytes)
@@ -106,6 +122,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   uint64_t limit_bytes_ ABSL_GUARDED_BY(mutex_);
   uint64_t arena_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t quota_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t returning_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the two above
 };
 
 }  // namespace bulkhead

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "server/base/byte_size.h"
 
 namespace bulkhead {
@@ -18,7 +19,8 @@ constexpr absl::Duration kReapPatience = absl::Seconds(2);
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   auto loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
-  auto compartment = Compartment::Open({config.name, config.require_cgroup, {}});
+  auto compartment =
+      Compartment::Open({config.name, config.require_cgroup, {}, config.sandbox.seccomp()});
   if (!compartment.ok()) return compartment.status();
   auto budget = MemoryBudget::Create(config.memory);
   if (!budget.ok()) return budget.status();
@@ -31,8 +33,8 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
                        std::shared_ptr<MemoryBudget> budget)
     : config_(std::move(config)),
       loop_(std::move(loop)),
-      compartment_(std::move(compartment)),
       budget_(std::move(budget)),
+      compartment_(std::move(compartment)),
       index_jobs_(std::make_unique<IndexJobs>(
           loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
           compartment_.get(), [this] { return AdmitIndexWorker(); })) {
@@ -94,7 +96,8 @@ PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
   return pipeline;
 }
 
-Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim memory) {
+Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim claim) {
+  auto memory = std::make_shared<MemoryClaim>(std::move(claim));
   auto pool = std::make_unique<WorkerPool>(
       PoolContext{loop_,
                   {{config_.worker_program, config_.worker_args}, config_.python_program},
@@ -103,7 +106,8 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
                   &exits_,
                   &replacement_gate_,
                   compartment_.get(),
-                  config_.sandbox},
+                  config_.sandbox,
+                  memory},
       HeldTo(pipeline));
   pool->Start();
   pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});
@@ -112,23 +116,44 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
 
 absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const PipelineConfig& pipeline,
                                                         uint32_t slot_count, uint64_t slot_bytes) {
-  absl::StatusOr<Admission> admission;
-  RunOnLoop([&] { admission = AdmitOnLoop(pipeline, slot_count, slot_bytes); });
-  return admission;
-}
-
-absl::StatusOr<Supervisor::Admission> Supervisor::AdmitOnLoop(const PipelineConfig& pipeline,
-                                                              uint32_t slot_count,
-                                                              uint64_t slot_bytes) {
-  if (!ending_.ok()) return ending_;
-  DropPoolsIf([](const PoolEntry& entry) { return entry.idle() && entry.pool->broken(); });
-  PoolEntry* entry = FindPool(pipeline.key);
   MemoryBudget::Demand demand;
   demand.slot_count = slot_count;
   demand.slot_bytes = slot_bytes;
+  const absl::Time deadline = absl::Now() + kReapPatience;
+  while (true) {
+    std::optional<absl::StatusOr<Admission>> admission;
+    const bool may_wait = absl::Now() < deadline;
+    RunOnLoop([&] { admission = AdmitOnLoop(pipeline, may_wait, demand); });
+    if (admission.has_value()) return *std::move(admission);
+    budget_->AwaitRoom(demand, deadline);
+  }
+}
+
+uint64_t Supervisor::IdleBytes(const std::string& but_key) const {
+  uint64_t bytes = 0;
+  for (const PoolEntry& entry : pools_) {
+    if (entry.idle() && entry.pool->config().key != but_key) bytes += entry.memory->quota_bytes();
+  }
+  return bytes;
+}
+
+bool Supervisor::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key) {
+  if (!budget_->CouldAdmit(demand, IdleBytes(but_key))) return false;
+  while (!budget_->WillFitWholly(demand) && DropLongestIdlePool(but_key)) {
+  }
+  return true;
+}
+
+std::optional<absl::StatusOr<Supervisor::Admission>> Supervisor::AdmitOnLoop(
+    const PipelineConfig& pipeline, bool may_wait, MemoryBudget::Demand& demand) {
+  if (!ending_.ok()) return ending_;
+  DropPoolsIf([](const PoolEntry& entry) { return entry.idle() && entry.pool->broken(); });
+  PoolEntry* entry = FindPool(pipeline.key);
   demand.workers = entry == nullptr ? pipeline.workers : 0;
   demand.worker_quota_bytes = pipeline.quota_bytes;
-  while (!budget_->FitsWholly(demand) && DropLongestIdlePool(pipeline.key)) {
+  if (MakeRoom(demand, pipeline.key) && !budget_->FitsWholly(demand) && may_wait &&
+      budget_->returning_bytes() > 0) {
+    return std::nullopt;
   }
   absl::StatusOr<MemoryBudget::Admission> admitted = budget_->Admit(demand);
   if (!admitted.ok()) return admitted.status();
@@ -166,10 +191,18 @@ std::shared_ptr<const void> Supervisor::Reserve(PoolEntry& entry) {
 }
 
 absl::StatusOr<MemoryClaim> Supervisor::AdmitIndexWorker() {
-  while (true) {
-    absl::StatusOr<MemoryClaim> claim = budget_->AdmitWorker(config_.index_worker_quota_bytes);
-    if (claim.ok() || !DropLongestIdlePool("")) return claim;
+  absl::StatusOr<MemoryClaim> claim = budget_->AdmitWorker(config_.index_worker_quota_bytes);
+  MemoryBudget::Demand demand;
+  demand.workers = 1;
+  demand.worker_quota_bytes = config_.index_worker_quota_bytes;
+  if (claim.ok() || !MakeRoom(demand, "")) {
+    index_wait_began_ns_ = 0;
+    return claim;
   }
+  const int64_t now_ns = MonotonicNanos();
+  if (index_wait_began_ns_ == 0) index_wait_began_ns_ = now_ns;
+  if (absl::Nanoseconds(now_ns - index_wait_began_ns_) > kReapPatience) return claim;
+  return absl::UnavailableError("workers that gave up their memory are not reaped yet");
 }
 
 bool Supervisor::DropLongestIdlePool(const std::string& but_key) {
@@ -245,6 +278,7 @@ void Supervisor::DropPoolsIf(const std::function<bool(const PoolEntry&)>& condit
       pools_.begin(), pools_.end(), [&](const PoolEntry& entry) { return !condition(entry); });
   for (auto entry = dropped; entry != pools_.end(); ++entry) {
     entry->pool->AppendTotals(past_totals_);
+    entry->memory->MarkReturning();
   }
   pools_.erase(dropped, pools_.end());
 }
@@ -292,6 +326,12 @@ v1::GetStatusResponse Supervisor::GetStatus() {
   });
   usage_.Fill(response);
   return response;
+}
+
+std::map<v1::RecycleCause, uint64_t> Supervisor::RecyclingCounts() {
+  std::map<v1::RecycleCause, uint64_t> counts;
+  RunOnLoop([&] { counts = exits_.recycling_counts(); });
+  return counts;
 }
 
 }  // namespace bulkhead

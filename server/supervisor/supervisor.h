@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -72,8 +73,9 @@ class Supervisor {
     std::shared_ptr<const void> workers;
   };
   // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
-  // starts them when nobody uses it yet. Pipelines without streams give up their workers for it.
-  // Blocks for the loop. Errors as MemoryBudget::Admit's.
+  // starts them when nobody uses it yet. Pipelines without streams give up their workers for it, if
+  // that helps. Blocks for the loop, and until such workers were reaped, two seconds at most.
+  // Errors as MemoryBudget::Admit's.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
                                   uint64_t slot_bytes);
 
@@ -96,6 +98,8 @@ class Supervisor {
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
   // down.
   v1::GetStatusResponse GetStatus();
+  // Planned replacements since the start. Blocks for the loop.
+  std::map<v1::RecycleCause, uint64_t> RecyclingCounts();
 
   // Ends every stream with `status`, and every one that is opened later; the observers of the
   // former have been told when it returns.
@@ -112,7 +116,7 @@ class Supervisor {
 
   struct PoolEntry {
     std::unique_ptr<WorkerPool> pool;
-    MemoryClaim memory;  // of its workers
+    std::shared_ptr<MemoryClaim> memory;  // of its workers
     int64_t idle_since_ns = 0;
     uint32_t admitted = 0;  // streams that were promised it and may not be there yet
 
@@ -120,11 +124,18 @@ class Supervisor {
   };
 
   PoolEntry* FindPool(const std::string& key);
-  PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim memory);
-  absl::StatusOr<Admission> AdmitOnLoop(const PipelineConfig& pipeline, uint32_t slot_count,
-                                        uint64_t slot_bytes);
+  PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim claim);
+  // Absent, with `demand` filled in: memory that it needs is on its way back, and `may_wait`.
+  std::optional<absl::StatusOr<Admission>> AdmitOnLoop(const PipelineConfig& pipeline,
+                                                       bool may_wait, MemoryBudget::Demand& demand);
+  // What pipelines without streams could give up, besides the one with that key.
+  uint64_t IdleBytes(const std::string& but_key) const;
+  // Whether there is room, or will be: then pipelines without streams have given up what it takes,
+  // besides the one with that key. Nobody gives up anything in vain.
+  bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key);
   // The pipeline's workers are not given up until the last copy is gone.
   std::shared_ptr<const void> Reserve(PoolEntry& entry);
+  // UNAVAILABLE while the memory is on its way back.
   absl::StatusOr<MemoryClaim> AdmitIndexWorker();
   void DropIdlePools();
   void DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition);
@@ -154,6 +165,7 @@ class Supervisor {
   std::vector<PoolEntry> pools_;
   absl::Status ending_;                // not OK once streams are opened no more
   v1::GetStatusResponse past_totals_;  // of pools that are gone
+  int64_t index_wait_began_ns_ = 0;    // for memory; 0: it does not wait
 
   UsageReader usage_;
 };

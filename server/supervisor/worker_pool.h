@@ -14,6 +14,7 @@
 #include "server/os/event_loop.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
+#include "server/supervisor/memory_budget.h"
 #include "server/supervisor/pool_worker.h"
 #include "server/supervisor/recycle_policy.h"
 #include "server/supervisor/replacement_gate.h"
@@ -50,6 +51,9 @@ struct PoolContext {
   Compartment* compartment = nullptr;
   // What every worker enters before it sees data.
   internal::v1::Sandbox sandbox;
+  // What the pool's workers were promised: let go of when the last of them was reaped, also of
+  // those that the pool leaves behind when it is destroyed. May be null.
+  std::shared_ptr<const MemoryClaim> memory;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases

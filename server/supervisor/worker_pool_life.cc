@@ -50,9 +50,8 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
     OnMessage(raw, message);
   };
   callbacks.on_exit = [this, &raw](const WorkerEnd& end) { OnExit(raw, end); };
-  callbacks.on_orphan_exit = [exits = context_.exits](const ProcessExit& exit) {
-    exits->AddOrphan(exit.cpu_seconds);
-  };
+  callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory](
+                                 const ProcessExit& exit) { exits->AddOrphan(exit.cpu_seconds); };
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.process,
       WorkerProcess::Start(*context_.loop,
@@ -144,6 +143,11 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
 void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   if (!worker.process->MarkBound()) return;
   sandbox_.assign(bound.sandbox().begin(), bound.sandbox().end());
+  for (const v1::SandboxPart& part : sandbox_) {
+    if (part.name() == "seccomp" && !part.active()) {
+      context_.compartment->NoteWithoutSeccomp(part.reason());
+    }
+  }
   worker.bound = true;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
   // Zero when it cannot be told: then what is resident counts alone.

@@ -119,11 +119,13 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
 
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
                          absl::Duration retry_delay, absl::Duration progress_interval,
-                         const FlightRecorder* recorder)
+                         const FlightRecorder* recorder,
+                         std::optional<uint64_t> decode_allowance_bytes)
     : report_(std::move(report)),
       pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
       retry_delay_(retry_delay),
       recorder_(recorder) {
+  if (decode_allowance_bytes.has_value()) allowance_.emplace(*decode_allowance_bytes, threads);
   if (recorder_ != nullptr) recorder_->SetStages(FlightStageNames(*pipeline_));
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Run(i); });
 }
@@ -249,6 +251,7 @@ void LeaseRunner::Run(uint32_t thread) {
   if (recorder_ != nullptr) notes.emplace(*recorder_, thread);
   const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
   if (notes.has_value()) context->observer = &*notes;
+  if (allowance_.has_value()) context->decode_share.SetAllowance(&*allowance_);
   while (true) {
     Item item;
     {

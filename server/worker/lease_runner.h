@@ -17,6 +17,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
 #include "server/arena/flight_recorder.h"
+#include "server/image/decode_allowance.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
@@ -35,11 +36,13 @@ class LeaseRunner {
   // long, … in between.
   static constexpr int kReadRetries = 3;
 
-  // The threads note in `recorder`, if there is one, what they are at; it must outlive this.
+  // The threads note in `recorder`, if there is one, what they are at; it must outlive this. Their
+  // decoded images share `decode_allowance_bytes`, where given.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
               absl::Duration progress_interval = absl::Seconds(1),
-              const FlightRecorder* recorder = nullptr);
+              const FlightRecorder* recorder = nullptr,
+              std::optional<uint64_t> decode_allowance_bytes = std::nullopt);
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -93,6 +96,7 @@ class LeaseRunner {
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
   const FlightRecorder* const recorder_;
+  std::optional<DecodeAllowance> allowance_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
   std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,9 @@
 #include "server/worker/worker.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <optional>
@@ -131,6 +133,23 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   }
 }
 
+// Virtual private memory that says nothing of what a worker holds: a thread's stack and malloc
+// arena, and what libraries map when they are loaded.
+constexpr uint64_t kVirtualBytesPerThread = uint64_t{16} << 20;
+constexpr uint64_t kVirtualBytesOfLibraries = uint64_t{128} << 20;
+constexpr uint64_t kResidentLater = uint64_t{8} << 20;
+
+// Before the worker makes its pipeline, what that may map is not known yet, but that it is not
+// without end: a ceiling, until LimitToQuota.
+absl::Status LimitAtStart(uint64_t quota_bytes, uint32_t threads, AllocationWatch* allocations) {
+  if (quota_bytes == 0) return absl::OkStatus();
+  if (allocations != nullptr) allocations->EndOnRefusal();
+  const auto usage = ReadProcessUsageFast(getpid());
+  if (!usage.ok()) return usage.status();
+  return LimitDataMemory(usage->data_bytes + quota_bytes + kVirtualBytesOfLibraries +
+                         threads * kVirtualBytesPerThread);
+}
+
 // After warm-up the kernel is told what may still be allocated: RLIMIT_DATA counts virtual private
 // pages, so the room is what the quota leaves above what is resident now.
 absl::Status LimitToQuota(uint64_t quota_bytes, AllocationWatch* allocations) {
@@ -138,9 +157,21 @@ absl::Status LimitToQuota(uint64_t quota_bytes, AllocationWatch* allocations) {
   if (allocations != nullptr) allocations->EndOnRefusal();
   const auto usage = ReadProcessUsageFast(getpid());
   if (!usage.ok()) return usage.status();
-  const uint64_t room =
-      quota_bytes > usage->anonymous_bytes ? quota_bytes - usage->anonymous_bytes : 0;
+  // Pages that are mapped already may still become resident, and page tables grow: by as much this
+  // limit has to stay below what the watchdog counts, if it is to bite first and name the stage.
+  const uint64_t held = usage->anonymous_bytes + std::min(quota_bytes / 16, kResidentLater);
+  const uint64_t room = quota_bytes > held ? quota_bytes - held : 0;
   return LimitDataMemory(usage->data_bytes + room);
+}
+
+// What decoded images may take together: a part of the quota, less what the worker holds already;
+// the rest is for everything that is not planned.
+std::optional<uint64_t> DecodeAllowanceBytes(uint64_t quota_bytes) {
+  constexpr double kSampleShare = 0.8;
+  const auto usage = ReadProcessUsageFast(getpid());
+  if (quota_bytes == 0 || !usage.ok()) return std::nullopt;
+  const auto share = static_cast<uint64_t>(kSampleShare * static_cast<double>(quota_bytes));
+  return share - std::min(share, usage->anonymous_bytes);
 }
 
 absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd) {
@@ -157,12 +188,13 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
   if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
+  BULKHEAD_RETURN_IF_ERROR(LimitAtStart(bind.quota_bytes(), bind.threads(), allocations_));
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
-      kProgressInterval, &*recorder_);
+      kProgressInterval, &*recorder_, DecodeAllowanceBytes(bind.quota_bytes()));
   if (absl::Status limited = LimitToQuota(bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
   internal::v1::FromWorker message;
@@ -203,10 +235,18 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
   Report(message);
 }
 
+// Left to itself glibc keeps blocks of up to 32 MiB in the arena of each thread once one of that
+// size was freed: then what a decode has given back is held by its thread, and no other has it.
+void ReturnLargeBlocks() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
+
 }  // namespace
 
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
               AllocationWatch* allocations, UserCode user_code) {
+  ReturnLargeBlocks();
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
   // is for programs whose allocations nobody watches.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });

@@ -16,6 +16,9 @@ constexpr uint64_t kOwnFiles = 128;
 constexpr uint64_t kLeastFiles = 256;
 // That a thread holds open of one source.
 constexpr uint64_t kFilesPerSource = 64;
+// An index is a few bytes for each record, and 32 KiB for each restart point of a compressed file:
+// more than this is a bomb, and no disk for caches.
+constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 30;
 
 SandboxOptions Options(const internal::v1::Sandbox& wanted) {
   SandboxOptions options;
@@ -69,6 +72,7 @@ SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job) {
   // Of any kind of source: later jobs of this worker have the same roots, but other sources.
   AddRoots(job.roots(), options);
   options.max_files = kLeastFiles;
+  options.max_file_bytes = kMaxIndexBytes;
   return options;
 }
 

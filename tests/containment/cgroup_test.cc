@@ -89,6 +89,15 @@ TEST_F(CgroupTest, AKillFromElsewhereIsNotCounted) {
   EXPECT_EQ(leaf.OomKills().value(), 0);
 }
 
+TEST_F(CgroupTest, AKillForTheLimitOfAGroupAboveIsNotCounted) {
+  const CgroupLeaf leaf = Leaf(4 * kLimit);
+  const std::string above = leaf.path().substr(0, leaf.path().rfind('/'));
+  const std::string limit = version() == 2 ? "/memory.max" : "/memory.limit_in_bytes";
+  std::ofstream(above + limit) << kLimit << std::flush;
+  EXPECT_TRUE(WasKilled(Take(leaf, "touch", kLimit + kMargin)));
+  EXPECT_EQ(leaf.OomKills().value(), 0);
+}
+
 TEST_F(CgroupTest, ThreadsAreLimited) {
   for (const auto& [threads, granted] : {std::pair<uint64_t, bool>{10, true}, {20, false}}) {
     const CgroupLeaf leaf = Leaf(kLimit, /*threads=*/16);
@@ -143,6 +152,31 @@ TEST_F(CgroupTest, AServiceRemovesTheGroupsOfDeadOnesAndNoOthers) {
   EXPECT_FALSE(Exists(path));
   EXPECT_FALSE(Exists(std::string(path).substr(0, std::string(path).rfind('/'))));
   EXPECT_TRUE(Exists(mine.path()));
+}
+
+TEST_F(CgroupTest, AKilledServiceIsGoneThoughItsParentHasNotReapedIt) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    auto tree = CgroupTree::Open("a.trainer's");
+    if (!tree.ok()) _exit(1);
+    const auto leaf = (*tree)->MakeLeaf("leaf", {kLimit, 16});
+    if (leaf.ok() && write(ends[1], leaf->path().data(), leaf->path().size()) > 0) pause();
+    _exit(2);
+  }
+  close(ends[1]);
+  char path[4096] = {};
+  ASSERT_GT(read(ends[0], path, sizeof(path) - 1), 0);
+  close(ends[0]);
+  tree_->RemoveAbandoned();
+  EXPECT_TRUE(Exists(path)) << "it still runs";
+  ASSERT_EQ(kill(pid, SIGKILL), 0);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(tree_->RemoveAbandoned());
+  EXPECT_FALSE(Exists(path));
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
 TEST_F(CgroupTest, NothingIsLeftOfATree) {
@@ -210,17 +244,20 @@ TEST_F(CgroupV2Test, OtherProcessesInItsGroupAreInTheWayAndNamedSo) {
 }
 
 TEST(CgroupFailureTest, AFolderThatTakesNoGroupsIsNamed) {
-  // In /sys not even root makes folders.
   char folder[] = "/tmp/bulkhead-cgroup-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   CgroupSources sources;
   sources.mounts = std::string(folder) + "/mounts";
   sources.groups = std::string(folder) + "/groups";
-  std::ofstream(sources.mounts) << "1 2 0:1 / /sys rw - cgroup cgroup rw,memory\n";
+  std::ofstream(sources.mounts) << "1 2 0:1 / " << folder << " rw - cgroup cgroup rw,memory\n";
   std::ofstream(sources.groups) << "3:memory:/\n";
-  const auto tree = CgroupTree::Open("test", sources);
-  EXPECT_TRUE(absl::IsPermissionDenied(tree.status())) << tree.status();
-  EXPECT_TRUE(absl::StrContains(tree.status().message(), "making the cgroup /sys/bulkhead-test."))
+  std::ofstream(std::string(folder) + "/cgroup.procs") << getpid() << "\n";
+  // Longer than any file system takes.
+  const std::string name(300, 'x');
+  const auto tree = CgroupTree::Open(name, sources);
+  EXPECT_FALSE(tree.ok());
+  EXPECT_TRUE(absl::StrContains(tree.status().message(),
+                                absl::StrCat("making the cgroup ", folder, "/bulkhead-", name)))
       << tree.status();
   EXPECT_EQ(system(absl::StrCat("rm -r ", folder).c_str()), 0);
 }

@@ -1,6 +1,7 @@
 #include "server/supervisor/compartment.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -37,6 +38,27 @@ TEST(CompartmentTest, WithoutACgroupTheLevelSaysSoAndWorkersRun) {
   EXPECT_STREQ(cell->level(), "kernel-private");
   EXPECT_TRUE(hog.Go().ok());
   EXPECT_EQ(cell->OomKills(), 0);
+}
+
+TEST(CompartmentTest, WithoutASeccompFilterOnlyTheWatchdogIsPromised) {
+  Compartment::Config config = Without();
+  config.seccomp = false;
+  const auto compartment = Compartment::Open(config).value();
+  v1::Containment containment;
+  compartment->Describe(containment);
+  EXPECT_EQ(containment.quota_level(), "watchdog");
+  EXPECT_TRUE(absl::StrContains(containment.quota_level_reason(), "no cgroup"));
+  EXPECT_TRUE(absl::StrContains(containment.quota_level_reason(), "(--sandbox)"))
+      << containment.quota_level_reason();
+  EXPECT_STREQ(compartment->Admit(getpid(), kQuota, 1).value()->level(), "watchdog");
+}
+
+TEST(CompartmentTest, AWorkerThatSaysItHasNoFilterLowersTheLevel) {
+  const auto compartment = Compartment::Open(Without()).value();
+  EXPECT_STREQ(compartment->level(), "kernel-private");
+  compartment->NoteWithoutSeccomp("the kernel has none");
+  EXPECT_STREQ(compartment->level(), "watchdog");
+  EXPECT_TRUE(absl::StrContains(compartment->reason(), "the kernel has none"));
 }
 
 TEST(CompartmentTest, WhereACgroupIsRequiredThereIsNoServiceWithout) {
@@ -79,6 +101,8 @@ TEST_F(CompartmentCgroupTest, AWorkerIsHeldToItsQuotaAndTheOverhead) {
     Hog hog("share", over ? limit + kMargin : limit - kMargin);
     const auto cell = compartment_->Admit(hog.pid(), kQuota, 1).value();
     EXPECT_STREQ(cell->level(), "kernel-total");
+    compartment_->NoteWithoutSeccomp("a leaf holds without it");
+    EXPECT_STREQ(compartment_->level(), "kernel-total");
     EXPECT_EQ(WasKilled(hog.Go()), over);
     EXPECT_EQ(cell->OomKills(), over ? 1 : 0);
   }

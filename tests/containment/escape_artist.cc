@@ -134,7 +134,8 @@ Attempts MemoryAttempts() {
        }},
       {"raise-data-limit",
        [] {
-         return LimitDataMemory(256 * kMebibyte).ok() && LimitDataMemory(512 * kMebibyte).ok();
+         const rlimit more{512 * kMebibyte, 512 * kMebibyte};
+         return LimitDataMemory(256 * kMebibyte).ok() && setrlimit(RLIMIT_DATA, &more) == 0;
        }},
       {"raise-stack-limit", [] { return RaisesLimit(RLIMIT_STACK, kMebibyte); }},
       {"raise-file-limit", [] { return RaisesLimit(RLIMIT_NOFILE, 1); }},
@@ -318,6 +319,7 @@ bool Enter(const std::string& parts, const std::string& root) {
   options.landlock = Wanted(parts, "landlock");
   options.capabilities = Wanted(parts, "capabilities");
   options.readable = {root};
+  options.max_file_bytes = kMebibyte;  // as for a worker that builds indexes
   bool in_force = true;
   for (const SandboxPart& part : EnterSandbox(options)) {
     const bool always = part.name == "no_new_privs" || part.name == "file-limit";

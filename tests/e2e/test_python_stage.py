@@ -319,3 +319,21 @@ def test_digests_do_not_depend_on_workers(start, folder, photos):
                           "outputs": [{"name": "image", "dtype": "uint8", "shape": [32, 32, 3]}]}}],
                       batch={"size": 10}, order={"global": {}}, epochs=2)
     assert digest_of("python", spec, target=start().target) == digest_of("cpp", spec, target=start(workers=4).target)
+
+
+def test_the_example_runs(folder, photos):
+    examples = HERE.parents[1] / "examples/python_stage"
+    spec = folder / "noise.yaml"
+    spec.write_text((examples / "noise.yaml").read_text().replace("path: photos", f"path: {photos}/folder") + "epochs: 1\n")
+    service = Service(folder, "--root", photos, "--python-path", examples, "--python", PYTHON, "--workers", 2)
+    try:
+        batches = read(service, spec)
+    finally:
+        assert service.stop() == 0
+    assert len(batches) == 10
+    for batch in batches:
+        assert batch["image"].shape[1:] == (128, 128, 3)
+        assert set(batch["label"].tolist()) <= {0, 1}
+        for boxes, count in zip(batch["boxes"], batch["boxes_count"]):
+            assert np.all(boxes[:count, 2:] == 32) and np.all(boxes[count:] == 0)
+    assert sum(int(batch["boxes_count"].sum()) for batch in batches) > 0

@@ -93,17 +93,42 @@ def test_the_service_says_what_holds_its_workers(folder, spec, photos):
     assert parts["seccomp"]["active"]
 
 
-def test_without_the_cgroup_that_is_required_it_does_not_start(folder):
-    # In a mount namespace that shows no cgroups there is none to be had.
+@pytest.fixture
+def without_cgroups(folder):
+    """A folder whose bulkheadd runs in a mount namespace that shows no cgroups."""
     if subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode != 0:
         pytest.skip("no mount namespace of its own is to be had")
-    start = f"{BIN}/bulkheadd --listen unix:{folder}/s.sock --quota-enforcement require_cgroup"
-    hidden = ["unshare", "--mount", "sh", "-c",
-              "cut -d' ' -f5 /proc/self/mountinfo | grep '^/sys/fs/cgroup' | sort -r | xargs -n1 umount && "
-              f"exec {start}"]
-    run = subprocess.run(hidden, capture_output=True, text=True, timeout=20)
+    programs = folder / "bin"
+    programs.mkdir()
+    script = programs / "bulkheadd"
+    script.write_text(f"""#!/bin/sh
+[ -n "$HIDDEN" ] || HIDDEN=1 exec unshare --mount "$0" "$@"
+cut -d' ' -f5 /proc/self/mountinfo | grep '^/sys/fs/cgroup' | sort -r | xargs -n1 umount
+exec {BIN}/bulkheadd "$@"
+""")
+    script.chmod(0o755)
+    return programs
+
+
+def test_without_the_cgroup_that_is_required_it_does_not_start(folder, without_cgroups):
+    run = subprocess.run(
+        [without_cgroups / "bulkheadd", "--listen", f"unix:{folder}/s.sock", "--quota-enforcement", "require_cgroup"],
+        capture_output=True, text=True, timeout=20)
     assert run.returncode == 1, run.stderr
     assert "require_cgroup" in run.stderr and "no cgroup with a memory controller" in run.stderr
+
+
+@pytest.mark.parametrize("parts, level", [("all", "kernel-private"), ("none", "watchdog")])
+def test_without_a_cgroup_the_level_is_what_holds_indeed(folder, spec, photos, without_cgroups, parts, level):
+    service = Service(folder, "--root", photos, "--workers", 1, "--sandbox", parts, programs=without_cgroups)
+    try:
+        with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+            loader.next_batch()
+            status = bulkhead.service_status(service.target)
+    finally:
+        service.stop()
+    assert status["containment"]["quota_level"] == level
+    assert {worker["quota_level"] for worker in status["workers"]} == {level}
 
 
 def labels_of(spec, data):

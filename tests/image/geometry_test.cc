@@ -23,12 +23,13 @@ TEST(ResizeTest, IsOpenCvsForEveryMethodChannelCountAndView) {
       {ResizeMethod::kLinear, cv::INTER_LINEAR},
       {ResizeMethod::kArea, cv::INTER_AREA},
       {ResizeMethod::kCubic, cv::INTER_CUBIC}};
-  for (const int channels : {1, 3, 4}) {
+  for (const int channels : {1, 3, 4, 9}) {
     const Image picture = MakePicture(61, 83, channels);
     const ImageView crop = picture.view().Crop({5, 9, 50, 66});
     std::string contiguous = PixelsOf(crop);
     const cv::Mat in(50, 66, CV_8UC(channels), contiguous.data());
     for (const auto& [method, flag] : methods) {
+      if (method == ResizeMethod::kArea && channels > 4) continue;  // OpenCV refuses
       for (const ImageSize size : {ImageSize{24, 24}, ImageSize{100, 40}, ImageSize{50, 66}}) {
         cv::Mat expected;
         cv::resize(in, expected, cv::Size(size.width, size.height), 0, 0, flag);
@@ -41,7 +42,7 @@ TEST(ResizeTest, IsOpenCvsForEveryMethodChannelCountAndView) {
 }
 
 TEST(FlipTest, MirrorsEveryRowInEveryTwin) {
-  for (const int channels : {1, 3, 4}) {
+  for (const int channels : {1, 2, 3, 4, 9}) {
     for (int width = 1; width <= 40; ++width) {
       const Image picture = MakePicture(3, width, channels);
       for (const Simd simd : {Simd::kScalar, Simd::kBest}) {
@@ -61,6 +62,20 @@ TEST(FlipTest, MirrorsEveryRowInEveryTwin) {
         ASSERT_EQ(PixelsOf(again.view()), PixelsOf(flipped.view()));
       }
     }
+  }
+}
+
+TEST(FlipTest, UpsideDownTwiceIsAsBefore) {
+  for (const int height : {1, 2, 7}) {
+    const Image picture = MakePicture(height, 13, 3);
+    Image flipped = MakePicture(height, 13, 3);
+    ScratchBuffer row;
+    FlipVerticallyInPlace(flipped.mutable_view(), row);
+    for (int y = 0; y < height; ++y) {
+      ASSERT_EQ(0, std::memcmp(flipped.view().row(y), picture.view().row(height - 1 - y), 39));
+    }
+    FlipVerticallyInPlace(flipped.mutable_view(), row);
+    EXPECT_EQ(PixelsOf(flipped.view()), PixelsOf(picture.view()));
   }
 }
 
@@ -174,6 +189,29 @@ TEST(CropTest, CenterIsTheMiddleAndTooSmallIsASampleError) {
   EXPECT_EQ(CenterCropRect({4, 6}, {4, 6}).value(), (Rect{0, 0, 4, 6}));
   const auto refused = CenterCropRect({3, 100}, {4, 6});
   EXPECT_TRUE(IsSampleError(refused.status()));
+  EXPECT_EQ(GetErrorInfo(refused.status())->reason, reason::kImageTooSmall);
+}
+
+TEST(CropTest, RandomPlacesAreUniformAndPartOfTheDataFormat) {
+  std::vector<int> tops(4);
+  std::vector<int> lefts(3);
+  for (uint64_t position = 0; position < 3000; ++position) {
+    SampleRandom random(1, 0, position, 5);
+    const Rect rect = RandomPlaceRect({10, 22}, {7, 20}, random).value();
+    ASSERT_EQ(rect.height, 7);
+    ASSERT_EQ(rect.width, 20);
+    ++tops.at(rect.top);
+    ++lefts.at(rect.left);
+  }
+  for (const int count : tops) EXPECT_NEAR(count, 750, 120);
+  for (const int count : lefts) EXPECT_NEAR(count, 1000, 120);
+  SampleRandom random(1, 2, 3, StableHash("stages/1"));
+  SampleRandom same(1, 2, 3, StableHash("stages/1"));
+  const auto top = static_cast<int>(same.NextBelow(276));
+  const auto left = static_cast<int>(same.NextBelow(401));
+  EXPECT_EQ(RandomPlaceRect({375, 500}, {100, 100}, random).value(), (Rect{top, left, 100, 100}));
+  EXPECT_EQ(RandomPlaceRect({10, 10}, {10, 10}, random).value(), (Rect{0, 0, 10, 10}));
+  const auto refused = RandomPlaceRect({9, 10}, {10, 10}, random);
   EXPECT_EQ(GetErrorInfo(refused.status())->reason, reason::kImageTooSmall);
 }
 

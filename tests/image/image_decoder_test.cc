@@ -44,6 +44,13 @@ std::string MakeWebp(const ImageView& image, bool lossless) {
   return file;
 }
 
+// What is planned for decoding the middle 20 × 20 pixels of `file`.
+uint64_t Planned(absl::string_view file, PixelFormat format = PixelFormat::kRgb) {
+  ImageDecoder decoder;
+  EXPECT_TRUE(decoder.Open(file, kMaxPixels).ok());
+  return decoder.PlannedBytes(format, {30, 30, 20, 20});
+}
+
 // What OpenCV's imread gives in `format` (BGR or gray).
 std::string OpenCvPixels(const std::string& file, PixelFormat format) {
   const auto plugin = ImgcodecsPlugin::Load();
@@ -230,6 +237,34 @@ TEST(ImageDecoderTest, UnknownEmptyAndGifFilesAreNamedAsSuch) {
   EXPECT_EQ(Decode("", PixelFormat::kRgb), "!TRUNCATED_IMAGE");
   EXPECT_EQ(Decode("hello, this is text", PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
   EXPECT_EQ(Decode("GIF89a and more", PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
+}
+
+TEST(ImageDecoderTest, PlansWhatADecodeWillHold) {
+  const uint64_t crop = 20 * 20 * 3;
+  EXPECT_EQ(Planned(MakeJpeg(80, 80)), crop);
+  EXPECT_EQ(Planned(MakeJpeg(80, 80), PixelFormat::kGray), crop / 3);
+  // All coefficients of a file of several scans, and whole rows.
+  EXPECT_EQ(Planned(MakeJpeg(80, 80, {.progressive = true})), 20 * 80 * 3 + 80 * 80 * 3);
+  const JpegEncodeOptions full = {
+      .chroma_width_divisor = 1, .chroma_height_divisor = 1, .progressive = true};
+  EXPECT_EQ(Planned(MakeJpeg(80, 80, full)), 20 * 80 * 3 + 80 * 80 * 6);
+  const Image picture = MakePicture(80, 80, 3);
+  EXPECT_EQ(Planned(EncodePng(picture.view()).value()), 80 * 80 * 3);
+  EXPECT_EQ(Planned(EncodePng(picture.view()).value(), PixelFormat::kGray), 80 * 80 * 3);
+  EXPECT_EQ(Planned(MakeWebp(picture.view(), true)), 80 * 80 * 7);
+}
+
+TEST(ImageDecoderTest, TakesItsShareBeforeItDecodes) {
+  DecodeAllowance allowance(80 * 80 * 3, 1);
+  DecodeShare share;
+  share.SetAllowance(&allowance);
+  ImageDecoder decoder;
+  decoder.SetShare(&share);
+  const std::string file = MakeJpeg(80, 80);
+  ASSERT_TRUE(decoder.Open(file, kMaxPixels).ok());
+  Image image;
+  ASSERT_TRUE(decoder.Decode(PixelFormat::kRgb, {0, 0, 80, 80}, image).ok());
+  EXPECT_TRUE(share.GiveBack()) << "nothing was taken";
 }
 
 }  // namespace

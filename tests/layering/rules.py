@@ -63,6 +63,7 @@ ROOMS = {
         "server/sampler",
         "server/source",
         "server/image",
+        "server/pipeline",
         "client/cpp",
     },
 }

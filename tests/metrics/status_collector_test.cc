@@ -202,12 +202,24 @@ TEST(StatusCollectorTest, RecyclingsByCauseAndWhatTheLastOneTook) {
     v1::Recycling& recycling = *status.add_recent_recyclings();
     recycling.set_cause(cause);
     recycling.set_warm_seconds(status.recent_recyclings_size());
+    recycling.set_touch_seconds(0.25);
   }
   const std::string text = TextOf(status);
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_recent_recyclings{cause="age"} 2)"));
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_recent_recyclings{cause="growth"} 1)"));
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_recent_recyclings{cause="request"} 0)"));
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_last_recycling_seconds{phase="warm"} 3)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_last_recycling_seconds{phase="touch"} 0.25)"));
+}
+
+TEST(StatusCollectorTest, RecyclingsAreCountedSinceTheStart) {
+  const StatusCollector collector([] {
+    return StatusSnapshot(v1::GetStatusResponse(), {{v1::RECYCLE_CAUSE_GROWTH, 4711}});
+  });
+  const std::string text = prometheus::TextSerializer().Serialize(collector.Collect());
+  EXPECT_THAT(text, HasSubstr("# TYPE bulkhead_recyclings_total counter"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_recyclings_total{cause="growth"} 4711)"));
+  EXPECT_THAT(text, HasSubstr(R"(bulkhead_recyclings_total{cause="share"} 0)"));
 }
 
 TEST(StatusCollectorTest, ContainmentSaysItsLevelAndItsParts) {

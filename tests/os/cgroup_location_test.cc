@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace bulkhead {
@@ -20,14 +22,20 @@ class CgroupLocationTest : public testing::Test {
     folder_ = mkdtemp(name);
     sources_.mounts = folder_ + "/mountinfo";
     sources_.groups = folder_ + "/cgroup";
+    sources_.pid = 42;
     Groups("");
     std::ofstream mounts(sources_.mounts);
     mounts << "20 1 8:1 / / rw - ext4 /dev/root rw\nnonsense\n";
   }
   void TearDown() override { EXPECT_EQ(system(absl::StrCat("rm -r ", folder_).c_str()), 0); }
 
+  // A group that lists this process, which is 42.
   void Folder(const std::string& path) const {
     EXPECT_EQ(mkdir((folder_ + "/" + path).c_str(), 0700), 0);
+    Processes(path, "7\n42\n");
+  }
+  void Processes(const std::string& group, const std::string& text) const {
+    std::ofstream(absl::StrCat(folder_, "/", group, "/cgroup.procs")) << text;
   }
   void Groups(const std::string& text) const { std::ofstream(sources_.groups) << text; }
   // Mounts the folder `at`, in which `root` of the hierarchy shows.
@@ -97,6 +105,31 @@ TEST_F(CgroupLocationTest, PathsWithSpacesAreUnderstood) {
   Mount("my\\040groups", "cgroup", "rw,memory");
   Groups("4:memory:/\n");
   EXPECT_EQ(Find()->memory, folder_ + "/my groups");
+}
+
+TEST_F(CgroupLocationTest, AGroupThatDoesNotListThisProcessIsAnothers) {
+  Folder("unified");
+  Folder("memory");
+  Folder("pids");
+  Controllers("unified", "memory pids");
+  Mount("unified", "cgroup2", "rw");
+  Mount("memory", "cgroup", "rw,memory");
+  Mount("pids", "cgroup", "rw,pids");
+  Groups("8:pids:/\n4:memory:/\n0::/\n");
+  ASSERT_EQ(Find()->version, CgroupVersion::kV2);
+  Processes("unified", "7\n421\n");
+  EXPECT_EQ(Find()->version, CgroupVersion::kV1);
+  Processes("pids", "");
+  EXPECT_EQ(Find()->memory, folder_ + "/memory");
+  EXPECT_EQ(Find()->pids, "");
+  Processes("memory", "0\n0\n");  // processes of another pid namespace
+  const absl::Status status = Find().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  for (const std::string group : {"/unified", "/memory"}) {
+    EXPECT_TRUE(absl::StrContains(status.message(), folder_ + group + " does not list")) << status;
+  }
+  EXPECT_EQ(unlink((folder_ + "/memory/cgroup.procs").c_str()), 0);
+  EXPECT_TRUE(absl::StrContains(Find().status().message(), "cannot be read"));
 }
 
 TEST_F(CgroupLocationTest, NoMemoryControllerIsAnError) {

@@ -120,6 +120,13 @@ TEST(PipelineTest, EverySignatureIsWhatItsStageWrites) {
       "stages { center_crop { size: 40 } } stages { random_resized_crop { size: [20, 30] } } ",
       "stages { resize { size: 40 } } stages { random_horizontal_flip { probability: 1 } }"
       "stages { resize { size: [20, 30] interpolation: INTERPOLATION_NEAREST } } ",
+      "stages { random_crop { size: [20, 30] } } ",
+      "stages { random_crop { size: [62, 71] padding: 4 } }"
+      "stages { resize { size: [20, 30] antialias: true } } ",
+      "stages { resize { shorter_side: 25 } } stages { random_vertical_flip { probability: 1 } }"
+      "stages { random_crop { size: [20, 30] padding: [0, 1, 0, 0] } } ",
+      "stages { resize { factor: 0.3 } } stages { pad { size: [20, 30] } } ",
+      "stages { letterbox { size: [20, 30] } } ",
   };
   const std::vector<std::string> tails = {
       "",
@@ -249,6 +256,7 @@ TEST(PipelineTest, FusedEqualsUnfusedOnWholeCutAndFlippedFiles) {
   const std::vector<std::string> crops = {
       "stages { random_resized_crop { size: 32 } }",
       "stages { center_crop { size: 48 } }",
+      "stages { random_crop { size: 40 } }",
   };
   for (const std::string& crop : crops) {
     // Small enough a cap that flipped sizes are refused and not only slow.
@@ -273,6 +281,23 @@ TEST(PipelineTest, FusedEqualsUnfusedOnWholeCutAndFlippedFiles) {
     EXPECT_GT(bad, static_cast<int>(files.size()));
     EXPECT_LT(bad, static_cast<int>(2 * records.size()) - 2 * static_cast<int>(files.size()));
   }
+}
+
+TEST(PipelineTest, ASampleGivesItsDecodeShareBack) {
+  const v1::PipelineSpec spec =
+      MakeSpec("stages { decode_image {} } stages { resize { size: 32 } }");
+  PipelineUnderTest pipeline(spec, {MakeRecord(MakeJpeg(80, 80)), MakeRecord("no image")});
+  DecodeAllowance allowance(80 * 80 * 3, 1);
+  pipeline.context().decode_share.SetAllowance(&allowance);
+  ASSERT_TRUE(pipeline.Produce(0, {1, 0, 0}).status.ok());
+  EXPECT_FALSE(pipeline.context().decode_share.GiveBack());
+  EXPECT_FALSE(pipeline.Produce(1, {1, 0, 1}).status.ok());
+  EXPECT_FALSE(pipeline.context().decode_share.GiveBack());
+  // And decodes the same again, with new buffers.
+  const Produced again = pipeline.Produce(0, {1, 0, 0});
+  ASSERT_TRUE(again.status.ok());
+  PipelineUnderTest free(spec, {MakeRecord(MakeJpeg(80, 80))});
+  EXPECT_EQ(pipeline.Output(again, "image"), free.Output(free.Produce(0, {1, 0, 0}), "image"));
 }
 
 TEST(PipelineTest, RecordsTypesAreThoseOfTheSchema) {

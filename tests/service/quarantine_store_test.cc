@@ -1,7 +1,10 @@
 #include "server/service/quarantine_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -55,6 +58,33 @@ class QuarantineStoreTest : public testing::Test {
 
   std::string folder_;
 };
+
+TEST_F(QuarantineStoreTest, AStopWaitsForWhatIsBeingSaved) {
+  const auto store = std::make_shared<QuarantineStore>(folder_);
+  ASSERT_TRUE(store->Add(Record("range@1"), "").ok());
+  QuarantineStore::SaveSoon(store);
+  EXPECT_TRUE(QuarantineStore::Flush(store, absl::Seconds(60)));
+  EXPECT_THAT(Content(), testing::HasSubstr("range@1"));
+  // What nobody began to save is saved as well.
+  ASSERT_TRUE(store->Add(Record("range@2"), "").ok());
+  EXPECT_TRUE(QuarantineStore::Flush(store, absl::Seconds(60)));
+  EXPECT_THAT(Content(), testing::HasSubstr("range@2"));
+}
+
+TEST_F(QuarantineStoreTest, AStopDoesNotWaitForEverForADiskThatHangs) {
+  const auto store = std::make_shared<QuarantineStore>(folder_);
+  ASSERT_TRUE(store->Add(Record("range@1"), "").ok());
+  ASSERT_EQ(mkfifo(File().c_str(), 0600), 0);  // whoever reads it waits for a writer
+  QuarantineStore::SaveSoon(store);
+  EXPECT_FALSE(QuarantineStore::Flush(store, absl::Milliseconds(20)));
+  // Let go: the waiting save ends, and the next finds a file again.
+  const int writer = open(File().c_str(), O_WRONLY);
+  ASSERT_GE(writer, 0);
+  ASSERT_EQ(unlink(File().c_str()), 0);
+  close(writer);
+  EXPECT_TRUE(QuarantineStore::Flush(store, absl::Seconds(60)));
+  EXPECT_THAT(Content(), testing::HasSubstr("range@1"));
+}
 
 TEST_F(QuarantineStoreTest, SurvivesARestart) {
   QuarantineStore store(folder_);

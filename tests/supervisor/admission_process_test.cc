@@ -1,7 +1,12 @@
 // Streams that are admitted against a memory budget, with real worker processes.
 
+#include <fcntl.h>
+#include <signal.h>
+
+#include <algorithm>
 #include <atomic>
 
+#include "absl/synchronization/notification.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
 
 namespace bulkhead {
@@ -17,6 +22,7 @@ class AdmissionTest : public SupervisorProcessTest {
     config.worker_program = FakeWorkerPath();
     config.max_index_workers = 2;
     config.timeouts = ShortBackoff();
+    config.index_worker_quota_bytes = kMiB;
     config.memory.supervisor_bytes = kMiB;
     config.memory.replacement_bytes = kMiB;
     config.memory.budget_bytes = 6 * kMiB;
@@ -85,6 +91,76 @@ TEST_F(AdmissionTest, IdlePipelinesGiveUpTheirWorkersForOthers) {
   // Only as many as needed: one of the others is left.
   EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
   EXPECT_TRUE(Admit("second", 2).ok());
+}
+
+TEST_F(AdmissionTest, WorkersThatWereGivenUpCountUntilTheyAreReaped) {
+  StartWithRoomForFour();
+  ASSERT_TRUE(Admit("idle", 4).ok());
+  const auto idle = AwaitStatus([](const v1::GetStatusResponse& status) {
+    return std::all_of(status.workers().begin(), status.workers().end(),
+                       [](const auto& worker) { return worker.state() == v1::WORKER_STATE_READY; });
+  });
+  ASSERT_EQ(idle.workers_size(), 4);
+  const auto other = Admit("other", 2);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->worker_count, 2u);
+  for (const v1::WorkerStatus& worker : idle.workers()) {
+    EXPECT_EQ(kill(static_cast<pid_t>(worker.pid()), 0), -1) << "it holds its memory still";
+  }
+  EXPECT_EQ(Promised().quota_bytes(), 2 * kMiB);
+}
+
+TEST_F(AdmissionTest, AStreamThatIsRefusedCostsIdlePipelinesNothing) {
+  StartWithRoomForFour();
+  const auto busy = Admit("busy", 2);
+  ASSERT_TRUE(busy.ok());
+  ASSERT_TRUE(Admit("idle", 1).ok());  // and lets go of it
+  AwaitStatus([](const v1::GetStatusResponse& status) { return status.workers_size() == 3; });
+  // The idle worker's memory would not do.
+  EXPECT_FALSE(Admit("large", 1, 2 * kMiB).ok());
+  EXPECT_EQ(supervisor_->GetStatus().workers_size(), 3);
+  EXPECT_EQ(Promised().quota_bytes(), 3 * kMiB);
+  EXPECT_TRUE(Admit("fitting", 2).ok());
+}
+
+TEST_F(AdmissionTest, AnIndexWorkerCountsUntilItIsReaped) {
+  StartWithRoomForFour();
+  absl::Notification done;
+  IndexJob job;
+  job.request.mutable_file()->set_name("lingers");
+  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  job.fd = null.get();
+  job.on_progress = [](uint64_t, uint64_t) {};
+  job.on_done = [&](const absl::StatusOr<uint64_t>& records) {
+    EXPECT_TRUE(records.ok()) << records.status();
+    done.Notify();
+  };
+  supervisor_->AddIndexJob(std::move(job));
+  done.WaitForNotification();
+  const v1::GetStatusResponse ending = supervisor_->GetStatus();
+  ASSERT_EQ(ending.workers_size(), 1) << "it ended at once";
+  EXPECT_EQ(ending.memory().quota_bytes(), kMiB);
+  AwaitStatus([](const v1::GetStatusResponse& status) {
+    return status.workers().empty() && status.memory().quota_bytes() == 0;
+  });
+}
+
+TEST_F(AdmissionTest, AnIndexWorkerTakesThePlaceOfIdleOnes) {
+  StartWithRoomForFour();
+  ASSERT_TRUE(Admit("idle", 4).ok());
+  AwaitStatus([](const v1::GetStatusResponse& status) { return status.workers_size() == 4; });
+  absl::Notification done;
+  IndexJob job;
+  job.request.mutable_file()->set_name("good");
+  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  job.fd = null.get();
+  job.on_progress = [](uint64_t, uint64_t) {};
+  job.on_done = [&](const absl::StatusOr<uint64_t>& records) {
+    EXPECT_TRUE(records.ok()) << records.status();
+    done.Notify();
+  };
+  supervisor_->AddIndexJob(std::move(job));
+  done.WaitForNotification();
 }
 
 TEST_F(AdmissionTest, AStreamKeepsItsWorkersFromBeingGivenUp) {

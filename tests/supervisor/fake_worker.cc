@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
@@ -33,7 +35,10 @@ class FakeWorker {
       if (!packet.ok()) return kExitProtocol;
       internal::v1::ToWorker message;
       if (!message.ParseFromString(packet->bytes)) return kExitProtocol;
-      if (message.has_shutdown()) return 0;
+      if (message.has_shutdown()) {
+        if (mode_ == "lingers") usleep(300'000);
+        return 0;
+      }
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
       if (message.has_lease()) Produce(message.lease());
@@ -85,6 +90,14 @@ class FakeWorker {
     for (size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
   }
 
+  // As many as it is given.
+  static void StartThreads(int count) {
+    try {
+      for (int i = 0; i < count; ++i) std::thread([] { pause(); }).detach();
+    } catch (const std::system_error&) {
+    }
+  }
+
   void WarmUp() {
     if (mode_ == "dies-in-warm-up") raise(SIGKILL);
     if (mode_ == "never-warm") return;
@@ -111,6 +124,10 @@ class FakeWorker {
       if (mode_ == "takes-much" && lease.first_position() + sample == 120) {
         Hold(100 << 20);
         usleep(1'000'000);  // the watchdog looks every 20 ms
+      }
+      if (mode_ == "thread-bomb" && lease.first_position() + sample == 120) {
+        StartThreads(1000);
+        usleep(1'000'000);
       }
       if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
@@ -148,6 +165,7 @@ class FakeWorker {
     const std::string& name = request.file().name();
     if (name == "kills-workers") raise(SIGKILL);
     if (name == "hangs") pause();
+    if (name == "lingers") mode_ = name;
     if (name == "takes-much") {
       Hold(100 << 20);
       pause();

@@ -127,6 +127,37 @@ TEST(MemoryBudgetTest, PromisesNothingMoreUnderALoweredLimit) {
   EXPECT_TRUE(budget->Admit(Stream(1, 0)).ok());
 }
 
+TEST(MemoryBudgetTest, WhatIsOnItsWayBackCountsUntilItCame) {
+  const auto budget = TenMiB();
+  auto leaving = budget->AdmitWorker(2 * kMiB);
+  ASSERT_TRUE(leaving.ok());
+  const MemoryBudget::Demand all = Stream(5 * kMiB, 0);  // two slots: all there is
+  EXPECT_FALSE(budget->WillFitWholly(all));
+  EXPECT_TRUE(budget->CouldAdmit(all, 2 * kMiB));
+  EXPECT_FALSE(budget->CouldAdmit(all, 2 * kMiB - 1));
+  leaving->MarkReturning();
+  leaving->MarkReturning();  // nothing more
+  EXPECT_EQ(budget->returning_bytes(), 2 * kMiB);
+  EXPECT_FALSE(budget->FitsWholly(all));
+  EXPECT_TRUE(budget->WillFitWholly(all));
+  EXPECT_TRUE(budget->CouldAdmit(all, 0));
+  EXPECT_FALSE(budget->Admit(all).ok()) << "not yet";
+  std::thread reaper([claim = *std::move(leaving)]() mutable { claim.Release(); });
+  budget->AwaitRoom(all, absl::Now() + absl::Seconds(60));
+  EXPECT_TRUE(budget->FitsWholly(all));
+  reaper.join();
+  EXPECT_EQ(budget->returning_bytes(), 0u);
+  EXPECT_TRUE(budget->Admit(all).ok());
+}
+
+TEST(MemoryBudgetTest, NobodyWaitsForWhatIsNotOnItsWay) {
+  const auto budget = TenMiB();
+  const auto running = budget->AdmitWorker(2 * kMiB);
+  ASSERT_TRUE(running.ok());
+  budget->AwaitRoom(Stream(1000 * kMiB, 0), absl::InfiniteFuture());
+  EXPECT_FALSE(budget->FitsWholly(Stream(1000 * kMiB, 0)));
+}
+
 TEST(MemoryBudgetTest, AbsurdDemandsDoNotWrapAround) {
   const auto budget = TenMiB();
   EXPECT_FALSE(budget->Admit(Stream(std::numeric_limits<uint64_t>::max() / 2 + 1, 1)).ok());

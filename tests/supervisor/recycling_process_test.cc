@@ -33,6 +33,7 @@ TEST_F(RecyclingProcessTest, WorkersAreReplacedByHandWithoutLosingALease) {
   EXPECT_EQ(supervisor_->Recycle("another", {}), 0u);
   EXPECT_EQ(supervisor_->Recycle("", {}), 2u);
   const v1::GetStatusResponse status = AwaitRecyclings(2);
+  EXPECT_EQ(supervisor_->RecyclingCounts()[v1::RECYCLE_CAUSE_REQUEST], 2u);
   ASSERT_EQ(status.recent_recyclings_size(), 2);
   EXPECT_LT(recorder->batches(), 60u);
   EXPECT_EQ(status.leases_redone(), 0u);

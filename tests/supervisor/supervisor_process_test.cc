@@ -43,6 +43,23 @@ TEST_F(SupervisorProcessTest, AWorkerKilledFromOutsideIsReplaced) {
   EXPECT_EQ(status.workers(0).generation(), 2);
 }
 
+TEST_F(SupervisorProcessTest, AThreadBombIsEndedByTheWatchdog) {
+  quota_bytes_ = uint64_t{256} << 20;
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("thread-bomb", 10, recorder, 1);
+  // It goes off in every worker, so that the stream ends in the end.
+  const absl::Status status = recorder->AwaitEnd();
+  EXPECT_EQ(GetErrorInfo(status)->reason, reason::kWorkerCrashLoop) << status;
+  const v1::GetStatusResponse after = supervisor_->GetStatus();
+  ASSERT_GE(after.recent_exits_size(), 8);
+  for (const v1::WorkerExit& exit : after.recent_exits()) {
+    EXPECT_EQ(exit.cause(), v1::EXIT_CAUSE_WATCHDOG);
+    EXPECT_THAT(exit.reason(), testing::HasSubstr("threads"));
+  }
+  EXPECT_GE(after.limit_events(), 8u);
+}
+
 TEST_F(SupervisorProcessTest, ASlowConsumerBoundsWhatIsProduced) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();

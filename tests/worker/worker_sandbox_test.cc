@@ -67,6 +67,11 @@ TEST(PipelineSandboxTest, ManyThreadsAndSourcesMayHoldMoreFiles) {
   EXPECT_EQ(PipelineSandbox(BindTo(16), Files()).max_files, 128 + 16 * 64);
 }
 
+TEST(PipelineSandboxTest, GrowsNoFile) {
+  EXPECT_EQ(PipelineSandbox(BindTo(), Files()).max_file_bytes, 0u);
+  EXPECT_GT(IndexSandbox(internal::v1::BuildIndex()).max_file_bytes, 0u);
+}
+
 TEST(PipelineSandboxTest, OnlyWhatIsWantedIsOn) {
   const SandboxOptions options = PipelineSandbox(BindTo(), Files());
   EXPECT_TRUE(options.seccomp);

@@ -1,5 +1,6 @@
 #include "tools/bench/bench_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/decode_limit.h"
+#include "tools/bench/in_process.h"
 #include "tools/bench/leak.h"
 #include "tools/bench/leak_report.h"
 #include "tools/bench/recovery.h"
@@ -28,6 +30,7 @@ constexpr char kRunExamples[] =
     "Examples:\n"
     "  bulkhead bench run --spec photos/tfrecord.yaml --json\n"
     "  bulkhead bench run --spec train.yaml --batches 200 --workers 2 --threads 1\n"
+    "  bulkhead bench run --spec train.yaml --in-process --threads 2\n"
     "  bulkhead bench run --spec train.yaml --target unix:/run/bulkhead/bulkhead.sock\n";
 
 constexpr char kLimitExamples[] =
@@ -48,11 +51,21 @@ struct RunArguments {
   uint64_t batches = 0;
   uint32_t workers = 0;
   uint32_t threads = 0;
+  bool in_process = false;
   bool json = false;
   bool no_digest = false;
 };
 
-int RunBench(const RunArguments& arguments) {
+absl::StatusOr<StreamRunReport> RunAsLibrary(const RunArguments& arguments) {
+  InProcessOptions options;
+  options.spec = arguments.spec;
+  options.threads = std::max(1u, arguments.threads);
+  options.batches = arguments.batches;
+  options.digest = !arguments.no_digest;
+  return RunInProcess(options);
+}
+
+absl::StatusOr<StreamRunReport> RunThroughService(const RunArguments& arguments) {
   StreamRunOptions options;
   options.loader.spec = SpecFile(arguments.spec);
   options.loader.target = arguments.target;
@@ -62,7 +75,12 @@ int RunBench(const RunArguments& arguments) {
   options.loader.embedded.cache_dir = arguments.cache_dir;
   options.batches = arguments.batches;
   options.digest = !arguments.no_digest;
-  const absl::StatusOr<StreamRunReport> report = RunStream(options, [](const StreamRunTick&) {});
+  return RunStream(options, [](const StreamRunTick&) {});
+}
+
+int RunBench(const RunArguments& arguments) {
+  const absl::StatusOr<StreamRunReport> report =
+      arguments.in_process ? RunAsLibrary(arguments) : RunThroughService(arguments);
   if (!report.ok()) return Fail("run", report.status());
   const std::string text =
       arguments.json ? RunReportJson(*report, arguments.spec).Text() : RunReportText(*report);
@@ -95,6 +113,13 @@ void AddRun(CLI::App& bench, int& exit_code) {
     option->excludes(command->get_option("--target"));
   }
   AddTransportOption(*command, arguments->transport);
+  command
+      ->add_flag("--in-process", arguments->in_process,
+                 "Run the pipeline as a library in this process, in --threads threads: without "
+                 "service, workers and transport, to see what those cost")
+      ->excludes("--target")
+      ->excludes("--workers")
+      ->excludes("--cache-dir");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--no-digest", arguments->no_digest,
                     "Leave out the SHA-256 of the delivered tensors, which costs CPU time");

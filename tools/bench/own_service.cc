@@ -84,10 +84,10 @@ absl::Status OwnService::Launch() {
                                         "--watch-pid", absl::StrCat(getpid()),
                                         "--listen",    target_,
                                         "--ready-fd",  absl::StrCat(kReadyFd),
-                                        "--workers",   absl::StrCat(workers_),
                                         "--threads",   "1",
                                         "--cache-dir", absl::StrCat(folder_, "/cache"),
                                         "--log-level", "off"};
+  if (workers_ > 0) arguments.insert(arguments.end(), {"--workers", absl::StrCat(workers_)});
   arguments.insert(arguments.end(), more_.begin(), more_.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -17,7 +17,8 @@ namespace bulkhead::tools {
 // too. Used by one thread at a time.
 class OwnService {
  public:
-  // `more` are further arguments of bulkheadd.
+  // `workers` of one thread each, 0: as the service chooses; `more` are further arguments of
+  // bulkheadd.
   static absl::StatusOr<std::unique_ptr<OwnService>> Start(uint32_t workers,
                                                            std::vector<std::string> more = {});
   ~OwnService();

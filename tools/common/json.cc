@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace bulkhead::tools {
@@ -53,6 +54,15 @@ JsonObject& JsonObject::Add(absl::string_view key, int value) {
 
 JsonObject& JsonObject::Add(absl::string_view key, const JsonObject& value) {
   AddRaw(key, absl::StrReplaceAll(value.Text(), {{"\n", "\n  "}}));
+  return *this;
+}
+
+JsonObject& JsonObject::Add(absl::string_view key, const std::vector<JsonObject>& values) {
+  std::vector<std::string> items;
+  for (const JsonObject& value : values) {
+    items.push_back("    " + absl::StrReplaceAll(value.Text(), {{"\n", "\n    "}}));
+  }
+  AddRaw(key, items.empty() ? "[]" : absl::StrCat("[\n", absl::StrJoin(items, ",\n"), "\n  ]"));
   return *this;
 }
 

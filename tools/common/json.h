@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -22,6 +23,7 @@ class JsonObject {
   JsonObject& Add(absl::string_view key, uint64_t value);
   JsonObject& Add(absl::string_view key, int value);
   JsonObject& Add(absl::string_view key, const JsonObject& value);
+  JsonObject& Add(absl::string_view key, const std::vector<JsonObject>& values);
 
   // The object on lines of its own, nested ones indented; no newline at the end.
   std::string Text() const;

@@ -79,12 +79,17 @@ absl::Status IndexedSpec::MakeOrders(const v1::PipelineSpec& spec) {
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Source>>> IndexedSpec::Open() const {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources, OpenPlain());
+  for (size_t i = 0; mixture_ && i < sources.size(); ++i) {
+    sources[i] = MakeNumberedSource(std::move(sources[i]), static_cast<int64_t>(i));
+  }
+  return sources;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Source>>> IndexedSpec::OpenPlain() const {
   std::vector<std::unique_ptr<Source>> sources;
   for (const auto& indexed : sources_) {
     BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Source> source, indexed->Open());
-    if (mixture_) {
-      source = MakeNumberedSource(std::move(source), static_cast<int64_t>(sources.size()));
-    }
     sources.push_back(std::move(source));
   }
   return sources;

@@ -37,6 +37,8 @@ class IndexedSpec {
 
   // The records of each source, those of a mixture with `source_id`; must not outlive this object.
   absl::StatusOr<std::vector<std::unique_ptr<Source>>> Open() const;
+  // The same without `source_id`, as MakePipeline takes them.
+  absl::StatusOr<std::vector<std::unique_ptr<Source>>> OpenPlain() const;
 
  private:
   IndexedSpec() = default;

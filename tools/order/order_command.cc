@@ -22,6 +22,7 @@
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_tree.h"
 #include "tools/common/json.h"
+#include "tools/common/local_pipeline.h"
 #include "tools/common/progress_line.h"
 #include "tools/order/feature_values.h"
 #include "tools/order/indexed_spec.h"
@@ -43,15 +44,6 @@ constexpr char kExamples[] =
 
 constexpr uint64_t kMaxDots = 20'000;
 constexpr size_t kMaxFileBorders = 50;
-
-absl::StatusOr<v1::PipelineSpec> ReadSpec(const std::string& path) {
-  const auto text = ReadPrefix(path, kMaxYamlBytes + 1);
-  if (!text.ok()) {
-    return MakeError(text.status().code(), reason::kFileUnreadable,
-                     std::string(text.status().message()), {{"file", path}});
-  }
-  return ParseSpec(*text, path);
-}
 
 // Says what it is about once that takes longer than people wait in silence.
 absl::StatusOr<std::unique_ptr<IndexedSpec>> Index(const v1::PipelineSpec& spec,
@@ -191,7 +183,7 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
   if (!options.feature.empty() && options.png.empty()) {
     return absl::InvalidArgumentError("--feature says what --png plots; give --png FILE as well");
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpec(options.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
   BULKHEAD_ASSIGN_OR_RETURN(const std::string path, RealPath(options.spec));
   BULKHEAD_ASSIGN_OR_RETURN(const auto source,
                             Index(spec, std::filesystem::path(path).parent_path().string()));

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/spec/stages/feature_kind.h"
 #include "server/spec/stages/kind_families.h"
 #include "server/spec/stages/stage_checks.h"
@@ -74,9 +75,25 @@ void NormalizeResize(v1::Resize& stage, const std::string& path, SpecProblems& p
   }
 }
 
+// That `input` is an image with no more channels than OpenCV's area interpolation takes, where that
+// is what the stage uses.
+template <typename Resizing>
+absl::Status CheckResizable(const Resizing& stage, const FeatureSignature& input,
+                            absl::string_view path) {
+  constexpr int64_t kMaxAreaChannels = 4;
+  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
+  if (stage.interpolation() != v1::INTERPOLATION_AREA || input.shape.back() <= kMaxAreaChannels) {
+    return absl::OkStatus();
+  }
+  return SpecError(
+      absl::StrCat(path, ".interpolation"),
+      absl::StrCat("`area` takes images of at most ", kMaxAreaChannels, " channels, but `",
+                   input.name, "` is ", DescribeFeature(input), " here; resize before concat"));
+}
+
 Signature InferResize(const v1::Resize& stage, const FeatureSignature& input,
                       absl::string_view path) {
-  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
+  BULKHEAD_RETURN_IF_ERROR(CheckResizable(stage, input, path));
   if (stage.shorter_side() == 0 && stage.longer_side() == 0 && stage.factor() == 0) {
     return WithSize(stage.size(), input, path);
   }
@@ -122,7 +139,7 @@ void NormalizeRandomResizedCrop(v1::RandomResizedCrop& stage, const std::string&
 
 Signature InferRandomResizedCrop(const v1::RandomResizedCrop& stage, const FeatureSignature& input,
                                  absl::string_view path) {
-  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
+  BULKHEAD_RETURN_IF_ERROR(CheckResizable(stage, input, path));
   return WithSize(stage.size(), input, path);
 }
 
@@ -215,7 +232,7 @@ void NormalizeLetterbox(v1::Letterbox& stage, const std::string& path, SpecProbl
 
 Signature InferLetterbox(const v1::Letterbox& stage, const FeatureSignature& input,
                          absl::string_view path) {
-  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
+  BULKHEAD_RETURN_IF_ERROR(CheckResizable(stage, input, path));
   BULKHEAD_RETURN_IF_ERROR(CheckFill(stage.fill(), input, path));
   return WithSize(stage.size(), input, path);
 }

@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_SERVER_METRICS_STATUS_SNAPSHOT_H_
+#define BULKHEAD_SERVER_METRICS_STATUS_SNAPSHOT_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "bulkhead/v1/loader.pb.h"
+
+namespace bulkhead {
+
+// All that metrics are made of, at one moment: the status, and what only metrics want to know.
+struct StatusSnapshot {
+  // Not explicit: a status alone is a snapshot of a service that replaced nobody.
+  StatusSnapshot(v1::GetStatusResponse service_status,
+                 std::map<v1::RecycleCause, uint64_t> counts = {})
+      : status(std::move(service_status)), recyclings(std::move(counts)) {}
+
+  v1::GetStatusResponse status;
+  std::map<v1::RecycleCause, uint64_t> recyclings;  // planned replacements since the start
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_METRICS_STATUS_SNAPSHOT_H_

@@ -1,0 +1,52 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_GEOMETRY_OPTIONS_H_
+#define BULKHEAD_SERVER_PIPELINE_GEOMETRY_OPTIONS_H_
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/image.h"
+#include "server/image/pad.h"
+#include "server/image/resize.h"
+#include "server/pipeline/sample_stage.h"
+
+// Options that several stages of a normalized spec have in common.
+namespace bulkhead {
+
+ResizeMethod MethodOf(v1::Interpolation interpolation);
+
+// [height, width], or one number for a square.
+template <typename Sized>
+ImageSize SizeOf(const Sized& spec) {
+  return {static_cast<int>(spec.size(0)),
+          static_cast<int>(spec.size(spec.size_size() > 1 ? 1 : 0))};
+}
+
+// One value, or one a channel; 0 where there is none.
+template <typename Filled>
+PixelFill FillOf(const Filled& spec) {
+  if (spec.fill_size() == 0) return {0};
+  return {spec.fill().begin(), spec.fill().end()};
+}
+
+// Pixels on each side.
+struct Margins {
+  int top = 0;
+  int bottom = 0;
+  int left = 0;
+  int right = 0;
+};
+
+// [top, bottom, left, right], or one number for all; none where there is none.
+template <typename Padded>
+Margins MarginsOf(const Padded& spec) {
+  if (spec.padding_size() == 0) return {};
+  const auto side = [&](int i) {
+    return static_cast<int>(spec.padding(spec.padding_size() == 4 ? i : 0));
+  };
+  return {side(0), side(1), side(2), side(3)};
+}
+
+// An image in the memory where the result of a stage belongs.
+MutableImageView ResultImage(ImageSize size, int channels, const StageContext& context);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_GEOMETRY_OPTIONS_H_

@@ -1,0 +1,31 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_PAD_STAGES_H_
+#define BULKHEAD_SERVER_PIPELINE_PAD_STAGES_H_
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/image.h"
+#include "server/image/pad.h"
+#include "server/pipeline/geometry_options.h"
+#include "server/pipeline/sample_stage.h"
+
+namespace bulkhead {
+
+// `pad`. Sample errors: IMAGE_TOO_LARGE, when the image is larger than the size it should get, or
+// the result would have more pixels than a decoder gives.
+class PadStage : public ValueStage {
+ public:
+  PadStage(StagePlace place, const v1::Pad& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  absl::StatusOr<ImageSize> PaddedSize(ImageSize image) const;
+
+  // Of all results; 0 × 0: the image's own and the padding.
+  ImageSize size_;
+  Margins padding_;
+  PixelFill fill_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_PAD_STAGES_H_

@@ -1,0 +1,69 @@
+#include "server/pipeline/resize_pass.h"
+
+#include "server/image/flip.h"
+#include "server/image/linear_resize.h"
+
+namespace bulkhead {
+namespace {
+
+using Mirror = LinearResizer::Mirror;
+
+}  // namespace
+
+absl::Status ResizePass::Run(Value& value, ImageSize size, ResizeMethod method,
+                             const StageContext& context) const {
+  const bool before = flip_before != nullptr && flip_before->Flips(context.key);
+  const bool after = flip_after != nullptr && flip_after->Flips(context.key);
+  const Mirror mirror = before ? Mirror::kBefore : after ? Mirror::kAfter : Mirror::kNone;
+  // Twice mirrored is rare enough to go the long way.
+  if (method == ResizeMethod::kLinear && !(before && after) &&
+      context.scratch.resizer.Prepare(value.pixels.size(), value.pixels.channels, size, mirror)) {
+    return RunRows(value, size, context);
+  }
+  return RunByStages(value, size, method, before, context);
+}
+
+absl::Status ResizePass::RunRows(Value& value, ImageSize size, const StageContext& context) const {
+  const int channels = value.pixels.channels;
+  const size_t row_values = static_cast<size_t>(size.width) * channels;
+  const size_t element = normalize == nullptr ? 1 : sizeof(float);
+  const size_t size_bytes = row_values * size.height * element;
+  std::byte* result = context.Result(size_bytes);
+  LinearResizer& resizer = context.scratch.resizer;
+  resizer.Begin(value.pixels);
+  if (normalize == nullptr) {
+    auto* rows = reinterpret_cast<uint8_t*>(result);
+    for (int y = 0; y < size.height; ++y) resizer.NextRow(rows + y * row_values);
+    value.SetPixels(ContiguousImage(rows, size, channels));
+    return absl::OkStatus();
+  }
+  const bool channels_first = normalize->to_channels_first();
+  auto* floats = reinterpret_cast<float*>(result);
+  uint8_t* row = context.scratch.row.Resize(row_values);
+  for (int y = 0; y < size.height; ++y) {
+    resizer.NextRow(row);
+    normalize->normalizer().ApplyToRow({row, 1, size.width, channels, row_values}, y, size.height,
+                                       channels_first, floats);
+  }
+  value.image_size = size;
+  value.channels_first = channels_first;
+  value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ResizePass::RunByStages(Value& value, ImageSize size, ResizeMethod method,
+                                     bool flips_before, const StageContext& context) const {
+  if (flips_before) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
+  const size_t size_bytes = static_cast<size_t>(size.height) * size.width * value.pixels.channels;
+  uint8_t* memory = normalize == nullptr
+                        ? reinterpret_cast<uint8_t*>(context.Result(size_bytes))
+                        : context.scratch.resized.Resize(size_bytes);
+  const MutableImageView out = ContiguousImage(memory, size, value.pixels.channels);
+  BULKHEAD_RETURN_IF_ERROR(ResizeImage(value.pixels, method, out));
+  value.SetPixels(out);
+  if (flip_after != nullptr) BULKHEAD_RETURN_IF_ERROR(flip_after->Run(value, context));
+  if (normalize != nullptr) BULKHEAD_RETURN_IF_ERROR(normalize->Run(value, context));
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,40 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_RESIZE_PASS_H_
+#define BULKHEAD_SERVER_PIPELINE_RESIZE_PASS_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "server/image/image.h"
+#include "server/image/resize.h"
+#include "server/pipeline/flip_stages.h"
+#include "server/pipeline/number_stages.h"
+#include "server/pipeline/sample_stage.h"
+
+namespace bulkhead {
+
+// A resize, and those stages on the same image right before and behind it that can be done to its
+// rows while they are in the cache: mirroring, normalize, and the layout that a NormalizeStage
+// includes. One pass from the decoded pixels to the batch where the resizing is one that
+// LinearResizer knows; otherwise the stages run one after the other, to the same bytes. Belongs to
+// the stage that resizes. Immutable once the plan is made; thread-safe.
+class ResizePass {
+ public:
+  // Stages that are done in the pass; null: none. The planner gives them before the first Run.
+  std::unique_ptr<RandomFlipStage> flip_before;
+  std::unique_ptr<RandomFlipStage> flip_after;
+  std::unique_ptr<NormalizeStage> normalize;
+
+  // Resizes `value`, an image, to `size`, and does the rest. Memory: the result in
+  // StageContext::Result. Errors carry the name of the stage they come from, but for the resize's.
+  absl::Status Run(Value& value, ImageSize size, ResizeMethod method,
+                   const StageContext& context) const;
+
+ private:
+  absl::Status RunRows(Value& value, ImageSize size, const StageContext& context) const;
+  absl::Status RunByStages(Value& value, ImageSize size, ResizeMethod method, bool flips_before,
+                           const StageContext& context) const;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_RESIZE_PASS_H_

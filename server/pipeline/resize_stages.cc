@@ -1,0 +1,86 @@
+#include "server/pipeline/resize_stages.h"
+
+#include "server/image/legacy_resize.h"
+#include "server/image/resample.h"
+#include "server/pipeline/geometry_options.h"
+#include "server/spec/stage_signature.h"
+
+namespace bulkhead {
+namespace {
+
+ResizeRule RuleOf(const v1::Resize& spec) {
+  ResizeRule rule;
+  rule.round = spec.rounding() == v1::ROUNDING_ROUND;
+  rule.max_pixels = kDefaultMaxPixels;
+  if (spec.shorter_side() > 0) {
+    rule.by = ResizeRule::By::kShorterSide;
+    rule.side = spec.shorter_side();
+    rule.max_longer = spec.max_size();
+  } else if (spec.longer_side() > 0) {
+    rule.by = ResizeRule::By::kLongerSide;
+    rule.side = spec.longer_side();
+  } else if (spec.factor() > 0) {
+    rule.by = ResizeRule::By::kFactor;
+    rule.factor = spec.factor();
+  } else {
+    rule.size = SizeOf(spec);
+  }
+  return rule;
+}
+
+}  // namespace
+
+ResizeStage::ResizeStage(StagePlace place, const v1::Resize& spec)
+    : ValueStage(std::move(place)),
+      rule_(RuleOf(spec)),
+      method_(MethodOf(spec.interpolation())),
+      antialias_(spec.antialias()),
+      centers_(spec.centers()) {}
+
+bool ResizeStage::IsPlain() const {
+  return !antialias_ && centers_ != v1::PIXEL_CENTERS_CORNER &&
+         centers_ != v1::PIXEL_CENTERS_ALIGNED;
+}
+
+void ResizeStage::Resample(const ImageView& in, const MutableImageView& out,
+                           StageScratch& scratch) const {
+  if (antialias_) {
+    const bool cubic = method_ == ResizeMethod::kCubic;
+    ResampleImage(in, cubic ? ResampleFilter::kCubic : ResampleFilter::kLinear, out,
+                  scratch.resample);
+    return;
+  }
+  const auto centers =
+      centers_ == v1::PIXEL_CENTERS_ALIGNED ? LegacyCenters::kAligned : LegacyCenters::kCorner;
+  const bool nearest = method_ == ResizeMethod::kNearest;
+  (nearest ? LegacyResizeNearest : LegacyResizeLinear)(in, centers, out, scratch.row);
+}
+
+absl::Status ResizeStage::Run(Value& value, const StageContext& context) const {
+  const absl::StatusOr<ImageSize> size = ResizedSize(value.image_size, rule_);
+  if (!size.ok()) return place().Name(size.status());
+  if (IsPlain()) return place().Name(pass_.Run(value, *size, method_, context));
+  const MutableImageView out = ResultImage(*size, value.pixels.channels, context);
+  Resample(value.pixels, out, context.scratch);
+  value.SetPixels(out);
+  return absl::OkStatus();
+}
+
+LetterboxStage::LetterboxStage(StagePlace place, const v1::Letterbox& spec)
+    : ValueStage(std::move(place)),
+      size_(SizeOf(spec)),
+      method_(MethodOf(spec.interpolation())),
+      fill_(FillOf(spec)) {}
+
+absl::Status LetterboxStage::Run(Value& value, const StageContext& context) const {
+  const ImageSize inner = FittingSize(value.image_size, size_);
+  const Rect kept = {(size_.height - inner.height) / 2, (size_.width - inner.width) / 2,
+                     inner.height, inner.width};
+  const MutableImageView out = ResultImage(size_, value.pixels.channels, context);
+  BULKHEAD_RETURN_IF_ERROR(place().Name(ResizeImage(value.pixels, method_, out.Crop(kept))));
+  FillAround(out, kept, fill_);
+  value.SetPixels(out);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,51 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_RESIZE_STAGES_H_
+#define BULKHEAD_SERVER_PIPELINE_RESIZE_STAGES_H_
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/image.h"
+#include "server/image/pad.h"
+#include "server/image/resize.h"
+#include "server/image/resize_size.h"
+#include "server/pipeline/resize_pass.h"
+#include "server/pipeline/sample_stage.h"
+
+namespace bulkhead {
+
+// `resize`. Sample error: IMAGE_TOO_LARGE, for a computed size.
+class ResizeStage : public ValueStage {
+ public:
+  ResizeStage(StagePlace place, const v1::Resize& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+  // What is done together with the resizing; null when it must be done by itself.
+  ResizePass* pass() { return IsPlain() ? &pass_ : nullptr; }
+
+ private:
+  // As OpenCV resizes.
+  bool IsPlain() const;
+  void Resample(const ImageView& in, const MutableImageView& out, StageScratch& scratch) const;
+
+  ResizeRule rule_;
+  ResizeMethod method_;
+  bool antialias_;
+  v1::PixelCenters centers_;
+  ResizePass pass_;
+};
+
+// `letterbox`.
+class LetterboxStage : public ValueStage {
+ public:
+  LetterboxStage(StagePlace place, const v1::Letterbox& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  ImageSize size_;
+  ResizeMethod method_;
+  PixelFill fill_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_RESIZE_STAGES_H_

@@ -1,0 +1,59 @@
+"""A real worker of a real service meets the limit of its cgroup."""
+
+import pathlib
+
+import pytest
+
+import bulkhead
+from conftest import Service, write_spec
+
+LEAK = 256 << 10
+
+
+def leaf_of(pid):
+    """The folder of the worker's group that limits memory, and the names of its files for limit and usage."""
+    groups = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+    for _, controllers, path in groups:
+        names = ("memory.max", "memory.current") if not controllers else (
+            "memory.limit_in_bytes", "memory.usage_in_bytes")
+        for mount in mounts:
+            folder = pathlib.Path(mount[4] + path)
+            if "bulkhead-" in path and (folder / names[0]).exists():
+                return folder, *names
+    return None
+
+
+def test_the_kernel_ends_the_worker_and_nothing_is_lost(folder):
+    spec = write_spec(
+        folder / "leak.json",
+        source={"range": {"size": 600}},
+        stages=[{"fault": {"leak": "256KiB"}}],
+        batch={"size": 20},
+        epochs=1,
+    )
+    service = Service(
+        folder, "--workers", 1, "--worker-quota", "256MiB", "--recycle-growth", "false", "--allow-fault-stages")
+    try:
+        with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+            batches = iter(loader)
+            indices = next(batches)["index"].tolist()
+            [worker] = [w for w in bulkhead.service_status(service.target)["workers"] if w["role"] == "pipeline"]
+            if worker["quota_level"] != "kernel-total":
+                pytest.skip("no cgroup is to be had: " + worker["quota_level"])
+            # The worker is far from its quota; its leaf has room for 16 samples more. It cannot be ahead by all.
+            leaf, limit, usage = leaf_of(worker["pid"])
+            (leaf / limit).write_text(str(int((leaf / usage).read_text()) + 16 * LEAK))
+            for batch in batches:
+                indices += batch["index"].tolist()
+        status = bulkhead.service_status(service.target)
+    finally:
+        service.stop()
+    assert indices == list(range(600))
+    [death] = [end for end in status["recent_exits"] if end["cause"] != "EXIT_CAUSE_TOLD"]
+    assert death["cause"] == "EXIT_CAUSE_CGROUP", death
+    assert "it met the limit of its cgroup" in death["reason"]
+    assert death["outcome"] == "signaled"
+    assert death["pid"] == worker["pid"]
+    assert int(status["limit_events"]) == 1
+    assert int(status["leases_redone"]) >= 1

@@ -1,0 +1,208 @@
+#include "tools/explain/explain_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "bulkhead/loader.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/spec/memory_plan.h"
+#include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
+#include "tools/bench/own_service.h"
+#include "tools/common/command_line.h"
+#include "tools/common/local_pipeline.h"
+#include "tools/common/status_message.h"
+#include "tools/explain/explain_report.h"
+#include "tools/explain/stage_times.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr char kExamples[] =
+    "Samples are made in this process, every stage by itself and then as workers run them. The\n"
+    "memory is what a service of its own, started for this, admits the stream with.\n"
+    "\n"
+    "Examples:\n"
+    "  bulkhead explain --spec train.yaml\n"
+    "  bulkhead explain --spec train.yaml --batch-sizes 1,2,4 --samples 1000\n"
+    "  bulkhead explain --spec train.yaml --workers 4 --json\n";
+
+constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr uint64_t kMaxWarmUp = 32;
+
+struct ExplainArguments {
+  std::string spec;
+  std::vector<uint64_t> batch_sizes;
+  uint64_t samples = 256;
+  uint32_t workers = 0;
+  bool json = false;
+};
+
+// "uint8 [any,any,3]".
+ExplainedFeature Explain(const FeatureSignature& feature) {
+  ExplainedFeature explained{feature.name, "", 0};
+  if (feature.kind == FeatureSignature::Kind::kEncoded) {
+    explained.what = "encoded bytes";
+    return explained;
+  }
+  uint64_t bytes = ElementBytes(feature.dtype);
+  std::vector<std::string> extents;
+  for (const int64_t extent : feature.shape) {
+    extents.push_back(extent == -1 ? "any" : absl::StrCat(extent));
+    bytes *= extent == -1 ? 0 : static_cast<uint64_t>(extent);
+  }
+  explained.what = absl::StrCat(
+      feature.variable ? "up to " : "", DTypeName(feature.dtype),
+      extents.empty() ? "" : absl::StrCat(" [", absl::StrJoin(extents, ","), "]"));
+  explained.sample_bytes = bytes;
+  return explained;
+}
+
+// What the features behind a stage have that those before it had not.
+std::vector<ExplainedFeature> NewFeatures(const std::vector<FeatureSignature>& features,
+                                          const std::string& path) {
+  std::vector<ExplainedFeature> made;
+  for (const FeatureSignature& feature : features) {
+    if (feature.path == path) made.push_back(Explain(feature));
+  }
+  return made;
+}
+
+// The rows of all written stages: those of a mixture's sources, then the common ones, once.
+std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
+                                     const PipelineSignature& signature) {
+  std::vector<ExplainedStage> stages;
+  ExplainedStage source{"source", {}, 0};
+  for (const FeatureSignature& feature : signature.sources[0].source_features) {
+    source.gives.push_back(Explain(feature));
+  }
+  stages.push_back(std::move(source));
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  for (const bool common : {false, true}) {
+    for (size_t c = 0; c < (common ? 1 : chains.size()); ++c) {
+      const SourceChain& chain = chains[c];
+      const size_t begin = common ? chain.own_steps : 0;
+      const size_t end = common ? chain.steps.size() : chain.own_steps;
+      for (size_t i = begin; i < end; ++i) {
+        const std::string name = StageName(*chain.steps[i].stage);
+        const std::string path = absl::StrCat(chain.steps[i].path, ".", name);
+        stages.push_back({absl::StrCat(chain.steps[i].path, " ", name),
+                          NewFeatures(signature.sources[c].features_after[i], path), 0});
+      }
+    }
+  }
+  stages.push_back({"batch", {}, 0});
+  return stages;
+}
+
+absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
+                                       const ExplainArguments& arguments, bool fuse,
+                                       Explanation& explanation) {
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const auto local, LocalPipeline::Create(spec, SpecFolder(arguments.spec), {.fuse = fuse}));
+  explanation.samples_per_epoch = local->samples_per_epoch();
+  return MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp));
+}
+
+// By what the service that would run the spec here says of it.
+absl::Status ExplainMemory(const ExplainArguments& arguments, Explanation& explanation) {
+  // Fault stages are explained like all others.
+  BULKHEAD_ASSIGN_OR_RETURN(const auto service,
+                            OwnService::Start(arguments.workers, {"--allow-fault-stages"}));
+  LoaderOptions options;
+  options.spec = SpecFile(arguments.spec);
+  options.target = service->target();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Loader::Open(std::move(options)));
+  const StreamMemory& plan = loader->info().memory;
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                            GetStatusMessage(service->target(), kDeadline));
+  const v1::MemoryBudget& budget = status.memory();
+  explanation.budget_bytes = budget.budget_bytes();
+  explanation.memory = {
+      {"workers",
+       absl::StrCat(plan.workers, " of ", plan.threads_per_worker,
+                    plan.threads_per_worker == 1 ? " thread" : " threads", ", quota ",
+                    FormatBytes(plan.worker_quota_bytes), " each: a bound, not what they take"),
+       plan.workers * plan.worker_quota_bytes},
+      {"replacement", "one worker beside the one it replaces", budget.replacement_bytes()},
+      {"arena",
+       absl::StrCat(plan.arena_bytes / std::max<uint64_t>(1, plan.slot_bytes), " slots of ",
+                    FormatBytes(plan.slot_bytes), ", shared with the trainer"),
+       plan.arena_bytes},
+      {"supervisor", "set aside", budget.supervisor_bytes()},
+      {"client", "over shared memory nothing; over gRPC the batches that wait", 0},
+  };
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
+  Explanation explanation;
+  explanation.spec = arguments.spec;
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
+  explanation.batch_size = signature.schema.batch_size();
+  explanation.batch_bytes = signature.schema.batch_bytes();
+  explanation.stages = StagesOf(spec, signature);
+  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused,
+                            Measure(spec, arguments, false, explanation));
+  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused,
+                            Measure(spec, arguments, true, explanation));
+  explanation.measured_samples = unfused.samples;
+  explanation.unfused_seconds = unfused.sample_seconds;
+  explanation.fused_seconds = fused.sample_seconds;
+  for (ExplainedStage& stage : explanation.stages) {
+    for (const StageTime& time : unfused.stages) {
+      if (time.name == stage.name) stage.seconds = time.seconds;
+    }
+  }
+  for (const uint64_t size : arguments.batch_sizes) {
+    spec.mutable_batch()->set_size(size);
+    BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature other, InferSignature(spec));
+    BULKHEAD_ASSIGN_OR_RETURN(const v1::MemoryPlan plan, PlanMemory(other, MemoryPlanOptions{}));
+    explanation.batches.push_back({size, other.schema.batch_bytes(), plan.arena_bytes()});
+  }
+  BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, explanation));
+  return explanation;
+}
+
+int RunExplain(const ExplainArguments& arguments) {
+  const absl::StatusOr<Explanation> explanation = Explain(arguments);
+  if (!explanation.ok()) {
+    std::fprintf(stderr, "bulkhead explain: %s\n",
+                 std::string(explanation.status().message()).c_str());
+    return 1;
+  }
+  const std::string text = arguments.json ? ExplanationJson(*explanation).Text() + "\n"
+                                          : ExplanationText(*explanation);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void AddExplainCommand(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<ExplainArguments>();
+  CLI::App* command =
+      app.add_subcommand("explain", "Where a spec's memory and time go, before a training run");
+  command->footer(kExamples);
+  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
+  command->add_option("--batch-sizes", arguments->batch_sizes, "Batch sizes to compare")
+      ->delimiter(',')
+      ->check(AtLeastOne());
+  command->add_option("--samples", arguments->samples, "Samples to measure")
+      ->check(AtLeastOne())
+      ->capture_default_str();
+  command->add_option("--workers", arguments->workers, "Workers; default: as the service chooses")
+      ->check(AtLeastOne());
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments, &exit_code] { exit_code = RunExplain(*arguments); });
+}
+
+}  // namespace bulkhead::tools

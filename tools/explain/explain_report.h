@@ -1,0 +1,61 @@
+#ifndef BULKHEAD_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
+#define BULKHEAD_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/common/json.h"
+#include "tools/explain/stage_times.h"
+
+namespace bulkhead::tools {
+
+// What comes out of the source or a stage.
+struct ExplainedFeature {
+  std::string name;           // "image"
+  std::string what;           // "uint8 [224,224,3]", "encoded bytes", "uint8 [any,any,3]"
+  uint64_t sample_bytes = 0;  // 0: differs from sample to sample
+};
+
+// One row of the table of stages.
+struct ExplainedStage {
+  std::string name;  // "stages[1] resize"
+  std::vector<ExplainedFeature> gives;
+  double seconds = 0;  // a sample
+};
+
+// One part of what the loader takes on this machine.
+struct ExplainedMemory {
+  std::string what;  // "workers"
+  std::string how;   // "2 of 1 thread, quota 512MiB each"
+  uint64_t bytes = 0;
+};
+
+// A batch of another size.
+struct ExplainedBatch {
+  uint64_t size = 0;
+  uint64_t batch_bytes = 0;
+  uint64_t arena_bytes = 0;
+};
+
+// All that `bulkhead explain` says.
+struct Explanation {
+  std::string spec;  // path
+  uint64_t samples_per_epoch = 0;
+  uint64_t batch_size = 0;
+  uint64_t batch_bytes = 0;
+  std::vector<ExplainedStage> stages;  // source first, "batch" last
+  uint64_t measured_samples = 0;
+  double unfused_seconds = 0;  // a sample, every stage by itself
+  double fused_seconds = 0;    // a sample, as workers run it
+  std::vector<ExplainedMemory> memory;  // in any order
+  uint64_t budget_bytes = 0;            // what the service may promise here
+  std::vector<ExplainedBatch> batches;
+};
+
+std::string ExplanationText(const Explanation& explanation);
+JsonObject ExplanationJson(const Explanation& explanation);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_TOOLS_EXPLAIN_STAGE_TIMES_H_
+#define BULKHEAD_TOOLS_EXPLAIN_STAGE_TIMES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/common/local_pipeline.h"
+
+namespace bulkhead::tools {
+
+// What one stage, or reading, or writing into the batch, took of a sample.
+struct StageTime {
+  std::string name;    // "stages[0] decode_image", "source", "batch"
+  double seconds = 0;  // a sample, on average
+};
+
+struct MeasuredStages {
+  std::vector<StageTime> stages;  // the source first, writing into the batch last
+  double sample_seconds = 0;      // of all together
+  uint64_t samples = 0;
+};
+
+// Produces the first `samples` positions of epoch 0 on the calling thread, `warm_up` others before
+// them, and measures where the time goes. Blocks. Errors: those of LocalPipeline::Produce.
+absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_t samples,
+                                             uint64_t warm_up);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_EXPLAIN_STAGE_TIMES_H_
