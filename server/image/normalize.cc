@@ -106,7 +106,8 @@ void Normalizer::ApplyToRow(const ImageView& row, int y, int height, bool channe
     const float* table = table_of(c);
     const uint8_t* from = row.data + c;
     float* to = first + c * plane;
-    for (int x = done; x < row.width; ++x) to[x] = table[from[static_cast<size_t>(x) * row.channels]];
+    for (int x = done; x < row.width; ++x)
+      to[x] = table[from[static_cast<size_t>(x) * row.channels]];
   }
 }
 

@@ -55,9 +55,8 @@ absl::Status ResizePass::RunByStages(Value& value, ImageSize size, ResizeMethod 
                                      bool flips_before, const StageContext& context) const {
   if (flips_before) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
   const size_t size_bytes = static_cast<size_t>(size.height) * size.width * value.pixels.channels;
-  uint8_t* memory = normalize == nullptr
-                        ? reinterpret_cast<uint8_t*>(context.Result(size_bytes))
-                        : context.scratch.resized.Resize(size_bytes);
+  uint8_t* memory = normalize == nullptr ? reinterpret_cast<uint8_t*>(context.Result(size_bytes))
+                                         : context.scratch.resized.Resize(size_bytes);
   const MutableImageView out = ContiguousImage(memory, size, value.pixels.channels);
   BULKHEAD_RETURN_IF_ERROR(ResizeImage(value.pixels, method, out));
   value.SetPixels(out);

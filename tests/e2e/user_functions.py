@@ -35,7 +35,7 @@ def rows(index):
 def draws(index, rng):
     """From every generator that a function may use; an odd number of normal deviates, so that one is left over."""
     return np.array(
-        [rng.random(), rng.integers(1 << 40), random.random(), random.gauss(0, 1), random.getrandbits(32),
+        [rng.random(), rng.integers(1 << 40), random.gauss(0, 1), random.random(), random.getrandbits(32),
          np.random.rand(), np.random.standard_normal(), np.random.randint(1 << 30), index],
         np.float64,
     )

@@ -80,13 +80,11 @@ absl::Status OwnService::Launch() {
   // Out of the way of the number that the service is told; dup2 onto itself would keep CLOEXEC.
   const int child_end = fcntl(ready[1], F_DUPFD_CLOEXEC, kReadyFd + 1);
   close(ready[1]);
-  std::vector<std::string> arguments = {Program(),     "--embedded",
-                                        "--watch-pid", absl::StrCat(getpid()),
-                                        "--listen",    target_,
-                                        "--ready-fd",  absl::StrCat(kReadyFd),
-                                        "--threads",   "1",
-                                        "--cache-dir", absl::StrCat(folder_, "/cache"),
-                                        "--log-level", "off"};
+  std::vector<std::string> arguments = {
+      Program(),     "--embedded", "--watch-pid", absl::StrCat(getpid()),
+      "--listen",    target_,      "--ready-fd",  absl::StrCat(kReadyFd),
+      "--threads",   "1",          "--cache-dir", absl::StrCat(folder_, "/cache"),
+      "--log-level", "off"};
   if (workers_ > 0) arguments.insert(arguments.end(), {"--workers", absl::StrCat(workers_)});
   arguments.insert(arguments.end(), more_.begin(), more_.end());
   std::vector<char*> argv;
