@@ -72,7 +72,9 @@ def test_workers_of_other_streams_do_not_count(photos, folder):
     try:
         # Photos take megabytes in a worker that stays when its stream is over; numbers take none.
         big = bench("run", "--spec", photos / "tfrecord.yaml", "--target", service.target)["memory_bytes"]
-        small = bench("run", "--spec", numbers_spec(folder), "--target", service.target)["memory_bytes"]
+        # So long that the stream is surely there when it is looked for.
+        small = bench(
+            "run", "--spec", numbers_spec(folder), "--target", service.target, "--batches", 20000)["memory_bytes"]
     finally:
         service.stop()
     assert small["workers"] == small["largest_worker"]

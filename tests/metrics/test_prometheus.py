@@ -70,17 +70,21 @@ class Run:
         self.url = metrics_url(folder)
         self.target = self.url.removeprefix("http://").removesuffix("/metrics")
         self.prometheus = Prometheus(folder / "prometheus", self.target)
+        # Its first scrape comes seconds after its start; what leaks until then would be seen by nobody.
+        self.trainer = None
+        self.wait_for(lambda: "a first scrape", lambda: self.prometheus.value("up") == 1)
         self.trainer = Trainer(spec, self.service.target)
 
     def wait_for(self, what, condition):
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
-            assert self.trainer.error is None, self.trainer.error
+            assert self.trainer is None or self.trainer.error is None, self.trainer.error
             assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS} s: {what()}"
             time.sleep(0.1)
 
     def stop(self):
-        self.trainer.stop()
+        if self.trainer is not None:
+            self.trainer.stop()
         self.prometheus.stop()
         self.service.stop()
 
