@@ -79,7 +79,7 @@ __attribute__((target("avx2"))) void SumRowAvx2(const uint8_t* row, const int32_
 
 __attribute__((target("avx2"))) void MixRowsAvx2(const int16_t* upper, const int16_t* lower,
                                                  int16_t upper_weight, int16_t lower_weight,
-                                                 int count, uint8_t* out) {
+                                                 int count, bool past_caches, uint8_t* out) {
   const __m256i wu = _mm256_set1_epi16(upper_weight);
   const __m256i wl = _mm256_set1_epi16(lower_weight);
   const __m256i two = _mm256_set1_epi16(2);
@@ -89,11 +89,17 @@ __attribute__((target("avx2"))) void MixRowsAvx2(const int16_t* upper, const int
     const __m256i sum = _mm256_add_epi16(_mm256_mulhi_epi16(u, wu), _mm256_mulhi_epi16(l, wl));
     return _mm256_srai_epi16(_mm256_add_epi16(sum, two), 2);
   };
+  const auto mix_two = [&](int i) __attribute__((target("avx2"))) {
+    return _mm256_permute4x64_epi64(_mm256_packus_epi16(mix(i), mix(i + 16)), 0xD8);
+  };
   int i = 0;
+  if (past_caches && reinterpret_cast<uintptr_t>(out) % sizeof(__m256i) == 0) {
+    for (; i + 32 <= count; i += 32) {
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(out + i), mix_two(i));
+    }
+  }
   for (; i + 32 <= count; i += 32) {
-    const __m256i packed = _mm256_packus_epi16(mix(i), mix(i + 16));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
-                        _mm256_permute4x64_epi64(packed, 0xD8));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), mix_two(i));
   }
   for (; i < count; ++i) {
     const int sum = ((upper[i] * upper_weight) >> 16) + ((lower[i] * lower_weight) >> 16);
@@ -103,11 +109,15 @@ __attribute__((target("avx2"))) void MixRowsAvx2(const int16_t* upper, const int
 
 bool CanRun() { return __builtin_cpu_supports("avx2") != 0; }
 
+// Stores past the caches are not ordered with those that tell others that the batch is ready.
+void OrderStores() { _mm_sfence(); }
+
 #else
 
 bool CanRun() { return false; }
+void OrderStores() {}
 void SumRowAvx2(const uint8_t*, const int32_t*, const int16_t*, int, int16_t*) {}
-void MixRowsAvx2(const int16_t*, const int16_t*, int16_t, int16_t, int, uint8_t*) {}
+void MixRowsAvx2(const int16_t*, const int16_t*, int16_t, int16_t, int, bool, uint8_t*) {}
 
 #endif
 
@@ -176,13 +186,22 @@ const int16_t* LinearResizer::SumsOf(int row) {
   return place.sums.data();
 }
 
-void LinearResizer::NextRow(uint8_t* out) {
+void LinearResizer::NextRow(uint8_t* out) { WriteRow(out, false); }
+
+void LinearResizer::Run(const ImageView& image, const MutableImageView& out) {
+  Begin(image);
+  for (int y = 0; y < out.height; ++y) WriteRow(out.row(y), true);
+  OrderStores();
+}
+
+void LinearResizer::WriteRow(uint8_t* out, bool past_caches) {
   const Tap tap = TapAt(next_row_, in_.height, out_.height);
   ++next_row_;
   const int last = in_.height - 1;
   const int16_t* upper = SumsOf(std::clamp(tap.first, 0, last));
   const int16_t* lower = SumsOf(std::clamp(tap.first + 1, 0, last));
-  MixRowsAvx2(upper, lower, tap.first_weight, tap.next_weight, out_.width * kChannels, out);
+  MixRowsAvx2(upper, lower, tap.first_weight, tap.next_weight, out_.width * kChannels, past_caches,
+              out);
 }
 
 }  // namespace bulkhead

@@ -27,6 +27,8 @@ class LinearResizer {
   // comes first. `image` has the prepared size.
   void Begin(const ImageView& image);
   void NextRow(uint8_t* out);
+  // All rows, to `out`, of the result's size; past the caches, as nobody here reads them soon.
+  void Run(const ImageView& image, const MutableImageView& out);
 
  private:
   struct SourceRow {
@@ -36,6 +38,7 @@ class LinearResizer {
 
   void PlanColumns();
   const int16_t* SumsOf(int row);
+  void WriteRow(uint8_t* out, bool past_caches);
 
   ImageSize in_;
   ImageSize out_;

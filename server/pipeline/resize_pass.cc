@@ -30,13 +30,19 @@ absl::Status ResizePass::RunRows(Value& value, ImageSize size, const StageContex
   const size_t size_bytes = row_values * size.height * element;
   std::byte* result = context.Result(size_bytes);
   LinearResizer& resizer = context.scratch.resizer;
-  resizer.Begin(value.pixels);
   if (normalize == nullptr) {
-    auto* rows = reinterpret_cast<uint8_t*>(result);
-    for (int y = 0; y < size.height; ++y) resizer.NextRow(rows + y * row_values);
-    value.SetPixels(ContiguousImage(rows, size, channels));
+    const MutableImageView out =
+        ContiguousImage(reinterpret_cast<uint8_t*>(result), size, channels);
+    if (context.target != nullptr) {
+      resizer.Run(value.pixels, out);
+    } else {
+      resizer.Begin(value.pixels);
+      for (int y = 0; y < size.height; ++y) resizer.NextRow(out.row(y));
+    }
+    value.SetPixels(out);
     return absl::OkStatus();
   }
+  resizer.Begin(value.pixels);
   const bool channels_first = normalize->to_channels_first();
   auto* floats = reinterpret_cast<float*>(result);
   uint8_t* row = context.scratch.row.Resize(row_values);

@@ -42,6 +42,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def tool(*words, code=0):
+    """Runs `bulkhead …`; gives what it wrote to standard output, or, when it has to fail, to standard error."""
+    result = subprocess.run([BIN / "bulkhead", *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert result.returncode == code, result.stderr
+    return result.stdout if code == 0 else result.stderr
+
+
 def write_spec(path, **spec):
     path.write_text(json.dumps(spec))
     return path

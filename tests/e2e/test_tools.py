@@ -6,16 +6,9 @@ import subprocess
 import pytest
 
 import bulkhead
-from conftest import BIN, Service, digest_of, write_spec
+from conftest import BIN, Service, digest_of, tool, write_spec
 
 MIB = 1 << 20
-
-
-def tool(*words, code=0):
-    """Runs `bulkhead …`; gives what it wrote to standard output, or, when it has to fail, to standard error."""
-    result = subprocess.run([BIN / "bulkhead", *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert result.returncode == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
 
 
 def bench(*words):

@@ -95,6 +95,22 @@ TEST_F(LinearResizeTest, MirrorsBeforeOrAfterAsTwoStepsWould) {
   }
 }
 
+TEST_F(LinearResizeTest, WritesTheSamePastTheCaches) {
+  LinearResizer resizer;
+  const ImageSize in{37, 53};
+  // Rows that begin at multiples of 32 bytes, and rows that do not.
+  for (const ImageSize out : {ImageSize{64, 64}, {20, 77}}) {
+    std::vector<uint8_t> pixels = Noise(in, 5);
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, Simd::kBest));
+    ScratchBuffer memory;  // aligned
+    const MutableImageView image =
+        ContiguousImage(memory.Resize(static_cast<size_t>(out.height) * out.width * 3), out, 3);
+    resizer.Run(ContiguousImage(pixels.data(), in, 3), image);
+    EXPECT_EQ(std::vector<uint8_t>(image.data, image.data + image.row_bytes() * image.height),
+              ByOpenCv(pixels, in, out));
+  }
+}
+
 TEST_F(LinearResizeTest, LeavesWhatOpenCvDoesOtherwiseToIt) {
   LinearResizer resizer;
   EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {10, 12}, Mirror::kNone, Simd::kBest));

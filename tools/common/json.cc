@@ -52,6 +52,11 @@ JsonObject& JsonObject::Add(absl::string_view key, int value) {
   return *this;
 }
 
+JsonObject& JsonObject::Add(absl::string_view key, bool value) {
+  AddRaw(key, value ? "true" : "false");
+  return *this;
+}
+
 JsonObject& JsonObject::Add(absl::string_view key, const JsonObject& value) {
   AddRaw(key, absl::StrReplaceAll(value.Text(), {{"\n", "\n  "}}));
   return *this;

@@ -22,6 +22,7 @@ class JsonObject {
   JsonObject& Add(absl::string_view key, double value);
   JsonObject& Add(absl::string_view key, uint64_t value);
   JsonObject& Add(absl::string_view key, int value);
+  JsonObject& Add(absl::string_view key, bool value);
   JsonObject& Add(absl::string_view key, const JsonObject& value);
   JsonObject& Add(absl::string_view key, const std::vector<JsonObject>& values);
 

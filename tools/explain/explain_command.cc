@@ -158,8 +158,11 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
   explanation.unfused_seconds = unfused.sample_seconds;
   explanation.fused_seconds = fused.sample_seconds;
   for (ExplainedStage& stage : explanation.stages) {
+    stage.joined = true;
     for (const StageTime& time : unfused.stages) {
-      if (time.name == stage.name) stage.seconds = time.seconds;
+      if (time.name != stage.name) continue;
+      stage.seconds = time.seconds;
+      stage.joined = false;
     }
   }
   for (const uint64_t size : arguments.batch_sizes) {

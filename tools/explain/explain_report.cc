@@ -42,14 +42,14 @@ std::string StageTable(const Explanation& explanation) {
   std::vector<Row> rows = {{"stage", "gives", "", "a sample",
                             absl::StrCat("batch of ", explanation.batch_size), "time", "share"}};
   for (const ExplainedStage& stage : explanation.stages) {
+    const double share = stage.seconds / std::max(1e-12, explanation.unfused_seconds);
     Row row = {stage.name,
                "",
                "",
                "",
                "",
-               Milliseconds(stage.seconds),
-               absl::StrFormat("%.0f%%",
-                               100 * stage.seconds / std::max(1e-12, explanation.unfused_seconds))};
+               stage.joined ? "with the above" : Milliseconds(stage.seconds),
+               stage.joined ? "" : absl::StrFormat("%.0f%%", 100 * share)};
     for (const ExplainedFeature& feature : stage.gives) {
       row[1] = feature.name;
       row[2] = feature.what;
@@ -123,8 +123,11 @@ JsonObject ExplanationJson(const Explanation& explanation) {
                           .Add("what", feature.what)
                           .Add("sample_bytes", feature.sample_bytes));
     }
-    stages.push_back(
-        JsonObject().Add("name", stage.name).Add("seconds", stage.seconds).Add("gives", gives));
+    stages.push_back(JsonObject()
+                         .Add("name", stage.name)
+                         .Add("seconds", stage.seconds)
+                         .Add("joined", stage.joined)
+                         .Add("gives", gives));
   }
   std::vector<JsonObject> memory;
   for (const ExplainedMemory& part : explanation.memory) {

@@ -21,7 +21,8 @@ struct ExplainedFeature {
 struct ExplainedStage {
   std::string name;  // "stages[1] resize"
   std::vector<ExplainedFeature> gives;
-  double seconds = 0;  // a sample
+  double seconds = 0;   // a sample
+  bool joined = false;  // it is always done in one with the stage above, whose time includes it
 };
 
 // One part of what the loader takes on this machine.

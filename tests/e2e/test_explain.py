@@ -1,0 +1,112 @@
+"""Tools that run a pipeline without a service: `explain`, `bench run --in-process`; and `pack`, which makes their data."""
+
+import json
+
+import bulkhead
+import numpy as np
+import pytest
+from conftest import AUGMENTED, tool, write_spec
+
+
+def photo_spec(photos, folder, **more):
+    return write_spec(
+        folder / "spec.json",
+        source={"image_folder": {"path": str(photos / "folder")}},
+        stages=AUGMENTED,
+        batch={"size": 32},
+        seed=3,
+        order="global",
+        epochs=2,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_library_makes_the_bytes_that_the_service_delivers(photos, folder, threads):
+    spec = photo_spec(photos, folder)
+    service = json.loads(tool("bench", "run", "--spec", spec, "--workers", 2, "--json"))
+    library = json.loads(tool("bench", "run", "--spec", spec, "--in-process", "--threads", threads, "--json"))
+    assert library["digest"] == service["digest"]
+    assert (library["batches"], library["samples"]) == (service["batches"], service["samples"]) == (10, 300)
+    assert library["transport"] == "in-process"
+
+
+def test_the_library_makes_a_mixture_too(photos, folder):
+    part = {"source": {"image_folder": {"path": str(photos / "folder")}},
+            "stages": ["decode_image", {"resize": {"size": 24}}]}
+    spec = write_spec(
+        folder / "mixture.json",
+        source={"mixture": {"sources": [{"weight": 0.75, "order": "global", **part}, {"weight": 0.25, **part}]}},
+        batch={"size": 8},
+        epochs=1,
+    )
+    service = json.loads(tool("bench", "run", "--spec", spec, "--json"))
+    library = json.loads(tool("bench", "run", "--spec", spec, "--in-process", "--json"))
+    assert library["digest"] == service["digest"]
+
+
+def test_in_process_says_what_is_wrong(photos, folder):
+    spec = write_spec(folder / "none.json", source={"image_folder": {"path": "nowhere"}}, batch={"size": 1},
+                      outputs=["label"])
+    assert "nowhere" in tool("bench", "run", "--spec", spec, "--in-process", code=1)
+    few = photo_spec(photos, folder)
+    text = json.loads(few.read_text())
+    few.write_text(json.dumps({**text, "batch": {"size": 151, "last": "drop"}}))
+    assert "lower batch.size" in tool("bench", "run", "--spec", few, "--in-process", code=1)
+    assert "--workers excludes --in-process" in tool(
+        "bench", "run", "--spec", few, "--in-process", "--workers", 2, code=2)
+
+
+def test_explain_says_where_time_and_memory_go(photos, folder):
+    spec = photo_spec(photos, folder)
+    told = json.loads(tool("explain", "--spec", spec, "--samples", 50, "--workers", 2, "--batch-sizes", "1,64", "--json"))
+    names = [stage["name"] for stage in told["stages"]]
+    assert names == ["source", "stages[0] decode_image", "stages[1] random_resized_crop",
+                     "stages[2] random_horizontal_flip", "stages[3] normalize", "stages[4] layout", "batch"]
+    # The crop decides what is decoded, so it is never by itself.
+    assert [stage["name"] for stage in told["stages"] if stage["joined"]] == ["stages[1] random_resized_crop"]
+    assert all(stage["seconds"] > 0 for stage in told["stages"] if not stage["joined"])
+    assert sum(stage["seconds"] for stage in told["stages"]) == pytest.approx(told["unfused_seconds"], rel=1e-3)
+    assert told["measured_samples"] == 50
+    [image] = told["stages"][-2]["gives"]
+    assert image == {"name": "image", "what": "float32 [3,64,64]", "sample_bytes": 3 * 64 * 64 * 4}
+    memory = {part["what"]: part["bytes"] for part in told["memory"]}
+    with bulkhead.Loader(spec, workers=2) as loader:
+        batch = next(loader.stream())
+    assert memory["arena"] >= 5 * sum(array.nbytes for array in batch.values())
+    assert memory["workers"] == 2 * memory["replacement"] > 0
+    one, many = told["batches"]
+    assert (one["size"], many["size"]) == (1, 64)
+    assert many["arena_bytes"] > 30 * one["arena_bytes"] > 0
+
+    text = tool("explain", "--spec", spec, "--samples", 20)
+    assert "with the above" in text and "largest first" in text and "left of the budget" in text and "Not the loader's" in text
+    assert "shape" in tool("explain", "--spec", write_spec(folder / "bad.json", batch={"size": 1}, shape=1), code=1)
+
+
+def test_pack_keeps_every_image_and_its_label(photos, folder):
+    said = tool("pack", photos / "folder", folder / "packed", "--records", 60)
+    assert said.startswith("150 records in 3 files, 0 other files left out")
+    stages = ["decode_image", {"resize": {"size": 16}}]
+    packed = write_spec(
+        folder / "packed/spec.json",
+        source={"tfrecord": {"files": "part-*.tfrecord"}},
+        features={"image": {"bytes": {}}, "label": "int64"},
+        stages=stages, batch={"size": 150}, outputs=["image", "label"],
+    )
+    plain = write_spec(
+        folder / "plain.json", source={"image_folder": {"path": str(photos / "folder")}},
+        stages=stages, batch={"size": 150}, outputs=["image", "label"],
+    )
+    with bulkhead.Loader(packed) as one, bulkhead.Loader(plain) as two:
+        a, b = next(one.stream()), next(two.stream())
+        for name in ("image", "label"):
+            np.testing.assert_array_equal(a[name], b[name])
+    assert "valid" in tool("validate", folder / "packed/packed.yaml")
+
+
+def test_pack_refuses_what_it_cannot_do_well(photos, folder):
+    (folder / "full").mkdir()
+    (folder / "full/file").write_text("here")
+    assert "is not an empty folder" in tool("pack", photos / "folder", folder / "full", code=1)
+    assert "holds no images" in tool("pack", folder / "full", folder / "out", code=1)
