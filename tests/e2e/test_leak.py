@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -30,6 +31,16 @@ def test_a_leaking_worker_is_replaced_before_its_quota_bites(photos, folder, fau
     assert report["blamed_stage_bytes"] > 32 << 20
     for phase in ("start", "bind", "warm", "touch", "reap"):
         assert report["recycle_seconds"][phase]["p50"] > 0, phase
+
+
+def test_a_python_function_that_leaks_costs_no_batch_either(photos):
+    report = bench_leak(photos, samples=3000, rounds=1, fault="python", python=sys.executable, every=4, quota="160MiB")
+    assert report["digests_equal"] == 1
+    assert report["recycles"] >= 2
+    assert report["limit_events"] == 0
+    assert 64 << 20 < report["worker_peak_bytes"] <= report["quota_bytes"] == 160 << 20
+    assert "python" in report["blamed_stage"]
+    assert report["blamed_stage_bytes"] > 16 << 20
 
 
 def leaking_range(folder):

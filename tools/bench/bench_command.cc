@@ -179,6 +179,7 @@ constexpr char kLeakExamples[] =
     "Examples:\n"
     "  bulkhead bench leak --spec photos/tfrecord.yaml\n"
     "  bulkhead bench leak --spec photos/tfrecord.yaml --samples 20000 --json\n"
+    "  bulkhead bench leak --spec photos/tfrecord.yaml --fault python --every 20\n"
     "  taskset -c 0 bulkhead bench leak --spec photos/tfrecord.yaml   with one core for all\n";
 
 struct LeakArguments {
@@ -208,10 +209,15 @@ void AddLeak(CLI::App& bench, int& exit_code) {
   command->add_option("--rounds", options.rounds, "Rounds in which the runs take turns")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--leak", options.leak, "What leaks with each sample")->capture_default_str();
+  command->add_option("--leak", options.leak, "What leaks with a sample")->capture_default_str();
   command->add_option("--fault", options.fault, "How it leaks")
-      ->check(CLI::IsMember({"leak", "leak_mmap"}))
+      ->check(CLI::IsMember({"leak", "leak_mmap", "python"}))
       ->capture_default_str();
+  command->add_option("--every", options.every, "Leak with one of so many samples")
+      ->check(AtLeastOne())
+      ->capture_default_str();
+  command->add_option("--python", options.python,
+                      "Interpreter of a Python function; default: python3");
   command->add_option("--quota", options.quota, "Quota of each worker")->capture_default_str();
   AddTransportOption(*command, options.transport);
   command->add_flag("--json", arguments->json, "Print JSON");

@@ -3,11 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +14,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/spec/yaml.h"
+#include "tools/bench/leak_stage.h"
 #include "tools/bench/own_service.h"
 #include "tools/common/status_message.h"
 #include "tools/common/stream_run.h"
@@ -31,34 +28,22 @@ constexpr int kMadeAhead = 8;
 // Of a run; what comes behind takes the place of the first.
 constexpr size_t kMaxBatches = 20'000;
 
-// The spec with a fault as its last stage, and without an end.
-absl::StatusOr<SpecSource> WithFault(const std::string& path, const std::string& fault,
-                                     const std::string& size) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text.str(), path));
-  v1::Fault& stage = *spec.add_stages()->mutable_fault();
-  if (fault == "leak") stage.set_leak(size);
-  if (fault == "leak_mmap") stage.set_leak_mmap(size);
-  if (fault == "touch") stage.set_touch(size);
-  spec.clear_epochs();
-  SpecSource source = SpecText(SpecToYaml(spec));
-  source.base_dir = std::filesystem::absolute(path).parent_path();
-  return source;
-}
-
 // One service and its trainer.
 class Leg {
  public:
+  Leg(LeakStage stage, Transport transport) : stage_(std::move(stage)), transport_(transport) {}
+
   static absl::StatusOr<std::unique_ptr<Leg>> Start(const LeakOptions& options,
                                                     const std::string& fault) {
-    auto leg = std::make_unique<Leg>();
-    leg->transport_ = options.transport;
-    BULKHEAD_ASSIGN_OR_RETURN(leg->spec_, WithFault(options.spec, fault, options.leak));
-    BULKHEAD_ASSIGN_OR_RETURN(leg->service_, OwnService::Start(1, {"--worker-quota", options.quota,
-                                                                   "--allow-fault-stages"}));
+    BULKHEAD_ASSIGN_OR_RETURN(
+        LeakStage stage, LeakStage::Create({options.spec, fault, options.leak, options.every}));
+    auto leg = std::make_unique<Leg>(std::move(stage), options.transport);
+    std::vector<std::string> arguments = leg->stage_.service_arguments();
+    arguments.insert(arguments.end(), {"--worker-quota", options.quota});
+    if (!options.python.empty()) {
+      arguments.insert(arguments.end(), {"--python", options.python});
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(leg->service_, OwnService::Start(1, std::move(arguments)));
     leg->watch_ = std::make_unique<MemoryWatch>(leg->service_->pid());
     return leg;
   }
@@ -125,7 +110,7 @@ class Leg {
   absl::Status OpenOnce() {
     if (loader_ != nullptr) return absl::OkStatus();
     LoaderOptions options;
-    options.spec = spec_;
+    options.spec = stage_.spec();
     options.target = service_->target();
     options.transport = transport_;
     BULKHEAD_ASSIGN_OR_RETURN(loader_, Loader::Open(std::move(options)));
@@ -139,8 +124,8 @@ class Leg {
     return TheilSen({bytes.begin() + warm_up, bytes.begin() + static_cast<std::ptrdiff_t>(count)});
   }
 
-  Transport transport_ = Transport::kAuto;
-  SpecSource spec_;
+  const LeakStage stage_;
+  const Transport transport_;
   std::unique_ptr<OwnService> service_;
   std::unique_ptr<MemoryWatch> watch_;
   std::unique_ptr<Loader> loader_;
@@ -184,14 +169,17 @@ absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
   LeakReport report;
   BULKHEAD_ASSIGN_OR_RETURN(report.quota_bytes, ParseBytes(options.quota));
   BULKHEAD_ASSIGN_OR_RETURN(const auto leaking, Leg::Start(options, options.fault));
-  BULKHEAD_ASSIGN_OR_RETURN(const auto control, Leg::Start(options, "touch"));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const auto control,
+      Leg::Start(options, options.fault == "python" ? "python_touch" : "touch"));
   report.digests_equal = true;
   const uint64_t samples = options.samples / static_cast<uint64_t>(options.rounds);
   for (int round = 0; round < options.rounds; ++round) {
     tell(absl::StrCat("round ", round + 1, " of ", options.rounds, ": the control"));
     BULKHEAD_ASSIGN_OR_RETURN(const std::string expected, control->Round(samples));
-    tell(absl::StrCat("round ", round + 1, " of ", options.rounds, ": leaking ", options.leak,
-                      " a sample"));
+    tell(absl::StrCat(
+        "round ", round + 1, " of ", options.rounds, ": leaking ", options.leak,
+        options.every == 1 ? " a sample" : absl::StrCat(" every ", options.every, " samples")));
     BULKHEAD_ASSIGN_OR_RETURN(const std::string digest, leaking->Round(samples));
     report.digests_equal = report.digests_equal && digest == expected;
   }

@@ -18,8 +18,10 @@ struct LeakOptions {
   std::string spec;
   uint64_t samples = 20'000;   // of the leaking run, and of the control
   int rounds = 4;              // in which they take turns
-  std::string leak = "1MiB";   // a sample
-  std::string fault = "leak";  // or leak_mmap
+  std::string leak = "1MiB";   // with each that leaks
+  uint64_t every = 1;          // of how many samples one leaks
+  std::string fault = "leak";  // or leak_mmap; or python, a Python function
+  std::string python;          // interpreter of the Python function; empty: as the service chooses
   std::string quota = "256MiB";
   Transport transport = Transport::kAuto;
 };
@@ -55,8 +57,9 @@ struct LeakReport {
 };
 
 // Streams the spec with a stage that leaks from one service of its own, and from another with a
-// stage that maps, touches and unmaps as many bytes; each has one worker with one thread and the
-// quota. Blocks for a minute or more; `tell` is called with what is being done.
+// stage that maps, touches and unmaps as many bytes (allocates and frees them, in Python); each has
+// one worker with one thread and the quota. Blocks for a minute or more; `tell` is called with what
+// is being done.
 absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
                                        const std::function<void(const std::string&)>& tell);
 

@@ -68,7 +68,8 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options) {
       .Add("slope_bytes_per_batch", JsonObject()
                                         .Add("trainer", SlopeJson(report.trainer_slope))
                                         .Add("supervisor", SlopeJson(report.supervisor_slope)))
-      .Add("leak_per_sample", options.leak)
+      .Add("leak", options.leak)
+      .Add("leak_every_samples", options.every)
       .Add("machine", DescribeMachine())
       .Add("data", options.spec)
       .Add("command", CommandLine());
@@ -77,8 +78,12 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options) {
 std::string LeakText(const LeakReport& report, const LeakOptions& options) {
   MemoryChart chart;
   chart.quota_bytes = report.quota_bytes;
-  std::string text = DrawMemory(chart, absl::StrCat("A stage leaks ", options.leak, " a sample:"),
-                                End(report.leaking.looks));
+  std::string text = DrawMemory(
+      chart,
+      absl::StrCat("A stage leaks ", options.leak,
+                   options.every == 1 ? std::string(" a sample:")
+                                      : absl::StrCat(" every ", options.every, " samples:")),
+      End(report.leaking.looks));
   absl::StrAppend(&text, "\n",
                   DrawMemory(chart, "The same without the leak:", End(report.control.looks)));
   absl::StrAppend(

@@ -1,0 +1,90 @@
+#include "tools/bench/leak_stage.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/spec/signature.h"
+#include "server/spec/yaml.h"
+#include "tools/common/local_pipeline.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr char kModule[] = "bulkhead_leak";
+
+void SetFault(const LeakStage::Options& options, v1::Fault& stage) {
+  if (options.fault == "leak") stage.set_leak(options.bytes);
+  if (options.fault == "leak_mmap") stage.set_leak_mmap(options.bytes);
+  if (options.fault == "touch") stage.set_touch(options.bytes);
+  if (options.every > 1) stage.set_every(options.every);
+}
+
+}  // namespace
+
+absl::StatusOr<LeakStage> LeakStage::Create(const Options& options) {
+  LeakStage leak;
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(options.bytes));
+  if (absl::StartsWith(options.fault, "python")) {
+    BULKHEAD_RETURN_IF_ERROR(leak.WriteModule(bytes, options.every));
+    BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
+    v1::Python& stage = *spec.add_stages()->mutable_python();
+    stage.set_function(absl::StrCat(kModule, ":", options.fault == "python" ? "leak" : "touch"));
+    stage.add_inputs(signature.schema.tensors(0).name());
+    v1::StageOutput& output = *stage.add_outputs();
+    output.set_name("leaked");
+    output.set_dtype(v1::DTYPE_INT64);
+  } else {
+    SetFault(options, *spec.add_stages()->mutable_fault());
+  }
+  spec.clear_epochs();
+  leak.spec_ = SpecText(SpecToYaml(spec));
+  leak.spec_.base_dir = SpecFolder(options.spec);
+  return leak;
+}
+
+LeakStage::~LeakStage() {
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+absl::Status LeakStage::WriteModule(uint64_t bytes, uint64_t every) {
+  std::string folder = "/tmp/bulkhead-leak-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    return absl::UnavailableError(absl::StrCat("/tmp: ", strerror(errno)));
+  }
+  folder_ = folder;
+  std::ofstream module(absl::StrCat(folder_, "/", kModule, ".py"));
+  module << "SIZE, EVERY = " << bytes << ", " << every << "\n"
+         << "kept, calls = [], 0\n\n\n"
+         << "def block():\n"
+         << "    global calls\n"
+         << "    calls += 1\n"
+         << "    return b'\\1' * SIZE if calls % EVERY == 0 else None\n\n\n"
+         << "def leak(_):\n"
+         << "    kept.append(block())\n"
+         << "    return 0\n\n\n"
+         << "def touch(_):\n"
+         << "    block()\n"
+         << "    return 0\n";
+  module.close();
+  if (!module) return absl::UnavailableError(absl::StrCat(folder_, ": cannot be written"));
+  return absl::OkStatus();
+}
+
+std::vector<std::string> LeakStage::service_arguments() const {
+  std::vector<std::string> arguments = {"--allow-fault-stages"};
+  if (!folder_.empty()) arguments.insert(arguments.end(), {"--python-path", folder_});
+  return arguments;
+}
+
+}  // namespace bulkhead::tools
