@@ -34,7 +34,7 @@ def test_a_leaking_worker_is_replaced_before_its_quota_bites(photos, folder, fau
 
 
 def test_a_python_function_that_leaks_costs_no_batch_either(photos):
-    report = bench_leak(photos, samples=3000, rounds=1, fault="python", python=sys.executable, every=4, quota="160MiB")
+    report = bench_leak(photos, samples=12000, rounds=1, fault="python", python=sys.executable, every=32, quota="160MiB")
     assert report["digests_equal"] == 1
     assert report["recycles"] >= 2
     assert report["limit_events"] == 0
