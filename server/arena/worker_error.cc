@@ -3,16 +3,32 @@
 #include <string>
 
 #include "server/base/error.h"
+#include "server/base/utf8.h"
 
 namespace bulkhead {
+
+namespace {
+
+// Messages may quote what users' code and data say; protobuf's strings take no other text.
+std::string AsText(std::string text) {
+  for (size_t at = FirstByteThatIsNoText(text); at != absl::string_view::npos;
+       at = FirstByteThatIsNoText(text)) {
+    text[at] = '?';
+  }
+  return text;
+}
+
+}  // namespace
 
 internal::v1::WorkerError ToWorkerError(const absl::Status& status) {
   internal::v1::WorkerError error;
   error.set_code(static_cast<int>(status.code()));
-  error.set_message(std::string(status.message()));
+  error.set_message(AsText(std::string(status.message())));
   if (const auto info = GetErrorInfo(status)) {
     error.set_reason(info->reason);
-    for (const auto& [key, value] : info->metadata) (*error.mutable_metadata())[key] = value;
+    for (const auto& [key, value] : info->metadata) {
+      (*error.mutable_metadata())[AsText(key)] = AsText(value);
+    }
   }
   return error;
 }

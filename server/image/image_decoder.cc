@@ -15,6 +15,8 @@ namespace {
 // (of a lossy one it holds some rows), OpenCV's codecs the image as it stands in the file.
 constexpr uint64_t kWebpBytesPerPixel = 4;
 constexpr uint64_t kRareBytesPerPixel = 4;
+// Of an image decoded to 16 bits a channel: four channels, whatever is asked for.
+constexpr uint64_t kDeepBytesPerPixel = 8;
 
 absl::Status UnknownFormat(absl::string_view file) {
   if (file.empty()) {
@@ -72,11 +74,13 @@ int ImageDecoder::Orientation() const { return ReadOrientation(format_, file_); 
 
 absl::StatusOr<ImageView> ImageDecoder::DecodeDeep(PixelFormat format, Image& bytes,
                                                    Image& buffer) {
+  const uint64_t pixels = static_cast<uint64_t>(size_.height) * static_cast<uint64_t>(size_.width);
   if (format_ == ImageFormat::kPng) {
-    if (share_ != nullptr) share_->Take(2 * PlannedBytes(format, WholeImage(size_)));
+    if (share_ != nullptr) share_->Take(pixels * kDeepBytesPerPixel);
     return DecodeDeepPng(file_, max_pixels_, format, buffer);
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const ImageView narrow, Decode(format, WholeImage(size_), bytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageView narrow, Decode(format, WholeImage(size_), bytes,
+                                                           pixels * 2 * ChannelCount(format)));
   const MutableImageView wide = buffer.Reshape(size_, 2 * narrow.channels);
   for (int y = 0; y < narrow.height; ++y) {
     // A byte twice is the byte times 257, whichever end comes first.
@@ -87,9 +91,9 @@ absl::StatusOr<ImageView> ImageDecoder::DecodeDeep(PixelFormat format, Image& by
   return ImageView(wide);
 }
 
-absl::StatusOr<ImageView> ImageDecoder::Decode(PixelFormat format, const Rect& rect,
-                                               Image& buffer) {
-  if (share_ != nullptr) share_->Take(PlannedBytes(format, rect));
+absl::StatusOr<ImageView> ImageDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer,
+                                               uint64_t more_bytes) {
+  if (share_ != nullptr) share_->Take(PlannedBytes(format, rect) + more_bytes);
   if (format_ == ImageFormat::kJpeg) return jpeg_.Decode(format, rect, buffer);
   absl::StatusOr<ImageView> image =
       format_ == ImageFormat::kPng    ? DecodePng(file_, max_pixels_, format, buffer)

@@ -40,7 +40,9 @@ class ImageDecoder {
   // noticed in a JPEG (beyond what Open checks); other formats are decoded to their end. Sample
   // errors: as Open. PLUGIN_MISSING, not a sample error, where the plugin is needed and absent.
   // Throws std::bad_alloc when memory is refused.
-  absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
+  // `more_bytes`: what the caller will make of it beside the result, for the share.
+  absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer,
+                                   uint64_t more_bytes = 0);
 
   // Decode takes what it will need from `share`, which outlives this, and so may wait; null: from
   // nobody.

@@ -238,6 +238,14 @@ uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
 }
 
 absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
+  absl::StatusOr<ImageView> pixels = DecodeOpened(format, rect, buffer);
+  // What libjpeg holds of the file goes, also that of a bad one.
+  jpeg_abort_decompress(&codec_->info);
+  return pixels;
+}
+
+absl::StatusOr<ImageView> JpegDecoder::DecodeOpened(PixelFormat format, const Rect& rect,
+                                                    Image& buffer) {
   Codec* codec = codec_.get();
   jpeg_decompress_struct& info = codec->info;
   const bool cmyk = info.num_components == 4;
@@ -262,7 +270,6 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
              })) {
     return codec->errors.ToStatus();
   }
-  jpeg_abort_decompress(&info);
 
   const MutableImageView pixels =
       rows.Crop({rect.top - first_row, rect.left - first_column, rect.height, rect.width});

@@ -50,6 +50,7 @@ class JpegDecoder {
 
  private:
   struct Codec;
+  absl::StatusOr<ImageView> DecodeOpened(PixelFormat format, const Rect& rect, Image& buffer);
   // Reads all rows of a truncated file. Sample error: when too few came before the data ran out.
   absl::Status ReadTruncated(const MutableImageView& rows);
 

@@ -75,8 +75,12 @@ absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
     if (chosen.ok()) rect = *chosen;
     crop_status = chosen.status();
   }
+  // An image that is turned is there twice.
+  const uint64_t turned = orientation == kStoredUpright ? 0
+                                                        : static_cast<uint64_t>(rect.height) *
+                                                              rect.width * ChannelCount(format_);
   const absl::StatusOr<ImageView> pixels = context.decoder.Decode(
-      format_, StoredRect(rect, *stored, orientation), context.scratch.image);
+      format_, StoredRect(rect, *stored, orientation), context.scratch.image, turned);
   if (!pixels.ok()) return place().Name(pixels.status());
   BULKHEAD_RETURN_IF_ERROR(crop_status);
   value.SetPixels(Upright(*pixels, orientation, context.scratch));

@@ -1,5 +1,6 @@
 #include "server/pipeline/native_stage.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -31,22 +32,36 @@ std::string TextOf(ErrorText& error) {
   return error[0] == 0 ? "it gave no reason" : error.data();
 }
 
+// Whoever wrote the spec learns nothing else of this machine: neither what is there nor where a
+// link goes.
+absl::Status LeadsOut(const std::string& name, const std::vector<std::string>& folders) {
+  return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                   absl::StrCat("`", name, "` leads out of the --native-path of the service (",
+                                absl::StrJoin(folders, ", "), ")"));
+}
+
+bool LiesBelow(const std::string& path, const std::vector<std::string>& folders) {
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return absl::StartsWith(path, absl::StrCat(folder, "/"));
+  });
+}
+
 // Where the library lies, links resolved: below one of `folders`, from which a relative path
 // starts.
 absl::StatusOr<std::string> FindLibrary(const std::string& name,
                                         const std::vector<std::string>& folders) {
   namespace fs = std::filesystem;
+  const fs::path plain = fs::path(name).lexically_normal();
+  const bool leaves = !plain.empty() && *plain.begin() == "..";
+  if (leaves || (plain.is_absolute() && !LiesBelow(plain, folders))) {
+    return LeadsOut(name, folders);
+  }
   for (const std::string& folder : folders) {
     std::error_code error;
-    const fs::path found = fs::canonical(fs::path(folder) / name, error);
+    const fs::path found = fs::canonical(fs::path(folder) / plain, error);
     if (error || !fs::is_regular_file(found, error)) continue;
-    for (const std::string& allowed : folders) {
-      if (absl::StartsWith(found.native(), absl::StrCat(allowed, "/"))) return found.native();
-    }
-    return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-                     absl::StrCat("`", name, "` leads to ", found.native(),
-                                  ", which lies below no --native-path of the service (",
-                                  absl::StrJoin(folders, ", "), ")"));
+    if (!LiesBelow(found, folders)) return LeadsOut(name, folders);
+    return found.native();
   }
   return Unusable(absl::StrCat("there is no file `", name,
                                "` below a --native-path of the service (",
@@ -166,6 +181,10 @@ absl::Status NativeStage::CreateState() {
     throw;
   } catch (const std::exception& exception) {
     return Unusable(absl::StrCat(spec_.library(), ": ", exception.what()));
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return Unusable(absl::StrCat(spec_.library(), ": an exception of an unknown type"));
   }
   library_ = table;  // only what was made is ended
   return absl::OkStatus();
@@ -203,6 +222,11 @@ absl::Status NativeStage::RunOn(const StageValues& values, const StageContext& c
   } catch (const std::exception& exception) {
     return place().Name(
         SampleError(reason::kStageFailed, absl::StrCat(spec_.library(), ": ", exception.what())));
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return place().Name(SampleError(
+        reason::kStageFailed, absl::StrCat(spec_.library(), ": an exception of an unknown type")));
   }
   if (result == BULKHEAD_NO_MEMORY) throw std::bad_alloc();
   if (result != 0) {

@@ -47,7 +47,11 @@ class Context : public PipelineContext {
   // The sample is done.
   void GiveBackShare() {
     if (!decode_share.GiveBack()) return;
-    for (StageScratch& stage : scratch) stage.image.Release();
+    for (StageScratch& stage : scratch) {
+      stage.image.Release();
+      stage.upright.Release();
+      stage.deep.Release();
+    }
   }
 
   std::vector<std::unique_ptr<ReadContext>> read;  // by part

@@ -20,7 +20,7 @@ class PythonHost {
 
   // How a call ended.
   enum class Verdict {
-    kOk = 0,
+    kOk = 100,         // not 0, which is also what a call that went wrong altogether may return
     kFailed = 1,       // the function raised an exception: a verdict on the sample
     kWrongShape = 2,   // what it returned has not the declared shape
     kOverBound = 3,    // … or more rows or bytes than declared

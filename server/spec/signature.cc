@@ -63,7 +63,7 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     for (const FeatureSignature& feature : signature.features_after[i]) {
       if (feature.path != StepPath(chain.steps[i])) continue;
       max_pixels[feature.name] = pixels;
-      total = total + ValueBytes(feature, pixels);
+      total = total + ValueBytes(feature, pixels) + CheckedCount(feature.max_bytes);
       // As it is stored, and upright.
       if (stage.decode_image().exif_orientation()) total = total + ValueBytes(feature, pixels);
     }

@@ -200,8 +200,15 @@ absl::StatusOr<MemoryClaim> Supervisor::AdmitIndexWorker() {
     return claim;
   }
   const int64_t now_ns = MonotonicNanos();
-  if (index_wait_began_ns_ == 0) index_wait_began_ns_ = now_ns;
-  if (absl::Nanoseconds(now_ns - index_wait_began_ns_) > kReapPatience) return claim;
+  // A wait that nobody has been at for a while is another's.
+  const bool goes_on = index_wait_began_ns_ != 0 &&
+                       absl::Nanoseconds(now_ns - index_wait_seen_ns_) < kReapPatience / 2;
+  if (!goes_on) index_wait_began_ns_ = now_ns;
+  index_wait_seen_ns_ = now_ns;
+  if (absl::Nanoseconds(now_ns - index_wait_began_ns_) > kReapPatience) {
+    index_wait_began_ns_ = 0;
+    return claim;
+  }
   return absl::UnavailableError("workers that gave up their memory are not reaped yet");
 }
 

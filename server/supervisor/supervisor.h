@@ -166,6 +166,7 @@ class Supervisor {
   absl::Status ending_;                // not OK once streams are opened no more
   v1::GetStatusResponse past_totals_;  // of pools that are gone
   int64_t index_wait_began_ns_ = 0;    // for memory; 0: it does not wait
+  int64_t index_wait_seen_ns_ = 0;     // when it was asked for last
 
   UsageReader usage_;
 };

@@ -17,6 +17,16 @@ TEST(WorkerErrorTest, CarriesAStatusAcross) {
   EXPECT_EQ(GetErrorInfo(back)->metadata.at("file"), "a.jpg");
 }
 
+TEST(WorkerErrorTest, BytesThatAreNoTextDoNotLoseTheMessage) {
+  const absl::Status status =
+      SampleError(reason::kStageFailed, "caf\xe9 \xc3", {{"file", "\xff.jpg"}});
+  const internal::v1::WorkerError error = ToWorkerError(status);
+  internal::v1::WorkerError received;
+  ASSERT_TRUE(received.ParseFromString(error.SerializeAsString()));
+  EXPECT_EQ(received.message(), "caf? ?");
+  EXPECT_EQ(received.metadata().at("file"), "?.jpg");
+}
+
 TEST(WorkerErrorTest, DoesNotTrustTheCode) {
   internal::v1::WorkerError error;
   EXPECT_EQ(StatusFromWorkerError(error).code(), absl::StatusCode::kInternal);

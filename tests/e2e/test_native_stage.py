@@ -42,6 +42,8 @@ static int Run(void* state, BulkheadCall* call) {
     return 7;
   }
   if (strcmp(what, "throw") == 0) throw std::runtime_error("thrown");
+  if (strcmp(what, "throw_number") == 0) throw 42;
+  if (strcmp(what, "latin1") == 0) throw std::runtime_error("caf\xe9");
   if (strcmp(what, "allocate") == 0) throw std::bad_alloc();
   if (strcmp(what, "no_memory") == 0) return BULKHEAD_NO_MEMORY;
   if (strcmp(what, "leak") == 0) memset(malloc(1 << 20), 1, 1 << 20);
@@ -159,6 +161,8 @@ def test_rows_and_random_bits(start, folder):
 @pytest.mark.parametrize("what, reason, text", [
     ("odd", "STAGE_FAILED", "stages[0] native: libstage.so: an odd one (7)"),
     ("throw", "STAGE_FAILED", "libstage.so: thrown"),
+    ("throw_number", "STAGE_FAILED", "libstage.so: an exception of an unknown type"),
+    ("latin1", "STAGE_FAILED", "libstage.so: caf?"),
     ("refuse", "STAGE_UNUSABLE", "libstage.so: not with me"),
 ])
 def test_errors_have_the_librarys_words(start, folder, what, reason, text):
@@ -195,8 +199,8 @@ def test_out_of_memory_ends_the_worker(start, folder, what):
     ("libother.so", "STAGE_UNUSABLE", "has no function bulkhead_stage_v1"),
     ("libshort.so", "STAGE_UNUSABLE", "a table that is too short"),
     ("libtext.so", "STAGE_UNUSABLE", "cannot load"),
-    ("/bin/true", "PATH_NOT_ALLOWED", "which lies below no --native-path"),
-    ("../../../../../../../../bin/true", "PATH_NOT_ALLOWED", "which lies below no --native-path"),
+    ("/bin/true", "PATH_NOT_ALLOWED", "leads out of the --native-path"),
+    ("../../../../../../../../bin/true", "PATH_NOT_ALLOWED", "leads out of the --native-path"),
 ])
 def test_only_stages_of_allowed_folders_are_loaded(start, folder, library, reason, text):
     error = error_of(start(), over_range(folder, library=library))

@@ -197,7 +197,10 @@ def test_an_input_must_not_be_kept(start, folder, photos):
 def test_modules_come_from_the_allowed_folders_alone(start, folder):
     service = start()
     for function, text in (("os:getpid", "which lies below no --python-path"), ("sys:exit", "part of the interpreter"),
-                           ("numpy:abs", "which lies below no --python-path"), ("nowhere:f", "no module `nowhere`")):
+                           ("numpy:abs", "which lies below no --python-path"), ("nowhere:f", "no module `nowhere`"),
+                           ("user_functions:np.load", "leads through another module, `numpy`"),
+                           ("user_functions:os.path.join", "leads through another module, `os`"),
+                           ("user_functions:imported_from_elsewhere", "is from `random`, which lies below no")):
         spec = over_range(folder, "x", [number()], stage={"function": function})
         error = error_of(service, spec)
         assert error.reason == "STAGE_UNUSABLE"

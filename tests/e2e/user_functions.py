@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 kept = []
+imported_from_elsewhere = random.gauss
 
 
 def halve(image):

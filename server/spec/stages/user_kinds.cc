@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "server/spec/stages/feature_kind.h"
 #include "server/spec/stages/kind_families.h"
+#include "server/spec/stages/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -147,6 +148,7 @@ FeatureSignature SignatureOf(const v1::StageOutput& output, absl::string_view pa
   feature.variable = !feature.shape.empty() && feature.shape[0] == -1;
   if (feature.variable) feature.shape[0] = static_cast<int64_t>(output.max_count());
   const bool image = !feature.variable && feature.shape.size() == 3 &&
+                     feature.shape[0] <= kMaxExtent && feature.shape[1] <= kMaxExtent &&
                      feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL;
   if (image) feature.kind = Kind::kImage;
   return feature;

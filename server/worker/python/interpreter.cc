@@ -15,6 +15,8 @@ constexpr size_t kErrorBytes = 8192;
 using ErrorText = std::array<char, kErrorBytes>;
 
 constexpr int kMemoryRefused = -2;
+// What a callback of ctypes returns after an exception that left it.
+constexpr int kUncaught = 0;
 
 }  // namespace
 
@@ -25,7 +27,7 @@ absl::StatusOr<int> Interpreter::Load(const std::string& stage,
   const int number = functions_.load(stage.c_str(), absl::StrJoin(inputs, ",").c_str(),
                                      error.data(), error.size());
   if (number == kMemoryRefused) _exit(kExitOutOfMemory);
-  if (number >= 0) return number;
+  if (number > 0) return number - 1;
   error.back() = 0;
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, error.data());
 }
@@ -44,10 +46,12 @@ PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, s
   thread_local ErrorText text;
   text[0] = 0;
   const int verdict = functions_.call(number, words.data(), text.data(), text.size());
-  if (verdict == 0) return Verdict::kOk;
+  if (verdict == static_cast<int>(Verdict::kOk)) return Verdict::kOk;
   text.back() = 0;
   error = text.data();
-  return static_cast<Verdict>(verdict);
+  if (verdict != kUncaught) return static_cast<Verdict>(verdict);
+  error = "the interpreter ended the call without a verdict; the service's log says why";
+  return Verdict::kUnusable;
 }
 
 }  // namespace bulkhead

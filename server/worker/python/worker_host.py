@@ -20,9 +20,11 @@ import re
 import struct
 import sys
 import traceback
+import types
 
 # Verdicts of PythonHost::Verdict.
-_FAILED, _WRONG_SHAPE, _OVER_BOUND, _UNUSABLE, _OUT_OF_MEMORY = 1, 2, 3, 4, 5
+# Not 0: that is what a call returns whose exception nobody caught.
+_FAILED, _WRONG_SHAPE, _OVER_BOUND, _UNUSABLE, _OUT_OF_MEMORY, _OK = 1, 2, 3, 4, 5, 100
 _REFUSED_MEMORY = -2  # of a load
 _MAX_TEXT = 3000
 _MAX_FRAMES = 6
@@ -306,7 +308,7 @@ class _Stage:
         result = None
         if list(map(sys.getrefcount, views)) != before:
             self._check_kept(arguments, views, before)
-        return 0
+        return _OK
 
     def _inputs_at(self, words) -> list:
         arguments = []
@@ -434,9 +436,27 @@ def _import_function(text: str):
                 + (f"; did you mean `{near[0]}`?" if near else ""),
             )
         found = getattr(found, name)
+        if isinstance(found, types.ModuleType):
+            raise _Refusal(
+                _UNUSABLE,
+                f"{text} leads through another module, `{found.__name__}`; write a function of your own around it",
+            )
     if not callable(found):
         raise _Refusal(_UNUSABLE, f"{text} is a {type(found).__name__}, which cannot be called")
+    _check_home(text, found)
     return found
+
+
+def _check_home(text: str, function) -> None:
+    """What an allowed module imported is not the user's own: `np.load` would let a spec bring code."""
+    name = getattr(inspect.unwrap(function), "__module__", None) or type(function).__module__
+    home = getattr(sys.modules.get(name), "__file__", None)
+    if home is None or not _is_allowed(home):
+        raise _Refusal(
+            _UNUSABLE,
+            f"{text} is from `{name}`, which lies below no --python-path of the service ({', '.join(_allowed)}); write a "
+            "function of your own around it",
+        )
 
 
 # --- Errors
@@ -453,7 +473,9 @@ def _describe(error: BaseException) -> str:
     """An exception with the lines of the user's code that led to it, the innermost first."""
     try:
         said = str(error)
-    except Exception:
+    except MemoryError:
+        raise
+    except BaseException:
         said = "(its text cannot be had)"
     frames = [
         frame
@@ -497,7 +519,7 @@ def _load(stage: bytes, inputs: bytes, error: int, error_bytes: int) -> int:
         # What is there now stays: collections need not look at it again and again.
         gc.collect()
         gc.freeze()
-        return len(_stages) - 1
+        return len(_stages)  # its number + 1
     except MemoryError:
         return _REFUSED_MEMORY
     except _Refusal as refusal:
@@ -530,6 +552,28 @@ def _call(number: int, words: int, error: int, error_bytes: int) -> int:
 # --- Start
 
 
+class _Log:
+    """The service's log, as standard output and error: one that is full or gone is no sample's error."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            pass
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+
 def _strings(texts) -> ctypes.Array:
     return (ctypes.c_char_p * (len(texts) + 1))(*[os.fsencode(text) for text in texts], None)
 
@@ -555,7 +599,7 @@ def main() -> None:
     sys.argv[1:] = []
     os.environ.pop("LD_PRELOAD", None)
     # The service's log; what goes to its standard output would be lost when the worker ends.
-    sys.stdout = sys.stderr
+    sys.stdout = sys.stderr = _Log(sys.stderr)
 
     library = ctypes.CDLL(options["--library"][0])
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(_load)
