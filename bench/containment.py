@@ -17,40 +17,19 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+from support import BIN, Service, machine
+
 BARE = ["--quota-enforcement", "off", "--sandbox", "none", "--recycle-growth", "false", "--recycle-slowdown", "0"]
 MODES = {
     "bare": [*BARE, "--attribution", "off"],
     "attribution": [*BARE, "--attribution", "on"],
     "contained": [],
 }
-
-
-class Service:
-    def __init__(self, folder, data, mode):
-        ready, child_end = os.pipe()
-        self.target = f"unix:{folder}/s.sock"
-        self.process = subprocess.Popen(
-            [BIN / "bulkheadd", "--listen", self.target, "--root", data, "--workers", "1", "--threads", "1",
-             "--cache-dir", f"{folder}/cache", *MODES[mode], "--log-level", "err", "--ready-fd", str(child_end)],
-            pass_fds=(child_end,),
-        )
-        os.close(child_end)
-        with os.fdopen(ready) as said:
-            if not said.readline().startswith("ready"):
-                sys.exit("the service did not start")
-
-    def stop(self):
-        """The CPU seconds of its workers, whom it has waited for by then."""
-        self.process.terminate()
-        self.process.wait()
 
 
 def worker_cpu(service):
@@ -68,7 +47,7 @@ def worker_cpu(service):
 
 def measure(data, spec, mode):
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, data, mode)
+        service = Service(folder, "--root", data, "--workers", 1, "--threads", 1, *MODES[mode])
         try:
             run = subprocess.run(
                 [BIN / "bulkhead", "bench", "run", "--spec", spec, "--target", service.target, "--no-digest",
@@ -92,13 +71,6 @@ def write_spec(data, epochs, folder):
     return path
 
 
-def cpu_model():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
@@ -114,7 +86,7 @@ def main():
             # Whoever comes first meets the machine as the last round left it.
             for mode in MODES if round_number % 2 == 0 else reversed(list(MODES)):
                 runs[mode].append(measure(data, spec, mode))
-    summary = {"machine": f"{cpu_model()}, {os.cpu_count()} CPUs", "data": str(data), "rounds": options.rounds,
+    summary = {"machine": machine(), "data": str(data), "rounds": options.rounds,
                "command": " ".join(sys.argv)}
     for what in ("samples_per_second", "cpu_ms"):
         medians = {mode: statistics.median(run[what] for run in runs[mode]) for mode in MODES}

@@ -16,13 +16,12 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+from support import ROOT, Service, machine
+
 sys.path.insert(0, str(ROOT / "client/python"))
 import bulkhead  # noqa: E402
 
@@ -81,25 +80,6 @@ print(json.dumps({name: min(timeit.repeat(call, number=10000, repeat=5)) / 10000
 """
 
 
-class Service:
-    def __init__(self, folder, python):
-        self.target = f"unix:{folder}/s.sock"
-        ready, child_end = os.pipe()
-        self.process = subprocess.Popen(
-            [BIN / "bulkheadd", "--listen", self.target, "--ready-fd", str(child_end), "--cache-dir", f"{folder}/cache",
-             "--workers", "1", "--threads", "1", "--python-path", folder, "--python", python, "--log-level", "err",
-             "--recycle-slowdown", "0"],
-            pass_fds=(child_end,))
-        os.close(child_end)
-        with os.fdopen(ready) as said:
-            if not said.readline().startswith("ready"):
-                sys.exit("the service did not start")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-
-
 def stage_seconds(service, label):
     """(seconds, runs) of the stage so far."""
     for worker in bulkhead.service_status(service.target)["workers"]:
@@ -117,7 +97,8 @@ def seconds_per_call(folder, python, case, samples):
     spec = {"source": {"range": {"size": samples}}, "stages": stages, "outputs": [output["name"]],
             "batch": {"size": 64}, "seed": 1}
     label = f"stages[{len(stages) - 1}] python"
-    service = Service(folder, python)
+    service = Service(folder, "--workers", 1, "--threads", 1, "--python-path", folder, "--python", python,
+                      "--recycle-slowdown", 0)
     try:
         with bulkhead.Loader(spec, service.target) as loader:
             stream = loader.stream()
@@ -130,11 +111,6 @@ def seconds_per_call(folder, python, case, samples):
     finally:
         service.stop()
     return (end[0] - begin[0]) / (end[1] - begin[1])
-
-
-def machine():
-    model = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
-    return f"{model}, {len(os.sched_getaffinity(0))} CPUs, Linux {platform.release()}"
 
 
 def main():

@@ -18,8 +18,6 @@ each GB.
 
 import argparse
 import json
-import os
-import pathlib
 import resource
 import statistics
 import subprocess
@@ -27,8 +25,8 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+from support import BIN, ROOT, Service, machine
+
 # As many records as classes: each index is a label.
 SPEC = {
     "source": {"range": {"size": 150_528}},
@@ -37,24 +35,6 @@ SPEC = {
 }
 WAYS = ["cpp-shm", "cpp-unix", "cpp-tcp", "python-shm", "python-unix", "bare-unix"]
 WARM_UP_BATCHES = 8
-
-
-class Service:
-    def __init__(self, folder, tcp, workers):
-        ready, child_end = os.pipe()
-        listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if tcp else ["--listen", f"unix:{folder}/s.sock"]
-        self._process = subprocess.Popen(
-            [BIN / "bulkheadd", *listen, "--workers", str(workers), "--cache-dir", folder, "--log-level", "err",
-             "--ready-fd", str(child_end)],
-            pass_fds=(child_end,),
-        )
-        os.close(child_end)
-        with os.fdopen(ready) as said:
-            self.target = said.readline().split()[1]
-
-    def stop(self):
-        self._process.terminate()
-        self._process.wait()
 
 
 def cpu_seconds():
@@ -137,7 +117,8 @@ def measure_cpp(target, transport, seconds):
 def measure(way, seconds):
     client, transport = way.split("-")
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, tcp=transport == "tcp", workers=2 if transport == "shm" else 1)
+        tcp = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if transport == "tcp" else []
+        service = Service(folder, *tcp, "--workers", 2 if transport == "shm" else 1)
         try:
             name = "shm" if transport == "shm" else "grpc"
             if client == "cpp":
@@ -147,13 +128,6 @@ def measure(way, seconds):
             return measure_python(service.target, name, seconds)
         finally:
             service.stop()
-
-
-def machine():
-    model = next(
-        line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")
-    )
-    return f"{model}, {os.cpu_count()} CPUs"
 
 
 def main():

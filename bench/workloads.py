@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """The usual image pipelines against the yardstick: libjpeg-turbo decoding the same files fully on one thread.
 
     bench/workloads.py FOLDER [--rounds N] [--epochs N] [--json]        FOLDER: JPEG files, at any depth
@@ -23,8 +24,8 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+from support import BIN, ROOT, machine
+
 CROP = ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 IMAGENET = {"normalize": {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}}
 STAGES = {
@@ -50,9 +51,8 @@ with bulkhead.Loader(sys.argv[1], workers=1) as loader:
     for number, batch in enumerate(loader.stream()):
         if number == 8:
             print("ready", flush=True)
-            sys.stdin.readline()
-            break
 """
+LOOKS, LOOK_SECONDS = 20, 0.1
 
 
 def run_json(*arguments):
@@ -90,14 +90,17 @@ def pss_bytes(pid):
 
 
 def trainer_memory(spec):
-    """PSS of a Python trainer, its service and its worker together, in the midst of a stream."""
+    """The most PSS of a Python trainer, its service and its worker together that was seen while it takes batches."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "client/python"), "BULKHEAD_SERVER": str(BIN / "bulkheadd")}
     trainer = subprocess.Popen([sys.executable, "-c", TRAINER, spec], env=environment, text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                               stdout=subprocess.PIPE)
     trainer.stdout.readline()
-    time.sleep(1)
-    memory = sum(pss_bytes(pid) for pid in descendants(trainer.pid))
-    trainer.communicate("end\n")
+    memory = 0
+    for _ in range(LOOKS):
+        time.sleep(LOOK_SECONDS)
+        memory = max(memory, sum(pss_bytes(pid) for pid in descendants(trainer.pid)))
+    trainer.terminate()
+    trainer.wait()
     return memory
 
 
@@ -120,12 +123,6 @@ def measure(arguments, folder):
     del endless["epochs"]
     specs["A"].write_text(json.dumps(endless))
     return rounds, trainer_memory(str(specs["A"]))
-
-
-def machine():
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    return f"{model}, {os.cpu_count()} CPUs"
 
 
 def main():

@@ -188,9 +188,13 @@ def test_an_input_must_not_be_kept(start, folder, photos):
                                                 "outputs": [number("x", "float64")]}}],
             outputs=["x"], batch={"size": 10}, epochs=1)
     service = start()
-    error = error_of(service, spec("keep_input"))
-    assert error.reason == "STAGE_UNUSABLE"
-    assert "keeps its input `image`" in str(error) and ".copy()" in str(error)
+    for function in ("keep_input", "keep_and_raise"):
+        error = error_of(service, spec(function))
+        assert error.reason == "STAGE_UNUSABLE", function
+        assert "keeps its input `image`" in str(error) and ".copy()" in str(error)
+    error = error_of(service, spec("raise_in_cycle"))
+    assert error.reason == "STAGE_FAILED"
+    assert "an ordinary one" in str(error) and "in raise_in_cycle" in str(error)
     assert len(read(service, spec("keep_in_cycle"))) == 15
 
 

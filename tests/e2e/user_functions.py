@@ -57,6 +57,17 @@ def keep_input(image):
     return np.float64(0)
 
 
+def keep_and_raise(image):
+    kept.append(image)
+    raise ValueError("kept it")
+
+
+def raise_in_cycle(image):
+    cycle = [image]
+    cycle.append(cycle)
+    raise ValueError("an ordinary one")
+
+
 def keep_in_cycle(image):
     cycle = [image]
     cycle.append(cycle)

@@ -295,7 +295,19 @@ class _Stage:
         arguments = self._inputs_at(words)
         views = [argument for argument in arguments if type(argument) is self._numpy.ndarray]
         before = list(map(sys.getrefcount, views))
-        result = self._function(*arguments, **self._arguments)
+        try:
+            result = self._function(*arguments, **self._arguments)
+        except MemoryError:
+            raise
+        except BaseException as raised:
+            failure = _Refusal(_FAILED, _describe(raised))
+            traceback.clear_frames(raised.__traceback__)  # they hold the arguments
+        else:
+            failure = None
+        if failure is not None:
+            if list(map(sys.getrefcount, views)) != before:
+                self._check_kept(arguments, views, before)
+            raise failure
         outputs = self._outputs
         if len(outputs) == 1 and type(result) is not tuple:
             result = (result,)
@@ -363,7 +375,7 @@ class _Stage:
             name = next(name for name, one in zip(self._names, arguments) if one is view)
             raise _Refusal(
                 _UNUSABLE,
-                f"the function keeps its input `{name}`, or a view of it, after it returned; that memory is the next "
+                f"the function keeps its input `{name}`, or a view of it, after it ended; that memory is the next "
                 "sample's. Keep a copy (.copy()) instead",
             )
 

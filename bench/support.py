@@ -1,0 +1,41 @@
+"""What the scripts of this folder share: where things are, what they run on, and a service of their own."""
+
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+
+
+def machine():
+    """ "AMD EPYC, 2 CPUs": those that this process may use."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{models[0] if models else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs"
+
+
+class Service:
+    """A bulkheadd that listens in `folder`, or where `options` say, until stop()."""
+
+    def __init__(self, folder, *options):
+        ready, child_end = os.pipe()
+        listen = [] if "--listen" in options else ["--listen", f"unix:{folder}/s.sock"]
+        self.process = subprocess.Popen(
+            [BIN / "bulkheadd", *listen, *map(str, options), "--cache-dir", f"{folder}/cache", "--log-level", "err",
+             "--ready-fd", str(child_end)],
+            pass_fds=(child_end,),
+        )
+        os.close(child_end)
+        with os.fdopen(ready) as said:
+            words = said.readline().split()
+        if words[:1] != ["ready"]:
+            sys.exit("the service did not start")
+        self.target = words[1]
+
+    def stop(self):
+        """Waits until it, and so its workers, ended."""
+        self.process.terminate()
+        self.process.wait()
