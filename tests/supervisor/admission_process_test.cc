@@ -43,6 +43,22 @@ class AdmissionTest : public SupervisorProcessTest {
     return supervisor_->Admit(pipeline, 1, slot_bytes);
   }
 
+  // Blocks until an index worker has done it.
+  void RunIndexJob(const std::string& name) {
+    absl::Notification done;
+    IndexJob job;
+    job.request.mutable_file()->set_name(name);
+    const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    job.fd = null.get();
+    job.on_progress = [](uint64_t, uint64_t) {};
+    job.on_done = [&](const absl::StatusOr<uint64_t>& records) {
+      EXPECT_TRUE(records.ok()) << records.status();
+      done.Notify();
+    };
+    supervisor_->AddIndexJob(std::move(job));
+    done.WaitForNotification();
+  }
+
   v1::MemoryBudget Promised() { return supervisor_->GetStatus().memory(); }
 
   std::atomic<uint64_t> limit_bytes_{1000 * kMiB};
@@ -125,18 +141,7 @@ TEST_F(AdmissionTest, AStreamThatIsRefusedCostsIdlePipelinesNothing) {
 
 TEST_F(AdmissionTest, AnIndexWorkerCountsUntilItIsReaped) {
   StartWithRoomForFour();
-  absl::Notification done;
-  IndexJob job;
-  job.request.mutable_file()->set_name("lingers");
-  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  job.fd = null.get();
-  job.on_progress = [](uint64_t, uint64_t) {};
-  job.on_done = [&](const absl::StatusOr<uint64_t>& records) {
-    EXPECT_TRUE(records.ok()) << records.status();
-    done.Notify();
-  };
-  supervisor_->AddIndexJob(std::move(job));
-  done.WaitForNotification();
+  RunIndexJob("lingers");
   const v1::GetStatusResponse ending = supervisor_->GetStatus();
   ASSERT_EQ(ending.workers_size(), 1) << "it ended at once";
   EXPECT_EQ(ending.memory().quota_bytes(), kMiB);
@@ -149,18 +154,7 @@ TEST_F(AdmissionTest, AnIndexWorkerTakesThePlaceOfIdleOnes) {
   StartWithRoomForFour();
   ASSERT_TRUE(Admit("idle", 4).ok());
   AwaitStatus([](const v1::GetStatusResponse& status) { return status.workers_size() == 4; });
-  absl::Notification done;
-  IndexJob job;
-  job.request.mutable_file()->set_name("good");
-  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  job.fd = null.get();
-  job.on_progress = [](uint64_t, uint64_t) {};
-  job.on_done = [&](const absl::StatusOr<uint64_t>& records) {
-    EXPECT_TRUE(records.ok()) << records.status();
-    done.Notify();
-  };
-  supervisor_->AddIndexJob(std::move(job));
-  done.WaitForNotification();
+  RunIndexJob("good");
 }
 
 TEST_F(AdmissionTest, AStreamKeepsItsWorkersFromBeingGivenUp) {

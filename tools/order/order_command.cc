@@ -16,11 +16,8 @@
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/image/encode.h"
-#include "server/os/filesystem.h"
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
-#include "server/spec/yaml.h"
-#include "server/spec/yaml_tree.h"
 #include "tools/common/json.h"
 #include "tools/common/local_pipeline.h"
 #include "tools/common/progress_line.h"
@@ -184,9 +181,7 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
     return absl::InvalidArgumentError("--feature says what --png plots; give --png FILE as well");
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string path, RealPath(options.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const auto source,
-                            Index(spec, std::filesystem::path(path).parent_path().string()));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto source, Index(spec, SpecFolder(options.spec)));
   const uint64_t positions = std::min(source->samples_per_epoch(), options.max_positions);
   const OrderSurvey survey =
       SurveyOrder(source->order(), options.epoch, positions, source->file_records());
