@@ -19,6 +19,7 @@ from .errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStar
 
 _LAST_WORDS_BYTES = 8192
 _TERM_GRACE_SECONDS = 10.0
+_KILL_GRACE_SECONDS = 10.0
 
 _Key = Tuple[str, Optional[int], Optional[int], Optional[str]]
 
@@ -186,8 +187,7 @@ class EmbeddedService:
             try:
                 self._process.wait(_TERM_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+                self._kill()
         self._reader.join(1.0)
         if not self._reader.is_alive() and self._process.stderr is not None:
             self._process.stderr.close()
@@ -196,8 +196,14 @@ class EmbeddedService:
     def kill(self) -> None:
         """At once; for one that is stuck. Its holders find it dead."""
         if self._owner == os.getpid() and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+            self._kill()
+
+    def _kill(self) -> None:
+        self._process.kill()
+        try:
+            self._process.wait(_KILL_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass  # stuck in the kernel; it ends when the kernel lets go of it
 
 
 def acquire(

@@ -22,6 +22,7 @@ _LONGEST_PAUSE = 1.0
 # An embedded service that was lost so often in a row without giving a batch dies of what it serves.
 _MOST_EMBEDDED_LOSSES = 5
 _MAX_EVENTS = 1000
+_HEALER_END_SECONDS = 10.0
 _LOST = frozenset(
     ("SERVICE_UNAVAILABLE", "SERVICE_SILENT", "SHUTTING_DOWN", "SERVICE_START_FAILED")
 )
@@ -270,10 +271,16 @@ class HealingStream:
             except RuntimeError as failure:
                 self._healer = None  # the next call tries again
                 raise errors.OutOfThreads(f"the loader cannot reconnect: {failure}") from None
+            except BaseException:  # interrupted: nobody can tell whether the thread was started
+                self._healer = None
+                raise
 
     # The healer thread.
 
     def _heal(self, request, first_sequence: int, cause: errors.BulkheadError) -> None:
+        with self._changed:
+            if self._healer is not threading.current_thread():
+                return  # disowned: its start was interrupted
         lost: Optional[Stream] = None
         try:
             while not self._closed:
@@ -378,7 +385,8 @@ class HealingStream:
             if door is not None:
                 door.close()
             if healer is not None and healer is not threading.current_thread():
-                healer.join()
+                # Not for ever: an interrupt in a `with` of the caller's may have left `_changed` locked.
+                healer.join(_HEALER_END_SECONDS)
             _open_streams.discard(self)
 
 

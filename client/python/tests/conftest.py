@@ -44,7 +44,7 @@ def fake_service(tmp_path, door):
     service.stopping.set()
     for loader in loaders:
         loader.close()
-    server.stop(None).wait()
+    server.stop(None).wait(30)
     if service.door is not None:
         service.door.close()
 

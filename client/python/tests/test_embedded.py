@@ -56,7 +56,9 @@ def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program):
 
 
 def test_a_service_that_keeps_dying_is_explained_and_replaced(fake_program):
-    with bulkhead.Loader({"mode": "die_again", "samples": 800}, timeout=30) as loader:
+    # With one credit over gRPC it lives until the first batch was handed out.
+    spec = {"mode": "die_again", "samples": 800}
+    with bulkhead.Loader(spec, timeout=30, transport="grpc", credits=1) as loader:
         assert loader.next_batch().sequence == 0
         with pytest.raises(bulkhead.ServiceUnavailable) as caught:
             loader.next_batch()

@@ -356,7 +356,7 @@ def test_tcp_has_no_shared_memory():
         assert loader.transport == "grpc" and "not a Unix socket" in loader.transport_reason
     with pytest.raises(bulkhead.TransportUnavailable, match="not a Unix socket"):
         bulkhead.Loader({}, f"127.0.0.1:{port}", transport="shm")
-    server.stop(None).wait()
+    server.stop(None).wait(30)
 
 
 def test_demanded_and_impossible_is_a_typed_error(fake_grpc):
@@ -403,7 +403,7 @@ def test_a_door_that_does_not_welcome_costs_a_moment_only(tmp_path, monkeypatch)
         assert loader.transport == "grpc" and "did not answer" in loader.transport_reason
         assert len(list(loader)) == 3
     service.door.close()
-    server.stop(None).wait()
+    server.stop(None).wait(30)
 
 
 @pytest.mark.parametrize("nonsense", [b"\xff\xff\xff", b"", b"\x0a\x00", b"x" * 9000])

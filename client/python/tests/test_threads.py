@@ -4,6 +4,7 @@ import threading
 
 import bulkhead
 import pytest
+from bulkhead import _healing
 
 
 @pytest.fixture
@@ -46,3 +47,40 @@ def test_a_reconnection_without_a_reader_is_tried_again(fake, refuse):
     refuse("bulkhead-reader")
     assert [loader.next_batch().sequence for _ in range(10)] == list(range(10))
     assert loader.reconnects == 1
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_an_interrupt_while_the_reconnecting_thread_starts_costs_nothing(fake, monkeypatch, started):
+    loader = fake.open(samples=80, lose_after=4)
+    values = [loader.next_batch().sequence for _ in range(4)]
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        if thread.name == "bulkhead-reconnect":
+            monkeypatch.undo()
+            if started:
+                start(thread)
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            values.append(loader.next_batch().sequence)
+    values += [loader.next_batch().sequence for _ in range(10 - len(values))]
+    assert values == list(range(10)) and loader.reconnects == 1
+
+
+def test_closing_does_not_wait_for_ever_for_a_lock_that_an_interrupt_left_locked(fake, monkeypatch):
+    monkeypatch.setattr(_healing, "_HEALER_END_SECONDS", 0.1)
+    loader = fake.open(samples=10**6)
+    fake.server.stop(None).wait(30)
+    with pytest.raises(bulkhead.DeadlineExceeded, match="is being reconnected"):
+        while True:
+            loader.next_batch(timeout=0.5)
+    healer = loader._stream._healer
+    with loader._stream._changed:  # as an interrupt right after the acquisition leaves it
+        loader.close()
+        assert healer.is_alive()
+    healer.join(30)
+    assert not healer.is_alive()
