@@ -1,9 +1,9 @@
 #include "client/cpp/internal/wire.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "client/cpp/internal/error.h"
+#include "client/cpp/internal/streaming_copy.h"
 
 namespace bulkhead::client_internal {
 namespace {
@@ -88,7 +88,7 @@ bool SliceReader::CopyTo(void* destination, uint64_t count) {
   while (count > 0) {
     const grpc::Slice& slice = (*slices_)[index_];
     const uint64_t here = std::min<uint64_t>(count, slice.size() - offset_);
-    if (here > 0) std::memcpy(out, slice.begin() + offset_, here);
+    if (here > 0) StreamingCopy(out, slice.begin() + offset_, here);
     out += here;
     offset_ += here;
     count -= here;
