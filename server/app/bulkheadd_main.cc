@@ -9,8 +9,10 @@
 
 #include "server/app/config.h"
 #include "server/app/daemon.h"
+#include "server/os/process_memory.h"
 
 int main(int argc, char** argv) {
+  bulkhead::KeepMemorySteady();
   std::optional<int> exit_code;
   const bulkhead::DaemonOptions options = bulkhead::ParseCommandLine(argc, argv, exit_code);
   if (exit_code.has_value()) return *exit_code;

@@ -1,6 +1,7 @@
 #include "server/os/process_memory.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -58,6 +59,19 @@ absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid) {
   }
   if (limit.rlim_cur == RLIM_INFINITY) return std::numeric_limits<uint64_t>::max();
   return static_cast<uint64_t>(limit.rlim_cur);
+}
+
+void KeepMemorySteady() {
+  constexpr size_t kBytes = 512 << 10;
+  constexpr size_t kPageBytes = 4096;
+  mallopt(M_ARENA_MAX, 1);
+  // Both are thresholds that glibc would move by itself otherwise.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+  auto* volatile block = static_cast<volatile char*>(std::malloc(kBytes));
+  if (block == nullptr) return;
+  for (size_t i = 0; i < kBytes; i += kPageBytes) block[i] = 1;
+  std::free(const_cast<char*>(block));
 }
 
 }  // namespace bulkhead

@@ -28,6 +28,12 @@ absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid);
 // The soft RLIMIT_DATA of a process in bytes; UINT64_MAX: none. Needs the same user, or root.
 absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid);
 
+// For a process that runs for weeks and shall be seen not to grow; before it starts threads. Left
+// to itself glibc gives every thread an arena of its own, each of which creeps up page by page for
+// minutes until it has met its busiest moment. This makes all threads share one, and takes what
+// they come to need beforehand.
+void KeepMemorySteady();
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_OS_PROCESS_MEMORY_H_
