@@ -1,4 +1,4 @@
-#include "tools/replay/tensor_stats.h"
+#include "tools/common/tensor_stats.h"
 
 #include <gtest/gtest.h>
 

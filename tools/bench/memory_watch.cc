@@ -1,13 +1,15 @@
 #include "tools/bench/memory_watch.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <string>
+#include <cstdio>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "server/os/process_memory.h"
 
@@ -16,17 +18,35 @@ namespace {
 
 constexpr size_t kMaxLooks = 30'000;
 
-// The children of every thread of `pid`.
-std::vector<pid_t> ChildrenOf(pid_t pid) {
-  std::vector<pid_t> children;
-  std::error_code error;
-  const std::string folder = absl::StrCat("/proc/", pid, "/task");
-  for (std::filesystem::directory_iterator task(folder, error), end; !error && task != end;
-       task.increment(error)) {
-    std::ifstream list(task->path() / "children");
-    for (pid_t child = 0; list >> child;) children.push_back(child);
+// What the file at `path` holds, at most as much as fits `buffer`; without an allocation, which
+// this process would see as its own.
+absl::string_view ReadInto(const char* path, char (&buffer)[4096]) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  const ssize_t count = read(fd, buffer, sizeof(buffer));
+  close(fd);
+  return {buffer, static_cast<size_t>(std::max<ssize_t>(count, 0))};
+}
+
+// The most that a child of any thread of `pid` holds.
+uint64_t LargestChild(pid_t pid) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/task", pid);
+  DIR* const tasks = opendir(path);
+  if (tasks == nullptr) return 0;
+  uint64_t largest = 0;
+  while (const dirent* task = readdir(tasks)) {
+    char list[320];
+    std::snprintf(list, sizeof(list), "/proc/%d/task/%s/children", pid, task->d_name);
+    char buffer[4096];
+    for (const absl::string_view word :
+         absl::StrSplit(ReadInto(list, buffer), ' ', absl::SkipWhitespace())) {
+      pid_t child = 0;
+      if (absl::SimpleAtoi(word, &child)) largest = std::max(largest, AnonymousBytes(child));
+    }
   }
-  return children;
+  closedir(tasks);
+  return largest;
 }
 
 }  // namespace
@@ -74,9 +94,7 @@ void MemoryWatch::Run() {
     look.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
     look.trainer_bytes = AnonymousBytes(getpid());
     look.supervisor_bytes = AnonymousBytes(service_);
-    for (const pid_t worker : ChildrenOf(service_)) {
-      look.worker_bytes = std::max(look.worker_bytes, AnonymousBytes(worker));
-    }
+    look.worker_bytes = LargestChild(service_);
     absl::MutexLock lock(&mutex_);
     Keep(look);
     if (mutex_.AwaitWithTimeout(absl::Condition(&stopped_), interval_)) return;

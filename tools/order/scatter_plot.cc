@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "tools/order/bitmap_font.h"
+#include "tools/common/bitmap_font.h"
+#include "tools/common/canvas.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -13,9 +13,7 @@ namespace {
 constexpr ImageSize kSize = {800, 1200};
 constexpr Rect kFrame = {90, 120, 600, 1040};  // where the dots are
 
-struct Colour {
-  uint8_t red, green, blue;
-};
+constexpr Colour kPaper = {255, 255, 255};
 constexpr Colour kInk = {40, 40, 40};
 constexpr Colour kGrid = {228, 228, 228};
 constexpr Colour kRule = {240, 190, 120};
@@ -31,50 +29,6 @@ struct Axis {
     const double share = high > low ? (value - low) / (high - low) : 0.5;
     return static_cast<int>(std::lround(first + share * extent));
   }
-};
-
-class Canvas {
- public:
-  explicit Canvas(MutableImageView view) : view_(view) {
-    for (int y = 0; y < view.height; ++y) std::memset(view.row(y), 255, view.row_bytes());
-  }
-
-  void Fill(const Rect& rect, Colour colour) {
-    for (int y = std::max(rect.top, 0); y < std::min(rect.bottom(), view_.height); ++y) {
-      for (int x = std::max(rect.left, 0); x < std::min(rect.right(), view_.width); ++x) {
-        uint8_t* pixel = view_.row(y) + x * 3;
-        pixel[0] = colour.red;
-        pixel[1] = colour.green;
-        pixel[2] = colour.blue;
-      }
-    }
-  }
-
-  static int TextWidth(const std::string& text, int scale) {
-    return static_cast<int>(text.size()) * (kGlyphWidth + 1) * scale - scale;
-  }
-
-  // From (left, top) rightwards; with `upwards` from the bottom at (left, top) to the top.
-  void Text(const std::string& text, int left, int top, int scale, bool upwards = false) {
-    int along = 0;
-    for (const char character : text) {
-      const auto rows = Glyph(character);
-      for (int row = 0; row < kGlyphHeight; ++row) {
-        for (int column = 0; column < kGlyphWidth; ++column) {
-          if ((rows[row] >> (kGlyphWidth - 1 - column) & 1) == 0) continue;
-          const int forward = along + column * scale;
-          const int down = row * scale;
-          Fill(upwards ? Rect{top - forward - scale, left + down, scale, scale}
-                       : Rect{top + down, left + forward, scale, scale},
-               kInk);
-        }
-      }
-      along += (kGlyphWidth + 1) * scale;
-    }
-  }
-
- private:
-  MutableImageView view_;
 };
 
 bool IsFinite(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
@@ -98,14 +52,14 @@ void DrawAxes(const ScatterPlot& plot, const Axis& x, const Axis& y, Canvas& can
     const std::string label = TickLabel(tick);
     canvas.Fill({kFrame.top, at, kFrame.height, 1}, kGrid);
     canvas.Fill({bottom, at, 7, 1}, kInk);
-    canvas.Text(label, at - Canvas::TextWidth(label, 2) / 2, bottom + 14, 2);
+    canvas.Text(label, at - Canvas::TextWidth(label, 2) / 2, bottom + 14, 2, kInk);
   }
   for (const double tick : Ticks(y.low, y.high, 8)) {
     const int at = y.Pixel(tick);
     const std::string label = TickLabel(tick);
     canvas.Fill({at, kFrame.left, 1, kFrame.width}, kGrid);
     canvas.Fill({at, kFrame.left - 7, 1, 7}, kInk);
-    canvas.Text(label, kFrame.left - 14 - Canvas::TextWidth(label, 2), at - kGlyphHeight, 2);
+    canvas.Text(label, kFrame.left - 14 - Canvas::TextWidth(label, 2), at - kGlyphHeight, 2, kInk);
   }
   for (const double rule : plot.rules) {
     if (rule <= y.low || rule >= y.high) continue;
@@ -120,7 +74,7 @@ void DrawAxes(const ScatterPlot& plot, const Axis& x, const Axis& y, Canvas& can
 }  // namespace
 
 void DrawScatter(const ScatterPlot& plot, Image& image) {
-  Canvas canvas(image.Reshape(kSize, 3));
+  Canvas canvas(image.Reshape(kSize, 3), kPaper);
   // Some air between the outermost dots and the frame.
   Axis x{0, 1, kFrame.left + 8.0, kFrame.width - 16.0};
   Axis y{0, 1, kFrame.bottom() - 8.0, -(kFrame.height - 16.0)};
@@ -135,12 +89,12 @@ void DrawScatter(const ScatterPlot& plot, Image& image) {
     if (!IsFinite(point)) continue;
     canvas.Fill({y.Pixel(point.y) - dot / 2, x.Pixel(point.x) - dot / 2, dot, dot}, kDot);
   }
-  canvas.Text(plot.title, kFrame.left, 24, 3);
-  canvas.Text(plot.subtitle, kFrame.left, 58, 2);
+  canvas.Text(plot.title, kFrame.left, 24, 3, kInk);
+  canvas.Text(plot.subtitle, kFrame.left, 58, 2, kInk);
   canvas.Text(plot.x_label, kFrame.left + (kFrame.width - Canvas::TextWidth(plot.x_label, 2)) / 2,
-              kFrame.bottom() + 50, 2);
+              kFrame.bottom() + 50, 2, kInk);
   canvas.Text(plot.y_label, 20,
-              kFrame.top + (kFrame.height + Canvas::TextWidth(plot.y_label, 2)) / 2, 2, true);
+              kFrame.top + (kFrame.height + Canvas::TextWidth(plot.y_label, 2)) / 2, 2, kInk, true);
 }
 
 std::vector<double> Ticks(double low, double high, int wanted) {

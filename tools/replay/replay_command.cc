@@ -14,10 +14,10 @@
 #include "server/base/error.h"
 #include "server/spec/yaml.h"
 #include "tools/common/progress_line.h"
+#include "tools/common/tensor_stats.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/replay/contact_sheet.h"
 #include "tools/replay/npy.h"
-#include "tools/replay/tensor_stats.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -52,6 +52,11 @@ struct EmbeddedOptions {
   uint32_t workers = 0;   // worker processes; 0: the service chooses
   uint32_t threads = 0;   // of each worker; 0: the service chooses
   std::string cache_dir;  // for record indexes; empty: the service chooses
+  // For stages of the user's own: the interpreter of Python functions (empty: python3), and the
+  // folders where modules and native stages may lie.
+  std::string python;
+  std::vector<std::string> python_path;
+  std::vector<std::string> native_path;
 };
 
 // Preparation under way: what the service does before the first batch.

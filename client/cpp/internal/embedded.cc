@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,7 +37,8 @@ constexpr absl::Duration kTermGrace = absl::Seconds(10);
 constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
 constexpr int kReadyFd = 3;  // in the service
 
-using Key = std::tuple<std::string, uint32_t, uint32_t, std::string>;
+// The program and its flags.
+using Key = std::pair<std::string, std::vector<std::string>>;
 
 // One kind of service, of which this process has at most one.
 struct Entry {
@@ -92,6 +92,20 @@ std::string OwnFolder() {
   if (length <= 0) return "";
   const std::string self(path, static_cast<size_t>(length));
   return self.substr(0, self.rfind('/'));
+}
+
+std::vector<std::string> FlagsOf(const EmbeddedOptions& options) {
+  std::vector<std::string> flags;
+  const auto add = [&](const char* flag, const std::string& value) {
+    flags.insert(flags.end(), {flag, value});
+  };
+  if (options.workers != 0) add("--workers", absl::StrCat(options.workers));
+  if (options.threads != 0) add("--threads", absl::StrCat(options.threads));
+  if (!options.cache_dir.empty()) add("--cache-dir", options.cache_dir);
+  if (!options.python.empty()) add("--python", options.python);
+  for (const std::string& path : options.python_path) add("--python-path", path);
+  for (const std::string& path : options.native_path) add("--native-path", path);
+  return flags;
 }
 
 // A pipe whose ends are not among the descriptors that the child's own are put onto.
@@ -179,7 +193,7 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
   if (!program.ok()) return program.status();
   static const int registered = std::atexit(StopAllAtExit);
   (void)registered;
-  Entry& entry = EntryOf(Key(*program, options.workers, options.threads, options.cache_dir));
+  Entry& entry = EntryOf(Key(*program, FlagsOf(options)));
   const Deadline until(deadline);
   {
     absl::MutexLock lock(&entry.mutex);
@@ -257,15 +271,8 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   std::vector<std::string> arguments = {
       program,    "--embedded", "--watch-pid", absl::StrCat(getpid()),
       "--listen", target_,      "--ready-fd",  absl::StrCat(kReadyFd)};
-  if (options.workers != 0) {
-    arguments.insert(arguments.end(), {"--workers", absl::StrCat(options.workers)});
-  }
-  if (options.threads != 0) {
-    arguments.insert(arguments.end(), {"--threads", absl::StrCat(options.threads)});
-  }
-  if (!options.cache_dir.empty()) {
-    arguments.insert(arguments.end(), {"--cache-dir", options.cache_dir});
-  }
+  const std::vector<std::string> flags = FlagsOf(options);
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

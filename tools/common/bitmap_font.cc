@@ -1,4 +1,4 @@
-#include "tools/order/bitmap_font.h"
+#include "tools/common/bitmap_font.h"
 
 #include <algorithm>
 

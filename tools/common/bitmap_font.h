@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_ORDER_BITMAP_FONT_H_
-#define BULKHEAD_TOOLS_ORDER_BITMAP_FONT_H_
+#ifndef BULKHEAD_TOOLS_COMMON_BITMAP_FONT_H_
+#define BULKHEAD_TOOLS_COMMON_BITMAP_FONT_H_
 
 #include <array>
 #include <cstdint>
@@ -16,4 +16,4 @@ std::array<uint8_t, kGlyphHeight> Glyph(char character);
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_ORDER_BITMAP_FONT_H_
+#endif  // BULKHEAD_TOOLS_COMMON_BITMAP_FONT_H_

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_REPLAY_TENSOR_STATS_H_
-#define BULKHEAD_TOOLS_REPLAY_TENSOR_STATS_H_
+#ifndef BULKHEAD_TOOLS_COMMON_TENSOR_STATS_H_
+#define BULKHEAD_TOOLS_COMMON_TENSOR_STATS_H_
 
 #include <cstdint>
 #include <string>
@@ -30,4 +30,4 @@ std::string DescribeTensor(const Tensor& tensor, uint64_t samples);
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_REPLAY_TENSOR_STATS_H_
+#endif  // BULKHEAD_TOOLS_COMMON_TENSOR_STATS_H_

@@ -1,0 +1,75 @@
+"""`bulkhead preview`: the picture shows what a trainer gets."""
+
+import subprocess
+
+import cv2
+import numpy as np
+
+import bulkhead
+from conftest import BIN, write_spec
+
+GAP, LINE = 8, 18
+
+
+def preview(spec, out, *more, check=True):
+    return subprocess.run(
+        [BIN / "bulkhead", "preview", "--spec", spec, "--out", out, *map(str, more)],
+        check=check, capture_output=True, text=True, timeout=120,
+    )
+
+
+def crop_spec(photos, folder, *stages):
+    return write_spec(
+        folder / "crops.yaml",
+        source={"image_folder": {"path": str(photos / "folder")}},
+        stages=["decode_image", {"random_resized_crop": {"size": [32, 32]}}, *stages],
+        batch={"size": 8},
+        order={"global": {}},
+    )
+
+
+def holds(sheet, image):
+    """Whether the RGB image is part of the sheet, pixel by pixel."""
+    wanted = image[:, :, ::-1].copy()
+    _, _, (left, top), _ = cv2.minMaxLoc(cv2.matchTemplate(sheet, wanted, cv2.TM_SQDIFF))
+    return np.array_equal(sheet[top : top + wanted.shape[0], left : left + wanted.shape[1]], wanted)
+
+
+def test_the_sheet_shows_the_very_pixels_of_that_place(photos, folder):
+    spec = crop_spec(photos, folder)
+    with bulkhead.Loader(spec) as loader:
+        loader.set_epoch(1)
+        images = np.concatenate([np.array(loader.next_batch()["image"]) for _ in range(3)])
+    said = preview(spec, folder / "sheet.png", "--epoch", 1, "--start", 5, "--samples", 11, "--cell", 32)
+    assert "11 samples" in said.stdout
+    sheet = cv2.imread(str(folder / "sheet.png"))
+    assert [holds(sheet, image) for image in images[5:16]] == [True] * 11
+    assert not holds(sheet, images[4]) and not holds(sheet, images[16])
+
+
+def test_with_stages_every_column_is_what_that_stage_makes(photos, folder):
+    spec = crop_spec(photos, folder, "random_horizontal_flip", {"normalize": {"divide": 255}})
+    preview(spec, folder / "stages.png", "--stages", "--samples", 4, "--cell", 32)
+    sheet = cv2.imread(str(folder / "stages.png"))
+    assert sheet.shape[1] == GAP + 4 * (32 + GAP), "decode, crop, flip and normalize"
+    with bulkhead.Loader(crop_spec(photos, folder, "random_horizontal_flip")) as loader:
+        flipped = np.array(loader.next_batch()["image"])[:4]
+    with bulkhead.Loader(crop_spec(photos, folder)) as loader:
+        cropped = np.array(loader.next_batch()["image"])[:4]
+    columns = [sheet[:, GAP + i * (32 + GAP) :][:, : 32 + GAP] for i in range(4)]
+    assert all(holds(columns[1], image) for image in cropped)
+    assert all(holds(columns[2], image) for image in flipped)
+    assert not np.array_equal(cropped, flipped)
+
+
+def test_what_cannot_be_shown_is_refused_with_the_outputs(folder):
+    spec = write_spec(folder / "numbers.yaml", source={"range": {"size": 100}}, batch={"size": 10})
+    refused = preview(spec, folder / "sheet.png", check=False)
+    assert refused.returncode == 1
+    assert "no output looks like images; outputs: index" in refused.stderr
+    assert not (folder / "sheet.png").exists()
+
+
+def test_a_place_behind_the_epoch_is_refused(photos, folder):
+    refused = preview(crop_spec(photos, folder), folder / "s.png", "--start", 150, check=False)
+    assert refused.returncode == 1 and "positions 0 to 149" in refused.stderr

@@ -1,0 +1,114 @@
+#include "tools/preview/preview_sheet.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "server/image/image_decoder.h"
+#include "server/image/pixel_format.h"
+
+namespace bulkhead::tools {
+namespace {
+
+using Pixel = std::array<uint8_t, 3>;
+constexpr Pixel kRed = {200, 10, 10};
+
+PreviewCell Cell(int height, int width) {
+  PreviewCell cell;
+  const MutableImageView view = cell.image.Reshape({height, width}, 3);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) std::copy(kRed.begin(), kRed.end(), view.row(y) + x * 3);
+  }
+  return cell;
+}
+
+// The sheet's pixels.
+class Drawn {
+ public:
+  explicit Drawn(const PreviewSheet& sheet) {
+    const auto png = PreviewPng(sheet);
+    EXPECT_TRUE(png.ok()) << png.status();
+    ImageDecoder decoder;
+    const auto size = decoder.Open(*png, 1 << 30);
+    EXPECT_TRUE(size.ok()) << size.status();
+    view_ = *decoder.Decode(PixelFormat::kRgb, WholeImage(*size), image_);
+  }
+  ImageSize size() const { return view_.size(); }
+  Pixel At(int y, int x) const {
+    const uint8_t* pixel = view_.row(y) + x * 3;
+    return {pixel[0], pixel[1], pixel[2]};
+  }
+  // The smallest rectangle that holds all pixels of a colour.
+  Rect Where(Pixel colour) const {
+    int top = view_.height, left = view_.width, bottom = 0, right = 0;
+    for (int y = 0; y < view_.height; ++y) {
+      for (int x = 0; x < view_.width; ++x) {
+        if (At(y, x) != colour) continue;
+        top = std::min(top, y), left = std::min(left, x);
+        bottom = std::max(bottom, y + 1), right = std::max(right, x + 1);
+      }
+    }
+    return {top, left, bottom - top, right - left};
+  }
+
+ private:
+  Image image_;
+  ImageView view_;
+};
+
+PreviewSheet SheetOf(PreviewCell cell, int side) {
+  PreviewSheet sheet;
+  sheet.side = side;
+  sheet.cells.push_back(std::move(cell));
+  return sheet;
+}
+
+TEST(PreviewSheetTest, ShrinksLargeImagesToTheCell) {
+  const Rect red = Drawn(SheetOf(Cell(200, 100), 50)).Where(kRed);
+  EXPECT_EQ(red.height, 50);
+  EXPECT_EQ(red.width, 25);
+}
+
+TEST(PreviewSheetTest, MagnifiesSmallImagesByAWholeNumber) {
+  const Rect red = Drawn(SheetOf(Cell(10, 20), 50)).Where(kRed);
+  EXPECT_EQ(red.height, 20);
+  EXPECT_EQ(red.width, 40);
+}
+
+TEST(PreviewSheetTest, DrawsBoxesWhereTheyAreOnTheScaledImage) {
+  PreviewCell cell = Cell(100, 100);
+  cell.boxes.push_back({20, 40, 60, 80});
+  PreviewSheet sheet = SheetOf(std::move(cell), 200);
+  const Rect red = Drawn(SheetOf(Cell(100, 100), 200)).Where(kRed);
+  const Rect box = Drawn(sheet).Where({230, 159, 0});
+  EXPECT_EQ(box, (Rect{red.top + 80, red.left + 40, 80, 80}));
+}
+
+TEST(PreviewSheetTest, KeepsABoxFarOutsideOffTheOtherCells) {
+  PreviewSheet sheet = SheetOf(Cell(100, 100), 100);
+  sheet.cells[0].boxes.push_back({-1e30, -1e30, 1e30, 1e30});
+  sheet.cells.push_back(Cell(100, 100));
+  sheet.columns = 2;
+  const Rect box = Drawn(sheet).Where({230, 159, 0});
+  EXPECT_LE(box.width, 104);
+}
+
+TEST(PreviewSheetTest, MakesRoomForCaptionsAndTitles) {
+  PreviewSheet plain = SheetOf(Cell(50, 50), 50);
+  PreviewSheet told = SheetOf(Cell(50, 50), 50);
+  told.cells[0].caption = {"position 1", "label 7"};
+  told.column_titles = {"resize"};
+  EXPECT_EQ(Drawn(told).size().height, Drawn(plain).size().height + 3 * 18);
+}
+
+TEST(PreviewSheetTest, RefusesASheetThatNoViewerOpens) {
+  PreviewSheet sheet = SheetOf(Cell(8, 8), 2048);
+  for (int i = 0; i < 40; ++i) sheet.cells.push_back(Cell(8, 8));
+  const auto png = PreviewPng(sheet);
+  ASSERT_FALSE(png.ok());
+  EXPECT_NE(png.status().message().find("fewer --samples"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace bulkhead::tools

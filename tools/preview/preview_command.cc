@@ -1,0 +1,257 @@
+#include "tools/preview/preview_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bulkhead/loader.h"
+#include "server/base/error.h"
+#include "server/spec/normalize.h"
+#include "server/spec/yaml.h"
+#include "tools/common/local_pipeline.h"
+#include "tools/common/progress_line.h"
+#include "tools/common/tensor_image.h"
+#include "tools/common/tensor_stats.h"
+#include "tools/cursor/cursor_file.h"
+#include "tools/preview/preview_sheet.h"
+#include "tools/preview/stage_specs.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(300);
+constexpr uint64_t kCaptions = 3;  // of other outputs
+
+struct PreviewArguments {
+  std::string spec;
+  std::string out;
+  std::string target;
+  std::string image;
+  EmbeddedOptions embedded;
+  uint64_t epoch = 0;
+  uint64_t start = 0;
+  uint64_t samples = 16;
+  int side = 256;
+  bool stages = false;
+};
+
+// Opens `spec` at a place of its order.
+absl::StatusOr<std::unique_ptr<Loader>> OpenAt(const v1::PipelineSpec& spec,
+                                               const PreviewArguments& arguments,
+                                               ProgressLine& line) {
+  const auto options = [&](const std::string& cursor) {
+    LoaderOptions made;
+    made.spec = SpecText(SpecToYaml(spec));
+    made.spec.base_dir = SpecFolder(arguments.spec);
+    made.target = arguments.target;
+    made.embedded = arguments.embedded;
+    made.cursor = cursor;
+    made.on_progress = [&line](const LoaderProgress& progress) {
+      if (line.Due()) line.Show(absl::StrCat("preparing: ", progress.activity));
+    };
+    made.on_substitution = [](const SubstitutionEvent& event) {
+      absl::FPrintF(stderr, "epoch %d, position %d was substituted by %d: %s\n", event.epoch,
+                    event.position, event.substitute_position, event.message.c_str());
+    };
+    return made;
+  };
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Open(options("")));
+  if (arguments.epoch == 0 && arguments.start == 0) return loader;
+  if (arguments.start >= loader->info().samples_per_epoch) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                     absl::StrCat("--start ", arguments.start, ": an epoch has positions 0 to ",
+                                  loader->info().samples_per_epoch - 1),
+                     {});
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(v1::Cursor cursor, ParseCursor(loader->info().cursor, "cursor"));
+  loader.reset();
+  cursor.set_epoch(arguments.epoch);
+  cursor.set_consumed(arguments.start);
+  return Loader::Open(options(CursorJson(cursor)));
+}
+
+// The output to show: the one that is named, or the first that looks like images.
+absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& name) {
+  std::string names;
+  for (const Tensor& tensor : batch.tensors()) {
+    if (LooksLikeImages(tensor) && (name.empty() || tensor.name == name)) return &tensor;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", tensor.name);
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                   name.empty() ? absl::StrCat("no output looks like images; outputs: ", names)
+                                : absl::StrCat("no output called '", name,
+                                               "' looks like images; outputs: ", names),
+                   {});
+}
+
+// What one sample of an output that is no image says: a number, a text, the class of a one_hot;
+// empty for what does not fit a line.
+std::string Told(const Tensor& tensor, uint64_t sample) {
+  if (tensor.dtype == ElementType::kBytes) {
+    const char* text = static_cast<const char*>(tensor.data) + sample * tensor.element_bytes;
+    std::string whole(text, strnlen(text, tensor.element_bytes));
+    return whole.substr(whole.rfind('/') + 1);
+  }
+  const uint64_t elements = ElementsOfSample(tensor);
+  if (elements == 1) return absl::StrFormat("%s %g", tensor.name, ElementAt(tensor, sample));
+  if (tensor.shape.size() != 2 || elements < 2) return "";
+  uint64_t best = 0;
+  for (uint64_t i = 1; i < elements; ++i) {
+    const uint64_t at = sample * elements;
+    if (ElementAt(tensor, at + i) > ElementAt(tensor, at + best)) best = i;
+  }
+  return absl::StrFormat("%s %d (%.3g)", tensor.name, best,
+                         ElementAt(tensor, sample * elements + best));
+}
+
+std::vector<std::string> Caption(const Batch& batch, const Tensor& images, uint64_t sample) {
+  std::vector<std::string> lines = {absl::StrCat("position ", batch.first_position() + sample)};
+  if (sample >= batch.valid_count()) lines = {"padding"};
+  for (const Tensor& tensor : batch.tensors()) {
+    if (&tensor == &images || LooksLikeImages(tensor) || lines.size() > kCaptions) continue;
+    std::string told = Told(tensor, sample);
+    if (!told.empty()) lines.push_back(std::move(told));
+  }
+  return lines;
+}
+
+// The images of the first samples from the asked place on; `name`: of which output, set to the one
+// that was found.
+absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
+                                              const PreviewArguments& arguments, ProgressLine& line,
+                                              std::string& name) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, OpenAt(spec, arguments, line));
+  std::vector<PreviewCell> cells;
+  while (cells.size() < arguments.samples) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
+    if (!batch.has_value() || batch->epoch() != arguments.epoch) break;
+    BULKHEAD_ASSIGN_OR_RETURN(const Tensor* const tensor, ImagesOf(*batch, name));
+    name = std::string(tensor->name);
+    const TensorImages images(*tensor, batch->sample_count());
+    for (uint64_t i = 0; i < batch->sample_count() && cells.size() < arguments.samples; ++i) {
+      PreviewCell& cell = cells.emplace_back();
+      images.ToRgb(i, cell.image);
+      cell.caption = Caption(*batch, *tensor, i);
+    }
+    if (batch->last_in_epoch()) break;
+  }
+  if (!cells.empty()) return cells;
+  return MakeError(absl::StatusCode::kOutOfRange, reason::kInvalidArgument,
+                   "no batch came from that place to the end of the epoch", {});
+}
+
+// One row a sample, one column a stage.
+absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
+                                        const PreviewArguments& arguments, ProgressLine& line,
+                                        const std::string& image) {
+  PreviewSheet sheet;
+  std::vector<std::vector<PreviewCell>> columns;
+  for (StageSpec& stage : CutBehindStages(spec, image, arguments.side)) {
+    stage.spec.mutable_batch()->set_size(arguments.samples);
+    std::string name = image;
+    BULKHEAD_ASSIGN_OR_RETURN(columns.emplace_back(), Take(stage.spec, arguments, line, name));
+    sheet.column_titles.push_back(stage.title);
+  }
+  if (columns.empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                     absl::StrCat("no stage makes an image called '", image, "'"), {});
+  }
+  sheet.columns = columns.size();
+  size_t rows = columns[0].size();
+  for (const auto& column : columns) rows = std::min(rows, column.size());
+  for (size_t row = 0; row < rows; ++row) {
+    for (auto& column : columns) sheet.cells.push_back(std::move(column[row]));
+  }
+  return sheet;
+}
+
+absl::Status Preview(const PreviewArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
+  spec.clear_deterministic();  // whichever batch is ready first is not what was asked for
+  PreviewArguments place = arguments;
+  std::string image = arguments.image;
+  ProgressLine line;
+  // One sample says which output is shown.
+  if (arguments.stages && image.empty()) place.samples = 1;
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<PreviewCell> cells, Take(spec, place, line, image));
+  PreviewSheet sheet;
+  if (arguments.stages) {
+    BULKHEAD_ASSIGN_OR_RETURN(sheet, StageSheet(spec, arguments, line, image));
+  } else {
+    while (sheet.columns * sheet.columns < cells.size()) ++sheet.columns;
+    sheet.cells = std::move(cells);
+  }
+  sheet.side = arguments.side;
+  sheet.title = absl::StrCat(arguments.spec.substr(arguments.spec.rfind('/') + 1), ": ", image,
+                             ", epoch ", arguments.epoch, ", from position ", arguments.start);
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string png, PreviewPng(sheet));
+  std::ofstream file(arguments.out, std::ios::binary);
+  file.write(png.data(), static_cast<std::streamsize>(png.size()));
+  file.close();
+  if (!file) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(arguments.out, ": cannot be written; is there room on the disk?"),
+                     {{"file", arguments.out}});
+  }
+  absl::PrintF("%s: %d samples%s\n", arguments.out,
+               sheet.cells.size() / (arguments.stages ? sheet.columns : 1),
+               arguments.stages ? absl::StrCat(", behind each of ", sheet.columns, " stages") : "");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPreviewCommand(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<PreviewArguments>();
+  CLI::App* command =
+      app.add_subcommand("preview", "Draw what a trainer will get: a sheet of samples as one PNG");
+  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
+  command->add_option("--out", arguments->out, "The PNG file to write")->required();
+  command->add_option("--epoch", arguments->epoch, "Of which epoch")->capture_default_str();
+  command->add_option("--start", arguments->start, "From which position of it on")
+      ->capture_default_str();
+  command->add_option("--samples", arguments->samples, "How many samples")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_flag("--stages", arguments->stages,
+                    "A row for each sample: what it looks like behind each stage");
+  command->add_option("--image", arguments->image,
+                      "Which output; default: the first that looks like images");
+  command->add_option("--cell", arguments->side, "Longest side of an image on the sheet, in pixels")
+      ->check(CLI::Range(16, 2048))
+      ->capture_default_str();
+  command->add_option("--target", arguments->target,
+                      "A running service: host:port or unix:/path; default: one of its own");
+  command->add_option("--python", arguments->embedded.python,
+                      "Interpreter of Python functions, for a service of its own");
+  command->add_option("--python-path", arguments->embedded.python_path,
+                      "Folder of their modules, for a service of its own; may be repeated");
+  command->add_option("--native-path", arguments->embedded.native_path,
+                      "Folder of native stages, for a service of its own; may be repeated");
+  command->footer(
+      "A service produces the samples, by the very stages, seeds and order of a training run. "
+      "Below\n"
+      "each image: its position, and what the other outputs say of it. Floats are stretched from\n"
+      "black to white. With --stages images of any size get bars, to be of one size.\n\n"
+      "Examples:\n"
+      "  bulkhead preview --spec train.yaml --out sheet.png\n"
+      "  bulkhead preview --spec train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"
+      "  bulkhead preview --spec train.yaml --out stages.png --stages --samples 6\n");
+  command->callback([arguments, &exit_code] {
+    const absl::Status status = Preview(*arguments);
+    if (status.ok()) return;
+    absl::FPrintF(stderr, "bulkhead preview: %s\n", std::string(status.message()).c_str());
+    exit_code = 1;
+  });
+}
+
+}  // namespace bulkhead::tools

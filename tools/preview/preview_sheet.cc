@@ -1,0 +1,109 @@
+#include "tools/preview/preview_sheet.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/image/encode.h"
+#include "server/image/resize.h"
+#include "tools/common/canvas.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr int64_t kMaxPixels = 64 << 20;
+constexpr int kGap = 8;
+constexpr int kTextScale = 2;
+constexpr int kLine = 7 * kTextScale + 4;
+constexpr int kCharacter = 6 * kTextScale;
+constexpr Colour kPaper = {24, 24, 27};
+constexpr Colour kText = {228, 228, 231};
+constexpr Colour kFaint = {161, 161, 170};
+// Told apart also by those who see few colours.
+constexpr Colour kBoxes[] = {{230, 159, 0},  {86, 180, 233}, {0, 158, 115},
+                             {240, 228, 66}, {213, 94, 0},   {204, 121, 167}};
+
+std::string Fitted(const std::string& text, int width) {
+  const auto most = static_cast<size_t>(std::max(width / kCharacter, 3));
+  return text.size() <= most ? text : text.substr(0, most - 2) + "..";
+}
+
+// How large the image is drawn.
+ImageSize DrawnSize(ImageSize size, int side) {
+  const int longest = std::max({size.height, size.width, 1});
+  if (longest <= side) return {size.height * (side / longest), size.width * (side / longest)};
+  const auto shrunk = [&](int extent) {
+    return std::max(1, static_cast<int>(std::lround(extent * double{1} * side / longest)));
+  };
+  return {shrunk(size.height), shrunk(size.width)};
+}
+
+absl::Status DrawCell(const PreviewCell& cell, int side, int top, int left, Canvas& canvas) {
+  const ImageSize size = cell.image.view().size();
+  const ImageSize drawn = DrawnSize(size, side);
+  Image scaled;
+  const MutableImageView view = scaled.Reshape(drawn, 3);
+  const ResizeMethod method =
+      drawn.width < size.width ? ResizeMethod::kArea : ResizeMethod::kNearest;
+  BULKHEAD_RETURN_IF_ERROR(ResizeImage(cell.image.view(), method, view));
+  canvas.Put(view, top, left);
+  const double scale = static_cast<double>(drawn.width) / size.width;
+  for (size_t i = 0; i < cell.boxes.size(); ++i) {
+    const PreviewBox& box = cell.boxes[i];
+    const auto at = [&](double coordinate) {
+      return static_cast<int>(std::lround(std::clamp(coordinate * scale, -2.0, side + 2.0)));
+    };
+    canvas.Frame({top + at(box.top), left + at(box.left), at(box.bottom) - at(box.top),
+                  at(box.right) - at(box.left)},
+                 2, kBoxes[i % std::size(kBoxes)]);
+  }
+  for (size_t i = 0; i < cell.caption.size(); ++i) {
+    canvas.Text(Fitted(cell.caption[i], side), left, top + side + 4 + static_cast<int>(i) * kLine,
+                kTextScale, i == 0 ? kText : kFaint);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PreviewPng(const PreviewSheet& sheet) {
+  size_t caption_lines = 0;
+  for (const PreviewCell& cell : sheet.cells) {
+    caption_lines = std::max(caption_lines, cell.caption.size());
+  }
+  const auto columns = static_cast<int64_t>(std::max<size_t>(sheet.columns, 1));
+  const int64_t rows = (static_cast<int64_t>(sheet.cells.size()) + columns - 1) / columns;
+  const int64_t step_x = sheet.side + kGap;
+  const int64_t step_y = sheet.side + kGap + static_cast<int64_t>(caption_lines) * kLine;
+  const int head = kGap + kLine + 4 + (sheet.column_titles.empty() ? 0 : kLine);
+  const int64_t width = kGap + columns * step_x;
+  const int64_t height = head + rows * step_y + kGap;
+  if (width * height > kMaxPixels) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                     absl::StrCat("the sheet would have ", width, " x ", height,
+                                  " pixels: ask for fewer --samples or a smaller --cell"),
+                     {});
+  }
+  Image image;
+  const MutableImageView view =
+      image.Reshape({static_cast<int>(height), static_cast<int>(width)}, 3);
+  Canvas canvas(view, kPaper);
+  canvas.Text(Fitted(sheet.title, static_cast<int>(width) - 2 * kGap), kGap, kGap, kTextScale,
+              kText);
+  for (size_t i = 0; i < sheet.column_titles.size(); ++i) {
+    const std::string& title = sheet.column_titles[i];
+    const int scale = Canvas::TextWidth(title, kTextScale) <= sheet.side ? kTextScale : 1;
+    canvas.Text(title, static_cast<int>(kGap + static_cast<int64_t>(i) * step_x),
+                head - 4 - Canvas::TextHeight(scale), scale, kFaint);
+  }
+  for (size_t i = 0; i < sheet.cells.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    BULKHEAD_RETURN_IF_ERROR(DrawCell(sheet.cells[i], sheet.side,
+                                      static_cast<int>(head + place / columns * step_y),
+                                      static_cast<int>(kGap + place % columns * step_x), canvas));
+  }
+  return EncodePng(view);
+}
+
+}  // namespace bulkhead::tools

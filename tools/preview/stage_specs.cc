@@ -1,0 +1,71 @@
+#include "tools/preview/stage_specs.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/spec/normalize.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead::tools {
+namespace {
+
+// The name of a stage: that of its field.
+std::string NameOf(const v1::Stage& stage) {
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  stage.GetReflection()->ListFields(stage, &set);
+  return set.empty() ? "?" : set[0]->name();
+}
+
+// What is known of `image` at the end of `spec`; null when it is no image there.
+const FeatureSignature* ImageAtEnd(const PipelineSignature& signature, const std::string& image) {
+  const SourceSignature& source = signature.sources[0];
+  for (const FeatureSignature& feature : source.FeaturesBefore(source.features_after.size())) {
+    if (feature.name == image && feature.kind == FeatureSignature::Kind::kImage) return &feature;
+  }
+  return nullptr;
+}
+
+// The common stages up to the one numbered `last`, of which `image` alone is asked.
+v1::PipelineSpec Cut(const v1::PipelineSpec& spec, int last, const std::string& image) {
+  v1::PipelineSpec cut = spec;
+  cut.mutable_stages()->DeleteSubrange(last + 1, cut.stages_size() - last - 1);
+  cut.clear_outputs();
+  cut.add_outputs(image);
+  return cut;
+}
+
+bool IsValid(v1::PipelineSpec spec) { return Normalize(spec).ok() && InferSignature(spec).ok(); }
+
+}  // namespace
+
+std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::string& image,
+                                       int side) {
+  std::vector<StageSpec> specs;
+  for (int i = 0; i < spec.stages_size(); ++i) {
+    v1::PipelineSpec cut = Cut(spec, i, image);
+    v1::PipelineSpec boxed = cut;
+    v1::Letterbox& letterbox = *boxed.add_stages()->mutable_letterbox();
+    letterbox.set_input(image);
+    letterbox.add_size(static_cast<uint64_t>(side));
+    // An image whose size is not known can be no output: it gets one.
+    const bool sized = IsValid(cut);
+    if (!sized && !IsValid(boxed)) continue;
+    v1::PipelineSpec& shown = sized ? cut : boxed;
+    if (!Normalize(shown).ok()) continue;
+    const auto signature = InferSignature(shown);
+    if (!signature.ok() || ImageAtEnd(*signature, image) == nullptr) continue;
+    const SourceSignature& source = signature->sources[0];
+    const size_t behind = source.features_after.size() - (sized ? 0 : 1);
+    const std::vector<FeatureSignature>& features = source.FeaturesBefore(behind);
+    const auto feature = std::find_if(features.begin(), features.end(),
+                                      [&](const auto& each) { return each.name == image; });
+    // A feature says which stage had it last.
+    if (feature == features.end() || feature->path.rfind(absl::StrCat("stages[", i, "]"), 0) != 0) {
+      continue;
+    }
+    specs.push_back({NameOf(spec.stages(i)), std::move(shown)});
+  }
+  return specs;
+}
+
+}  // namespace bulkhead::tools

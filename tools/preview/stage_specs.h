@@ -1,0 +1,26 @@
+#ifndef BULKHEAD_TOOLS_PREVIEW_STAGE_SPECS_H_
+#define BULKHEAD_TOOLS_PREVIEW_STAGE_SPECS_H_
+
+#include <string>
+#include <vector>
+
+#include "bulkhead/v1/pipeline.pb.h"
+
+namespace bulkhead::tools {
+
+// A spec that ends behind one of the stages of another, so that one can look at what comes out
+// there. Random stages draw what they draw in the whole spec: their numbers hang on their place.
+struct StageSpec {
+  std::string title;  // "decode_image"
+  v1::PipelineSpec spec;
+};
+
+// One for each stage of `spec`, which is normalized, behind which `image` is another image than
+// before: the stages before decoding and those for other features are left out. Images of any size
+// are brought to `side` × `side`, with bars.
+std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::string& image,
+                                       int side);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PREVIEW_STAGE_SPECS_H_
