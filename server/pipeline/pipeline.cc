@@ -100,6 +100,12 @@ class StagedPipeline : public Pipeline {
   }
   std::vector<std::string> StageNames() const override { return stage_names_; }
 
+  void Expect(uint64_t record, PipelineContext& context) const override {
+    const size_t number = PartOf(record);
+    const PipelinePart& part = parts_[number];
+    part.source->Expect(record - part.first_record, *static_cast<Context&>(context).read[number]);
+  }
+
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     auto& own = static_cast<Context&>(context);

@@ -67,6 +67,9 @@ class Pipeline {
   // the index is damaged there, which reading the record will tell.
   virtual std::string Identity(uint64_t record) const = 0;
 
+  // Source::Expect for `record`.
+  virtual void Expect(uint64_t /*record*/, PipelineContext& /*context*/) const {}
+
   // Produces one sample: output i (in the schema's order, `<name>_count` outputs included) is
   // written to destinations[i], all of its sample_bytes, padding zeroed. A pure function of (record
   // bytes, spec, key). On an error the destinations hold anything. Errors: sample errors with

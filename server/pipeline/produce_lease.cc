@@ -15,6 +15,10 @@ namespace {
 // How far behind a bad record its substitute may stand (SEMANTICS: policies).
 constexpr uint64_t kSubstituteReach = 16;
 
+// Samples of a lease that the kernel fetches ahead: enough to hide a disk's seeks, few enough for
+// the files that a thread may have open.
+constexpr uint64_t kExpected = 4;
+
 // Produces one position, or its substitute.
 class LeaseSample {
  public:
@@ -41,6 +45,11 @@ class LeaseSample {
     return Annotate(error, absl::StrCat("the ", reach,
                                         " records that follow in the order are bad as well, so "
                                         "that nothing can take the place of this one"));
+  }
+
+  // What `position` reads will be wanted soon.
+  void Expect(uint64_t position) const {
+    pipeline_.Expect(stream_.order->RecordAt(epoch_, position), context_);
   }
 
  private:
@@ -82,7 +91,12 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   const uint64_t positions = stream.binding.samples_per_epoch();
   const LeaseSample sample(pipeline, stream, lease.epoch(), context);
   std::vector<std::byte*> destinations(schema.tensors_size());
-  for (uint64_t i = lease.first_sample(); i < uint64_t{lease.first_sample()} + lease.count(); ++i) {
+  const uint64_t begin = lease.first_sample();
+  const uint64_t end = begin + lease.count();
+  for (uint64_t i = begin, expected = begin + 1; i < end; ++i) {
+    for (; expected < std::min(i + 1 + kExpected, end); ++expected) {
+      sample.Expect((lease.first_position() + expected) % positions);
+    }
     for (int t = 0; t < schema.tensors_size(); ++t) {
       const v1::TensorSchema& tensor = schema.tensors(t);
       destinations[t] = slot + tensor.batch_offset() + i * tensor.sample_bytes();

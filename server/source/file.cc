@@ -126,6 +126,11 @@ absl::StatusOr<size_t> DataFile::ReadAt(uint64_t offset, char* to, size_t size) 
   return done;
 }
 
+void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
+  (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
+                      POSIX_FADV_WILLNEED);
+}
+
 absl::Status DataFile::CheckUnchanged(uint64_t expected_size_bytes,
                                       int64_t expected_mtime_ns) const {
   if (expected_size_bytes == 0 && expected_mtime_ns == 0) return absl::OkStatus();

@@ -34,6 +34,9 @@ class DataFile {
   // name@offset when the system reports an error.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, char* to, size_t size) const;
 
+  // Lets the kernel fetch these bytes into its cache, without waiting for them. Best effort.
+  void Prefetch(uint64_t offset, uint64_t size) const;
+
   // OK while the file has this size and modification time; else FILE_CHANGED (FAILED_PRECONDITION).
   // Both zero means unknown: nothing to compare with.
   absl::Status CheckUnchanged(uint64_t expected_size_bytes, int64_t expected_mtime_ns) const;

@@ -1,5 +1,8 @@
 #include "server/source/image_source.h"
 
+#include <algorithm>
+#include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,10 +28,33 @@ struct Column {
   size_t label_bytes = 0;  // of one label
 };
 
+// Files that were opened because they are read soon, of one thread.
+constexpr size_t kMaxExpected = 16;
+
+// The file of an image column of a record, opened before it is read.
+struct ExpectedFile {
+  uint64_t record = 0;
+  size_t number = 0;
+  DataFile file;
+};
+
 class Context final : public ReadContext {
  public:
+  // The file, if it was expected; it is the caller's then.
+  std::optional<DataFile> Take(uint64_t record, size_t number) {
+    const auto found = std::find_if(
+        expected.begin(), expected.end(),
+        [&](const ExpectedFile& file) { return file.record == record && file.number == number; });
+    if (found == expected.end()) return std::nullopt;
+    std::optional<DataFile> file(std::move(found->file));
+    expected.erase(found);
+    return file;
+  }
+
   ImageRow row;
-  std::vector<ByteBuffer> buffers;  // one an image column
+  ImageRow expected_row;
+  std::deque<ExpectedFile> expected;  // the first one first
+  std::vector<ByteBuffer> buffers;    // one an image column
   std::string path;
 };
 
@@ -60,7 +86,7 @@ class ImageSource final : public Source {
       const Column& column = parts_.columns[i];
       absl::string_view bytes;
       if (column.kind == Column::Kind::kImage) {
-        const absl::Status status = ReadImage(column.number, mine, bytes);
+        const absl::Status status = ReadImage(index, column.number, mine, bytes);
         if (!status.ok()) {
           return Annotate(status, record.origin, {{"offset", "0"}, {"record", NameOf(mine.row)}});
         }
@@ -72,6 +98,22 @@ class ImageSource final : public Source {
       record.values[i] = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), 1};
     }
     return absl::OkStatus();
+  }
+
+  void Expect(uint64_t index, ReadContext& context) const override {
+    auto& mine = static_cast<Context&>(context);
+    if (!parts_.rows.Get(index, mine.expected_row).ok()) return;
+    for (const Column& column : parts_.columns) {
+      if (column.kind != Column::Kind::kImage) continue;
+      const ImageRow::Image& image = mine.expected_row.images[column.number];
+      absl::StatusOr<DataFile> file =
+          parts_.roots.Open(JoinPath(parts_.folder, image.path), image.path);
+      if (!file.ok()) return;
+      file->Prefetch(0, image.size_bytes);
+      // Those of a lease that went elsewhere are not taken by anybody.
+      if (mine.expected.size() >= kMaxExpected) mine.expected.pop_front();
+      mine.expected.push_back({index, column.number, *std::move(file)});
+    }
   }
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
@@ -98,7 +140,8 @@ class ImageSource final : public Source {
     }
   }
 
-  absl::Status ReadImage(size_t number, Context& context, absl::string_view& bytes) const {
+  absl::Status ReadImage(uint64_t record, size_t number, Context& context,
+                         absl::string_view& bytes) const {
     const ImageRow::Image& image = context.row.images[number];
     if (image.size_bytes > kMaxImageBytes) {
       return SampleError(reason::kRecordTooLarge,
@@ -106,8 +149,12 @@ class ImageSource final : public Source {
                                       " bytes, more than the limit of ", kMaxImageBytes),
                          {{"file", std::string(image.path)}});
     }
-    context.path = JoinPath(parts_.folder, image.path);
-    BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, parts_.roots.Open(context.path, image.path));
+    std::optional<DataFile> opened = context.Take(record, number);
+    if (!opened.has_value()) {
+      context.path = JoinPath(parts_.folder, image.path);
+      BULKHEAD_ASSIGN_OR_RETURN(opened, parts_.roots.Open(context.path, image.path));
+    }
+    const DataFile& file = *opened;
     const size_t size = static_cast<size_t>(image.size_bytes);
     char* buffer = context.buffers[number].Reserve(size);
     size_t got = 0;

@@ -35,6 +35,9 @@ class NumberedSource final : public Source {
     record.values.insert(record.values.begin() + place_, {source_id_, sizeof(source_id_), 1});
     return absl::OkStatus();
   }
+  void Expect(uint64_t index, ReadContext& context) const override {
+    source_->Expect(index, context);
+  }
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return source_->Identity(index);
   }

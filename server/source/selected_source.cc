@@ -30,6 +30,9 @@ class SelectedSource final : public Source {
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
     return all_->Read(RecordOf(index), context, record);
   }
+  void Expect(uint64_t index, ReadContext& context) const override {
+    all_->Expect(RecordOf(index), context);
+  }
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return all_->Identity(RecordOf(index));
   }

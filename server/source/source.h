@@ -74,6 +74,10 @@ class Source {
   // FILE_UNREADABLE, FILE_CHANGED.
   virtual absl::Status Read(uint64_t index, ReadContext& context, Record& record) const = 0;
 
+  // Record `index` < record_count() will be read with `context` soon: lets the kernel fetch what it
+  // can meanwhile. Does not wait for the data; whatever is wrong, Read will say so.
+  virtual void Expect(uint64_t /*index*/, ReadContext& /*context*/) const {}
+
   // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED.
   virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
 

@@ -79,6 +79,17 @@ class TfRecordSource final : public Source {
         {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", record.origin}});
   }
 
+  // A compressed record stands nowhere in its file.
+  void Expect(uint64_t index, ReadContext& context) const override {
+    const size_t number = FileOf(index);
+    const File& file = files_[number];
+    if (file.index.compression() != v1::COMPRESSION_NONE) return;
+    const auto extent = file.index.Find(index - file.first_record);
+    if (!extent.ok() || extent->end < extent->begin) return;
+    const auto opened = Open(number, static_cast<Context&>(context));
+    if (opened.ok()) (*opened)->Prefetch(extent->begin, extent->end - extent->begin);
+  }
+
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     const File& file = files_[FileOf(index)];
     BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,

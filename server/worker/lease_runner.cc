@@ -92,6 +92,9 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
   std::unique_ptr<PipelineContext> NewContext() const override { return pipeline_->NewContext(); }
   std::string Identity(uint64_t record) const override { return pipeline_->Identity(record); }
   std::vector<std::string> StageNames() const override { return pipeline_->StageNames(); }
+  void Expect(uint64_t record, PipelineContext& context) const override {
+    pipeline_->Expect(record, context);
+  }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
     absl::Status status = pipeline_->Produce(record, key, context, destinations);

@@ -81,6 +81,41 @@ class ProduceLeaseTest : public testing::Test {
   uint64_t failed_position_ = 999;
 };
 
+// Notes in which order records are announced and produced: "expect 3", "produce 2".
+class NotingPipeline : public Pipeline {
+ public:
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  std::string Identity(uint64_t) const override { return ""; }
+  void Expect(uint64_t record, PipelineContext&) const override {
+    notes.push_back(absl::StrCat("expect ", record));
+  }
+  absl::Status Produce(uint64_t record, const SampleKey&, PipelineContext&,
+                       absl::Span<std::byte* const>) const override {
+    notes.push_back(absl::StrCat("produce ", record));
+    return absl::OkStatus();
+  }
+  mutable std::vector<std::string> notes;
+};
+
+TEST_F(ProduceLeaseTest, AnnouncesEveryRecordButTheFirstOnceAndSomeAhead) {
+  Make(20, {}, v1::ERROR_ACTION_FAIL);
+  const NotingPipeline pipeline;
+  const auto context = pipeline.NewContext();
+  internal::v1::Lease lease;
+  lease.set_count(6);
+  ASSERT_TRUE(ProduceLease(pipeline, stream_, lease, *context,
+                           reinterpret_cast<std::byte*>(slot_.data()), substituted_,
+                           failed_position_)
+                  .ok());
+  EXPECT_EQ(pipeline.notes,
+            (std::vector<std::string>{"expect 2", "expect 3", "expect 4", "expect 5", "produce 1",
+                                      "expect 6", "produce 2", "produce 3", "produce 4",
+                                      "produce 5", "produce 6"}));
+}
+
 TEST_F(ProduceLeaseTest, WritesItsSamplesAndNoOthers) {
   Make(5, {}, v1::ERROR_ACTION_FAIL);
   ASSERT_TRUE(Run(2, 1, 3).ok());
