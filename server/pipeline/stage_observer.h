@@ -20,12 +20,15 @@ class StageObserver {
   static constexpr uint32_t kFirstStage = 2;
 
   virtual ~StageObserver() = default;
-  // BeginSample, NameSample …, Enter …, EndSample.
+  // BeginSample, NameSample …, Enter …, EndSample; for the stages of a batch, which has no name,
+  // BeginSample with the key of its first sample, Enter …, EndBatch.
   virtual void BeginSample(const SampleKey& key) = 0;
   // What is known of the record's identity by now.
   virtual void NameSample(absl::string_view identity) = 0;
   virtual void Enter(uint32_t stage) = 0;
   virtual void EndSample() = 0;
+  // As EndSample; no sample more is done.
+  virtual void EndBatch() { EndSample(); }
 };
 
 }  // namespace bulkhead

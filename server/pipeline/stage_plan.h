@@ -27,8 +27,10 @@ struct PlannedStage {
 
 // One tensor of the batch and where its bytes come from.
 struct PlannedOutput {
+  static constexpr size_t kOfBatch = static_cast<size_t>(-1);
+
   v1::TensorSchema tensor;
-  size_t feature = 0;
+  size_t feature = 0;     // kOfBatch: no sample writes it, a batch stage does
   bool is_count = false;  // `<name>_count`: how much of the feature is filled
 };
 

@@ -8,6 +8,7 @@
 #include "server/spec/stages/feature_kind.h"
 #include "server/spec/stages/kind_families.h"
 #include "server/spec/stages/stage_checks.h"
+#include "server/spec/stages/user_kinds.h"
 
 namespace bulkhead {
 namespace {
@@ -149,7 +150,8 @@ FeatureSignature SignatureOf(const v1::StageOutput& output, absl::string_view pa
   if (feature.variable) feature.shape[0] = static_cast<int64_t>(output.max_count());
   const bool image = !feature.variable && feature.shape.size() == 3 &&
                      feature.shape[0] <= kMaxExtent && feature.shape[1] <= kMaxExtent &&
-                     feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL;
+                     feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL &&
+                     !IsForDelivery(output.dtype());
   if (image) feature.kind = Kind::kImage;
   return feature;
 }
@@ -203,6 +205,15 @@ class UserKind : public StageKind {
 };
 
 }  // namespace
+
+void NormalizePython(v1::Python& stage, const std::string& path, SpecProblems& problems) {
+  NormalizeFunction(stage, path, problems);
+  NormalizeUser(stage, path, problems);
+}
+
+FeatureSignature UserOutputSignature(const v1::StageOutput& output, absl::string_view path) {
+  return SignatureOf(output, path);
+}
 
 std::vector<NumberedKind> UserKinds() {
   std::vector<NumberedKind> kinds;

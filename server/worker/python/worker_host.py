@@ -144,33 +144,39 @@ class _Output:
         shape = tuple(int(extent) for extent in declared.get("shape", ()))
         self.max_count = int(declared.get("max_count", 0))
         self.variable = bool(shape) and shape[0] == -1
+        # Of a batch: as many rows as the call says, no more and no fewer.
+        self.of_batch = self.variable and self.max_count == 0
         self.rest = shape[1:]
         self.shape = (self.max_count, *self.rest) if self.variable else shape
         # NumPy has no bfloat16: its bits are passed as uint16.
         is_bfloat = self.dtype_name == "bfloat16"
         self.dtype = None if self.is_bytes else numpy.dtype("uint16" if is_bfloat else self.dtype_name)
         self._numpy = numpy
-        self._places: dict[int, object] = {}  # arrays by address
+        self._places: dict[tuple, object] = {}  # arrays by address and shape
 
     def declared(self) -> str:
+        if self.of_batch:
+            return f"{self.dtype_name} [{', '.join(map(str, self.shape))}] for this batch"
         extents = ["-1", *map(str, self.rest)] if self.variable else map(str, self.shape)
         return f"{self.dtype_name} [{', '.join(extents)}]"
 
-    def store(self, value, address: int) -> int:
-        """Returns the extent of the variable dimension."""
+    def store(self, value, address: int, rows: int) -> int:
+        """Returns the extent of the variable dimension; `rows` counts for batches."""
         if self.is_bytes:
             return self._store_bytes(value, address)
+        if self.of_batch:
+            self.shape = (rows, *self.rest)
         if type(value) is not self._numpy.ndarray:
             value = self._as_array(value)
         if value.dtype != self.dtype:
             value = self._same_bits(value)
-        place = self._places.get(address)
+        place = self._places.get((address, self.shape))
         if place is None:
             place = self._place(address)
         if value.shape == self.shape:
             place[...] = value
-            return self.max_count
-        if not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
+            return rows if self.of_batch else self.max_count
+        if self.of_batch or not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
             raise _Refusal(
                 _WRONG_SHAPE,
                 f"output `{self.name}` has the shape {list(value.shape)}, and is declared as {self.declared()}",
@@ -222,7 +228,7 @@ class _Output:
         for extent in self.shape:
             size *= extent
         view = _view_of_memory(address, size, _WRITE)
-        place = self._places[address] = self._numpy.ndarray(self.shape, self.dtype, view)
+        place = self._places[address, self.shape] = self._numpy.ndarray(self.shape, self.dtype, view)
         return place
 
     def _store_bytes(self, value, address: int) -> int:
@@ -249,6 +255,7 @@ class _Stage:
         # (dtype, dimensions); None: bytes.
         self._inputs = [_parse_input(numpy, text) for text in inputs]
         self._outputs = [_Output(numpy, declared) for declared in spec["outputs"]]
+        self._of_batch = self._outputs[0].of_batch
         self._arguments = {
             name: _parse_argument(value) for name, value in spec.get("arguments", {}).items()
         }
@@ -314,13 +321,25 @@ class _Stage:
         elif not isinstance(result, (tuple, list)) or len(result) != len(outputs):
             raise _Refusal(_UNUSABLE, self._wrong_count(result))
         at = self._first_output
+        if self._of_batch and len(outputs) > 1:
+            result = self._apart(result, views)
         for i, output in enumerate(outputs):
-            count = output.store(result[i], words[at + 2 * i])
+            count = output.store(result[i], words[at + 2 * i], words[at + 2 * i + 1])
             struct.pack_into("=q", call, 8 * (at + 2 * i + 1), count)
         result = None
         if list(map(sys.getrefcount, views)) != before:
             self._check_kept(arguments, views, before)
         return _OK
+
+    def _apart(self, result, views) -> list:
+        """A batch's outputs lie where its inputs lie: none may change while another is a view of it."""
+        numpy = self._numpy
+        return [
+            numpy.array(value)
+            if isinstance(value, numpy.ndarray) and any(numpy.may_share_memory(value, view) for view in views)
+            else value
+            for value in result
+        ]
 
     def _inputs_at(self, words) -> list:
         arguments = []
@@ -376,7 +395,7 @@ class _Stage:
             raise _Refusal(
                 _UNUSABLE,
                 f"the function keeps its input `{name}`, or a view of it, after it ended; that memory is the next "
-                "sample's. Keep a copy (.copy()) instead",
+                + ("batch's" if self._of_batch else "sample's") + ". Keep a copy (.copy()) instead",
             )
 
 
