@@ -240,6 +240,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
   config.python = !FirstPythonStage(prepared.spec).empty();
+  config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   return config;
 }

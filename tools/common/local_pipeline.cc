@@ -39,7 +39,9 @@ absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uin
   lease.set_count(count);
   std::vector<SubstitutedSample> substituted;
   uint64_t failed_position = 0;
-  return ProduceLease(*pipeline_, stream_, lease, context, batch, substituted, failed_position);
+  BULKHEAD_RETURN_IF_ERROR(
+      ProduceLease(*pipeline_, stream_, lease, context, batch, substituted, failed_position));
+  return FinishBatch(*pipeline_, stream_, lease, context, batch);
 }
 
 absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path) {

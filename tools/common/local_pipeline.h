@@ -30,9 +30,10 @@ class LocalPipeline {
   uint64_t samples_per_epoch() const { return indexed_->samples_per_epoch(); }
   const Pipeline& pipeline() const { return *pipeline_; }
 
-  // Produces the samples at `first_position` and the `count` − 1 positions behind it, which all
-  // belong to `epoch`, as sample 0, 1, … of a batch at `batch`: schema().batch_bytes() for
-  // schema().batch_size() of them. Errors: those of ProduceLease.
+  // Produces a batch: the samples at `first_position` and the `count` − 1 positions behind it, which all
+  // belong to `epoch`, as sample 0, 1, … of a batch at `batch`, and what batch stages make of it:
+  // schema().batch_bytes() for schema().batch_size() of them. Errors: those of ProduceLease and
+  // FinishBatch.
   absl::Status Produce(uint64_t epoch, uint64_t first_position, uint32_t count,
                        PipelineContext& context, std::byte* batch) const;
 
