@@ -17,8 +17,8 @@ class Maker {
  public:
   explicit Maker(const PipelineSignature& signature)
       : schema_(signature.schema),
-        features_(signature.sources[0].FeaturesBefore(
-            signature.sources[0].features_after.size())) {}
+        features_(signature.sources[0].FeaturesBefore(signature.sources[0].features_after.size())) {
+  }
 
   std::unique_ptr<BatchStage> Make(const v1::BatchStage& stage, StagePlace place) const {
     switch (stage.stage_case()) {

@@ -48,8 +48,8 @@ absl::Status MixStage::RunOn(const BatchRows& batch) const {
   SampleRandom random = place().Random(batch.key);
   if (random.NextUnit() >= options_.probability) return absl::OkStatus();
   const bool either = options_.cutmix_probability > 0 && options_.cutmix_probability < 1;
-  const bool cuts = either ? random.NextUnit() < options_.cutmix_probability
-                           : options_.cutmix_probability > 0;
+  const bool cuts =
+      either ? random.NextUnit() < options_.cutmix_probability : options_.cutmix_probability > 0;
   cuts ? Cut(random, batch) : Mix(random, batch);
   return absl::OkStatus();
 }

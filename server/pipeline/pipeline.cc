@@ -127,6 +127,9 @@ class StagedPipeline : public Pipeline {
     for (size_t i = 0; i < batch_stages_.size() && status.ok(); ++i) {
       own.Enter(first_batch_stage_ + static_cast<uint32_t>(i));
       status = batch_stages_[i]->RunOn({tensors, rows, first, own.batch_scratch});
+      if (status.ok() && own.observer != nullptr) {
+        own.observer->LeaveBatchStage(first_batch_stage_ + static_cast<uint32_t>(i));
+      }
     }
     own.Enter(StageObserver::kOutside);
     if (own.observer != nullptr) own.observer->EndBatch();
@@ -183,6 +186,9 @@ class StagedPipeline : public Pipeline {
     for (size_t i = 0; i < plan.source_feature_count; ++i) {
       own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
+    if (own.observer != nullptr) {
+      own.observer->Leave(StageObserver::kSource, {own.values, plan.source_features});
+    }
     for (size_t i = 0; i < plan.stages.size(); ++i) {
       const PlannedStage& planned = plan.stages[i];
       own.Enter(planned.number);
@@ -190,6 +196,9 @@ class StagedPipeline : public Pipeline {
       BULKHEAD_RETURN_IF_ERROR(
           planned.stage->RunOn({own.values, planned.features},
                                {own.decoder, own.scratch[i], key, record, samples_before, target}));
+      if (own.observer != nullptr) {
+        own.observer->Leave(planned.number, {own.values, planned.features});
+      }
     }
     own.Enter(StageObserver::kOutside);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {

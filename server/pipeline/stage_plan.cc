@@ -47,6 +47,7 @@ class Planner {
   absl::StatusOr<StagePlan> Run() {
     for (const FeatureSignature& feature : signature_.source_features) NumberOf(feature.name);
     plan_.source_feature_count = numbers_.size();
+    for (size_t i = 0; i < numbers_.size(); ++i) plan_.source_features.push_back(i);
     for (size_t i = 0; i < chain_.steps.size();) {
       size_t end = i + 1;
       if (!StageAt(i).has_fault()) {

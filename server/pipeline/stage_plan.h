@@ -41,6 +41,7 @@ struct StagePlan {
   std::vector<PlannedStage> stages;
   std::vector<PlannedOutput> outputs;
   size_t source_feature_count = 0;
+  std::vector<size_t> source_features;  // their numbers: 0, 1, …
   size_t feature_count = 0;
 };
 

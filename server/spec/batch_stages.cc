@@ -134,8 +134,7 @@ class Checker {
                               Need(stage.input(), path + ".input"));
     const FeatureSignature* const feature = Find(features_, stage.input());
     const bool is_image = feature != nullptr && feature->kind == Kind::kImage;
-    const bool numbers =
-        image->dtype() == v1::DTYPE_UINT8 || image->dtype() == v1::DTYPE_FLOAT32;
+    const bool numbers = image->dtype() == v1::DTYPE_UINT8 || image->dtype() == v1::DTYPE_FLOAT32;
     if (!numbers || (cuts && !is_image)) {
       return SpecError(
           path + ".input",

@@ -134,9 +134,8 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
                             LayOutBatch(of_batch, spec.outputs(), spec.batch().size()));
   BULKHEAD_RETURN_IF_ERROR(CheckBatchStages(spec, in_the_end, signature.schema));
   for (size_t i = 0; i < chains.size(); ++i) {
-    const CheckedCount sample_bytes =
-        SampleBytes(chains[i], signature.sources[i], signature.schema,
-                    spec.batch_stages_size() > 0);
+    const CheckedCount sample_bytes = SampleBytes(chains[i], signature.sources[i], signature.schema,
+                                                  spec.batch_stages_size() > 0);
     if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
       return SpecError("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
                                               " bytes; lower max_pixels of decode_image"));

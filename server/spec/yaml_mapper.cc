@@ -63,10 +63,12 @@ std::string KeyNoun(const Descriptor& type) {
 
 // Where a stage that `type` lacks belongs: stages work on samples or on batches, few on both.
 std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
-  if (&type == v1::Stage::descriptor() && FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
+  if (&type == v1::Stage::descriptor() &&
+      FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
     return absl::StrCat("; `", key, "` works on whole batches: put it into batch_stages");
   }
-  if (&type == v1::BatchStage::descriptor() && FindField(*v1::Stage::descriptor(), key) != nullptr) {
+  if (&type == v1::BatchStage::descriptor() &&
+      FindField(*v1::Stage::descriptor(), key) != nullptr) {
     return absl::StrCat("; `", key, "` works on samples: put it into stages");
   }
   return "";
@@ -136,7 +138,8 @@ class Mapper {
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      Problem(node.mark, path, UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
+      Problem(node.mark, path,
+              UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
                   StageOfAnotherList(node.text, *message.GetDescriptor()));
       return;
     }

@@ -20,8 +20,8 @@
 namespace bulkhead {
 namespace {
 
-// Samples of a whole batch that a thread takes up at a time: as many as of other leases, fewer where
-// the batch would keep some threads idle.
+// Samples of a whole batch that a thread takes up at a time: as many as of other leases, fewer
+// where the batch would keep some threads idle.
 constexpr uint64_t kMaxPartSamples = 16;
 uint64_t PartSamples(uint64_t samples, size_t threads) {
   return std::clamp<uint64_t>(samples / (2 * threads), 1, kMaxPartSamples);
@@ -232,8 +232,8 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
     if (item.rehearsal.has_value()) continue;
     if (item.shared != nullptr) {
       // Another part may still be at work; it reports then.
-      if (EndPart(item, absl::CancelledError("the stream was removed"),
-                  item.lease.first_position(), {})) {
+      if (EndPart(item, absl::CancelledError("the stream was removed"), item.lease.first_position(),
+                  {})) {
         ReportShared(*item.shared);
       }
       continue;
@@ -408,9 +408,8 @@ void LeaseRunner::ProducePart(const Item& item, PipelineContext& context) {
   if (!in_vain) status = ProduceWithRetries(item, context, substituted, failed_position);
   if (!EndPart(item, status, failed_position, std::move(substituted))) return;
   if (shared.succeeded()) {
-    const absl::Status finished =
-        FinishBatch(*pipeline_, *item.view, shared.lease, context,
-                    item.stream->arena->slot(shared.lease.slot()));
+    const absl::Status finished = FinishBatch(*pipeline_, *item.view, shared.lease, context,
+                                              item.stream->arena->slot(shared.lease.slot()));
     if (!finished.ok()) {
       report_(FailedLease(shared.lease, shared.lease.first_position(), finished));
       return;

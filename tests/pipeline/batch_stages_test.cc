@@ -64,7 +64,8 @@ class BatchUnderTest {
   static std::vector<FakeRecord> Records() {
     std::vector<FakeRecord> records;
     for (uint64_t i = 0; i < kRows; ++i) {
-      records.push_back(MakeRecord(MakeJpeg(12 + static_cast<int>(i), 20), static_cast<int64_t>(i % 4)));
+      records.push_back(
+          MakeRecord(MakeJpeg(12 + static_cast<int>(i), 20), static_cast<int64_t>(i % 4)));
     }
     return records;
   }
@@ -177,9 +178,8 @@ void ExpectCut(const std::vector<uint8_t>& image, const std::vector<uint8_t>& ow
 
 TEST(CutmixTest, TakesARectangleOfTheRowBeforeInBothLayouts) {
   for (const bool channels_first : {false, true}) {
-    BatchUnderTest batch(
-        Stages(channels_first ? "stages { layout { to: IMAGE_LAYOUT_NCHW } }" : "",
-               "batch_stages { cutmix {} }"));
+    BatchUnderTest batch(Stages(channels_first ? "stages { layout { to: IMAGE_LAYOUT_NCHW } }" : "",
+                                "batch_stages { cutmix {} }"));
     ASSERT_TRUE(batch.Make(kRows, kKey).ok());
     SampleRandom random = RandomOf(kKey);
     (void)random.NextUnit();
@@ -314,9 +314,8 @@ TEST(FinishBatchTest, AnErrorNamesTheBatch) {
   lease.set_first_position(12);
   lease.set_count(4);
   std::string slot(pipeline.schema().batch_bytes(), '\0');
-  const absl::Status status =
-      FinishBatch(pipeline.pipeline(), stream, lease, pipeline.context(),
-                  reinterpret_cast<std::byte*>(slot.data()));
+  const absl::Status status = FinishBatch(pipeline.pipeline(), stream, lease, pipeline.context(),
+                                          reinterpret_cast<std::byte*>(slot.data()));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("the batch of positions 12 to 15 of epoch 2: batch_stages[0] python: a:f"));
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("position"), "12");

@@ -29,7 +29,8 @@ std::string Cut(const std::string& image, int width, int top, int left) {
 }
 
 TEST(FiveCropTest, GivesCornersAndCentre) {
-  const std::string whole = ImageOf(std::string(kDecode) + "stages { center_crop { size: [25, 40] } }");
+  const std::string whole =
+      ImageOf(std::string(kDecode) + "stages { center_crop { size: [25, 40] } }");
   ASSERT_EQ(whole.size(), 25u * 40 * 3);
   std::string expected = Cut(whole, 40, 0, 0) + Cut(whole, 40, 0, 28) + Cut(whole, 40, 15, 0) +
                          Cut(whole, 40, 15, 28) + Cut(whole, 40, 7, 14);
@@ -54,7 +55,8 @@ TEST(FiveCropTest, ASmallerImageIsASampleError) {
 
 TEST(FiveCropTest, LayoutTurnsEachImage) {
   const std::string packed = ImageOf(kFive);
-  const std::string planar = ImageOf(std::string(kFive) + "stages { layout { to: IMAGE_LAYOUT_NCHW } }");
+  const std::string planar =
+      ImageOf(std::string(kFive) + "stages { layout { to: IMAGE_LAYOUT_NCHW } }");
   ASSERT_EQ(planar.size(), packed.size());
   for (size_t i = 0; i < 5; ++i) {
     for (size_t c = 0; c < 3; ++c) {

@@ -103,9 +103,9 @@ std::string Python(absl::string_view options) {
 }
 
 TEST(BatchFunctionSpecTest, AddsItsOutputsToTheBatch) {
-  const std::string two = Text(
-      absl::StrCat(Python("inputs: [label], outputs: [{name: b, dtype: complex64, shape: [2]}]"),
-                   Python("inputs: [b, image], outputs: [{name: b, dtype: complex64, shape: [2]}]")));
+  const std::string two = Text(absl::StrCat(
+      Python("inputs: [label], outputs: [{name: b, dtype: complex64, shape: [2]}]"),
+      Python("inputs: [b, image], outputs: [{name: b, dtype: complex64, shape: [2]}]")));
   EXPECT_THAT(Outputs(two), ElementsAre("b", "image", "label", "path"));
   EXPECT_EQ(Infer(two)->schema.tensors(0).sample_bytes(), 16u);
   EXPECT_THAT(Outputs(absl::StrCat(two, "outputs: [image, b, label]\n")),
@@ -115,9 +115,10 @@ TEST(BatchFunctionSpecTest, AddsItsOutputsToTheBatch) {
 
 TEST(BatchFunctionSpecTest, ReplacesOutputsInPlaceOnly) {
   EXPECT_TRUE(Infer(Text(Python("outputs: [{name: image, dtype: uint8, shape: [6, 8, 3]}]"))).ok());
-  EXPECT_THAT(Problem(Text(Python("outputs: [{name: image, dtype: float32, shape: [6, 8, 3]}]"))),
-              HasSubstr("declares `image` as float32 [6,8,3], but it is uint8 [6,8,3] in the batch, "
-                        "where it is replaced in place; give the result another name"));
+  EXPECT_THAT(
+      Problem(Text(Python("outputs: [{name: image, dtype: float32, shape: [6, 8, 3]}]"))),
+      HasSubstr("declares `image` as float32 [6,8,3], but it is uint8 [6,8,3] in the batch, "
+                "where it is replaced in place; give the result another name"));
   EXPECT_THAT(Problem(Text(Python("inputs: [b], outputs: [{name: b, dtype: int64}]"))),
               HasSubstr("batch_stages[0].python.inputs"));
   EXPECT_THAT(Problem(Text(Python("outputs: [{name: b, dtype: int64}]"), "", "outputs: [image]\n")),

@@ -18,12 +18,12 @@ bool IsRandom(const std::string& stage) {
 }
 
 TEST(IsRandomStageTest, AProbabilityOfNoneOrAllDecidesNothing) {
-  for (const std::string name :
-       {"equalize", "autocontrast", "posterize", "solarize", "grayscale", "random_horizontal_flip",
-        "random_vertical_flip"}) {
+  for (const std::string name : {"equalize", "autocontrast", "posterize", "solarize", "grayscale",
+                                 "random_horizontal_flip", "random_vertical_flip"}) {
     const std::string bits = name == "posterize" ? "bits: 3, " : "";
     for (const char* certain : {"0", "1"}) {
-      EXPECT_FALSE(IsRandom(absl::StrCat(name, ": {", bits, "probability: ", certain, "}"))) << name;
+      EXPECT_FALSE(IsRandom(absl::StrCat(name, ": {", bits, "probability: ", certain, "}")))
+          << name;
     }
     EXPECT_TRUE(IsRandom(absl::StrCat(name, ": {", bits, "probability: 0.3}"))) << name;
   }

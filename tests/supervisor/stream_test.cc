@@ -65,7 +65,8 @@ class StreamTest : public testing::Test {
     config.observer = recorder_;
     config.binding.set_whole_batches(whole_batches_);
     config.binding.mutable_schema()->set_batch_size(samples_);
-    config.batch_at = [per_epoch, samples = samples_](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+    config.batch_at = [per_epoch,
+                       samples = samples_](uint64_t sequence) -> std::optional<v1::BatchHeader> {
       const uint64_t epoch = sequence / per_epoch;
       if (epoch >= 2) return std::nullopt;
       const uint64_t left = per_epoch - 1 - sequence % per_epoch;

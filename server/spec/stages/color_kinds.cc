@@ -170,18 +170,20 @@ bool ErasingDraws(const v1::RandomErasing& stage) { return stage.probability() >
 std::vector<NumberedKind> ColorKinds() {
   constexpr StageTraits kRandom = {.is_random = true};
   std::vector<NumberedKind> kinds;
-  kinds.push_back(
-      ImageKind<v1::ColorJitter>(NormalizeJitter, InferSameRgb<v1::ColorJitter>, kRandom,
-                                             JitterDraws));
+  kinds.push_back(ImageKind<v1::ColorJitter>(NormalizeJitter, InferSameRgb<v1::ColorJitter>,
+                                             kRandom, JitterDraws));
   kinds.push_back(ImageKind<v1::Grayscale>(NormalizeChance<v1::Grayscale>,
                                            InferSameRgb<v1::Grayscale>, kRandom,
                                            ActsByChance<v1::Grayscale>));
   kinds.push_back(ImageKind<v1::GaussianBlur>(NormalizeBlur, InferBlur, kRandom, BlurDraws));
-  kinds.push_back(ImageKind<v1::RandomErasing>(NormalizeErasing, InferErasing, kRandom, ErasingDraws));
+  kinds.push_back(
+      ImageKind<v1::RandomErasing>(NormalizeErasing, InferErasing, kRandom, ErasingDraws));
   kinds.push_back(ChanceKind<v1::Equalize>());
   kinds.push_back(ChanceKind<v1::Autocontrast>());
-  kinds.push_back(ImageKind<v1::Posterize>(NormalizePosterize, InferPosterize, kRandom, ActsByChance<v1::Posterize>));
-  kinds.push_back(ImageKind<v1::Solarize>(NormalizeSolarize, InferSame<v1::Solarize>, kRandom, ActsByChance<v1::Solarize>));
+  kinds.push_back(ImageKind<v1::Posterize>(NormalizePosterize, InferPosterize, kRandom,
+                                           ActsByChance<v1::Posterize>));
+  kinds.push_back(ImageKind<v1::Solarize>(NormalizeSolarize, InferSame<v1::Solarize>, kRandom,
+                                          ActsByChance<v1::Solarize>));
   return kinds;
 }
 

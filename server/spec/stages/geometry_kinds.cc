@@ -134,8 +134,7 @@ void NormalizeFiveCrop(v1::FiveCrop& stage, const std::string& path, SpecProblem
 
 Signature InferFiveCrop(const v1::FiveCrop& stage, const FeatureSignature& input,
                         absl::string_view path) {
-  BULKHEAD_ASSIGN_OR_RETURN(FeatureSignature output,
-                            InferCrop(stage.size(), {0, 0}, input, path));
+  BULKHEAD_ASSIGN_OR_RETURN(FeatureSignature output, InferCrop(stage.size(), {0, 0}, input, path));
   output.kind = FeatureSignature::Kind::kTensor;
   output.is_stack = true;
   output.shape.insert(output.shape.begin(), 5);
@@ -336,12 +335,12 @@ std::vector<NumberedKind> GeometryKinds() {
   kinds.push_back(ImageKind<v1::FiveCrop>(NormalizeFiveCrop, InferFiveCrop));
   kinds.push_back(ImageKind<v1::RandomResizedCrop>(NormalizeRandomResizedCrop,
                                                    InferRandomResizedCrop, kRandomHeld));
-  kinds.push_back(ImageKind<v1::RandomHorizontalFlip>(
-      NormalizeFlip<v1::RandomHorizontalFlip>, InferFlip<v1::RandomHorizontalFlip>, kRandom,
-      ActsByChance<v1::RandomHorizontalFlip>));
+  kinds.push_back(ImageKind<v1::RandomHorizontalFlip>(NormalizeFlip<v1::RandomHorizontalFlip>,
+                                                      InferFlip<v1::RandomHorizontalFlip>, kRandom,
+                                                      ActsByChance<v1::RandomHorizontalFlip>));
   kinds.push_back(ImageKind<v1::RandomVerticalFlip>(NormalizeFlip<v1::RandomVerticalFlip>,
                                                     InferFlip<v1::RandomVerticalFlip>, kRandom,
-      ActsByChance<v1::RandomVerticalFlip>));
+                                                    ActsByChance<v1::RandomVerticalFlip>));
   kinds.push_back(ImageKind<v1::RandomCrop>(NormalizeRandomCrop, InferRandomCrop, kRandomHeld));
   kinds.push_back(ImageKind<v1::Pad>(NormalizePad, InferPad, kEnlarging));
   kinds.push_back(ImageKind<v1::Letterbox>(NormalizeLetterbox, InferLetterbox, kHeld));

@@ -1,3 +1,5 @@
+#include "server/spec/stages/user_kinds.h"
+
 #include <algorithm>
 #include <set>
 
@@ -8,7 +10,6 @@
 #include "server/spec/stages/feature_kind.h"
 #include "server/spec/stages/kind_families.h"
 #include "server/spec/stages/stage_checks.h"
-#include "server/spec/stages/user_kinds.h"
 
 namespace bulkhead {
 namespace {

@@ -136,10 +136,10 @@ std::vector<NumberedKind> WarpKinds() {
   constexpr StageTraits kRandom = {.is_random = true};
   constexpr StageTraits kRandomHeld = {.is_random = true, .holds_result = true};
   std::vector<NumberedKind> kinds;
-  kinds.push_back(
-      ImageKind<v1::RandomAffine>(NormalizeAffine, InferWarp<v1::RandomAffine>, kRandomHeld, AffineDraws));
-  kinds.push_back(ImageKind<v1::RandomPerspective>(NormalizePerspective,
-                                                   InferWarp<v1::RandomPerspective>, kRandomHeld, PerspectiveDraws));
+  kinds.push_back(ImageKind<v1::RandomAffine>(NormalizeAffine, InferWarp<v1::RandomAffine>,
+                                              kRandomHeld, AffineDraws));
+  kinds.push_back(ImageKind<v1::RandomPerspective>(
+      NormalizePerspective, InferWarp<v1::RandomPerspective>, kRandomHeld, PerspectiveDraws));
   kinds.push_back(
       ImageKind<v1::RandAugment>(NormalizeRandAugment, InferAugment<v1::RandAugment>, kRandom));
   kinds.push_back(ImageKind<v1::TrivialAugment>(NormalizeTrivialAugment,

@@ -1,6 +1,6 @@
 """The Python side of a worker with Python stages.
 
-bulkheadd starts the user's interpreter with this file. It loads the worker itself, a shared library, through ctypes and hands it
+bulkheadd starts the user's interpreter with this file, and `bulkhead validate --purity` with --serve-fd. It loads the worker itself, a shared library, through ctypes and hands it
 two functions: one imports a stage's function, one calls it. The worker's threads come here for the call alone; all
 else they do without the interpreter's lock. Nothing beside the standard library and NumPy is needed, and nothing is compiled.
 """
@@ -267,6 +267,15 @@ class _Stage:
         self._words = struct.Struct(f"={_RANDOM_WORDS}Q{count - _RANDOM_WORDS + 2 * len(self._outputs)}q")
         self._calls: dict[int, memoryview] = {}
         self._memory: dict[tuple[int, int], memoryview] = {}
+
+    def addresses(self) -> list[int]:
+        """Which words of a call are addresses."""
+        places = []
+        at = _RANDOM_WORDS
+        for kind in self._inputs:
+            places.append(at)
+            at += 3 + (kind[1] if kind else 0)
+        return places + [at + 2 * i for i in range(len(self._outputs))]
 
     def _check_signature(self, function: str) -> bool:
         """Whether it takes an `rng`. Refuses one that cannot be called as the spec wants."""
@@ -580,6 +589,55 @@ def _call(number: int, words: int, error: int, error_bytes: int) -> int:
     return verdict
 
 
+# --- Serving a tool
+
+
+class _Server:
+    """Answers the calls of a tool that runs a pipeline in its own process (tools/purity), for which memory is shared."""
+
+    def __init__(self, fd: int):
+        import mmap
+        import socket
+
+        self._mmap = mmap
+        self._socket = socket.socket(fileno=fd)
+        self._region = None  # its number in the tool, its size, the mapping, its address
+        self._text = ctypes.create_string_buffer(_MAX_TEXT + 1)
+
+    def run(self) -> None:
+        while True:
+            request = self._socket.recv(1 << 20)
+            if not request:
+                return
+            self._text[0] = b"\0"
+            answer = self._load if request[:1] == b"L" else self._call
+            verdict = answer(request[1:])
+            self._socket.send(struct.pack("=i", verdict) + self._text.value)
+
+    def _load(self, request: bytes) -> int:
+        (length,) = struct.unpack_from("=I", request)
+        stage, inputs = request[4:4 + length], request[4 + length:]
+        return _load(stage, inputs, ctypes.addressof(self._text), len(self._text))
+
+    def _call(self, request: bytes) -> int:
+        number, fd, size = struct.unpack("=iiQ", request)
+        base = self._map(fd, size)
+        for place in _stages[number].addresses():
+            at = ctypes.c_int64.from_address(base + 8 * place)
+            at.value += base
+        return _call(number, base, ctypes.addressof(self._text), len(self._text))
+
+    def _map(self, fd: int, size: int) -> int:
+        if self._region is None or self._region[:2] != (fd, size):
+            file = os.open(f"/proc/{os.getppid()}/fd/{fd}", os.O_RDWR)
+            mapping = self._mmap.mmap(file, size)
+            os.close(file)
+            # The one before stays mapped: views of it may be remembered.
+            address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+            self._region = (fd, size, mapping, address)
+        return self._region[3]
+
+
 # --- Start
 
 
@@ -632,6 +690,9 @@ def main() -> None:
     # The service's log; what goes to its standard output would be lost when the worker ends.
     sys.stdout = sys.stderr = _Log(sys.stderr)
 
+    if "--serve-fd" in options:
+        _Server(int(options["--serve-fd"][0])).run()
+        return
     library = ctypes.CDLL(options["--library"][0])
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(_load)
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(_call)
