@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "server/base/error.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/yaml.h"

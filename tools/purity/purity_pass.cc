@@ -77,20 +77,26 @@ class Pass {
     }
   }
 
-  PurityTrace Run(uint64_t samples, bool reversed) {
+  absl::StatusOr<PurityTrace> Run(uint64_t samples, bool reversed) {
     const uint64_t size = local_.schema().batch_size();
     std::vector<uint64_t> firsts;
     for (uint64_t first = 0; first < samples; first += size) firsts.push_back(first);
     if (reversed) std::reverse(firsts.begin(), firsts.end());
-    for (const uint64_t first : firsts) RunBatch(first, std::min(size, samples - first), reversed);
+    for (const uint64_t first : firsts) {
+      BULKHEAD_RETURN_IF_ERROR(RunBatch(first, std::min(size, samples - first), reversed));
+    }
     return std::move(trace_);
   }
 
  private:
-  void RunBatch(uint64_t first, uint64_t rows, bool reversed) {
+  // Errors: those that are no sample's, and end a stream.
+  absl::Status RunBatch(uint64_t first, uint64_t rows, bool reversed) {
     bool whole = true;
-    for (uint64_t i = 0; i < rows; ++i) whole &= RunSample(first, reversed ? rows - 1 - i : i);
-    if (!local_.pipeline().has_batch_stages() || !whole) return;
+    for (uint64_t i = 0; i < rows; ++i) {
+      BULKHEAD_ASSIGN_OR_RETURN(const bool good, RunSample(first, reversed ? rows - 1 - i : i));
+      whole &= good;
+    }
+    if (!local_.pipeline().has_batch_stages() || !whole) return absl::OkStatus();
     rows_ = rows;
     const absl::Status status =
         local_.pipeline().FinishBatch(rows, {local_.seed(), 0, first}, *context_, tensors_);
@@ -98,14 +104,17 @@ class Pass {
     trace.record = absl::StrCat("the batch of positions ", first, " to ", first + rows - 1);
     if (!status.ok()) trace.error = std::string(status.message());
     trace_.batches[first] = std::move(trace);
+    return status.ok() || IsSampleError(status) ? absl::OkStatus() : status;
   }
 
-  bool RunSample(uint64_t first, uint64_t row) {
+  // Whether the sample could be produced.
+  absl::StatusOr<bool> RunSample(uint64_t first, uint64_t row) {
     std::vector<std::byte*> destinations = tensors_;
     for (size_t t = 0; t < destinations.size(); ++t) {
       destinations[t] += row * local_.schema().tensors(static_cast<int>(t)).sample_bytes();
     }
     const absl::Status status = local_.ProduceSample(0, first + row, *context_, destinations);
+    if (!status.ok() && !IsSampleError(status)) return status;
     StageTrace trace = tracer_.Take();
     if (!status.ok()) trace.error = std::string(status.message());
     trace_.samples[first + row] = std::move(trace);

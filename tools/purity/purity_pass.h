@@ -30,7 +30,8 @@ struct PurityTrace {
 };
 
 // Produces the first `samples` positions of epoch 0, whole batches where there are batch stages,
-// from the first to the last, or, `reversed`, from the last to the first.
+// from the first to the last, or, `reversed`, from the last to the first. Errors: those that would
+// end a stream whatever its policy.
 absl::StatusOr<PurityTrace> TracePass(const LocalPipeline& local, uint64_t samples, bool reversed);
 
 // As text, for the way from one process to another, and back. INTERNAL for another text.

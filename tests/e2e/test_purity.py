@@ -1,0 +1,93 @@
+"""`bulkhead validate --purity`: impure functions, of the kinds that people write, are named."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import AUGMENTED, write_spec
+
+PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
+HERE = pathlib.Path(__file__).resolve().parent
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", HERE.parents[1] / "build/release/bin"))
+OPTIONS = ["--python", PYTHON, "--python-path", HERE]
+
+
+def function(name, output="index"):
+    return {"python": {"function": f"batch_functions:{name}", "inputs": ["index"],
+                       "outputs": [{"name": output, "dtype": "int64"}]}}
+
+
+def over_range(folder, *stages, **more):
+    spec = {"source": {"range": {"size": 30}}, "stages": list(stages), "batch": {"size": 8}, "order": "global"}
+    return write_spec(folder / "spec.json", **{**spec, **more})
+
+
+def check(spec, samples=20, code=0, options=OPTIONS):
+    result = subprocess.run([BIN / "bulkhead", "validate", "--purity", str(samples), *map(str, options), str(spec)],
+                            capture_output=True, text=True, timeout=120)
+    assert result.returncode == code, result.stdout + result.stderr
+    return result.stdout if not result.stderr else result.stdout + result.stderr
+
+
+def test_a_pure_pipeline_is_pure(folder, photos):
+    spec = write_spec(folder / "photos.json", source={"image_folder": {"path": str(photos / "folder")}},
+                      stages=[*AUGMENTED, {"one_hot": {"classes": 10}}], batch={"size": 16}, order="global",
+                      batch_stages=["mixup_or_cutmix"])
+    said = check(spec, 40, options=[])
+    assert "pure: 40 samples and 3 batches, made twice, in two processes and in opposite orders, came out the same" in said
+    spec = over_range(folder, function("pure"), function("draw", "drawn"), batch_stages=[function("draw", "of_batch")])
+    # All of a range of 30, in batches of 8.
+    assert "pure: 30 samples and 4 batches" in check(spec, 1000)
+
+
+@pytest.mark.parametrize("name", ["by_clock", "by_count", "by_own_generator", "by_process"])
+def test_an_impure_function_is_named(folder, name):
+    said = check(over_range(folder, function("pure"), function(name, "made"), function("pure", "after")), code=1)
+    assert re.search(r"spec.json: stages\[1\] python is impure: of 20 samples, (19|20) came out differently the second time", said)
+    assert re.search(r"\n  position 0: range@\d+\n", said)
+    assert "stages[0]" not in said and "stages[2]" not in said, "only the first that differs is to blame"
+
+
+def test_a_single_sample_is_named(folder):
+    said = check(over_range(folder, function("sometimes_by_clock", "made")), samples=30, code=1)
+    assert "stages[0] python is impure: of 30 samples, 1 came out differently" in said
+    assert re.search(r"position \d+: range@5\n", said)
+
+
+def test_an_error_in_one_run_only_is_impure(folder):
+    said = check(over_range(folder, function("fails_by_count", "made")), code=1)
+    assert "stages[0] python is impure: of 20 samples, 2 came out differently" in said
+    assert "which failed in one run: " in said and "ValueError: the third" in said
+
+
+def test_errors_that_are_the_same_are_no_impurity(folder):
+    needs = {"python": {"function": "batch_functions:needs_less_than", "inputs": ["index"],
+                        "outputs": [{"name": "index", "dtype": "int64"}], "arguments": {"limit": 3}}}
+    said = check(over_range(folder, needs, order="sequential"))
+    assert "pure: 20 samples" in said and "17 of them could not be produced, for the same reason both times" in said
+
+
+def test_an_impure_batch_function_is_named(folder):
+    spec = over_range(folder, function("pure"), batch_stages=[
+        function("draw", "drawn"), function("batch_by_clock", "clock"), function("draw", "again")])
+    said = check(spec, code=1)
+    assert "batch_stages[1] python is impure: of 20 samples and 3 batches, 3 came out differently" in said
+    assert "the batch of positions 8 to 15" in said and "batch_stages[0]" not in said and "batch_stages[2]" not in said
+
+
+def test_a_fault_and_a_missing_path_are_told(folder):
+    assert "stages[0].python runs a function of yours: name the folder of its module with --python-path" in check(
+        over_range(folder, function("pure")), code=1, options=[])
+    assert "has no `nothing`" in check(over_range(folder, function("nothing")), code=1)
+    assert "the interpreter has ended" in check(over_range(folder, {"python": {
+        "function": "batch_functions:crash_at", "inputs": ["index"], "arguments": {"at": 3},
+        "outputs": [{"name": "index", "dtype": "int64"}]}}, order="sequential"), code=1)
+
+
+def test_an_invalid_spec_is_not_run(folder):
+    said = check(over_range(folder, function("pure"), {"resize": {"size": 3}}), code=1)
+    assert "resize" in said and "pure" not in said.replace("batch_functions:pure", "")
