@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
+#include "server/spec/batch_stages.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/selection.h"
@@ -78,6 +79,11 @@ absl::StatusOr<Report> Examine(const std::string& name, const CountDataFn& count
       if (!IsRandomStage(*step.stage) || !named.insert(step.path).second) continue;
       report.random_stages.push_back(absl::StrCat(step.path, ".", StageName(*step.stage)));
     }
+  }
+  for (int i = 0; i < report.spec.batch_stages_size(); ++i) {
+    const v1::BatchStage& stage = report.spec.batch_stages(i);
+    if (!IsRandomBatchStage(stage)) continue;
+    report.random_stages.push_back(absl::StrCat(BatchStagePath(i), ".", BatchStageName(stage)));
   }
   if (count) {
     std::error_code ignored;

@@ -198,6 +198,19 @@ std::string BatchStageName(const v1::BatchStage& stage) {
   return v1::BatchStage::descriptor()->FindFieldByNumber(stage.stage_case())->name();
 }
 
+bool IsRandomBatchStage(const v1::BatchStage& stage) {
+  switch (stage.stage_case()) {
+    case v1::BatchStage::kMixup:
+      return stage.mixup().probability() > 0;
+    case v1::BatchStage::kCutmix:
+      return stage.cutmix().probability() > 0;
+    case v1::BatchStage::kMixupOrCutmix:
+      return stage.mixup_or_cutmix().probability() > 0;
+    default:
+      return stage.has_python();
+  }
+}
+
 std::string BatchStagePath(int index) { return absl::StrCat("batch_stages[", index, "]"); }
 
 void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems) {

@@ -17,6 +17,10 @@ namespace bulkhead {
 // "mixup": how specs call the stage; empty when none is set.
 std::string BatchStageName(const v1::BatchStage& stage);
 
+// Whether the stage, which is normalized, draws random numbers that decide anything. A function of
+// the user's may.
+bool IsRandomBatchStage(const v1::BatchStage& stage);
+
 // "batch_stages[1]".
 std::string BatchStagePath(int index);
 

@@ -49,7 +49,7 @@ def test_an_impure_function_is_named(folder, name):
     said = check(over_range(folder, function("pure"), function(name, "made"), function("pure", "after")), code=1)
     assert re.search(r"spec.json: stages\[1\] python is impure: of 20 samples, (19|20) came out differently the second time", said)
     assert re.search(r"\n  position 0: range@\d+\n", said)
-    assert "stages[0]" not in said and "stages[2]" not in said, "only the first that differs is to blame"
+    assert said.count("is impure") == 1, "only the first that differs is to blame"
 
 
 def test_a_single_sample_is_named(folder):
@@ -76,7 +76,7 @@ def test_an_impure_batch_function_is_named(folder):
         function("draw", "drawn"), function("batch_by_clock", "clock"), function("draw", "again")])
     said = check(spec, code=1)
     assert "batch_stages[1] python is impure: of 20 samples and 3 batches, 3 came out differently" in said
-    assert "the batch of positions 8 to 15" in said and "batch_stages[0]" not in said and "batch_stages[2]" not in said
+    assert "the batch of positions 8 to 15" in said and said.count("is impure") == 1
 
 
 def test_a_fault_and_a_missing_path_are_told(folder):

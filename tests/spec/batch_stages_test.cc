@@ -55,7 +55,7 @@ TEST(BatchStageSpecTest, DefaultsAreFilledIn) {
 
 TEST(BatchStageSpecTest, OptionsHaveBounds) {
   EXPECT_THAT(Problem(Text("- mixup: {alpha: 0}\n", kOneHot)),
-              HasSubstr("b.yaml:7:17: batch_stages[0].mixup.alpha: is 0; it must lie between"));
+              HasSubstr("b.yaml:8:18: batch_stages[0].mixup.alpha: is 0; it must lie between"));
   EXPECT_THAT(Problem(Text("- cutmix: {alpha: 1e9}\n", kOneHot)), HasSubstr("cutmix.alpha: is"));
   EXPECT_THAT(Problem(Text("- mixup: {probability: 2}\n", kOneHot)),
               HasSubstr("probability: must lie between 0 and 1"));
@@ -97,6 +97,20 @@ TEST(BatchStageSpecTest, AStageInTheWrongListIsToldWhereItBelongs) {
   EXPECT_THAT(Problem(Text("- mixup\n", "- cutmix\n")), HasSubstr("put it into batch_stages"));
   EXPECT_THAT(Problem(Text("- resize: {size: 3}\n")),
               HasSubstr("`resize` works on samples: put it into stages"));
+}
+
+TEST(BatchStageSpecTest, AreRandomUnlessTheyNeverAct) {
+  const auto spec =
+      ParseSpec(Text("- mixup\n- cutmix: {probability: 0}\n"
+                     "- mixup_or_cutmix: {probability: 0.1}\n"
+                     "- python: {function: 'a:f', outputs: [{name: b, dtype: int8}]}\n",
+                     kOneHot),
+                "b.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(IsRandomBatchStage(spec->batch_stages(0)));
+  EXPECT_FALSE(IsRandomBatchStage(spec->batch_stages(1)));
+  EXPECT_TRUE(IsRandomBatchStage(spec->batch_stages(2)));
+  EXPECT_TRUE(IsRandomBatchStage(spec->batch_stages(3)));
 }
 
 std::string Python(absl::string_view options) {

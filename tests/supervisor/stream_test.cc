@@ -250,25 +250,26 @@ TEST_F(StreamTest, UnderFailAPoisonSampleIsAnErrorThatNamesRecordAndCommand) {
 TEST_F(StreamTest, APipelineWithBatchStagesHasOneLeaseABatch) {
   samples_ = 100;
   Open(/*ordered=*/true, 3);
-  EXPECT_EQ(stream_->Assign(kWorker)->count(), 16u);
+  EXPECT_EQ(leases_.front().count(), 16u);
+  leases_.clear();
   whole_batches_ = true;
   Open(/*ordered=*/true, 3);
-  const auto lease = stream_->Assign(kWorker);
-  EXPECT_EQ(lease->first_sample(), 0u);
-  EXPECT_EQ(lease->count(), 100u);
-  EXPECT_FALSE(lease->one_thread());
+  EXPECT_EQ(leases_.size(), 6u);
+  EXPECT_EQ(leases_.front().first_sample(), 0u);
+  EXPECT_EQ(leases_.front().count(), 100u);
+  EXPECT_FALSE(leases_.front().one_thread());
 }
 
 TEST_F(StreamTest, ASuspectIsDoneByOneThread) {
   samples_ = 100;
   whole_batches_ = true;
   Open(/*ordered=*/true, 3);
-  const auto lease = stream_->Assign(kWorker);
-  ASSERT_TRUE(stream_->NoteDeath(lease->lease_id(), kWorker, false, true).has_value());
-  EXPECT_EQ(stream_->WorkerGone(kWorker), 1u);
+  const internal::v1::Lease lease = leases_.front();
+  ASSERT_TRUE(stream_->NoteDeath(lease.lease_id(), kWorker, false, true).has_value());
+  EXPECT_EQ(stream_->WorkerGone(kWorker), leases_.size());
   ASSERT_TRUE(stream_->has_suspect());
   const auto again = stream_->AssignSuspect(kWorker + 1);
-  EXPECT_EQ(again->lease_id(), lease->lease_id());
+  EXPECT_EQ(again->lease_id(), lease.lease_id());
   EXPECT_TRUE(again->one_thread());
 }
 

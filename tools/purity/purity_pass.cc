@@ -91,6 +91,8 @@ class Pass {
  private:
   // Errors: those that are no sample's, and end a stream.
   absl::Status RunBatch(uint64_t first, uint64_t rows, bool reversed) {
+    // What batch stages have not written yet must not be the batch's before.
+    std::fill(batch_.begin(), batch_.end(), std::byte{0});
     bool whole = true;
     for (uint64_t i = 0; i < rows; ++i) {
       BULKHEAD_ASSIGN_OR_RETURN(const bool good, RunSample(first, reversed ? rows - 1 - i : i));
