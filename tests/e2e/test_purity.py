@@ -91,3 +91,36 @@ def test_a_fault_and_a_missing_path_are_told(folder):
 def test_an_invalid_spec_is_not_run(folder):
     said = check(over_range(folder, function("pure"), {"resize": {"size": 3}}), code=1)
     assert "resize" in said and "pure" not in said.replace("batch_functions:pure", "")
+
+
+COUNTING = r"""
+#include <string.h>
+#include "bulkhead/stage.h"
+
+static int Run(void*, BulkheadCall* call) {
+  static int64_t calls = 0;
+  int64_t index;
+  memcpy(&index, call->inputs[0].data, sizeof(index));
+  index += COUNTED ? ++calls : (int64_t)(call->random_key[0] % 100);
+  memcpy(call->outputs[0].data, &index, sizeof(index));
+  return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) const BulkheadStage* bulkhead_stage_v1(void) {
+  static const BulkheadStage stage = {sizeof(BulkheadStage), nullptr, Run, nullptr};
+  return &stage;
+}
+"""
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_a_native_stage_is_checked(folder, counted):
+    source = folder / "counting.cc"
+    source.write_text(COUNTING)
+    subprocess.run(["c++", "-shared", "-fPIC", f"-DCOUNTED={counted}", "-I", HERE.parents[1] / "include", source, "-o",
+                    folder / "libcounting.so"], check=True)
+    spec = over_range(folder, {"native": {"library": "libcounting.so", "inputs": ["index"],
+                                          "outputs": [{"name": "made", "dtype": "int64"}]}})
+    said = check(spec, code=counted, options=["--native-path", folder])
+    assert ("stages[0] native is impure: of 20 samples, 20 came out differently" in said) == bool(counted)
+    assert ("pure: 20 samples" in said) == (not counted)
