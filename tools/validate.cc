@@ -180,6 +180,11 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
 std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
   std::vector<std::string> warnings;
   AddWarnings(spec.source(), spec.order(), "", warnings);
+  if (spec.batch_stages_size() > 0 && spec.batch().last() == v1::LAST_BATCH_PAD) {
+    warnings.push_back(
+        "batch.last: pad with batch_stages: the rows that fill up the last batch are rows like "
+        "others to them, and get mixed into those that count; use partial or drop");
+  }
   const v1::MixtureSource& mixture = spec.source().mixture();
   for (int i = 0; i < mixture.sources_size(); ++i) {
     AddWarnings(mixture.sources(i).source(), mixture.sources(i).order(), MixedSourcePath(i) + ".",

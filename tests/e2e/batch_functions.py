@@ -59,7 +59,7 @@ def ragged(index):
 
 
 def many_types(index):
-    return np.uint32(index) + np.uint32(4_000_000_000), np.uint64(2**63 + int(index)), np.complex128(complex(index, -1))
+    return np.uint32(index) + np.uint32(4_000_000_000), np.uint64(2**63 + int(index)), complex(index, -1)
 
 
 # Not pure, in ways that people write.

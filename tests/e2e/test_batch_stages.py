@@ -125,6 +125,30 @@ def test_a_cursor_goes_on_with_the_same_mixtures(start, folder, photos):
         assert np.array_equal(one["image"], other["image"]) and np.array_equal(one["label"], other["label"])
 
 
+def test_another_batch_size_keeps_the_order_and_not_the_draws(start, folder):
+    def numbers(batch):
+        spec = over_range(folder, "draw", [number("drawn")], size=48, batch=batch, name=f"draw{batch}", order="global")
+        batches = read(service, spec)
+        return [np.concatenate([one[name] for one in batches]) for name in ("index", "drawn")]
+
+    service = start(workers=2)
+    (small, drawn_small), (large, drawn_large) = numbers(8), numbers(16)
+    assert np.array_equal(small, large)
+    # The first rows of every second batch stand at the same position, and draw the same.
+    same = drawn_small == drawn_large
+    assert same.reshape(6, 8)[::2].all() and not same.reshape(6, 8)[1::2].any()
+
+
+def test_tools_know_them(folder, photos):
+    spec = photo_spec(folder, photos, [{"mixup": {"probability": 0}}, "cutmix"], batch={"size": 40, "last": "pad"})
+    said = json.loads(tool("validate", "--json", spec))[0]
+    assert said["random_stages"] == ["stages[1].random_resized_crop", "stages[2].random_horizontal_flip",
+                                     "batch_stages[1].cutmix"]
+    assert any("batch.last: pad with batch_stages" in warning for warning in said["warnings"])
+    explained = json.loads(tool("explain", "--spec", spec, "--samples", 80, "--json"))
+    assert [stage["name"] for stage in explained["stages"]][-2:] == ["batch_stages[0] mixup", "batch_stages[1] cutmix"]
+
+
 def test_substituted_samples_are_mixed_like_others(start, folder):
     spec = write_spec(folder / "substitute.json", source={"range": {"size": 64}},
                       stages=[{"python": {"function": "batch_functions:needs_less_than", "inputs": ["index"],

@@ -194,13 +194,14 @@ class _Output:
         numpy = self._numpy
         if value is None:
             raise _Refusal(_UNUSABLE, f"output `{self.name}` is None: does the function return it?")
-        if isinstance(value, (bool, int, float)) and self.shape == ():
+        is_number = isinstance(value, (bool, int, float)) or (isinstance(value, complex) and self.dtype.kind == "c")
+        if is_number and self.shape == ():
             # A number of Python's own has no type in NumPy's sense: it takes the declared one, if it fits.
             try:
                 made = numpy.array(value, dtype=self.dtype)
             except OverflowError:
                 made = None
-            if made is not None and (self.dtype.kind == "f" or made == value):
+            if made is not None and (self.dtype.kind in "fc" or made == value):
                 return made
             raise _Refusal(_WRONG_SHAPE, f"output `{self.name}` is {value!r}, which is no {self.dtype_name}")
         try:
