@@ -85,9 +85,9 @@ def test_mixup_is_what_numpy_says(start, folder, photos):
         share = (after["label"] * before["label"]).sum(1)[differs][0]
         shares.add(float(share))
         assert np.array_equal(after["label"], before["label"] * share + other * (np.float32(1) - share))
-        steps = np.int64(round(float(share) * 65536))
+        steps = np.int64(round(float(share) * 16384))
         own, rolled = before["image"].astype(np.int64), np.roll(before["image"], 1, 0).astype(np.int64)
-        assert np.array_equal(after["image"], (own * steps + rolled * (65536 - steps) + 32768) >> 16)
+        assert np.array_equal(after["image"], (own * steps + rolled * (16384 - steps) + 8192) >> 14)
     assert len(plain) == len(mixed) == 8 and len(shares) == 8
     assert [len(batch["image"]) for batch in mixed] == [40, 40, 40, 30] * 2
 

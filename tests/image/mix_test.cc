@@ -63,12 +63,12 @@ TEST(DrawBetaTest, IsAFunctionOfItsRandomNumbers) {
 
 TEST(MixShareTest, RoundsToTheNearestStep) {
   EXPECT_EQ(MixShare(0).steps(), 0u);
-  EXPECT_EQ(MixShare(1).steps(), 65536u);
+  EXPECT_EQ(MixShare(1).steps(), MixShare::kSteps);
   EXPECT_EQ(MixShare(0.25).share(), 0.25f);
-  EXPECT_EQ(MixShare(1.4 / 65536).steps(), 1u);
-  EXPECT_EQ(MixShare(1.6 / 65536).steps(), 2u);
+  EXPECT_EQ(MixShare(1.4 / MixShare::kSteps).steps(), 1u);
+  EXPECT_EQ(MixShare(1.6 / MixShare::kSteps).steps(), 2u);
   EXPECT_EQ(MixShare(-1).steps(), 0u);
-  EXPECT_EQ(MixShare(2).steps(), 65536u);
+  EXPECT_EQ(MixShare(2).steps(), MixShare::kSteps);
 }
 
 TEST(MixBytesTest, IsTheRoundedMixture) {
@@ -80,11 +80,16 @@ TEST(MixBytesTest, IsTheRoundedMixture) {
   }
   for (const double share : {0.0, 0.3, 0.5, 0.77, 1.0}) {
     const MixShare mix(share);
-    std::vector<uint8_t> out = a;
-    MixBytes(out.data(), b.data(), out.size(), mix);
-    for (size_t i = 0; i < a.size(); ++i) {
-      const double exact = a[i] * (mix.steps() / 65536.0) + b[i] * (1 - mix.steps() / 65536.0);
-      ASSERT_EQ(out[i], static_cast<uint8_t>(std::floor(exact + 0.5))) << i << " " << share;
+    const double own = mix.steps() / static_cast<double>(MixShare::kSteps);
+    for (const Simd simd : {Simd::kScalar, Simd::kBest}) {
+      std::vector<uint8_t> out = a;
+      // Not a whole number of blocks.
+      MixBytes(out.data(), b.data(), out.size() - 5, mix, simd);
+      for (size_t i = 0; i < a.size() - 5; ++i) {
+        const double exact = a[i] * own + b[i] * (1 - own);
+        ASSERT_EQ(out[i], static_cast<uint8_t>(std::floor(exact + 0.5))) << i << " " << share;
+      }
+      EXPECT_TRUE(std::equal(out.end() - 5, out.end(), a.end() - 5)) << "not its bytes";
     }
   }
 }
