@@ -9,6 +9,7 @@
 #include "tools/order/order_command.h"
 #include "tools/pack/pack_command.h"
 #include "tools/preview/preview_command.h"
+#include "tools/purity/purity_check.h"
 #include "tools/quarantine/quarantine_command.h"
 #include "tools/recycle/recycle_command.h"
 #include "tools/replay/replay_command.h"
@@ -31,7 +32,8 @@ int main(int argc, char** argv) {
       "`bulkhead SUBCOMMAND --help` says more.\n");
   int exit_code = 0;
   bulkhead::tools::AddStreamCommand(app, exit_code);
-  bulkhead::AddValidateCommand(app, bulkhead::tools::CountRecords, exit_code);
+  bulkhead::AddValidateCommand(app, bulkhead::tools::CountRecords, bulkhead::tools::CheckPurity,
+                               exit_code);
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddPreviewCommand(app, exit_code);
   bulkhead::tools::AddOrderCommand(app, exit_code);

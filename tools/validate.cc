@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
+#include "server/spec/batch_stages.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/selection.h"
@@ -78,6 +79,11 @@ absl::StatusOr<Report> Examine(const std::string& name, const CountDataFn& count
       if (!IsRandomStage(*step.stage) || !named.insert(step.path).second) continue;
       report.random_stages.push_back(absl::StrCat(step.path, ".", StageName(*step.stage)));
     }
+  }
+  for (int i = 0; i < report.spec.batch_stages_size(); ++i) {
+    const v1::BatchStage& stage = report.spec.batch_stages(i);
+    if (!IsRandomBatchStage(stage)) continue;
+    report.random_stages.push_back(absl::StrCat(BatchStagePath(i), ".", BatchStageName(stage)));
   }
   if (count) {
     std::error_code ignored;
@@ -174,6 +180,11 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
 std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
   std::vector<std::string> warnings;
   AddWarnings(spec.source(), spec.order(), "", warnings);
+  if (spec.batch_stages_size() > 0 && spec.batch().last() == v1::LAST_BATCH_PAD) {
+    warnings.push_back(
+        "batch.last: pad with batch_stages: the rows that fill up the last batch are rows like "
+        "others to them, and get mixed into those that count; use partial or drop");
+  }
   const v1::MixtureSource& mixture = spec.source().mixture();
   for (int i = 0; i < mixture.sources_size(); ++i) {
     AddWarnings(mixture.sources(i).source(), mixture.sources(i).order(), MixedSourcePath(i) + ".",
@@ -291,7 +302,31 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const CountD
   return exit_code;
 }
 
-void AddValidateCommand(CLI::App& app, CountDataFn count, int& exit_code) {
+namespace {
+
+void AddPurityOptions(CLI::App& command, PurityRequest& request) {
+  CLI::Option* samples =
+      command
+          .add_option("--purity", request.samples,
+                      "Also make the first N samples twice, in two processes and in opposite "
+                      "orders, and name the stage that gives other bytes the second time")
+          ->check(CLI::PositiveNumber);
+  command.add_option("--python", request.python, "With --purity: the interpreter of Python stages")
+      ->needs(samples);
+  command
+      .add_option("--python-path", request.python_paths,
+                  "With --purity: a folder that Python stages may come from")
+      ->needs(samples);
+  command
+      .add_option("--native-path", request.native_paths,
+                  "With --purity: a folder that native stages may be loaded from")
+      ->needs(samples);
+  command.add_option("--purity-run", request.run)->group("");  // for its own use
+}
+
+}  // namespace
+
+void AddValidateCommand(CLI::App& app, CountDataFn count, PurityFn purity, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "validate", "Check specs and say what their batches will be; no data is read without --data");
   const auto files = std::make_shared<std::vector<std::string>>();
@@ -304,14 +339,24 @@ void AddValidateCommand(CLI::App& app, CountDataFn count, int& exit_code) {
                     "Look at the data, too, in this process: count the records, and those that "
                     "filter, split, skip and take leave");
   command->footer(
-      "Exit code: 0 when every spec is valid, 1 when one is not; its problems are printed as\n"
-      "file:line:column: what is wrong.\n\n"
+      "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"
+      "printed as file:line:column: what is wrong.\n\n"
       "Examples:\n"
       "  bulkhead validate pipeline.yaml\n"
       "  bulkhead validate --json specs/*.yaml\n"
+      "  bulkhead validate --purity 100 --python-path code train.yaml\n"
       "  generate-spec | bulkhead validate -");
-  command->callback([files, json, data, count = std::move(count), &exit_code] {
+  const auto request = std::make_shared<PurityRequest>();
+  AddPurityOptions(*command, *request);
+  command->callback([files, json, data, request, count = std::move(count),
+                     purity = std::move(purity), &exit_code] {
+    request->files = *files;
+    if (!request->run.empty()) {
+      exit_code = purity(*request);
+      return;
+    }
     exit_code = ValidateFiles(*files, *json, *data ? count : nullptr, std::cout, std::cerr);
+    if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
   });
 }
 

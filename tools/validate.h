@@ -20,8 +20,22 @@ namespace bulkhead {
 using CountDataFn = std::function<absl::StatusOr<v1::SelectionCounts>(const v1::PipelineSpec& spec,
                                                                       const std::string& base_dir)>;
 
-// Adds `bulkhead validate FILE…` to `app`; running it sets `exit_code`. `count` serves --data.
-void AddValidateCommand(CLI::App& app, CountDataFn count, int& exit_code);
+// What `bulkhead validate --purity` is asked for.
+struct PurityRequest {
+  std::vector<std::string> files;
+  uint64_t samples = 0;
+  std::string python;                     // interpreter; empty: python3
+  std::vector<std::string> python_paths;  // as of bulkheadd
+  std::vector<std::string> native_paths;
+  // This process is one of the two runs: "forward" or "reversed"; its report goes to descriptor 3.
+  std::string run;
+};
+// Carries it out; returns the exit code.
+using PurityFn = std::function<int(const PurityRequest& request)>;
+
+// Adds `bulkhead validate FILE…` to `app`; running it sets `exit_code`. `count` serves --data,
+// `purity` --purity.
+void AddValidateCommand(CLI::App& app, CountDataFn count, PurityFn purity, int& exit_code);
 
 // Checks each spec file ("-" is standard input) and writes to `out` what its batches will be, as a
 // table or, with `json`, as one JSON array with an object a file. Problems go to `err`, one a line

@@ -32,6 +32,14 @@ const char* ElementTypeName(ElementType type) {
       return "bool";
     case ElementType::kBytes:
       return "bytes";
+    case ElementType::kUint32:
+      return "uint32";
+    case ElementType::kUint64:
+      return "uint64";
+    case ElementType::kComplex64:
+      return "complex64";
+    case ElementType::kComplex128:
+      return "complex128";
   }
   return "unknown";
 }

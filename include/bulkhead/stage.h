@@ -32,7 +32,11 @@ typedef enum BulkheadDType {
   BULKHEAD_FLOAT32 = 9,
   BULKHEAD_FLOAT64 = 10,
   BULKHEAD_BOOL = 11,
-  BULKHEAD_BYTES = 12 /* a byte string: no dimensions, size_bytes is its length */
+  BULKHEAD_BYTES = 12, /* a byte string: no dimensions, size_bytes is its length */
+  BULKHEAD_UINT32 = 13,
+  BULKHEAD_UINT64 = 14,
+  BULKHEAD_COMPLEX64 = 15, /* two float32: real, imaginary */
+  BULKHEAD_COMPLEX128 = 16
 } BulkheadDType;
 
 /* A feature of a sample that comes in. Read only; gone when `run` returns. */

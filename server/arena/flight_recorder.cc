@@ -113,6 +113,11 @@ void FlightRecorder::NameSample(uint32_t thread, absl::string_view identity) con
 void FlightRecorder::EndSample(uint32_t thread) const {
   FlightThread& own = this->thread(thread);
   own.samples.store(own.samples.load(kRelaxed) + 1, kRelaxed);
+  EndBatch(thread);
+}
+
+void FlightRecorder::EndBatch(uint32_t thread) const {
+  FlightThread& own = this->thread(thread);
   own.sample_length.store(0, kRelaxed);
   own.lease_id.store(0, std::memory_order_release);
 }

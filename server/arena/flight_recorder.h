@@ -125,6 +125,8 @@ class FlightRecorder {
                    uint64_t position) const;
   void NameSample(uint32_t thread, absl::string_view identity) const;
   void EndSample(uint32_t thread) const;
+  // The same for the stages of a batch: no sample more is counted.
+  void EndBatch(uint32_t thread) const;
 
   // The supervisor's side.
   FlightSnapshot Snapshot() const;

@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   *spec.mutable_source() = binding.source();
   *spec.mutable_features() = binding.features();
   *spec.mutable_stages() = binding.stages();
+  *spec.mutable_batch_stages() = binding.batch_stages();
   *spec.mutable_outputs() = binding.outputs();
   const std::vector<SourceChain> chains = SourceChains(spec);
   const bool mixture = spec.source().has_mixture();

@@ -1,5 +1,8 @@
 #include "server/pipeline/crop_stages.h"
 
+#include <cstring>
+#include <iterator>
+
 #include "server/pipeline/resize_stages.h"
 
 namespace bulkhead {
@@ -20,6 +23,35 @@ absl::StatusOr<Rect> CenterCropStage::ChooseRect(ImageSize size, const SampleKey
 }
 
 absl::Status CenterCropStage::Finish(Value&, const StageContext&) const { return absl::OkStatus(); }
+
+FiveCropStage::FiveCropStage(StagePlace place, const v1::FiveCrop& spec)
+    : ValueStage(std::move(place)), size_(SizeOf(spec)) {}
+
+absl::Status FiveCropStage::Run(Value& value, const StageContext& context) const {
+  const MutableImageView& pixels = value.pixels;
+  const absl::StatusOr<Rect> centre = CenterCropRect(pixels.size(), size_);
+  if (!centre.ok()) return place().Name(centre.status());
+  const int right = pixels.width - size_.width;
+  const int bottom = pixels.height - size_.height;
+  Rect rects[] = {*centre, *centre, *centre, *centre, *centre};
+  for (int corner = 0; corner < 4; ++corner) {
+    rects[corner].left = corner % 2 == 0 ? 0 : right;
+    rects[corner].top = corner < 2 ? 0 : bottom;
+  }
+  const size_t row_bytes = static_cast<size_t>(size_.width) * pixels.channels;
+  const size_t size_bytes = std::size(rects) * row_bytes * size_.height;
+  std::byte* const result = context.Result(size_bytes);
+  std::byte* at = result;
+  for (const Rect& rect : rects) {
+    const MutableImageView crop = pixels.Crop(rect);
+    for (int y = 0; y < crop.height; ++y, at += row_bytes) std::memcpy(at, crop.row(y), row_bytes);
+  }
+  value.is_image = false;
+  value.image_size = size_;
+  value.stacked = static_cast<int>(std::size(rects));
+  value.SetElements(v1::DTYPE_UINT8, result, size_bytes);
+  return absl::OkStatus();
+}
 
 RandomResizedCropStage::RandomResizedCropStage(StagePlace place, const v1::RandomResizedCrop& spec)
     : CropStage(std::move(place)), size_(SizeOf(spec)), method_(MethodOf(spec.interpolation())) {

@@ -41,6 +41,17 @@ class CenterCropStage : public CropStage {
   ImageSize size_;
 };
 
+// `five_crop`: four corners and the centre, behind each other.
+class FiveCropStage final : public ValueStage {
+ public:
+  FiveCropStage(StagePlace place, const v1::FiveCrop& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  ImageSize size_;
+};
+
 // `random_resized_crop`.
 class RandomResizedCropStage : public CropStage {
  public:

@@ -33,6 +33,8 @@ std::unique_ptr<SampleStage> MakeGeometryStage(const StageSite& site) {
     case v1::Stage::kRandomCrop:
       if (site.stage.random_crop().padding_size() == 0) return MakeCropStage(site);
       return std::make_unique<PaddedRandomCropStage>(site.place, site.stage.random_crop());
+    case v1::Stage::kFiveCrop:
+      return std::make_unique<FiveCropStage>(site.place, site.stage.five_crop());
     case v1::Stage::kPad:
       return std::make_unique<PadStage>(site.place, site.stage.pad());
     case v1::Stage::kConcat:

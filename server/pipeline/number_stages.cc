@@ -62,7 +62,9 @@ absl::Status NormalizeStage::Run(Value& value, const StageContext& context) cons
     value.channels_first = to_channels_first_;
   } else {
     CastElements(ElementTypeOf(value.dtype), value.data, ElementType::kFloat32, floats, count);
-    const size_t inner = value.channels_first && value.channels > 0 ? count / value.channels : 1;
+    const size_t images = static_cast<size_t>(std::max(1, value.stacked));
+    const size_t inner =
+        value.channels_first && value.channels > 0 ? count / images / value.channels : 1;
     normalizer_.ApplyInPlace(floats, count, inner);
   }
   value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
@@ -103,7 +105,12 @@ absl::Status LayoutStage::Run(Value& value, const StageContext& context) const {
     CopyChannelsFirst(value.pixels, reinterpret_cast<uint8_t*>(result));
   } else {
     const size_t plane = static_cast<size_t>(value.image_size.height) * value.image_size.width;
-    Transpose(value.data, plane, value.channels, element_bytes, channels_first_, result);
+    const size_t images = static_cast<size_t>(std::max(1, value.stacked));
+    for (size_t i = 0; i < images; ++i) {
+      const size_t begin = size_bytes / images * i;
+      Transpose(value.data + begin, plane, value.channels, element_bytes, channels_first_,
+                result + begin);
+    }
   }
   value.channels_first = channels_first_;
   value.SetElements(value.dtype, result, size_bytes);

@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/image/image_decoder.h"
+#include "server/pipeline/batch_stage.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_observer.h"
@@ -60,6 +61,7 @@ class Context : public PipelineContext {
   ImageDecoder decoder;
   std::vector<Value> values;          // by feature
   std::vector<StageScratch> scratch;  // by stage
+  ScratchBuffer batch_scratch;
 
   void Enter(uint32_t stage) const {
     if (observer != nullptr) observer->Enter(stage);
@@ -83,9 +85,14 @@ Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
 
 class StagedPipeline : public Pipeline {
  public:
-  StagedPipeline(std::vector<PipelinePart> parts, uint64_t record_count)
-      : parts_(std::move(parts)), record_count_(record_count) {
+  StagedPipeline(std::vector<PipelinePart> parts, uint64_t record_count,
+                 std::vector<std::unique_ptr<BatchStage>> batch_stages)
+      : parts_(std::move(parts)),
+        record_count_(record_count),
+        batch_stages_(std::move(batch_stages)) {
     for (PipelinePart& part : parts_) NumberStages(part.plan);
+    first_batch_stage_ = StageObserver::kFirstStage + static_cast<uint32_t>(stage_names_.size());
+    for (const auto& stage : batch_stages_) stage_names_.push_back(stage->place().Label());
   }
 
   uint64_t record_count() const override { return record_count_; }
@@ -113,6 +120,25 @@ class StagedPipeline : public Pipeline {
     const absl::Status status = ProduceNoted(record, key, own, destinations);
     own.GiveBackShare();
     if (own.observer != nullptr) own.observer->EndSample();
+    return status;
+  }
+
+  bool has_batch_stages() const override { return !batch_stages_.empty(); }
+
+  absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,
+                           absl::Span<std::byte* const> tensors) const override {
+    auto& own = static_cast<Context&>(context);
+    if (own.observer != nullptr) own.observer->BeginSample(first);
+    absl::Status status;
+    for (size_t i = 0; i < batch_stages_.size() && status.ok(); ++i) {
+      own.Enter(first_batch_stage_ + static_cast<uint32_t>(i));
+      status = batch_stages_[i]->RunOn({tensors, rows, first, own.batch_scratch});
+      if (status.ok() && own.observer != nullptr) {
+        own.observer->LeaveBatchStage(first_batch_stage_ + static_cast<uint32_t>(i));
+      }
+    }
+    own.Enter(StageObserver::kOutside);
+    if (own.observer != nullptr) own.observer->EndBatch();
     return status;
   }
 
@@ -166,6 +192,9 @@ class StagedPipeline : public Pipeline {
     for (size_t i = 0; i < plan.source_feature_count; ++i) {
       own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
+    if (own.observer != nullptr) {
+      own.observer->Leave(StageObserver::kSource, {own.values, plan.source_features});
+    }
     for (size_t i = 0; i < plan.stages.size(); ++i) {
       const PlannedStage& planned = plan.stages[i];
       own.Enter(planned.number);
@@ -173,10 +202,14 @@ class StagedPipeline : public Pipeline {
       BULKHEAD_RETURN_IF_ERROR(
           planned.stage->RunOn({own.values, planned.features},
                                {own.decoder, own.scratch[i], key, record, samples_before, target}));
+      if (own.observer != nullptr) {
+        own.observer->Leave(planned.number, {own.values, planned.features});
+      }
     }
     own.Enter(StageObserver::kOutside);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
       const PlannedOutput& output = plan.outputs[i];
+      if (output.feature == PlannedOutput::kOfBatch) continue;
       const Value& value = own.values[output.feature];
       BULKHEAD_RETURN_IF_ERROR(output.is_count
                                    ? WriteCount(value, output.tensor, destinations[i])
@@ -188,6 +221,8 @@ class StagedPipeline : public Pipeline {
   std::vector<PipelinePart> parts_;
   std::vector<std::string> stage_names_;
   const uint64_t record_count_;
+  const std::vector<std::unique_ptr<BatchStage>> batch_stages_;
+  uint32_t first_batch_stage_ = 0;
   mutable std::atomic<uint64_t> samples_{0};
 };
 
@@ -235,7 +270,11 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
     part.source = std::move(source);
     parts.push_back(std::move(part));
   }
-  return std::make_unique<StagedPipeline>(std::move(parts), record_count);
+  BULKHEAD_ASSIGN_OR_RETURN(auto batch_stages, MakeBatchStages(spec, signature));
+  for (const auto& stage : batch_stages) {
+    BULKHEAD_RETURN_IF_ERROR(stage->Load(options.user_code));
+  }
+  return std::make_unique<StagedPipeline>(std::move(parts), record_count, std::move(batch_stages));
 }
 
 }  // namespace bulkhead

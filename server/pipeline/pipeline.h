@@ -76,6 +76,18 @@ class Pipeline {
   // file@offset and stage; others end the stream.
   virtual absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                                absl::Span<std::byte* const> destinations) const = 0;
+
+  // Whether something is done to whole batches.
+  virtual bool has_batch_stages() const { return false; }
+
+  // Does it, in place, when the first `rows` samples of a batch are written; `first` is the key of
+  // the first of them, tensors[i] where the rows of the schema's tensor i begin. A pure function of
+  // those samples and `first`. On an error the batch holds anything.
+  virtual absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,
+                                   absl::Span<std::byte* const> tensors) const {
+    (void)rows, (void)first, (void)context, (void)tensors;
+    return absl::OkStatus();
+  }
 };
 
 // A sample whose record was bad and which took another's place.
@@ -102,6 +114,13 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           const internal::v1::Lease& lease, PipelineContext& context,
                           std::byte* slot, std::vector<SubstitutedSample>& substituted,
                           uint64_t& failed_position);
+
+// Runs the batch stages on a batch all of whose samples were produced. `lease` is the whole batch.
+// Errors name the batch's epoch and positions; they are the batch's, not a sample's, and no policy
+// passes over them.
+absl::Status FinishBatch(const Pipeline& pipeline, const StreamView& stream,
+                         const internal::v1::Lease& lease, PipelineContext& context,
+                         std::byte* slot);
 
 // Produces one sample as a lease would, but into `destinations`, one for each tensor of the schema,
 // and for nobody: so that the next samples find buffers, files and code ready.

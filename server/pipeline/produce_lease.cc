@@ -111,6 +111,25 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   return absl::OkStatus();
 }
 
+absl::Status FinishBatch(const Pipeline& pipeline, const StreamView& stream,
+                         const internal::v1::Lease& lease, PipelineContext& context,
+                         std::byte* slot) {
+  std::vector<std::byte*> tensors;
+  for (const v1::TensorSchema& tensor : stream.binding.schema().tensors()) {
+    tensors.push_back(slot + tensor.batch_offset());
+  }
+  const SampleKey first{stream.binding.seed(), lease.epoch(), lease.first_position()};
+  const absl::Status status = pipeline.FinishBatch(lease.count(), first, context, tensors);
+  if (status.ok()) return status;
+  const uint64_t last = lease.first_position() + lease.count() - 1;
+  return Annotate(status,
+                  absl::StrCat("the batch of positions ", lease.first_position(), " to ", last,
+                               " of epoch ", lease.epoch()),
+                  {{"epoch", absl::StrCat(lease.epoch())},
+                   {"position", absl::StrCat(lease.first_position())},
+                   {"last_position", absl::StrCat(last)}});
+}
+
 void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
                     uint64_t position, PipelineContext& context,
                     absl::Span<std::byte* const> destinations) {

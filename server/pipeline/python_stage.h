@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_PIPELINE_PYTHON_STAGE_H_
 #define BULKHEAD_SERVER_PIPELINE_PYTHON_STAGE_H_
 
+#include "server/pipeline/python_function.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/pipeline/user_code.h"
 #include "server/pipeline/user_values.h"
@@ -18,13 +19,9 @@ class PythonStage final : public SampleStage {
   Effect effect() const override { return Effect::kViews; }
 
  private:
-  absl::Status StatusOf(PythonHost::Verdict verdict, const std::string& error) const;
-
   const v1::Python spec_;
   const UserValues values_;
-  // Set by Load.
-  PythonHost* host_ = nullptr;
-  int number_ = 0;
+  PythonFunction function_;
 };
 
 }  // namespace bulkhead

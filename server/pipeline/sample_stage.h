@@ -56,8 +56,15 @@ struct StageContext {
 // Where a stage stands in the written spec: names it in messages and keys its random numbers, so
 // that fusing stages renumbers nothing.
 struct StagePlace {
+  // The key is the path with slashes: "stages/2", "source/mixture/sources/1/stages/0".
+  StagePlace(std::string stage_path, std::string stage_name)
+      : path(std::move(stage_path)),
+        name(std::move(stage_name)),
+        key(StableHash(absl::StrReplaceAll(path, {{"[", "/"}, {"]", ""}, {".", "/"}}))) {}
+
   std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
   std::string name;  // "decode_image"
+  uint64_t key;      // of its random numbers
 
   std::string Label() const { return absl::StrCat(path, " ", name); }
   // `status` with the stage in its message and metadata.
@@ -65,10 +72,8 @@ struct StagePlace {
     if (status.ok()) return status;
     return Annotate(status, Label(), {{"stage", Label()}});
   }
-  // The key is the path with slashes: "stages/2", "source/mixture/sources/1/stages/0".
-  SampleRandom Random(const SampleKey& key) const {
-    return SampleRandom(key.seed, key.epoch, key.position,
-                        StableHash(absl::StrReplaceAll(path, {{"[", "/"}, {"]", ""}, {".", "/"}})));
+  SampleRandom Random(const SampleKey& sample) const {
+    return SampleRandom(sample.seed, sample.epoch, sample.position, key);
   }
 };
 

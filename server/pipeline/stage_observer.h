@@ -8,6 +8,7 @@
 namespace bulkhead {
 
 struct SampleKey;
+class StageValues;
 
 // Is told what the thread that runs a pipeline is at, before it begins with it. One belongs to one
 // PipelineContext, and is called by the thread that uses that. Must be quick: a sample makes a call
@@ -20,12 +21,20 @@ class StageObserver {
   static constexpr uint32_t kFirstStage = 2;
 
   virtual ~StageObserver() = default;
-  // BeginSample, NameSample …, Enter …, EndSample.
+  // BeginSample, NameSample …, Enter, Leave …, EndSample; for the stages of a batch, which has no
+  // name, BeginSample with the key of its first sample, Enter …, EndBatch.
   virtual void BeginSample(const SampleKey& key) = 0;
   // What is known of the record's identity by now.
   virtual void NameSample(absl::string_view identity) = 0;
   virtual void Enter(uint32_t stage) = 0;
+  // The source, or a stage of samples, is done with its values: those of the features that it reads
+  // and makes. Not called where it failed.
+  virtual void Leave(uint32_t stage, const StageValues& values) { (void)stage, (void)values; }
+  // A batch stage is done with the batch.
+  virtual void LeaveBatchStage(uint32_t stage) { (void)stage; }
   virtual void EndSample() = 0;
+  // As EndSample; no sample more is done.
+  virtual void EndBatch() { EndSample(); }
 };
 
 }  // namespace bulkhead

@@ -47,6 +47,7 @@ class Planner {
   absl::StatusOr<StagePlan> Run() {
     for (const FeatureSignature& feature : signature_.source_features) NumberOf(feature.name);
     plan_.source_feature_count = numbers_.size();
+    for (size_t i = 0; i < numbers_.size(); ++i) plan_.source_features.push_back(i);
     for (size_t i = 0; i < chain_.steps.size();) {
       size_t end = i + 1;
       if (!StageAt(i).has_fault()) {
@@ -58,7 +59,9 @@ class Planner {
     plan_.feature_count = numbers_.size();
     BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-      if (!plan_.outputs[i].is_count) ChooseTarget(plan_.outputs[i].feature, static_cast<int>(i));
+      const PlannedOutput& output = plan_.outputs[i];
+      if (output.feature == PlannedOutput::kOfBatch) continue;
+      if (!output.is_count) ChooseTarget(output.feature, static_cast<int>(i));
     }
     return std::move(plan_);
   }
@@ -194,7 +197,9 @@ class Planner {
       absl::string_view name = tensor.name();
       const bool is_count = !IsFeature(name) && absl::ConsumeSuffix(&name, "_count");
       if (!IsFeature(name)) {
-        return Disagree(absl::StrCat("output `", tensor.name(), "` has no feature"));
+        // What is nobody's otherwise is a batch stage's: the signature was made of both.
+        plan_.outputs.push_back({tensor, PlannedOutput::kOfBatch, false});
+        continue;
       }
       plan_.outputs.push_back({tensor, NumberOf(std::string(name)), is_count});
     }

@@ -27,8 +27,10 @@ struct PlannedStage {
 
 // One tensor of the batch and where its bytes come from.
 struct PlannedOutput {
+  static constexpr size_t kOfBatch = static_cast<size_t>(-1);
+
   v1::TensorSchema tensor;
-  size_t feature = 0;
+  size_t feature = 0;     // kOfBatch: no sample writes it, a batch stage does
   bool is_count = false;  // `<name>_count`: how much of the feature is filled
 };
 
@@ -39,6 +41,7 @@ struct StagePlan {
   std::vector<PlannedStage> stages;
   std::vector<PlannedOutput> outputs;
   size_t source_feature_count = 0;
+  std::vector<size_t> source_features;  // their numbers: 0, 1, …
   size_t feature_count = 0;
 };
 

@@ -31,6 +31,8 @@ struct Value {
   ImageSize image_size;
   int channels = 0;
   bool channels_first = false;
+  // Images that lie behind each other in kElements, all of image_size; 0: this is no stack of them.
+  int stacked = 0;
 
   // Extent of the first dimension of a variable feature; 1 for all others.
   int64_t count = 1;

@@ -33,8 +33,7 @@ absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
 
 // Code of the user's comes from folders that the service names; without one there is none.
 absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits& limits) {
-  if (const std::string path = FirstStageOf(spec, v1::Stage::kPython);
-      !path.empty() && !limits.no_python.empty()) {
+  if (const std::string path = FirstPythonStage(spec); !path.empty() && !limits.no_python.empty()) {
     return SpecError(path, absl::StrCat("runs a function of yours, and ", limits.no_python));
   }
   if (const std::string path = FirstStageOf(spec, v1::Stage::kNative);

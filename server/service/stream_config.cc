@@ -226,6 +226,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   *binding.mutable_source() = prepared.spec.source();
   *binding.mutable_features() = prepared.spec.features();
   *binding.mutable_stages() = prepared.spec.stages();
+  *binding.mutable_batch_stages() = prepared.spec.batch_stages();
   *binding.mutable_outputs() = prepared.spec.outputs();
   *binding.mutable_resolved() = prepared.resolved;
   PipelineConfig config;
@@ -238,7 +239,8 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
-  config.python = !FirstStageOf(prepared.spec, v1::Stage::kPython).empty();
+  config.python = !FirstPythonStage(prepared.spec).empty();
+  config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   return config;
 }
@@ -253,6 +255,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.binding.set_samples_per_epoch(prepared.samples_per_epoch);
   SetOrder(prepared, config.binding);
   config.binding.set_error_action(prepared.spec.errors().policy());
+  config.binding.set_whole_batches(prepared.spec.batch_stages_size() > 0);
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());
   config.binding.set_slot_count(prepared.memory.slot_count());

@@ -35,7 +35,8 @@ std::string Describe(const FeatureSignature& feature) {
 
 bool Same(const FeatureSignature& a, const FeatureSignature& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape && a.variable == b.variable &&
-         a.channels_first == b.channels_first && a.max_bytes == b.max_bytes;
+         a.channels_first == b.channels_first && a.is_stack == b.is_stack &&
+         a.max_bytes == b.max_bytes;
 }
 
 const FeatureSignature* Find(const std::vector<FeatureSignature>& features,

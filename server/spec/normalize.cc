@@ -1,6 +1,7 @@
 #include "server/spec/normalize.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/spec/batch_stages.h"
 #include "server/spec/normalize_mixture.h"
 #include "server/spec/normalize_order.h"
 #include "server/spec/normalize_selection.h"
@@ -79,6 +80,7 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
   for (int i = 0; i < spec.stages_size(); ++i) {
     NormalizeStage(*spec.mutable_stages(i), absl::StrCat("stages[", i, "]"), problems);
   }
+  NormalizeBatchStages(spec, problems);
   NormalizeBatch(spec, problems);
   if (spec.has_epochs() && spec.epochs() == 0) {
     problems.Add("epochs", "must be at least 1, or forever");

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/spec/batch_layout.h"
+#include "server/spec/batch_stages.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/mixture_agreement.h"
 #include "server/spec/source_chain.h"
@@ -45,7 +46,7 @@ CheckedCount ValueBytes(const FeatureSignature& feature, uint64_t max_pixels) {
 // The largest image's coefficients once, the result of every stage, and the sample's place in the
 // batch. What a record's encoded bytes take is not in it: nothing in a spec bounds them.
 CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signature,
-                         const v1::BatchSchema& schema) {
+                         const v1::BatchSchema& schema, bool has_batch_stages) {
   CheckedCount total(0);
   uint64_t largest = 0;
   std::map<std::string, uint64_t> max_pixels;  // by the feature that holds the image
@@ -69,8 +70,9 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
+  // In the batch; once more while a batch stage has a row aside.
   for (const v1::TensorSchema& tensor : schema.tensors()) {
-    total = total + CheckedCount(tensor.sample_bytes());
+    total = total + CheckedCount(tensor.sample_bytes()) * CheckedCount(has_batch_stages ? 2 : 1);
   }
   return total;
 }
@@ -124,12 +126,16 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
     BULKHEAD_RETURN_IF_ERROR(InferStages(chains[i], chains[i].steps.size(), signature.sources[i]));
   }
   // Now that all sources agree, the first one speaks for them.
+  const std::vector<FeatureSignature>& in_the_end =
+      signature.sources[0].FeaturesBefore(chains[0].steps.size());
+  std::vector<FeatureSignature> of_batch = in_the_end;
+  AddBatchFeatures(spec, of_batch);
   BULKHEAD_ASSIGN_OR_RETURN(signature.schema,
-                            LayOutBatch(signature.sources[0].FeaturesBefore(chains[0].steps.size()),
-                                        spec.outputs(), spec.batch().size()));
+                            LayOutBatch(of_batch, spec.outputs(), spec.batch().size()));
+  BULKHEAD_RETURN_IF_ERROR(CheckBatchStages(spec, in_the_end, signature.schema));
   for (size_t i = 0; i < chains.size(); ++i) {
-    const CheckedCount sample_bytes =
-        SampleBytes(chains[i], signature.sources[i], signature.schema);
+    const CheckedCount sample_bytes = SampleBytes(chains[i], signature.sources[i], signature.schema,
+                                                  spec.batch_stages_size() > 0);
     if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
       return SpecError("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
                                               " bytes; lower max_pixels of decode_image"));
@@ -138,6 +144,11 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
     FindDeclared(chains[i], signature.sources[i], signature);
   }
   return signature;
+}
+
+bool IsForDelivery(v1::DType dtype) {
+  return dtype == v1::DTYPE_UINT32 || dtype == v1::DTYPE_UINT64 || dtype == v1::DTYPE_COMPLEX64 ||
+         dtype == v1::DTYPE_COMPLEX128;
 }
 
 uint64_t ElementBytes(v1::DType dtype) {
@@ -153,10 +164,15 @@ uint64_t ElementBytes(v1::DType dtype) {
       return 2;
     case v1::DTYPE_INT32:
     case v1::DTYPE_FLOAT32:
+    case v1::DTYPE_UINT32:
       return 4;
     case v1::DTYPE_INT64:
     case v1::DTYPE_FLOAT64:
+    case v1::DTYPE_UINT64:
+    case v1::DTYPE_COMPLEX64:
       return 8;
+    case v1::DTYPE_COMPLEX128:
+      return 16;
     default:
       return 0;
   }

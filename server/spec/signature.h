@@ -27,6 +27,9 @@ struct FeatureSignature {
   // `<name>_count`.
   bool variable = false;
   bool channels_first = false;
+  // A kTensor that is several images of one size: [n, height, width, channels], or [n, channels,
+  // height, width] when `channels_first`.
+  bool is_stack = false;
   // For kEncoded: bound of the length in bytes; 0 when there is none (then it cannot be an output).
   uint64_t max_bytes = 0;
   // Where a message about this feature should point: "features.boxes", "stages[2].resize".
@@ -69,6 +72,10 @@ struct PipelineSignature {
 // or the sources of a mixture do not offer the same features to the common stages. With `outputs`
 // given, only those and what common stages read must be the same.
 absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec);
+
+// Whether the type only passes through: given by stages of the user's, delivered, and known to no
+// other stage (uint32, uint64, complex64, complex128).
+bool IsForDelivery(v1::DType dtype);
 
 // Bytes of one element; 0 for DTYPE_BYTES and DTYPE_UNSPECIFIED.
 uint64_t ElementBytes(v1::DType dtype);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/spec/batch_stages.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/spec_error.h"
 #include "server/spec/stage_signature.h"
@@ -31,6 +32,11 @@ std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind
     }
   }
   return "";
+}
+
+std::string FirstPythonStage(const v1::PipelineSpec& spec) {
+  const std::string path = FirstStageOf(spec, v1::Stage::kPython);
+  return path.empty() ? FirstPythonBatchStage(spec) : path;
 }
 
 std::string MixedSourcePath(int source) {

@@ -34,6 +34,10 @@ std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
 // The place of a spec's first stage of a kind, "stages[2].fault"; empty when it has none.
 std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind);
 
+// The place of the first stage that runs Python, among samples' stages or batches'; empty when
+// there is none.
+std::string FirstPythonStage(const v1::PipelineSpec& spec);
+
 // "source.mixture.sources[1]".
 std::string MixedSourcePath(int source);
 

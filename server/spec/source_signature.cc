@@ -84,11 +84,14 @@ absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
                            feature.float_().shape(), feature.float_().max_count());
     case v1::Feature::kTensor: {
       const v1::DType dtype = feature.tensor().dtype();
-      if (ElementBytes(dtype) == 0) {
-        return SpecError(absl::StrCat(path, ".tensor.dtype"),
-                         dtype == v1::DTYPE_BYTES
-                             ? "tensors of strings are not read; name a numeric type or bool"
-                             : "is required: the element type to deliver, such as dtype: float32");
+      if (ElementBytes(dtype) == 0 || IsForDelivery(dtype)) {
+        return SpecError(
+            absl::StrCat(path, ".tensor.dtype"),
+            IsForDelivery(dtype) ? absl::StrCat("tensors are not read as ", DTypeName(dtype),
+                                                ", which stages of yours alone can give")
+            : dtype == v1::DTYPE_BYTES
+                ? std::string("tensors of strings are not read; name a numeric type or bool")
+                : "is required: the element type to deliver, such as dtype: float32");
       }
       return ShapedFeature(name, absl::StrCat(path, ".tensor"), dtype, feature.tensor().shape(),
                            feature.tensor().max_count());

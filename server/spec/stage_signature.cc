@@ -26,7 +26,7 @@ std::vector<std::string> StageMakes(const v1::Stage& stage) {
 
 bool IsRandomStage(const v1::Stage& stage) {
   const StageKind* kind = KindOf(stage);
-  return kind != nullptr && kind->traits().is_random;
+  return kind != nullptr && kind->IsRandom(stage);
 }
 
 bool HoldsResult(const v1::Stage& stage) {

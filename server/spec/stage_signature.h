@@ -25,7 +25,8 @@ std::vector<std::string> StageReads(const v1::Stage& stage);
 // The features that the stage makes by name, in its order; none where it replaces what it reads.
 std::vector<std::string> StageMakes(const v1::Stage& stage);
 
-// Whether the stage draws random numbers.
+// Whether the stage, which is normalized, draws random numbers that decide anything: a flip of
+// probability 0 or 1 does not. A stage of the user's may.
 bool IsRandomStage(const v1::Stage& stage);
 
 // Whether the stage's result lies in a worker's own memory, whatever comes next.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/nearest_name.h"
 #include "server/spec/yaml_scalar.h"
 
@@ -60,6 +61,19 @@ std::string KeyNoun(const Descriptor& type) {
   return pure ? type.oneof_decl(0)->name() : "field";
 }
 
+// Where a stage that `type` lacks belongs: stages work on samples or on batches, few on both.
+std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
+  if (&type == v1::Stage::descriptor() &&
+      FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
+    return absl::StrCat("; `", key, "` works on whole batches: put it into batch_stages");
+  }
+  if (&type == v1::BatchStage::descriptor() &&
+      FindField(*v1::Stage::descriptor(), key) != nullptr) {
+    return absl::StrCat("; `", key, "` works on samples: put it into stages");
+  }
+  return "";
+}
+
 // A key that `type` lacks. The commonest slip is an option that stands beside its stage instead of
 // below it.
 std::string UnknownKey(const std::string& key, const Descriptor& type,
@@ -69,7 +83,7 @@ std::string UnknownKey(const std::string& key, const Descriptor& type,
       return absl::StrCat("`", key, "` belongs to `", field->name(), "`: indent it further");
     }
   }
-  return UnknownName(KeyNoun(type), key, FieldNames(type));
+  return UnknownName(KeyNoun(type), key, FieldNames(type)) + StageOfAnotherList(key, type);
 }
 
 class Mapper {
@@ -124,7 +138,9 @@ class Mapper {
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      Problem(node.mark, path, UnknownName(oneof.name(), node.text, MemberNames(oneof)));
+      Problem(node.mark, path,
+              UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
+                  StageOfAnotherList(node.text, *message.GetDescriptor()));
       return;
     }
     message.GetReflection()->MutableMessage(&message, field);

@@ -26,6 +26,7 @@ struct PoolWorker {
     uint64_t stream_id = 0;
     uint64_t lease_id = 0;
     uint32_t samples = 0;
+    bool shared = false;  // several of the worker's threads are at it
   };
 
   LeaseTable::WorkerId id = 0;  // unique over all pools

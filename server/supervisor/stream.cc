@@ -23,6 +23,13 @@ uint32_t LeaseSamples(uint64_t batch_size) {
   return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
 }
 
+// Of a pipeline with batch stages one worker has the whole batch.
+uint32_t LeaseSamples(const internal::v1::StreamBinding& binding) {
+  const uint64_t batch_size = binding.schema().batch_size();
+  if (!binding.whole_batches()) return LeaseSamples(batch_size);
+  return static_cast<uint32_t>(std::max<uint64_t>(1, batch_size));
+}
+
 std::string ShellQuoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
@@ -52,8 +59,7 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       config_(std::move(config)),
       loop_(std::move(loop)),
       wake_(std::move(wake)),
-      leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding.schema().batch_size()),
-              config_.ordered),
+      leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding), config_.ordered),
       quarantined_(config_.quarantined),
       quarantine_digest_(quarantined_.Digest()),
       ahead_(config_.completed.begin(), config_.completed.end()),
@@ -81,7 +87,9 @@ std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker) {
 
 std::optional<internal::v1::Lease> Stream::AssignSuspect(LeaseTable::WorkerId worker) {
   if (finished_) return std::nullopt;
-  return leases_.AssignSuspect(worker);
+  std::optional<internal::v1::Lease> lease = leases_.AssignSuspect(worker);
+  if (lease.has_value()) lease->set_one_thread(true);
+  return lease;
 }
 
 std::optional<std::pair<uint64_t, uint64_t>> Stream::NextPosition() const {

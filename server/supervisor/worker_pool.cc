@@ -12,14 +12,6 @@
 #include "server/base/error.h"
 
 namespace bulkhead {
-namespace {
-
-// Leases that a worker may hold: what its threads work on, and as many waiting so that none runs
-// dry while a message travels.
-uint32_t Capacity(const PipelineConfig& config) { return 2 * config.threads; }
-
-}  // namespace
-
 WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
     : context_(std::move(context)), config_(std::move(config)) {}
 
@@ -86,7 +78,7 @@ std::shared_ptr<Stream> WorkerPool::FindStream(uint64_t stream_id) const {
 }
 
 bool WorkerPool::CanTakeLease(const PoolWorker* worker) const {
-  return worker != nullptr && worker->is_ready() && worker->held.size() < Capacity(config_);
+  return worker != nullptr && worker->is_ready() && worker->held.size() < Capacity();
 }
 
 void WorkerPool::Dispatch() {
@@ -164,7 +156,8 @@ void WorkerPool::SendLease(PoolWorker& worker, const internal::v1::Lease& lease)
   *message.mutable_lease() = lease;
   // Waiting for work is no lack of progress.
   if (worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
-  worker.held.push_back({lease.stream_id(), lease.lease_id(), lease.count()});
+  const bool shared = config_.whole_batches && !lease.one_thread() && config_.threads > 1;
+  worker.held.push_back({lease.stream_id(), lease.lease_id(), lease.count(), shared});
   largest_lease_ = std::max(largest_lease_, lease.count());
   ++worker.leases_given;
   worker.process->Send(message);
@@ -232,8 +225,13 @@ bool WorkerPool::IsOneSamplesDoing(const PoolWorker& worker, const FlightSnapsho
 
 std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
                                     v1::ExitCause cause, const std::string& reason) {
-  std::string at;
-  bool recorded = false;
+  // Of each lease the thread that speaks for it: several may be at one.
+  struct Suspicion {
+    const PoolWorker::Held* held = nullptr;
+    const FlightSnapshot::Thread* thread = nullptr;
+    bool by_itself = false;
+  };
+  std::vector<Suspicion> suspicions;
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     const FlightSnapshot::Thread& thread = flight.threads[i];
     const auto held =
@@ -243,14 +241,24 @@ std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapsh
     if (held == worker.held.end()) continue;
     // One thread was refused memory: the others did nothing.
     if (flight.refused_thread >= 0 && flight.refused_thread != static_cast<int>(i)) continue;
-    recorded = true;
     // A crash speaks for itself; a quota that was met does where this sample took much of it.
     const bool by_itself = cause == v1::EXIT_CAUSE_CRASHED ||
                            (ExitLog::IsLimitEvent(cause) && config_.quota_bytes > 0 &&
                             GrownBy(worker, flight, i) > config_.quota_bytes / 4);
-    BlameLease(worker, *held, &thread, by_itself, reason, at);
+    const auto known =
+        std::find_if(suspicions.begin(), suspicions.end(),
+                     [&](const Suspicion& suspicion) { return suspicion.held == &*held; });
+    if (known == suspicions.end()) {
+      suspicions.push_back({&*held, &thread, by_itself});
+    } else if (by_itself && !known->by_itself) {
+      *known = {&*held, &thread, by_itself};
+    }
   }
-  if (recorded) return at;
+  std::string at;
+  for (const Suspicion& suspicion : suspicions) {
+    BlameLease(worker, *suspicion.held, suspicion.thread, suspicion.by_itself, reason, at);
+  }
+  if (!suspicions.empty()) return at;
   for (size_t i = 0; i < worker.held.size() && i < config_.threads; ++i) {
     BlameLease(worker, worker.held[i], nullptr, false, reason, at);
   }
@@ -262,12 +270,15 @@ void WorkerPool::BlameLease(const PoolWorker& worker, const PoolWorker::Held& he
                             const std::string& reason, std::string& at) {
   const auto stream = FindStream(held.stream_id);
   if (stream == nullptr) return;
-  const bool alone = worker.leases_given == 1 && !worker.rehearsed;
+  // Where several threads were at one lease nobody can say which sample it was.
+  const bool alone = worker.leases_given == 1 && !worker.rehearsed && !held.shared;
   const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, by_itself);
   if (!death.has_value()) return;
   std::string work = death->work;
   if (thread != nullptr && !thread->sample.empty()) {
     work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
+  } else if (thread != nullptr && config_.whole_batches) {
+    work = absl::StrCat(thread->stage, " of the batch (", work, ")");
   }
   if (at.empty()) at = work;
   const bool named = thread != nullptr && !thread->sample.empty() &&

@@ -38,6 +38,8 @@ struct PipelineConfig {
   uint64_t mapped_bytes = 0;
   bool attribution = true;  // allocations are counted by stage
   bool python = false;      // it has stages of Python
+  // It has batch stages: a lease is a whole batch, and all threads of a worker are at one.
+  bool whole_batches = false;
 };
 
 // What every pool of a service has in common.
@@ -131,6 +133,10 @@ class WorkerPool {
     v1::Recycling record;
     int64_t drained_ns = 0;
   };
+
+  // Leases that a worker may hold: what its threads work on, and as many waiting so that none runs
+  // dry while a message travels.
+  uint32_t Capacity() const { return 2 * (config_.whole_batches ? 1 : config_.threads); }
 
   // Streams and leases.
   void SendStream(PoolWorker& worker, const Stream& stream);

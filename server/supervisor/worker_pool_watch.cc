@@ -181,7 +181,7 @@ RecycleFacts WorkerPool::FactsOf(const PoolWorker& worker, int64_t now_ns) const
   facts.quota_bytes = config_.quota_bytes;
   facts.slot = worker.slot;
   facts.slot_count = config_.workers;
-  facts.held_samples = uint64_t{2} * config_.threads * largest_lease_;
+  facts.held_samples = uint64_t{Capacity()} * largest_lease_;
   // Who waits in line before us has to warm up first.
   facts.warm_up = (warm_up * kWarmUpMargin + context_.timeouts.watch) *
                   static_cast<int64_t>(1 + context_.gate->waiting());

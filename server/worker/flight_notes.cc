@@ -67,4 +67,6 @@ void FlightNotes::Enter(uint32_t stage) {
 
 void FlightNotes::EndSample() { recorder_.EndSample(thread_); }
 
+void FlightNotes::EndBatch() { recorder_.EndBatch(thread_); }
+
 }  // namespace bulkhead

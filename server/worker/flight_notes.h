@@ -33,6 +33,7 @@ class FlightNotes final : public StageObserver {
   void NameSample(absl::string_view identity) override;
   void Enter(uint32_t stage) override;
   void EndSample() override;
+  void EndBatch() override;
 
  private:
   const FlightRecorder& recorder_;

@@ -20,6 +20,13 @@
 namespace bulkhead {
 namespace {
 
+// Samples of a whole batch that a thread takes up at a time: as many as of other leases, fewer
+// where the batch would keep some threads idle.
+constexpr uint64_t kMaxPartSamples = 16;
+uint64_t PartSamples(uint64_t samples, size_t threads) {
+  return std::clamp<uint64_t>(samples / (2 * threads), 1, kMaxPartSamples);
+}
+
 internal::v1::FromWorker FailedLease(const internal::v1::Lease& lease, uint64_t position,
                                      const absl::Status& status) {
   internal::v1::FromWorker message;
@@ -28,6 +35,21 @@ internal::v1::FromWorker FailedLease(const internal::v1::Lease& lease, uint64_t 
   failed.set_stream_id(lease.stream_id());
   failed.set_position(position);
   *failed.mutable_error() = ToWorkerError(status);
+  return message;
+}
+
+internal::v1::FromWorker DoneLease(const internal::v1::Lease& lease,
+                                   const std::vector<SubstitutedSample>& substituted) {
+  internal::v1::FromWorker message;
+  internal::v1::LeaseDone& done = *message.mutable_lease_done();
+  done.set_lease_id(lease.lease_id());
+  done.set_stream_id(lease.stream_id());
+  for (const SubstitutedSample& sample : substituted) {
+    internal::v1::Substitution& substitution = *done.add_substitutions();
+    substitution.set_position(sample.position);
+    substitution.set_substitute_position(sample.substitute_position);
+    *substitution.mutable_error() = ToWorkerError(sample.error);
+  }
   return message;
 }
 
@@ -79,6 +101,22 @@ absl::StatusOr<QuarantineSet> SetOf(
 
 }  // namespace
 
+struct LeaseRunner::SharedLease {
+  internal::v1::Lease lease;  // the whole
+  mutable absl::Mutex mutex;
+  size_t parts_left ABSL_GUARDED_BY(mutex) = 0;
+  std::vector<std::vector<SubstitutedSample>> substituted ABSL_GUARDED_BY(mutex);  // by part
+  // The first part that failed; as many as there are parts: none did.
+  size_t failed_part ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status error ABSL_GUARDED_BY(mutex);
+  uint64_t failed_position ABSL_GUARDED_BY(mutex) = 0;
+
+  bool succeeded() const {
+    absl::MutexLock lock(&mutex);
+    return error.ok();
+  }
+};
+
 // Another pipeline, watched: reports progress when a sample was decided and the last report is long
 // enough ago. Storage that does not answer is no progress.
 class LeaseRunner::WatchedPipeline final : public Pipeline {
@@ -94,6 +132,13 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
   std::vector<std::string> StageNames() const override { return pipeline_->StageNames(); }
   void Expect(uint64_t record, PipelineContext& context) const override {
     pipeline_->Expect(record, context);
+  }
+  bool has_batch_stages() const override { return pipeline_->has_batch_stages(); }
+  absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,
+                           absl::Span<std::byte* const> tensors) const override {
+    absl::Status status = pipeline_->FinishBatch(rows, first, context, tensors);
+    NoteSample();
+    return status;
   }
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
@@ -188,6 +233,14 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
   }
   for (const Item& item : dropped) {
     if (item.rehearsal.has_value()) continue;
+    if (item.shared != nullptr) {
+      // Another part may still be at work; it reports then.
+      if (EndPart(item, absl::CancelledError("the stream was removed"), item.lease.first_position(),
+                  {})) {
+        ReportShared(*item.shared);
+      }
+      continue;
+    }
     report_(FailedLease(item.lease, item.lease.first_position() + item.lease.first_sample(),
                         absl::CancelledError("the stream was removed")));
   }
@@ -215,7 +268,9 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
       queue_.push_back({{},
                         found->second,
                         found->second->view,
-                        Rehearsal{position.epoch(), position.position() + ahead, touch_seconds}});
+                        Rehearsal{position.epoch(), position.position() + ahead, touch_seconds},
+                        nullptr,
+                        0});
     }
   }
   const int64_t begin_ns = MonotonicNanos();
@@ -235,9 +290,11 @@ void LeaseRunner::Add(const internal::v1::Lease& lease) {
     if (found != streams_.end()) {
       const std::shared_ptr<const StreamView>& view = found->second->view;
       const internal::v1::StreamBinding& binding = view->binding;
-      if (lease.slot() < binding.slot_count() &&
+      // A part of a batch cannot be finished.
+      const bool whole = lease.first_sample() == 0 || !pipeline_->has_batch_stages();
+      if (whole && lease.slot() < binding.slot_count() &&
           uint64_t{lease.first_sample()} + lease.count() <= binding.schema().batch_size()) {
-        queue_.push_back({lease, found->second, view, std::nullopt});
+        for (Item& item : ItemsOf(lease, found->second)) queue_.push_back(std::move(item));
         queued = true;
       }
     }
@@ -247,6 +304,29 @@ void LeaseRunner::Add(const internal::v1::Lease& lease) {
                         MakeError(absl::StatusCode::kInternal, reason::kInternal,
                                   "a lease named an unknown stream or lay outside its arena")));
   }
+}
+
+std::deque<LeaseRunner::Item> LeaseRunner::ItemsOf(
+    const internal::v1::Lease& lease, const std::shared_ptr<StreamState>& stream) const {
+  std::deque<Item> items;
+  if (!pipeline_->has_batch_stages()) {
+    items.push_back({lease, stream, stream->view, std::nullopt, nullptr, 0});
+    return items;
+  }
+  const auto shared = std::make_shared<SharedLease>();
+  shared->lease = lease;
+  const uint64_t step = lease.one_thread() ? std::max<uint64_t>(1, lease.count())
+                                           : PartSamples(lease.count(), threads_.size());
+  for (uint64_t first = 0; first < std::max<uint64_t>(1, lease.count()); first += step) {
+    internal::v1::Lease part = lease;
+    part.set_first_sample(static_cast<uint32_t>(first));
+    part.set_count(static_cast<uint32_t>(std::min<uint64_t>(step, lease.count() - first)));
+    items.push_back({std::move(part), stream, stream->view, std::nullopt, shared, items.size()});
+  }
+  absl::MutexLock lock(&shared->mutex);
+  shared->parts_left = shared->failed_part = items.size();
+  shared->substituted.resize(items.size());
+  return items;
 }
 
 void LeaseRunner::Run(uint32_t thread) {
@@ -273,7 +353,7 @@ void LeaseRunner::Run(uint32_t thread) {
         Rehearse(item, *context);
         continue;
       }
-      Produce(item, *context);
+      item.shared != nullptr ? ProducePart(item, *context) : Produce(item, *context);
     } catch (const std::bad_alloc&) {
       // The quota refused an allocation that some library turned into an exception: no verdict on
       // the sample.
@@ -313,19 +393,57 @@ void LeaseRunner::Produce(const Item& item, PipelineContext& context) {
   std::vector<SubstitutedSample> substituted;
   uint64_t failed_position = 0;
   const absl::Status status = ProduceWithRetries(item, context, substituted, failed_position);
-  if (!status.ok()) {
-    report_(FailedLease(item.lease, failed_position, status));
-    return;
+  report_(status.ok() ? DoneLease(item.lease, substituted)
+                      : FailedLease(item.lease, failed_position, status));
+}
+
+void LeaseRunner::ProducePart(const Item& item, PipelineContext& context) {
+  SharedLease& shared = *item.shared;
+  bool in_vain = false;
+  {
+    absl::MutexLock lock(&shared.mutex);
+    // One before it failed, and the first failure counts.
+    in_vain = shared.failed_part < item.part;
   }
+  std::vector<SubstitutedSample> substituted;
+  uint64_t failed_position = 0;
+  absl::Status status;
+  if (!in_vain) status = ProduceWithRetries(item, context, substituted, failed_position);
+  if (!EndPart(item, status, failed_position, std::move(substituted))) return;
+  if (shared.succeeded()) {
+    const absl::Status finished = FinishBatch(*pipeline_, *item.view, shared.lease, context,
+                                              item.stream->arena->slot(shared.lease.slot()));
+    if (!finished.ok()) {
+      report_(FailedLease(shared.lease, shared.lease.first_position(), finished));
+      return;
+    }
+  }
+  ReportShared(shared);
+}
+
+bool LeaseRunner::EndPart(const Item& item, const absl::Status& status, uint64_t failed_position,
+                          std::vector<SubstitutedSample> substituted) {
+  SharedLease& shared = *item.shared;
+  absl::MutexLock lock(&shared.mutex);
+  shared.substituted[item.part] = std::move(substituted);
+  if (!status.ok() && item.part < shared.failed_part) {
+    shared.failed_part = item.part;
+    shared.failed_position = failed_position;
+    shared.error = status;
+  }
+  return --shared.parts_left == 0;
+}
+
+void LeaseRunner::ReportShared(const SharedLease& shared) {
   internal::v1::FromWorker message;
-  internal::v1::LeaseDone& done = *message.mutable_lease_done();
-  done.set_lease_id(item.lease.lease_id());
-  done.set_stream_id(item.lease.stream_id());
-  for (const SubstitutedSample& sample : substituted) {
-    internal::v1::Substitution& substitution = *done.add_substitutions();
-    substitution.set_position(sample.position);
-    substitution.set_substitute_position(sample.substitute_position);
-    *substitution.mutable_error() = ToWorkerError(sample.error);
+  {
+    absl::MutexLock lock(&shared.mutex);
+    std::vector<SubstitutedSample> substituted;
+    for (const auto& part : shared.substituted) {
+      substituted.insert(substituted.end(), part.begin(), part.end());
+    }
+    message = shared.error.ok() ? DoneLease(shared.lease, substituted)
+                                : FailedLease(shared.lease, shared.failed_position, shared.error);
   }
   report_(message);
 }

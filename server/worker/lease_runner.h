@@ -28,6 +28,9 @@ namespace bulkhead {
 // Life: construct (starts the threads) → AddStream, Add, RemoveStream … → destruct, which finishes
 // the leases at work and drops those that wait. Thread-safe. `report` is called from the decode
 // threads and must be thread-safe.
+//
+// Of a pipeline with batch stages every lease is a whole batch. Its samples are shared out among
+// the threads, unless the lease says one_thread; the last thread runs the batch stages.
 class LeaseRunner {
  public:
   using Report = std::function<void(const internal::v1::FromWorker&)>;
@@ -77,15 +80,29 @@ class LeaseRunner {
     uint64_t position = 0;
     std::shared_ptr<void> report;
   };
+  // A lease of a whole batch, at which several threads are at work; whoever ends its last part runs
+  // the batch stages and reports it.
+  struct SharedLease;
   struct Item {
-    internal::v1::Lease lease;
+    internal::v1::Lease lease;  // of a shared one the part, which is as good as a lease
     std::shared_ptr<StreamState> stream;
     std::shared_ptr<const StreamView> view;  // as it was when the lease came
     std::optional<Rehearsal> rehearsal;      // instead of the lease
+    std::shared_ptr<SharedLease> shared;     // null: the lease is one thread's alone
+    size_t part = 0;                         // of the shared one
   };
 
   void Run(uint32_t thread);
+  // What the threads take up of a lease.
+  std::deque<Item> ItemsOf(const internal::v1::Lease& lease,
+                           const std::shared_ptr<StreamState>& stream) const;
   void Produce(const Item& item, PipelineContext& context);
+  void ProducePart(const Item& item, PipelineContext& context);
+  // Takes the word on one part; true when it was the last.
+  static bool EndPart(const Item& item, const absl::Status& status, uint64_t failed_position,
+                      std::vector<SubstitutedSample> substituted);
+  // Says how the whole of a shared lease ended.
+  void ReportShared(const SharedLease& shared);
   void Rehearse(const Item& item, PipelineContext& context);
   // Produces the lease's samples; errors of storage are retried.
   absl::Status ProduceWithRetries(const Item& item, PipelineContext& context,

@@ -138,6 +138,23 @@ TEST(LetterboxKindTest, GivesItsSizeWithGrayAroundIt) {
   EXPECT_THAT(Problem("stages { letterbox {} }"), HasSubstr("letterbox.size: "));
 }
 
+TEST(FiveCropKindTest, GivesAStackThatNumberStagesTake) {
+  const std::string five = "stages { five_crop { size: [5, 4] } } ";
+  const std::string planar = "stages { layout { to: IMAGE_LAYOUT_NCHW } } ";
+  const std::string packed = "stages { layout { to: IMAGE_LAYOUT_NHWC } } ";
+  EXPECT_THAT(ShapeAfter(five), ElementsAre(5, 5, 4, 3));
+  EXPECT_THAT(ShapeAfter(five + planar), ElementsAre(5, 3, 5, 4));
+  EXPECT_THAT(ShapeAfter(five + planar + packed), ElementsAre(5, 5, 4, 3));
+  EXPECT_THAT(ShapeAfter(five + planar + "stages { normalize { mean: [1, 2, 3] } }"),
+              ElementsAre(5, 3, 5, 4));
+  EXPECT_THAT(Problem(five + planar + "stages { normalize { mean: [1, 2, 3, 4] } }"),
+              HasSubstr("give one number, or 3 (one a channel)"));
+  EXPECT_THAT(Problem(five + "stages { resize { size: 3 } }"),
+              HasSubstr("put resize before five_crop"));
+  EXPECT_THAT(Problem("stages { resize { size: 4 } } " + five), HasSubstr("crop less"));
+  EXPECT_THAT(Problem("stages { five_crop {} }"), HasSubstr("five_crop.size: is required"));
+}
+
 TEST(FlipKindTest, ProbabilitiesLieBetween0And1) {
   EXPECT_EQ(Normalized("stages { random_vertical_flip {} }").random_vertical_flip().probability(),
             0.5);

@@ -110,5 +110,41 @@ TEST(UserStageSpecTest, ThreeDimensionsWithFewChannelsAreAnImage) {
       Kind::kTensor);
 }
 
+TEST(DeliveredTypesTest, ComeFromUserStagesAndGoToTheBatch) {
+  for (const std::string name : {"uint32", "uint64", "complex64", "complex128"}) {
+    const std::string given =
+        Python(absl::StrCat("outputs: [{name: x, dtype: ", name, ", shape: [4, 4, 3]}]"));
+    const FeatureSignature feature = Behind(given, "x");
+    EXPECT_EQ(feature.kind, Kind::kTensor) << "no image stage takes it";
+    EXPECT_EQ(DTypeName(feature.dtype), name);
+    EXPECT_TRUE(IsForDelivery(feature.dtype));
+    const auto problem = [&](const std::string& stage) {
+      const auto spec = With(absl::StrCat(given, "\n- ", stage));
+      return std::string(spec.ok() ? InferSignature(*spec).status().message()
+                                   : spec.status().message());
+    };
+    EXPECT_THAT(problem("normalize: {input: x, divide: 2}"),
+                HasSubstr(absl::StrCat("no stage but yours computes with ", name)));
+    EXPECT_THAT(problem("cast: {input: x, dtype: float32}"),
+                HasSubstr(absl::StrCat("no stage but yours computes with ", name)));
+    EXPECT_THAT(problem(absl::StrCat("cast: {input: index, dtype: ", name, "}")),
+                HasSubstr("must be a numeric type that stages compute with"));
+  }
+  EXPECT_EQ(ElementBytes(v1::DTYPE_UINT32), 4u);
+  EXPECT_EQ(ElementBytes(v1::DTYPE_UINT64), 8u);
+  EXPECT_EQ(ElementBytes(v1::DTYPE_COMPLEX64), 8u);
+  EXPECT_EQ(ElementBytes(v1::DTYPE_COMPLEX128), 16u);
+  EXPECT_FALSE(IsForDelivery(v1::DTYPE_FLOAT64));
+}
+
+TEST(DeliveredTypesTest, AreNotReadFromRecords) {
+  const auto spec = ParseSpec(
+      "source: {tfrecord: {files: a}}\nbatch: {size: 2}\n"
+      "features: {x: {tensor: {dtype: complex64, shape: [2]}}}\n",
+      "u.yaml");
+  const absl::Status status = spec.ok() ? InferSignature(*spec).status() : spec.status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensors are not read as complex64"));
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -148,7 +148,7 @@ TEST_F(ValidateTest, WarnsOfInterleavingWhatDoesNotSuit) {
 TEST_F(ValidateTest, TheCommandSetsTheExitCode) {
   CLI::App app;
   int exit_code = -1;
-  AddValidateCommand(app, nullptr, exit_code);
+  AddValidateCommand(app, nullptr, nullptr, exit_code);
   testing::internal::CaptureStderr();
   app.parse("validate " + Write("bad.yaml", "sorce: 1\n"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(":1:1: sorce"));

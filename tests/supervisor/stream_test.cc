@@ -63,14 +63,17 @@ class StreamTest : public testing::Test {
     config.completed = std::move(completed);
     config.max_substitutions_per_epoch = 100;
     config.observer = recorder_;
-    config.batch_at = [per_epoch](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+    config.binding.set_whole_batches(whole_batches_);
+    config.binding.mutable_schema()->set_batch_size(samples_);
+    config.batch_at = [per_epoch,
+                       samples = samples_](uint64_t sequence) -> std::optional<v1::BatchHeader> {
       const uint64_t epoch = sequence / per_epoch;
       if (epoch >= 2) return std::nullopt;
       const uint64_t left = per_epoch - 1 - sequence % per_epoch;
       v1::BatchHeader header;
       header.set_sequence(sequence);
       header.set_epoch(epoch);
-      header.set_sample_count(1);
+      header.set_sample_count(samples);
       header.set_first_position(sequence % per_epoch);
       header.set_batches_left_in_epoch(left);
       header.set_next_epoch(left == 0 ? epoch + 1 : epoch);
@@ -106,6 +109,8 @@ class StreamTest : public testing::Test {
   }
 
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  uint64_t samples_ = 1;  // of a batch
+  bool whole_batches_ = false;
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   std::shared_ptr<Stream> stream_;
   std::vector<internal::v1::Lease> leases_;
@@ -240,6 +245,32 @@ TEST_F(StreamTest, UnderFailAPoisonSampleIsAnErrorThatNamesRecordAndCommand) {
   EXPECT_EQ(info->metadata.at("command"), "bulkhead quarantine add 'it'\\''s.jpg@5'");
   EXPECT_EQ(recorder_->events, 0);
   EXPECT_TRUE(remembered_.empty());
+}
+
+TEST_F(StreamTest, APipelineWithBatchStagesHasOneLeaseABatch) {
+  samples_ = 100;
+  Open(/*ordered=*/true, 3);
+  EXPECT_EQ(leases_.front().count(), 16u);
+  leases_.clear();
+  whole_batches_ = true;
+  Open(/*ordered=*/true, 3);
+  EXPECT_EQ(leases_.size(), 6u);
+  EXPECT_EQ(leases_.front().first_sample(), 0u);
+  EXPECT_EQ(leases_.front().count(), 100u);
+  EXPECT_FALSE(leases_.front().one_thread());
+}
+
+TEST_F(StreamTest, ASuspectIsDoneByOneThread) {
+  samples_ = 100;
+  whole_batches_ = true;
+  Open(/*ordered=*/true, 3);
+  const internal::v1::Lease lease = leases_.front();
+  ASSERT_TRUE(stream_->NoteDeath(lease.lease_id(), kWorker, false, true).has_value());
+  EXPECT_EQ(stream_->WorkerGone(kWorker), leases_.size());
+  ASSERT_TRUE(stream_->has_suspect());
+  const auto again = stream_->AssignSuspect(kWorker + 1);
+  EXPECT_EQ(again->lease_id(), lease.lease_id());
+  EXPECT_TRUE(again->one_thread());
 }
 
 TEST_F(StreamTest, AFullQuarantineIsAnError) {

@@ -31,6 +31,13 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
   return local;
 }
 
+absl::Status LocalPipeline::ProduceSample(uint64_t epoch, uint64_t position,
+                                          PipelineContext& context,
+                                          absl::Span<std::byte* const> destinations) const {
+  return pipeline_->Produce(stream_.order->RecordAt(epoch, position),
+                            {stream_.binding.seed(), epoch, position}, context, destinations);
+}
+
 absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uint32_t count,
                                     PipelineContext& context, std::byte* batch) const {
   internal::v1::Lease lease;
@@ -39,7 +46,9 @@ absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uin
   lease.set_count(count);
   std::vector<SubstitutedSample> substituted;
   uint64_t failed_position = 0;
-  return ProduceLease(*pipeline_, stream_, lease, context, batch, substituted, failed_position);
+  BULKHEAD_RETURN_IF_ERROR(
+      ProduceLease(*pipeline_, stream_, lease, context, batch, substituted, failed_position));
+  return FinishBatch(*pipeline_, stream_, lease, context, batch);
 }
 
 absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path) {

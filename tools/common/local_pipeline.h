@@ -28,11 +28,18 @@ class LocalPipeline {
   const PipelineSignature& signature() const { return signature_; }
   const v1::BatchSchema& schema() const { return signature_.schema; }
   uint64_t samples_per_epoch() const { return indexed_->samples_per_epoch(); }
+  uint64_t seed() const { return stream_.binding.seed(); }
   const Pipeline& pipeline() const { return *pipeline_; }
 
-  // Produces the samples at `first_position` and the `count` − 1 positions behind it, which all
-  // belong to `epoch`, as sample 0, 1, … of a batch at `batch`: schema().batch_bytes() for
-  // schema().batch_size() of them. Errors: those of ProduceLease.
+  // Produces the sample at `position` of `epoch` alone, into one destination for each tensor,
+  // without a substitute for a bad one. Errors: those of Pipeline::Produce.
+  absl::Status ProduceSample(uint64_t epoch, uint64_t position, PipelineContext& context,
+                             absl::Span<std::byte* const> destinations) const;
+
+  // Produces a batch: the samples at `first_position` and the `count` − 1 positions behind it,
+  // which all belong to `epoch`, as sample 0, 1, … of a batch at `batch`, and what batch stages
+  // make of it: schema().batch_bytes() for schema().batch_size() of them. Errors: those of
+  // ProduceLease and FinishBatch.
   absl::Status Produce(uint64_t epoch, uint64_t first_position, uint32_t count,
                        PipelineContext& context, std::byte* batch) const;
 

@@ -61,6 +61,15 @@ double ElementAt(const Tensor& tensor, uint64_t index) {
       return LoadLittle<float>(at);
     case ElementType::kFloat64:
       return LoadLittle<double>(at);
+    case ElementType::kUint32:
+      return LoadLittle<uint32_t>(at);
+    case ElementType::kUint64:
+      return static_cast<double>(LoadLittle<uint64_t>(at));
+    // Of a complex number, the real part.
+    case ElementType::kComplex64:
+      return LoadLittle<float>(at);
+    case ElementType::kComplex128:
+      return LoadLittle<double>(at);
     case ElementType::kBytes:
       break;
   }

@@ -12,6 +12,7 @@
 #include "bulkhead/loader.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/spec/batch_stages.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
@@ -99,6 +100,10 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
     }
   }
   stages.push_back({"batch", {}, 0});
+  for (int i = 0; i < spec.batch_stages_size(); ++i) {
+    stages.push_back(
+        {absl::StrCat(BatchStagePath(i), " ", BatchStageName(spec.batch_stages(i))), {}, 0});
+  }
   return stages;
 }
 

@@ -51,17 +51,25 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   context->observer = &watch;
   std::vector<std::byte> batch(local.schema().batch_bytes());
   const uint64_t epoch_samples = local.samples_per_epoch();
-  // One at a time, each to the batch's first place.
-  const auto produce = [&](uint64_t position) {
-    return local.Produce(position / epoch_samples, position % epoch_samples, 1, *context,
-                         batch.data());
+  // One at a time, each to the batch's first place; batch stages need whole batches.
+  const uint64_t step = local.pipeline().has_batch_stages() ? local.schema().batch_size() : 1;
+  // Produces the positions from `begin` on, at least up to `end`; returns how many.
+  const auto produce = [&](uint64_t begin, uint64_t end) -> absl::StatusOr<uint64_t> {
+    uint64_t position = begin;
+    while (position < end) {
+      const uint64_t first = position % epoch_samples;
+      const uint64_t count = std::min(step, epoch_samples - first);
+      BULKHEAD_RETURN_IF_ERROR(local.Produce(position / epoch_samples, first,
+                                             static_cast<uint32_t>(count), *context, batch.data()));
+      position += count;
+    }
+    return position - begin;
   };
-  for (uint64_t i = 0; i < warm_up; ++i) BULKHEAD_RETURN_IF_ERROR(produce(samples + i));
+  BULKHEAD_RETURN_IF_ERROR(produce(samples, samples + warm_up).status());
   watch.Reset();
-  for (uint64_t i = 0; i < samples; ++i) BULKHEAD_RETURN_IF_ERROR(produce(i));
-
   MeasuredStages measured;
-  measured.samples = samples;
+  BULKHEAD_ASSIGN_OR_RETURN(measured.samples, produce(0, samples));
+  samples = measured.samples;
   const auto add = [&](const std::string& name, double seconds) {
     measured.stages.push_back({name, seconds / static_cast<double>(samples)});
     measured.sample_seconds += measured.stages.back().seconds;

@@ -30,6 +30,14 @@ std::string Description(const Tensor& tensor) {
       return "<f8";
     case ElementType::kBool:
       return "|b1";
+    case ElementType::kUint32:
+      return "<u4";
+    case ElementType::kUint64:
+      return "<u8";
+    case ElementType::kComplex64:
+      return "<c8";
+    case ElementType::kComplex128:
+      return "<c16";
     case ElementType::kBytes:
       break;
   }

@@ -27,6 +27,10 @@ enum class ElementType {
   kFloat64,
   kBool,   // one byte, 0 or 1
   kBytes,  // a zero-padded byte string of fixed width
+  kUint32,
+  kUint64,
+  kComplex64,   // two float32: real, imaginary
+  kComplex128,  // two float64
 };
 
 // "float32" and the like, as specs write it.

@@ -40,6 +40,14 @@ std::optional<ElementType> TypeOf(v1::DType dtype) {
       return ElementType::kBool;
     case v1::DTYPE_BYTES:
       return ElementType::kBytes;
+    case v1::DTYPE_UINT32:
+      return ElementType::kUint32;
+    case v1::DTYPE_UINT64:
+      return ElementType::kUint64;
+    case v1::DTYPE_COMPLEX64:
+      return ElementType::kComplex64;
+    case v1::DTYPE_COMPLEX128:
+      return ElementType::kComplex128;
     default:
       return std::nullopt;
   }
@@ -59,10 +67,15 @@ uint64_t WidthOf(ElementType type) {
       return 2;
     case ElementType::kInt32:
     case ElementType::kFloat32:
+    case ElementType::kUint32:
       return 4;
     case ElementType::kInt64:
     case ElementType::kFloat64:
+    case ElementType::kUint64:
+    case ElementType::kComplex64:
       return 8;
+    case ElementType::kComplex128:
+      return 16;
     case ElementType::kBytes:
       return 0;
   }

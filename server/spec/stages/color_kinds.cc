@@ -140,24 +140,50 @@ Signature InferPosterize(const v1::Posterize& stage, const FeatureSignature& inp
 
 template <typename Stage>
 NumberedKind ChanceKind() {
-  return ImageKind<Stage>(NormalizeChance<Stage>, InferSame<Stage>, {.is_random = true});
+  return ImageKind<Stage>(NormalizeChance<Stage>, InferSame<Stage>, {.is_random = true},
+                          ActsByChance<Stage>);
 }
+
+// Whether something is drawn from a range.
+bool IsOpen(const Numbers& range) { return range.size() == 2 && range[0] != range[1]; }
+
+bool JitterDraws(const v1::ColorJitter& stage) {
+  if (stage.probability() == 0 || ActsByChance(stage)) return stage.probability() > 0;
+  int ranges = 0;
+  bool open = false;
+  for (const Numbers* range :
+       {&stage.brightness(), &stage.contrast(), &stage.saturation(), &stage.hue()}) {
+    ranges += range->empty() ? 0 : 1;
+    open |= IsOpen(*range);
+  }
+  return open || ranges > 1;  // the order of two is drawn, too
+}
+
+bool BlurDraws(const v1::GaussianBlur& stage) {
+  return ActsByChance(stage) || (stage.probability() > 0 && IsOpen(stage.sigma()));
+}
+
+bool ErasingDraws(const v1::RandomErasing& stage) { return stage.probability() > 0; }
 
 }  // namespace
 
 std::vector<NumberedKind> ColorKinds() {
   constexpr StageTraits kRandom = {.is_random = true};
   std::vector<NumberedKind> kinds;
-  kinds.push_back(
-      ImageKind<v1::ColorJitter>(NormalizeJitter, InferSameRgb<v1::ColorJitter>, kRandom));
+  kinds.push_back(ImageKind<v1::ColorJitter>(NormalizeJitter, InferSameRgb<v1::ColorJitter>,
+                                             kRandom, JitterDraws));
   kinds.push_back(ImageKind<v1::Grayscale>(NormalizeChance<v1::Grayscale>,
-                                           InferSameRgb<v1::Grayscale>, kRandom));
-  kinds.push_back(ImageKind<v1::GaussianBlur>(NormalizeBlur, InferBlur, kRandom));
-  kinds.push_back(ImageKind<v1::RandomErasing>(NormalizeErasing, InferErasing, kRandom));
+                                           InferSameRgb<v1::Grayscale>, kRandom,
+                                           ActsByChance<v1::Grayscale>));
+  kinds.push_back(ImageKind<v1::GaussianBlur>(NormalizeBlur, InferBlur, kRandom, BlurDraws));
+  kinds.push_back(
+      ImageKind<v1::RandomErasing>(NormalizeErasing, InferErasing, kRandom, ErasingDraws));
   kinds.push_back(ChanceKind<v1::Equalize>());
   kinds.push_back(ChanceKind<v1::Autocontrast>());
-  kinds.push_back(ImageKind<v1::Posterize>(NormalizePosterize, InferPosterize, kRandom));
-  kinds.push_back(ImageKind<v1::Solarize>(NormalizeSolarize, InferSame<v1::Solarize>, kRandom));
+  kinds.push_back(ImageKind<v1::Posterize>(NormalizePosterize, InferPosterize, kRandom,
+                                           ActsByChance<v1::Posterize>));
+  kinds.push_back(ImageKind<v1::Solarize>(NormalizeSolarize, InferSame<v1::Solarize>, kRandom,
+                                          ActsByChance<v1::Solarize>));
   return kinds;
 }
 

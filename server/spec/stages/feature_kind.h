@@ -45,12 +45,20 @@ class FeatureKind : public StageKind {
   using InferFn = absl::StatusOr<FeatureSignature> (*)(const Message& stage,
                                                        const FeatureSignature& input,
                                                        absl::string_view path);
+  using DrawsFn = bool (*)(const Message& stage);
 
-  FeatureKind(std::string default_input, NormalizeFn normalize, InferFn infer, StageTraits traits)
+  // `draws`, where given, says of one stage of a random kind whether its draws decide anything.
+  FeatureKind(std::string default_input, NormalizeFn normalize, InferFn infer, StageTraits traits,
+              DrawsFn draws)
       : StageKind(traits),
         default_input_(std::move(default_input)),
         normalize_(normalize),
-        infer_(infer) {}
+        infer_(infer),
+        draws_(draws) {}
+
+  bool IsRandom(const v1::Stage& stage) const override {
+    return traits().is_random && (draws_ == nullptr || draws_(OptionsOf<Message>(stage)));
+  }
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
     const std::string& input = OptionsOf<Message>(stage).input();
@@ -78,22 +86,31 @@ class FeatureKind : public StageKind {
   std::string default_input_;
   NormalizeFn normalize_;
   InferFn infer_;
+  DrawsFn draws_;
 };
+
+// Stages whose one draw decides whether they act.
+template <typename Chancy>
+bool ActsByChance(const Chancy& stage) {
+  return stage.probability() > 0 && stage.probability() < 1;
+}
 
 // `input` is `image` where the spec does not say.
 template <typename Message>
 NumberedKind ImageKind(typename FeatureKind<Message>::NormalizeFn normalize,
-                       typename FeatureKind<Message>::InferFn infer, StageTraits traits = {}) {
+                       typename FeatureKind<Message>::InferFn infer, StageTraits traits = {},
+                       typename FeatureKind<Message>::DrawsFn draws = nullptr) {
   return {StageField<Message>()->number(),
-          std::make_unique<FeatureKind<Message>>("image", normalize, infer, traits)};
+          std::make_unique<FeatureKind<Message>>("image", normalize, infer, traits, draws)};
 }
 
 // `input` is `label` where the spec does not say.
 template <typename Message>
 NumberedKind LabelKind(typename FeatureKind<Message>::NormalizeFn normalize,
-                       typename FeatureKind<Message>::InferFn infer, StageTraits traits = {}) {
+                       typename FeatureKind<Message>::InferFn infer, StageTraits traits = {},
+                       typename FeatureKind<Message>::DrawsFn draws = nullptr) {
   return {StageField<Message>()->number(),
-          std::make_unique<FeatureKind<Message>>("label", normalize, infer, traits)};
+          std::make_unique<FeatureKind<Message>>("label", normalize, infer, traits, draws)};
 }
 
 }  // namespace bulkhead

@@ -128,6 +128,19 @@ Signature InferCenterCrop(const v1::CenterCrop& stage, const FeatureSignature& i
   return InferCrop(stage.size(), {0, 0}, input, path);
 }
 
+void NormalizeFiveCrop(v1::FiveCrop& stage, const std::string& path, SpecProblems& problems) {
+  NormalizeSize(*stage.mutable_size(), path, problems);
+}
+
+Signature InferFiveCrop(const v1::FiveCrop& stage, const FeatureSignature& input,
+                        absl::string_view path) {
+  BULKHEAD_ASSIGN_OR_RETURN(FeatureSignature output, InferCrop(stage.size(), {0, 0}, input, path));
+  output.kind = FeatureSignature::Kind::kTensor;
+  output.is_stack = true;
+  output.shape.insert(output.shape.begin(), 5);
+  return output;
+}
+
 void NormalizeRandomResizedCrop(v1::RandomResizedCrop& stage, const std::string& path,
                                 SpecProblems& problems) {
   NormalizeSize(*stage.mutable_size(), path, problems);
@@ -319,12 +332,15 @@ std::vector<NumberedKind> GeometryKinds() {
   std::vector<NumberedKind> kinds;
   kinds.push_back(ImageKind<v1::Resize>(NormalizeResize, InferResize, kEnlarging));
   kinds.push_back(ImageKind<v1::CenterCrop>(NormalizeCenterCrop, InferCenterCrop, kHeld));
+  kinds.push_back(ImageKind<v1::FiveCrop>(NormalizeFiveCrop, InferFiveCrop));
   kinds.push_back(ImageKind<v1::RandomResizedCrop>(NormalizeRandomResizedCrop,
                                                    InferRandomResizedCrop, kRandomHeld));
-  kinds.push_back(ImageKind<v1::RandomHorizontalFlip>(
-      NormalizeFlip<v1::RandomHorizontalFlip>, InferFlip<v1::RandomHorizontalFlip>, kRandom));
+  kinds.push_back(ImageKind<v1::RandomHorizontalFlip>(NormalizeFlip<v1::RandomHorizontalFlip>,
+                                                      InferFlip<v1::RandomHorizontalFlip>, kRandom,
+                                                      ActsByChance<v1::RandomHorizontalFlip>));
   kinds.push_back(ImageKind<v1::RandomVerticalFlip>(NormalizeFlip<v1::RandomVerticalFlip>,
-                                                    InferFlip<v1::RandomVerticalFlip>, kRandom));
+                                                    InferFlip<v1::RandomVerticalFlip>, kRandom,
+                                                    ActsByChance<v1::RandomVerticalFlip>));
   kinds.push_back(ImageKind<v1::RandomCrop>(NormalizeRandomCrop, InferRandomCrop, kRandomHeld));
   kinds.push_back(ImageKind<v1::Pad>(NormalizePad, InferPad, kEnlarging));
   kinds.push_back(ImageKind<v1::Letterbox>(NormalizeLetterbox, InferLetterbox, kHeld));

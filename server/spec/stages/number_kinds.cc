@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -53,11 +54,15 @@ void NormalizeNormalize(v1::Normalize& stage, const std::string& path, SpecProbl
   CheckNumbers(stage.subtract(), false, path + ".subtract", problems);
 }
 
+bool IsCastTarget(v1::DType dtype) {
+  return ElementBytes(dtype) != 0 && dtype != v1::DTYPE_BOOL && !IsForDelivery(dtype);
+}
+
 void NormalizeCast(v1::Cast& stage, const std::string& path, SpecProblems& problems) {
   if (stage.dtype() == v1::DTYPE_UNSPECIFIED) {
     problems.Add(path + ".dtype", "is required: the element type to convert to");
-  } else if (ElementBytes(stage.dtype()) == 0 || stage.dtype() == v1::DTYPE_BOOL) {
-    problems.Add(path + ".dtype", "must be a numeric type");
+  } else if (!IsCastTarget(stage.dtype())) {
+    problems.Add(path + ".dtype", "must be a numeric type that stages compute with");
   }
 }
 
@@ -83,6 +88,7 @@ Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& inp
   // Images: one number a channel. Other tensors: one number for each element of the last dimension.
   const int64_t channels = input.shape.empty()                         ? 1
                            : image && input.channels_first             ? input.shape.front()
+                           : input.is_stack && input.channels_first    ? input.shape[1]
                            : input.variable && input.shape.size() == 1 ? 1
                                                                        : input.shape.back();
   const std::pair<absl::string_view, int> lists[] = {{"mean", stage.mean_size()},
@@ -95,7 +101,8 @@ Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& inp
           absl::StrCat(path, ".", name),
           absl::StrCat("has ", count, " numbers, but `", input.name, "` is ",
                        DescribeFeature(input), " here: give one number, or ", channels,
-                       image ? " (one a channel)" : " (one for each of the last dimension)"));
+                       image || input.is_stack ? " (one a channel)"
+                                               : " (one for each of the last dimension)"));
     }
   }
   FeatureSignature output = input;
@@ -108,7 +115,9 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
     return WrongInput(path, input, "numbers",
                       "put decode_image before it, or name another `input:`");
   }
-  if (ElementBytes(stage.dtype()) == 0 || stage.dtype() == v1::DTYPE_BOOL) {
+  // Truth values may be cast, what only passes through may not.
+  if (input.dtype != v1::DTYPE_BOOL) BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
+  if (!IsCastTarget(stage.dtype())) {
     return SpecError(absl::StrCat(path, ".dtype"),
                      stage.dtype() == v1::DTYPE_UNSPECIFIED
                          ? std::string("is required: the element type to convert to")
@@ -122,7 +131,7 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
 
 Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
                       absl::string_view path) {
-  if (input.kind != Kind::kImage) {
+  if (input.kind != Kind::kImage && !input.is_stack) {
     return WrongInput(path, input, "an image",
                       input.kind == Kind::kEncoded ? "put decode_image before it"
                                                    : "name an image with `input:`");
@@ -132,10 +141,12 @@ Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
   }
   FeatureSignature output = input;
   output.channels_first = stage.to() == v1::IMAGE_LAYOUT_NCHW;
+  // The last three extents, behind the number of images of a stack.
+  const auto image = output.shape.end() - 3;
   if (output.channels_first && !input.channels_first) {
-    output.shape = {input.shape[2], input.shape[0], input.shape[1]};
+    std::rotate(image, image + 2, output.shape.end());
   } else if (!output.channels_first && input.channels_first) {
-    output.shape = {input.shape[1], input.shape[2], input.shape[0]};
+    std::rotate(image, image + 1, output.shape.end());
   }
   return output;
 }

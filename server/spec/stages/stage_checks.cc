@@ -38,6 +38,10 @@ absl::Status CheckPixels(absl::string_view path, const FeatureSignature& input) 
   if (input.kind == Kind::kEncoded) {
     return WrongInput(path, input, wanted, "put decode_image before it");
   }
+  if (input.is_stack) {
+    return WrongInput(path, input, wanted,
+                      absl::StrCat("put ", LastPart(path), " before five_crop"));
+  }
   if (input.kind != Kind::kImage) {
     return WrongInput(path, input, wanted, "name an image with `input:`");
   }
@@ -62,6 +66,11 @@ absl::Status CheckNumeric(absl::string_view path, const FeatureSignature& input)
   const absl::string_view wanted = "numbers";
   if (input.kind == Kind::kEncoded) {
     return WrongInput(path, input, wanted, "put decode_image before it, or name another `input:`");
+  }
+  if (IsForDelivery(input.dtype)) {
+    return WrongInput(path, input, wanted,
+                      absl::StrCat("no stage but yours computes with ", DTypeName(input.dtype),
+                                   ": let your function give another type"));
   }
   if (input.dtype == v1::DTYPE_BOOL) {
     return WrongInput(path, input, wanted, "cast it first, such as cast: {dtype: uint8}");

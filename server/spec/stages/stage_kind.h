@@ -16,7 +16,7 @@ namespace bulkhead {
 
 // What else a spec's reader must know of a kind of stage.
 struct StageTraits {
-  // It draws random numbers.
+  // It draws random numbers, at least with some options.
   bool is_random = false;
   // Its result lies in a worker's own memory whatever comes next; that of a stage which works
   // element by element may go straight into the batch.
@@ -34,6 +34,9 @@ class StageKind {
   virtual ~StageKind() = default;
 
   const StageTraits& traits() const { return traits_; }
+
+  // Whether this stage, which is normalized, draws random numbers that decide anything.
+  virtual bool IsRandom(const v1::Stage&) const { return traits_.is_random; }
 
   // The features that the stage reads, in its order, defaults filled in.
   virtual std::vector<std::string> Reads(const v1::Stage& stage) const = 0;

@@ -1,3 +1,5 @@
+#include "server/spec/stages/user_kinds.h"
+
 #include <algorithm>
 #include <set>
 
@@ -149,7 +151,8 @@ FeatureSignature SignatureOf(const v1::StageOutput& output, absl::string_view pa
   if (feature.variable) feature.shape[0] = static_cast<int64_t>(output.max_count());
   const bool image = !feature.variable && feature.shape.size() == 3 &&
                      feature.shape[0] <= kMaxExtent && feature.shape[1] <= kMaxExtent &&
-                     feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL;
+                     feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL &&
+                     !IsForDelivery(output.dtype());
   if (image) feature.kind = Kind::kImage;
   return feature;
 }
@@ -203,6 +206,15 @@ class UserKind : public StageKind {
 };
 
 }  // namespace
+
+void NormalizePython(v1::Python& stage, const std::string& path, SpecProblems& problems) {
+  NormalizeFunction(stage, path, problems);
+  NormalizeUser(stage, path, problems);
+}
+
+FeatureSignature UserOutputSignature(const v1::StageOutput& output, absl::string_view path) {
+  return SignatureOf(output, path);
+}
 
 std::vector<NumberedKind> UserKinds() {
   std::vector<NumberedKind> kinds;

@@ -113,16 +113,33 @@ Signature InferAugment(const Augment& stage, const FeatureSignature& input,
   return InferWarp(stage, input, path);
 }
 
+bool AnyOpen(const Numbers& pairs) {
+  for (int i = 0; i + 1 < pairs.size(); i += 2) {
+    if (pairs[i] != pairs[i + 1]) return true;
+  }
+  return false;
+}
+
+bool AffineDraws(const v1::RandomAffine& stage) {
+  const bool moves = std::any_of(stage.translate().begin(), stage.translate().end(),
+                                 [](double share) { return share > 0; });
+  return moves || AnyOpen(stage.degrees()) || AnyOpen(stage.scale()) || AnyOpen(stage.shear());
+}
+
+bool PerspectiveDraws(const v1::RandomPerspective& stage) {
+  return ActsByChance(stage) || (stage.probability() > 0 && stage.distortion() > 0);
+}
+
 }  // namespace
 
 std::vector<NumberedKind> WarpKinds() {
   constexpr StageTraits kRandom = {.is_random = true};
   constexpr StageTraits kRandomHeld = {.is_random = true, .holds_result = true};
   std::vector<NumberedKind> kinds;
-  kinds.push_back(
-      ImageKind<v1::RandomAffine>(NormalizeAffine, InferWarp<v1::RandomAffine>, kRandomHeld));
-  kinds.push_back(ImageKind<v1::RandomPerspective>(NormalizePerspective,
-                                                   InferWarp<v1::RandomPerspective>, kRandomHeld));
+  kinds.push_back(ImageKind<v1::RandomAffine>(NormalizeAffine, InferWarp<v1::RandomAffine>,
+                                              kRandomHeld, AffineDraws));
+  kinds.push_back(ImageKind<v1::RandomPerspective>(
+      NormalizePerspective, InferWarp<v1::RandomPerspective>, kRandomHeld, PerspectiveDraws));
   kinds.push_back(
       ImageKind<v1::RandAugment>(NormalizeRandAugment, InferAugment<v1::RandAugment>, kRandom));
   kinds.push_back(ImageKind<v1::TrivialAugment>(NormalizeTrivialAugment,

@@ -1,6 +1,6 @@
 """The Python side of a worker with Python stages.
 
-bulkheadd starts the user's interpreter with this file. It loads the worker itself, a shared library, through ctypes and hands it
+bulkheadd starts the user's interpreter with this file, and `bulkhead validate --purity` with --serve-fd. It loads the worker itself, a shared library, through ctypes and hands it
 two functions: one imports a stage's function, one calls it. The worker's threads come here for the call alone; all
 else they do without the interpreter's lock. Nothing beside the standard library and NumPy is needed, and nothing is compiled.
 """
@@ -144,33 +144,39 @@ class _Output:
         shape = tuple(int(extent) for extent in declared.get("shape", ()))
         self.max_count = int(declared.get("max_count", 0))
         self.variable = bool(shape) and shape[0] == -1
+        # Of a batch: as many rows as the call says, no more and no fewer.
+        self.of_batch = self.variable and self.max_count == 0
         self.rest = shape[1:]
         self.shape = (self.max_count, *self.rest) if self.variable else shape
         # NumPy has no bfloat16: its bits are passed as uint16.
         is_bfloat = self.dtype_name == "bfloat16"
         self.dtype = None if self.is_bytes else numpy.dtype("uint16" if is_bfloat else self.dtype_name)
         self._numpy = numpy
-        self._places: dict[int, object] = {}  # arrays by address
+        self._places: dict[tuple, object] = {}  # arrays by address and shape
 
     def declared(self) -> str:
+        if self.of_batch:
+            return f"{self.dtype_name} [{', '.join(map(str, self.shape))}] for this batch"
         extents = ["-1", *map(str, self.rest)] if self.variable else map(str, self.shape)
         return f"{self.dtype_name} [{', '.join(extents)}]"
 
-    def store(self, value, address: int) -> int:
-        """Returns the extent of the variable dimension."""
+    def store(self, value, address: int, rows: int) -> int:
+        """Returns the extent of the variable dimension; `rows` counts for batches."""
         if self.is_bytes:
             return self._store_bytes(value, address)
+        if self.of_batch:
+            self.shape = (rows, *self.rest)
         if type(value) is not self._numpy.ndarray:
             value = self._as_array(value)
         if value.dtype != self.dtype:
             value = self._same_bits(value)
-        place = self._places.get(address)
+        place = self._places.get((address, self.shape))
         if place is None:
             place = self._place(address)
         if value.shape == self.shape:
             place[...] = value
-            return self.max_count
-        if not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
+            return rows if self.of_batch else self.max_count
+        if self.of_batch or not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
             raise _Refusal(
                 _WRONG_SHAPE,
                 f"output `{self.name}` has the shape {list(value.shape)}, and is declared as {self.declared()}",
@@ -188,13 +194,14 @@ class _Output:
         numpy = self._numpy
         if value is None:
             raise _Refusal(_UNUSABLE, f"output `{self.name}` is None: does the function return it?")
-        if isinstance(value, (bool, int, float)) and self.shape == ():
+        is_number = isinstance(value, (bool, int, float)) or (isinstance(value, complex) and self.dtype.kind == "c")
+        if is_number and self.shape == ():
             # A number of Python's own has no type in NumPy's sense: it takes the declared one, if it fits.
             try:
                 made = numpy.array(value, dtype=self.dtype)
             except OverflowError:
                 made = None
-            if made is not None and (self.dtype.kind == "f" or made == value):
+            if made is not None and (self.dtype.kind in "fc" or made == value):
                 return made
             raise _Refusal(_WRONG_SHAPE, f"output `{self.name}` is {value!r}, which is no {self.dtype_name}")
         try:
@@ -222,7 +229,7 @@ class _Output:
         for extent in self.shape:
             size *= extent
         view = _view_of_memory(address, size, _WRITE)
-        place = self._places[address] = self._numpy.ndarray(self.shape, self.dtype, view)
+        place = self._places[address, self.shape] = self._numpy.ndarray(self.shape, self.dtype, view)
         return place
 
     def _store_bytes(self, value, address: int) -> int:
@@ -249,6 +256,7 @@ class _Stage:
         # (dtype, dimensions); None: bytes.
         self._inputs = [_parse_input(numpy, text) for text in inputs]
         self._outputs = [_Output(numpy, declared) for declared in spec["outputs"]]
+        self._of_batch = self._outputs[0].of_batch
         self._arguments = {
             name: _parse_argument(value) for name, value in spec.get("arguments", {}).items()
         }
@@ -260,6 +268,15 @@ class _Stage:
         self._words = struct.Struct(f"={_RANDOM_WORDS}Q{count - _RANDOM_WORDS + 2 * len(self._outputs)}q")
         self._calls: dict[int, memoryview] = {}
         self._memory: dict[tuple[int, int], memoryview] = {}
+
+    def addresses(self) -> list[int]:
+        """Which words of a call are addresses."""
+        places = []
+        at = _RANDOM_WORDS
+        for kind in self._inputs:
+            places.append(at)
+            at += 3 + (kind[1] if kind else 0)
+        return places + [at + 2 * i for i in range(len(self._outputs))]
 
     def _check_signature(self, function: str) -> bool:
         """Whether it takes an `rng`. Refuses one that cannot be called as the spec wants."""
@@ -314,13 +331,25 @@ class _Stage:
         elif not isinstance(result, (tuple, list)) or len(result) != len(outputs):
             raise _Refusal(_UNUSABLE, self._wrong_count(result))
         at = self._first_output
+        if self._of_batch and len(outputs) > 1:
+            result = self._apart(result, views)
         for i, output in enumerate(outputs):
-            count = output.store(result[i], words[at + 2 * i])
+            count = output.store(result[i], words[at + 2 * i], words[at + 2 * i + 1])
             struct.pack_into("=q", call, 8 * (at + 2 * i + 1), count)
         result = None
         if list(map(sys.getrefcount, views)) != before:
             self._check_kept(arguments, views, before)
         return _OK
+
+    def _apart(self, result, views) -> list:
+        """A batch's outputs lie where its inputs lie: none may change while another is a view of it."""
+        numpy = self._numpy
+        return [
+            numpy.array(value)
+            if isinstance(value, numpy.ndarray) and any(numpy.may_share_memory(value, view) for view in views)
+            else value
+            for value in result
+        ]
 
     def _inputs_at(self, words) -> list:
         arguments = []
@@ -376,7 +405,7 @@ class _Stage:
             raise _Refusal(
                 _UNUSABLE,
                 f"the function keeps its input `{name}`, or a view of it, after it ended; that memory is the next "
-                "sample's. Keep a copy (.copy()) instead",
+                + ("batch's" if self._of_batch else "sample's") + ". Keep a copy (.copy()) instead",
             )
 
 
@@ -561,6 +590,55 @@ def _call(number: int, words: int, error: int, error_bytes: int) -> int:
     return verdict
 
 
+# --- Serving a tool
+
+
+class _Server:
+    """Answers the calls of a tool that runs a pipeline in its own process (tools/purity), for which memory is shared."""
+
+    def __init__(self, fd: int):
+        import mmap
+        import socket
+
+        self._mmap = mmap
+        self._socket = socket.socket(fileno=fd)
+        self._region = None  # its number in the tool, its size, the mapping, its address
+        self._text = ctypes.create_string_buffer(_MAX_TEXT + 1)
+
+    def run(self) -> None:
+        while True:
+            request = self._socket.recv(1 << 20)
+            if not request:
+                return
+            self._text[0] = b"\0"
+            answer = self._load if request[:1] == b"L" else self._call
+            verdict = answer(request[1:])
+            self._socket.send(struct.pack("=i", verdict) + self._text.value)
+
+    def _load(self, request: bytes) -> int:
+        (length,) = struct.unpack_from("=I", request)
+        stage, inputs = request[4:4 + length], request[4 + length:]
+        return _load(stage, inputs, ctypes.addressof(self._text), len(self._text))
+
+    def _call(self, request: bytes) -> int:
+        number, fd, size = struct.unpack("=iiQ", request)
+        base = self._map(fd, size)
+        for place in _stages[number].addresses():
+            at = ctypes.c_int64.from_address(base + 8 * place)
+            at.value += base
+        return _call(number, base, ctypes.addressof(self._text), len(self._text))
+
+    def _map(self, fd: int, size: int) -> int:
+        if self._region is None or self._region[:2] != (fd, size):
+            file = os.open(f"/proc/{os.getppid()}/fd/{fd}", os.O_RDWR)
+            mapping = self._mmap.mmap(file, size)
+            os.close(file)
+            # The one before stays mapped: views of it may be remembered.
+            address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+            self._region = (fd, size, mapping, address)
+        return self._region[3]
+
+
 # --- Start
 
 
@@ -613,6 +691,9 @@ def main() -> None:
     # The service's log; what goes to its standard output would be lost when the worker ends.
     sys.stdout = sys.stderr = _Log(sys.stderr)
 
+    if "--serve-fd" in options:
+        _Server(int(options["--serve-fd"][0])).run()
+        return
     library = ctypes.CDLL(options["--library"][0])
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(_load)
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(_call)

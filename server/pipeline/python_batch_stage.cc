@@ -1,0 +1,44 @@
+#include "server/pipeline/python_batch_stage.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+
+absl::Status PythonBatchStage::Load(const UserCode& user_code) {
+  std::vector<std::string> inputs;
+  for (const BatchTensor& input : inputs_) {
+    const bool bytes = input.schema.dtype() == v1::DTYPE_BYTES;
+    inputs.push_back(absl::StrCat(
+        bytes ? absl::StrCat("S", input.schema.element_bytes()) : DTypeName(input.schema.dtype()),
+        "/", 1 + input.schema.shape_size()));
+  }
+  // A variable first dimension without a bound: as many rows as the call says (worker_host.py).
+  v1::Python spec = spec_;
+  for (v1::StageOutput& output : *spec.mutable_outputs()) {
+    const auto shape = output.shape();
+    output.clear_shape();
+    output.add_shape(-1);
+    output.mutable_shape()->MergeFrom(shape);
+  }
+  return place().Name(function_.Load(spec, inputs, user_code));
+}
+
+absl::Status PythonBatchStage::RunOn(const BatchRows& batch) const {
+  thread_local std::vector<int64_t> words;
+  PythonFunction::BeginWords(place().Random(batch.key), words);
+  const auto rows = static_cast<int64_t>(batch.rows);
+  for (const BatchTensor& input : inputs_) {
+    words.push_back(WordOf(batch.tensors[input.number]));
+    words.push_back(static_cast<int64_t>(input.schema.sample_bytes()) * rows);
+    words.push_back(0);
+    words.push_back(rows);
+    for (const int64_t extent : input.schema.shape()) words.push_back(extent);
+  }
+  for (const BatchTensor& output : outputs_) {
+    words.push_back(WordOf(batch.tensors[output.number]));
+    words.push_back(rows);
+  }
+  return place().Name(function_.Call(words));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,51 @@
+#ifndef BULKHEAD_SERVER_SPEC_BATCH_STAGES_H_
+#define BULKHEAD_SERVER_SPEC_BATCH_STAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/signature.h"
+#include "server/spec/spec_error.h"
+
+// The stages of a spec that work on whole batches (`batch_stages`). They work where the batch lies:
+// what they read and replace are outputs of the pipeline, whose types and shapes stay; a function
+// of the user's may add outputs of its own.
+namespace bulkhead {
+
+// "mixup": how specs call the stage; empty when none is set.
+std::string BatchStageName(const v1::BatchStage& stage);
+
+// Whether the stage, which is normalized, draws random numbers that decide anything. A function of
+// the user's may.
+bool IsRandomBatchStage(const v1::BatchStage& stage);
+
+// "batch_stages[1]".
+std::string BatchStagePath(int index);
+
+// Fills defaults in; adds what is wrong with each stage by itself to `problems`.
+void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems);
+
+// Adds what the batch stages make beside the `features` that samples have, all sorted by name. The
+// `path` of an added one is its stage's.
+void AddBatchFeatures(const v1::PipelineSpec& spec, std::vector<FeatureSignature>& features);
+
+// That every batch stage finds what it works on among the outputs of `schema`, and that what it
+// gives fits there. `features`: those that samples have in the end. Errors: SPEC_INVALID with
+// metadata `path`.
+absl::Status CheckBatchStages(const v1::PipelineSpec& spec,
+                              const std::vector<FeatureSignature>& features,
+                              const v1::BatchSchema& schema);
+
+// Whether a batch stage gives the output `name`, which samples do not have.
+bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
+                    absl::string_view name);
+
+// The place of a spec's first batch stage that runs Python, "batch_stages[0].python"; empty when
+// there is none.
+std::string FirstPythonBatchStage(const v1::PipelineSpec& spec);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_BATCH_STAGES_H_

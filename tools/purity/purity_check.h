@@ -1,0 +1,15 @@
+#ifndef BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_
+#define BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_
+
+#include "tools/validate.h"
+
+namespace bulkhead::tools {
+
+// `bulkhead validate --purity N`: starts this program twice for each spec, one run after the other,
+// the second one in the opposite order, compares what the stages gave, and prints what differs.
+// Blocks. Returns the exit code: 0 when all is pure, else 1.
+int CheckPurity(const PurityRequest& request);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_

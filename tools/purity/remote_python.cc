@@ -1,0 +1,202 @@
+#include "tools/purity/remote_python.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/os/filesystem.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr size_t kRandomWords = 3;
+constexpr size_t kMaxReplyBytes = 16384;
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kFirstRegion = uint64_t{1} << 20;
+
+uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+absl::StatusOr<std::string> FindProgram(const std::string& asked) {
+  const std::string name = asked.empty() ? "python3" : asked;
+  if (name.find('/') != std::string::npos) return std::filesystem::absolute(name).string();
+  const char* path = std::getenv("PATH");
+  for (const auto& folder : absl::StrSplit(path == nullptr ? "" : path, ':', absl::SkipEmpty())) {
+    const std::string program = absl::StrCat(folder, "/", name);
+    if (access(program.c_str(), X_OK) == 0) return program;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("there is no ", name, " in PATH; name an interpreter with --python PROGRAM"));
+}
+
+// The bytes that an output may take; `rows` are those of a batch.
+uint64_t OutputBytes(const v1::StageOutput& output, int64_t rows) {
+  if (output.dtype() == v1::DTYPE_BYTES) return output.max_count();
+  uint64_t bytes = ElementBytes(output.dtype());
+  for (const int64_t extent : output.shape()) {
+    bytes *= extent >= 0
+                 ? static_cast<uint64_t>(extent)
+                 : (output.max_count() > 0 ? output.max_count() : static_cast<uint64_t>(rows));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RemotePython::RemotePython(ChildProcess child, UniqueFd socket)
+    : child_(std::move(child)), socket_(std::move(socket)) {}
+
+absl::StatusOr<std::unique_ptr<RemotePython>> RemotePython::Start(const Options& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string own, ProgramPath());
+  const std::string host =
+      (std::filesystem::path(own).parent_path() / "../lib/bulkhead/worker_host.py").string();
+  if (access(host.c_str(), R_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("Python stages need ", host, ", which is not there; install it"));
+  }
+  SpawnSpec spec;
+  BULKHEAD_ASSIGN_OR_RETURN(spec.program, FindProgram(options.interpreter));
+  spec.args = {"-B", host, absl::StrCat("--serve-fd=", ChildProcess::kPassedFd)};
+  for (const std::string& folder : options.python_paths) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string real, RealPath(folder));
+    spec.args.push_back("--python-path=" + real);
+  }
+  // As in a service's workers.
+  spec.environment = {"PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1",
+                      "MKL_NUM_THREADS=1"};
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+    return absl::UnavailableError(absl::StrCat("no socket pair: ", std::strerror(errno)));
+  }
+  UniqueFd ours(fds[0]);
+  const UniqueFd theirs(fds[1]);
+  spec.passed_fd = theirs.get();
+  BULKHEAD_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn(spec));
+  return std::unique_ptr<RemotePython>(new RemotePython(std::move(child), std::move(ours)));
+}
+
+absl::StatusOr<RemotePython::Reply> RemotePython::Ask(const std::string& request) {
+  const absl::Status gone = MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                                      "the interpreter has ended");
+  if (send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(request.size())) {
+    return gone;
+  }
+  std::string reply(kMaxReplyBytes, '\0');
+  ssize_t length = -1;
+  do {
+    length = recv(socket_.get(), reply.data(), reply.size(), 0);
+  } while (length < 0 && errno == EINTR);
+  if (length < static_cast<ssize_t>(sizeof(int32_t))) return gone;
+  reply.resize(static_cast<size_t>(length));
+  return Reply{LoadLittle<int32_t>(reply.data()), reply.substr(sizeof(int32_t))};
+}
+
+absl::StatusOr<int> RemotePython::Load(const std::string& stage,
+                                       const std::vector<std::string>& inputs) {
+  v1::Python spec;
+  if (!google::protobuf::util::JsonStringToMessage(stage, &spec).ok()) {
+    return absl::InternalError("a stage cannot be read back");
+  }
+  std::string request = "L";
+  AppendLittle<uint32_t>(request, static_cast<uint32_t>(stage.size()));
+  BULKHEAD_ASSIGN_OR_RETURN(const Reply reply,
+                            Ask(absl::StrCat(request, stage, absl::StrJoin(inputs, ","))));
+  if (reply.verdict <= 0) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, reply.text);
+  }
+  Shape shape;
+  for (const std::string& input : inputs) {
+    const std::vector<std::string> parts = absl::StrSplit(input, '/');
+    int dimensions = 0;
+    if (parts.size() == 2) (void)absl::SimpleAtoi(parts[1], &dimensions);
+    shape.dimensions.push_back(dimensions);
+  }
+  shape.outputs.assign(spec.outputs().begin(), spec.outputs().end());
+  shapes_.resize(std::max<size_t>(shapes_.size(), static_cast<size_t>(reply.verdict)));
+  shapes_[static_cast<size_t>(reply.verdict) - 1] = std::move(shape);
+  return reply.verdict - 1;
+}
+
+std::vector<RemotePython::Piece> RemotePython::PiecesOf(const Shape& shape,
+                                                        const std::vector<int64_t>& words) {
+  std::vector<Piece> pieces;
+  uint64_t offset = Aligned(words.size() * sizeof(int64_t));
+  const auto add = [&](size_t word, uint64_t bytes, bool is_output) {
+    pieces.push_back({word, bytes, offset, is_output});
+    offset += Aligned(bytes);
+  };
+  size_t at = kRandomWords;
+  for (const int dimensions : shape.dimensions) {
+    add(at, static_cast<uint64_t>(words[at + 1]), false);
+    at += 3 + static_cast<size_t>(dimensions);
+  }
+  for (const v1::StageOutput& output : shape.outputs) {
+    add(at, OutputBytes(output, words[at + 1]), true);
+    at += 2;
+  }
+  return pieces;
+}
+
+absl::Status RemotePython::Reserve(uint64_t bytes) {
+  if (memory_.size() >= bytes) return absl::OkStatus();
+  const uint64_t size = std::max(kFirstRegion, 2 * bytes);
+  BULKHEAD_ASSIGN_OR_RETURN(memory_fd_, CreateSharedMemory("bulkhead-purity", size));
+  BULKHEAD_ASSIGN_OR_RETURN(memory_, MemoryMap::Map(memory_fd_.get(), size));
+  return absl::OkStatus();
+}
+
+PythonHost::Verdict RemotePython::Call(int number, std::vector<int64_t>& words,
+                                       std::string& error) {
+  const std::vector<Piece> pieces = PiecesOf(shapes_[static_cast<size_t>(number)], words);
+  if (const absl::Status reserved = Reserve(pieces.back().offset + pieces.back().bytes);
+      !reserved.ok()) {
+    return Verdict::kOutOfMemory;
+  }
+  // In the shared memory's own terms an address is an offset.
+  std::vector<int64_t> remote = words;
+  for (const Piece& piece : pieces) {
+    if (!piece.is_output && piece.bytes > 0) {
+      std::memcpy(memory_.data() + piece.offset, reinterpret_cast<const void*>(words[piece.word]),
+                  piece.bytes);
+    }
+    remote[piece.word] = static_cast<int64_t>(piece.offset);
+  }
+  const size_t words_bytes = words.size() * sizeof(int64_t);
+  std::memcpy(memory_.data(), remote.data(), words_bytes);
+  std::string request = "C";
+  AppendLittle<int32_t>(request, number);
+  AppendLittle<int32_t>(request, memory_fd_.get());
+  AppendLittle<uint64_t>(request, memory_.size());
+  const absl::StatusOr<Reply> reply = Ask(request);
+  if (!reply.ok()) {
+    error = std::string(reply.status().message());
+    return Verdict::kUnusable;
+  }
+  const auto verdict = static_cast<Verdict>(reply->verdict);
+  error = reply->text;
+  if (verdict != Verdict::kOk) return verdict;
+  std::memcpy(remote.data(), memory_.data(), words_bytes);
+  for (const Piece& piece : pieces) {
+    if (!piece.is_output) continue;
+    std::memcpy(reinterpret_cast<void*>(words[piece.word]), memory_.data() + piece.offset,
+                piece.bytes);
+    words[piece.word + 1] = remote[piece.word + 1];
+  }
+  return verdict;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,67 @@
+#ifndef BULKHEAD_TOOLS_PURITY_REMOTE_PYTHON_H_
+#define BULKHEAD_TOOLS_PURITY_REMOTE_PYTHON_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/stages.pb.h"
+#include "server/os/child_process.h"
+#include "server/os/fd.h"
+#include "server/os/memory_map.h"
+#include "server/pipeline/user_code.h"
+
+namespace bulkhead::tools {
+
+// The user's interpreter in a process of its own (worker_host.py --serve-fd), for tools that run
+// pipelines in their own process: what a call gets and gives is copied through shared memory. For
+// checking functions, not for speed. The interpreter ends with this object. Used by the thread that
+// made it.
+class RemotePython final : public PythonHost {
+ public:
+  struct Options {
+    std::string interpreter;                // a path, or a name for PATH; empty: python3
+    std::vector<std::string> python_paths;  // folders that functions may come from
+  };
+  // Errors: NOT_FOUND when there is no such interpreter, or worker_host.py is not where it belongs,
+  // in ../lib/bulkhead of this program's folder.
+  static absl::StatusOr<std::unique_ptr<RemotePython>> Start(const Options& options);
+
+  absl::StatusOr<int> Load(const std::string& stage,
+                           const std::vector<std::string>& inputs) override;
+  Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
+
+ private:
+  // What the words of a stage's call mean.
+  struct Shape {
+    std::vector<int> dimensions;  // of the inputs; bytes: 0
+    std::vector<v1::StageOutput> outputs;
+  };
+  // A piece of this process's memory and its place in the shared one.
+  struct Piece {
+    size_t word = 0;  // that holds its address
+    uint64_t bytes = 0;
+    uint64_t offset = 0;
+    bool is_output = false;
+  };
+  struct Reply {
+    int32_t verdict = 0;
+    std::string text;
+  };
+
+  RemotePython(ChildProcess child, UniqueFd socket);
+  static std::vector<Piece> PiecesOf(const Shape& shape, const std::vector<int64_t>& words);
+  absl::Status Reserve(uint64_t bytes);
+  absl::StatusOr<Reply> Ask(const std::string& request);
+
+  const ChildProcess child_;
+  const UniqueFd socket_;
+  UniqueFd memory_fd_;
+  MemoryMap memory_;
+  std::vector<Shape> shapes_;  // by the stage's number
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PURITY_REMOTE_PYTHON_H_
