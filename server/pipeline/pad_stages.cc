@@ -33,6 +33,7 @@ absl::Status PadStage::Run(Value& value, const StageContext& context) const {
   if (!size.ok()) return place().Name(size.status());
   const MutableImageView out = ResultImage(*size, value.pixels.channels, context);
   PlaceImage(value.pixels, padding_.top, padding_.left, fill_, out);
+  context.Moved(Geometry::Place(value.image_size, *size, padding_.top, padding_.left));
   value.SetPixels(out);
   return absl::OkStatus();
 }

@@ -1,0 +1,21 @@
+#ifndef BULKHEAD_SERVER_IMAGE_MOVE_MASK_H_
+#define BULKHEAD_SERVER_IMAGE_MOVE_MASK_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "server/image/geometry.h"
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+// Moves the pixels of `mask`, of geometry.before's size, as `geometry` moved those of its image,
+// each as it is: the nearest one, or `fill` where the image had none. The result is `mask` changed
+// in place, a part of it, or lies in `memory`; `row` is scratch for one row. Errors: INTERNAL.
+absl::StatusOr<MutableImageView> MoveMask(const Geometry& geometry, uint8_t fill,
+                                          const MutableImageView& mask, ScratchBuffer& memory,
+                                          ScratchBuffer& row);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_MOVE_MASK_H_
