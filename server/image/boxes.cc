@@ -34,17 +34,11 @@ void Store(const double* numbers, size_t count, std::byte* row) {
 
 }  // namespace
 
-double Box::area() const {
-  return width() > 0 && height() > 0 ? width() * height() : 0;
-}
+double Box::area() const { return width() > 0 && height() > 0 ? width() * height() : 0; }
 
 Box Clamp(const Box& box, const Box& canvas) {
-  const auto x = [&](double value) {
-    return std::min(std::max(value, canvas.left), canvas.right);
-  };
-  const auto y = [&](double value) {
-    return std::min(std::max(value, canvas.top), canvas.bottom);
-  };
+  const auto x = [&](double value) { return std::min(std::max(value, canvas.left), canvas.right); };
+  const auto y = [&](double value) { return std::min(std::max(value, canvas.top), canvas.bottom); };
   return {x(box.left), y(box.top), x(box.right), y(box.bottom)};
 }
 

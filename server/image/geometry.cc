@@ -117,14 +117,15 @@ PointMover::Hull PointMover::MoveRect(ImagePoint low, ImagePoint high) const {
     before_horizon += w >= kHorizon;
     behind_horizon += w <= -kHorizon;
     const ImagePoint moved = Move(corners[i]);
-    hull.low = i == 0 ? moved
-                      : ImagePoint{std::min(hull.low.x, moved.x), std::min(hull.low.y, moved.y)};
-    hull.high = i == 0 ? moved
-                       : ImagePoint{std::max(hull.high.x, moved.x), std::max(hull.high.y, moved.y)};
+    hull.low =
+        i == 0 ? moved : ImagePoint{std::min(hull.low.x, moved.x), std::min(hull.low.y, moved.y)};
+    hull.high =
+        i == 0 ? moved : ImagePoint{std::max(hull.high.x, moved.x), std::max(hull.high.y, moved.y)};
   }
   if (before_horizon == 4 || behind_horizon == 4) return hull;
-  return {{0, 0},
-          {static_cast<double>(geometry_.after.width), static_cast<double>(geometry_.after.height)}};
+  return {
+      {0, 0},
+      {static_cast<double>(geometry_.after.width), static_cast<double>(geometry_.after.height)}};
 }
 
 }  // namespace bulkhead

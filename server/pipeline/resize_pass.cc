@@ -61,8 +61,7 @@ absl::Status ResizePass::RunRows(Value& value, ImageSize size, const StageContex
   return absl::OkStatus();
 }
 
-absl::Status ResizePass::RunByStages(Value& value, ImageSize size, ResizeMethod method,
-                                     Flips flips,
+absl::Status ResizePass::RunByStages(Value& value, ImageSize size, ResizeMethod method, Flips flips,
                                      const StageContext& context) const {
   if (flips.before) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
   const size_t size_bytes = static_cast<size_t>(size.height) * size.width * value.pixels.channels;

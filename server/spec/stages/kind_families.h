@@ -12,6 +12,7 @@ std::vector<NumberedKind> DecodeKinds();    // encoded bytes to images
 std::vector<NumberedKind> GeometryKinds();  // which pixels, and where they go
 std::vector<NumberedKind> ColorKinds();     // what pixels become
 std::vector<NumberedKind> WarpKinds();      // images bent, and augments that do that, too
+std::vector<NumberedKind> BoxKinds();       // boxes, points and masks of images
 std::vector<NumberedKind> NumberKinds();    // element types, layouts, labels
 std::vector<NumberedKind> UserKinds();      // the user's own code
 std::vector<NumberedKind> FaultKinds();     // misbehaviour on purpose
