@@ -22,14 +22,14 @@ FORMATS = ["xyxy", "xywh", "cxcywh"]
 def boxes(rng, count):
     """Boxes of all sizes, some of which reach beyond the image."""
     low = rng.uniform([-40, -40], [WIDTH, HEIGHT], (count, 2))
-    size = np.exp(rng.uniform(np.log(0.5), np.log(400), (count, 2)))
+    size = np.exp(rng.uniform(np.log(2), np.log(400), (count, 2)))
     return np.concatenate([low, low + size], axis=1).astype(np.float32)
 
 
 def main(folder):
     rng = np.random.default_rng(61)
     first, second = boxes(rng, 40), boxes(rng, 30)
-    second[:10] = first[:10] + rng.normal(0, 8, (10, 4)).astype(np.float32)  # some that overlap
+    second[:10] = first[:10] + rng.normal(0, 3, (10, 4)).astype(np.float32)  # some that overlap
     second[:10, 2:] = np.maximum(second[:10, 2:], second[:10, :2])
     arrays = {"first": first, "second": second}
     for name in FORMATS[1:]:

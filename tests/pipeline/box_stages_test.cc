@@ -76,12 +76,19 @@ std::vector<T> NumbersOf(const std::string& bytes) {
   return numbers;
 }
 
+// All outputs; a mask that no stage gave a size is none.
+std::string WithOutputs(const std::string& stages) {
+  const bool chosen = stages.find("outputs:") != std::string::npos;
+  const bool sized = stages.find("mask {") != std::string::npos;
+  return stages + (chosen || sized ? "" : " outputs: ['image', 'boxes', 'labels', 'points']");
+}
+
 // What `stages` make of one record.
 class Made {
  public:
   explicit Made(const std::string& stages, FakeRecord record = PictureRecord(),
                 const SampleKey& key = {3, 1, 0}, bool fuse = true)
-      : pipeline_(MakeSpec(stages, kDetection), {std::move(record)}, fuse),
+      : pipeline_(MakeSpec(WithOutputs(stages), kDetection), {std::move(record)}, fuse),
         produced_(pipeline_.Produce(0, key)) {}
 
   const absl::Status& status() const { return produced_.status; }
@@ -164,7 +171,8 @@ TEST(DeclaredMaskTest, FollowsTheAugmentsThatMove) {
         FinalSize(kDecoded + std::string(kDeclared) + In("trivial_augment {}"));
     const Made made(stages, PictureRecord(), {3, 1, position});
     ASSERT_TRUE(made.status().ok()) << made.status();
-    const Made still(FinalSize(kDecoded), PictureRecord(), {3, 1, position});
+    const Made still(FinalSize(kDecoded + std::string(kDeclared)), PictureRecord(),
+                     {3, 1, position});
     SampleRandom random(3, 1, position, StableHash("stages/5"));
     const uint64_t op = random.NextBelow(14);
     if (op >= 1 && op <= 5) {
@@ -257,6 +265,8 @@ TEST(DeclaredBoxesTest, HoldTheirPixelsBehindEveryStage) {
 TEST(DeclaredBoxesTest, EveryFormatMovesAlike) {
   const std::vector<std::string> formats = {"BOX_FORMAT_XYXY", "BOX_FORMAT_XYWH",
                                             "BOX_FORMAT_CXCYWH"};
+  // Middles that lie on no edge of a crop.
+  const std::vector<float> boxes_between = {10.3f, 8.2f, 34.1f, 30.4f, 40.6f, 20.1f, 78.3f, 55.9f};
   for (const std::string& stage : MovingStages()) {
     SCOPED_TRACE(stage);
     const std::string declared = kDecoded + In("boxes { format: BOX_FORMAT_XYXY }");
@@ -265,14 +275,14 @@ TEST(DeclaredBoxesTest, EveryFormatMovesAlike) {
       // With as many stages in front, so that the stage has the same draws.
       const Made straight(
           declared + In("boxes { format: BOX_FORMAT_XYXY }") + In(stage) + FinalSize(),
-          PictureRecord(), key);
+          PictureRecord(boxes_between), key);
       for (const std::string& format : formats) {
         for (const std::string relative : {"false", "true"}) {
           const Made made(
               declared + In("convert_boxes { to: " + format + " relative: " + relative + " }") +
                   In(stage) + FinalSize() +
                   In("convert_boxes { to: BOX_FORMAT_XYXY relative: false }"),
-              PictureRecord(), key);
+              PictureRecord(boxes_between), key);
           const std::vector<float> expected = straight.Floats("boxes");
           const std::vector<float> boxes = made.Floats("boxes");
           for (size_t i = 0; i < expected.size(); ++i) {
@@ -313,7 +323,7 @@ TEST(DeclaredBoxesTest, FollowThroughConcat) {
   const Made made(kDecoded + In("boxes { format: BOX_FORMAT_XYXY image: 'mask' }") +
                       In("concat { inputs: ['image', 'mask'] output: 'both' }") +
                       In("random_horizontal_flip { input: 'both' probability: 1 }") +
-                      In("resize { input: 'both' size: [60, 80] }"),
+                      In("resize { input: 'both' size: [60, 80] }") + " outputs: ['both', 'boxes']",
                   PictureRecord({10, 20, 30, 50}));
   EXPECT_THAT(made.Box(), ElementsAre(50, 20, 70, 50));
 }
