@@ -18,20 +18,20 @@ bool IsCut(const Geometry& geometry) {
 
 }  // namespace
 
-absl::StatusOr<MutableImageView> MoveMask(const Geometry& geometry, uint8_t fill,
-                                          const MutableImageView& mask, ScratchBuffer& memory,
-                                          ScratchBuffer& row) {
+absl::StatusOr<MovedMask> MoveMask(const Geometry& geometry, uint8_t fill,
+                                   const MutableImageView& mask, ScratchBuffer& memory,
+                                   ScratchBuffer& row) {
   const ImageSize after = geometry.after;
   if (geometry.kind == Geometry::Kind::kFlipColumns) {
     FlipHorizontallyInPlace(mask, row);
-    return mask;
+    return MovedMask{mask};
   }
   if (geometry.kind == Geometry::Kind::kFlipRows) {
     FlipVerticallyInPlace(mask, row);
-    return mask;
+    return MovedMask{mask};
   }
   if (geometry.kind == Geometry::Kind::kPlace && IsCut(geometry)) {
-    return mask.Crop({-geometry.top, -geometry.left, after.height, after.width});
+    return MovedMask{mask.Crop({-geometry.top, -geometry.left, after.height, after.width})};
   }
   const size_t size_bytes = static_cast<size_t>(after.height) * after.width * mask.channels;
   const MutableImageView out = ContiguousImage(memory.Resize(size_bytes), after, mask.channels);
@@ -45,7 +45,7 @@ absl::StatusOr<MutableImageView> MoveMask(const Geometry& geometry, uint8_t fill
   } else {
     BULKHEAD_RETURN_IF_ERROR(ResizeImage(mask, ResizeMethod::kNearest, out));
   }
-  return out;
+  return MovedMask{out, true};
 }
 
 }  // namespace bulkhead

@@ -9,7 +9,8 @@ namespace {
 
 void FollowWithCoordinates(const Geometry& geometry, const Annotation& annotation, Value& value,
                            FollowerMemory& memory) {
-  auto* out = reinterpret_cast<std::byte*>(memory.Next().Resize(value.size_bytes));
+  auto* out = reinterpret_cast<std::byte*>(memory.Free().Resize(value.size_bytes));
+  memory.TakeFree();
   if (annotation.kind == Annotation::Kind::kBoxes) {
     const size_t count = value.size_bytes / (kBoxNumbers * sizeof(float));
     MoveBoxes(geometry, CodingOf(annotation), value.data, count, out, value.visible);
@@ -30,9 +31,10 @@ absl::Status FollowWithPixels(const Geometry& geometry, uint32_t fill, Value& va
                                     geometry.before.height, " x ", geometry.before.width));
   }
   BULKHEAD_ASSIGN_OR_RETURN(
-      const MutableImageView moved,
-      MoveMask(geometry, static_cast<uint8_t>(fill), value.pixels, memory.Next(), memory.row));
-  value.SetPixels(moved);
+      const MovedMask moved,
+      MoveMask(geometry, static_cast<uint8_t>(fill), value.pixels, memory.Free(), memory.row));
+  if (moved.in_memory) memory.TakeFree();
+  value.SetPixels(moved.view);
   return absl::OkStatus();
 }
 

@@ -10,14 +10,20 @@
 
 namespace bulkhead {
 
-// Where a feature that follows an image lies behind the last stage that moved it, for one thread.
-struct FollowerMemory {
-  // A move reads one and writes the other.
-  ScratchBuffer halves[2];
-  int next = 0;
+// Where a feature that follows an image lies behind the last stage that moved it, for one thread:
+// a move reads one half and writes the other.
+class FollowerMemory {
+ public:
+  // What the feature does not lie in.
+  ScratchBuffer& Free() { return halves_[1 - used_]; }
+  // The feature lies there now.
+  void TakeFree() { used_ = 1 - used_; }
+
   ScratchBuffer row;
 
-  ScratchBuffer& Next() { return halves[next ^= 1]; }
+ private:
+  ScratchBuffer halves_[2];
+  int used_ = 0;
 };
 
 // How declared boxes are written.

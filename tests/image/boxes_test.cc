@@ -227,8 +227,8 @@ TEST(MoveBoxesTest, MarkedPixelsLieInTheMovedBoxAndFillIt) {
     Image mask = MarkedMask(kSize, rect);
     const auto moved = MoveMask(geometry, 0, mask.mutable_view(), memory, row);
     ASSERT_TRUE(moved.ok());
-    ASSERT_EQ(moved->size(), geometry.after);
-    const Box marks = AroundMarks(*moved);
+    ASSERT_EQ(moved->view.size(), geometry.after);
+    const Box marks = AroundMarks(moved->view);
     if (marks.left > marks.right) continue;
     ++seen;
     const Box box =
@@ -260,7 +260,7 @@ TEST(MoveBoxesTest, TurnedBoxesAreTight) {
     const Geometry turn = Geometry::Warp(kSize, RotationMap(kSize, random.NextUniform(-180, 180)));
     const Rect rect = {22, 30, 16, 20};  // stays inside whichever way it turns
     Image mask = MarkedMask(kSize, rect);
-    const Box marks = AroundMarks(*MoveMask(turn, 0, mask.mutable_view(), memory, row));
+    const Box marks = AroundMarks(MoveMask(turn, 0, mask.mutable_view(), memory, row)->view);
     const Box box = Moved(turn, {30, 22, 50, 38});
     EXPECT_NEAR(box.left, marks.left, 2.5);
     EXPECT_NEAR(box.top, marks.top, 2.5);
@@ -304,7 +304,7 @@ TEST(MovePointsTest, PointsGoWhereTheirPixelsGo) {
       Image mask = MarkedMask(kSize, {y, x, 9, 9});
       const auto pixels = MoveMask(geometry, 0, mask.mutable_view(), memory, row);
       ++seen;
-      ASSERT_EQ(pixels->row(static_cast<int>(to_y))[static_cast<int>(to_x)], 1)
+      ASSERT_EQ(pixels->view.row(static_cast<int>(to_y))[static_cast<int>(to_x)], 1)
           << static_cast<int>(geometry.kind);
     }
   }
@@ -320,18 +320,20 @@ TEST(MoveMaskTest, PixelsAreThoseOfTheNearestResizeAndFillTheRest) {
   ASSERT_TRUE(
       ResizeImage(picture.view(), ResizeMethod::kNearest, expected.Reshape({33, 97}, 1)).ok());
   EXPECT_EQ(
-      PixelsOf(*MoveMask(Geometry::Resize(kSize, {33, 97}), 0, mask.mutable_view(), memory, row)),
+      PixelsOf(
+          MoveMask(Geometry::Resize(kSize, {33, 97}), 0, mask.mutable_view(), memory, row)->view),
       PixelsOf(expected.view()));
   LegacyResizeNearest(picture.view(), LegacyCenters::kAligned, expected.Reshape({33, 97}, 1), row);
-  EXPECT_EQ(PixelsOf(*MoveMask(Geometry::Resize(kSize, {33, 97}, LegacyCenters::kAligned), 0,
-                               mask.mutable_view(), memory, row)),
+  EXPECT_EQ(PixelsOf(MoveMask(Geometry::Resize(kSize, {33, 97}, LegacyCenters::kAligned), 0,
+                              mask.mutable_view(), memory, row)
+                         ->view),
             PixelsOf(expected.view()));
   const auto placed =
       MoveMask(Geometry::Place(kSize, {70, 90}, 3, 4), 255, mask.mutable_view(), memory, row);
   for (int y = 0; y < 70; ++y) {
     for (int x = 0; x < 90; ++x) {
       const bool inside = y >= 3 && y < 63 && x >= 4 && x < 84;
-      ASSERT_EQ(placed->row(y)[x], inside ? picture.view().row(y - 3)[x - 4] : 255);
+      ASSERT_EQ(placed->view.row(y)[x], inside ? picture.view().row(y - 3)[x - 4] : 255);
     }
   }
 }

@@ -162,6 +162,22 @@ TEST(DeclaredMaskTest, IsTheImageAgainBehindEveryStage) {
   }
 }
 
+TEST(DeclaredMaskTest, IsTheImageAgainBehindManyStagesInARow) {
+  // Every stage behind a copy and a cut of it: the memory that a step reads is not what it writes.
+  for (uint64_t position = 0; position < 60; ++position) {
+    SampleRandom random(23, 0, position, 0);
+    std::string stages = kDecoded + std::string(kDeclared);
+    for (int i = 0; i < 6; ++i) {
+      stages += In("resize { size: [60, 80] interpolation: INTERPOLATION_NEAREST }");
+      stages += In("center_crop { size: [59, 79] }");
+      stages += In(MovingStages()[random.NextBelow(MovingStages().size())]);
+    }
+    const Made made(FinalSize(stages), PictureRecord(), {3, 1, position});
+    ASSERT_TRUE(made.status().ok()) << made.status();
+    ASSERT_TRUE(made.Bytes("image") == made.Bytes("mask")) << stages;
+  }
+}
+
 TEST(DeclaredMaskTest, FollowsTheAugmentsThatMove) {
   // Colours change as well, so that only black and white stay what they are; and those not always.
   const Image picture = MakePicture(kHeight, kWidth, 1);
