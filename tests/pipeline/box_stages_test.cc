@@ -391,6 +391,26 @@ TEST(DeclaredBoxesTest, MoveAlikeFusedAndNot) {
   }
 }
 
+TEST(DeclaredBoxesTest, KeepNothingFromRunningAsOne) {
+  const auto names = [](const std::string& stages) {
+    return PipelineUnderTest(MakeSpec(stages + " outputs: ['image', 'boxes']", kDetection),
+                             {PictureRecord()})
+        .pipeline()
+        .StageNames();
+  };
+  const std::string decode = In("decode_image {}") + In("boxes { format: BOX_FORMAT_XYXY }");
+  EXPECT_THAT(names(decode + In("random_resized_crop { size: 32 }") +
+                    In("random_horizontal_flip {}") + In("normalize { divide: 2 }")),
+              ElementsAre("stages[1] boxes", "stages[0] decode_image"));
+  EXPECT_THAT(names(decode + In("random_horizontal_flip {}") + In("resize { size: 32 }")),
+              ElementsAre("stages[0] decode_image", "stages[1] boxes", "stages[3] resize"));
+  // Boxes of the cut image: what is behind them must not move them by the cut.
+  EXPECT_THAT(
+      names(In("decode_image {}") + In("random_resized_crop { size: 32 }") +
+            In("boxes { format: BOX_FORMAT_XYXY }") + In("random_horizontal_flip {}")),
+      ElementsAre("stages[0] decode_image", "stages[2] boxes", "stages[3] random_horizontal_flip"));
+}
+
 // A declaration between a decoder and its crop leaves the verdict on damage to the crop.
 TEST(DeclaredBoxesTest, StandBetweenADecoderAndItsCrop) {
   const Image picture = MakePicture(200, 80, 3);
