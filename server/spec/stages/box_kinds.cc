@@ -2,7 +2,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/spec/stage_signature.h"
 #include "server/spec/stages/carry_annotations.h"
@@ -20,23 +19,6 @@ constexpr double kMaxPixels = 1e9;
 constexpr uint32_t kMaxTrials = 10'000;
 constexpr int kMaxOverlaps = 1000;
 
-std::string Or(const std::string& name, absl::string_view otherwise) {
-  return name.empty() ? std::string(otherwise) : name;
-}
-
-// That `input` holds rows of `row` numbers of float32.
-absl::Status CheckCoordinates(absl::string_view path, const FeatureSignature& input,
-                              absl::string_view wanted, int64_t last, size_t max_dimensions) {
-  if (input.kind == Kind::kTensor && input.dtype == v1::DTYPE_FLOAT32 && input.shape.size() >= 2 &&
-      input.shape.size() <= max_dimensions && input.shape.back() == last) {
-    return absl::OkStatus();
-  }
-  const bool cast = input.kind == Kind::kTensor && input.dtype != v1::DTYPE_FLOAT32 &&
-                    !input.shape.empty() && input.shape.back() == last;
-  return WrongInput(path, input, wanted,
-                    cast ? "put cast: {dtype: float32} before it" : "name another `input:`");
-}
-
 // That `input` are boxes that still belong to an image.
 absl::Status CheckBoxes(absl::string_view path, absl::string_view option,
                         const FeatureSignature& input) {
@@ -50,135 +32,10 @@ absl::Status CheckBoxes(absl::string_view path, absl::string_view option,
   return SpecError(place, absl::StrCat("needs the boxes of an image, but ", DescribeLoss(input)));
 }
 
-// `boxes`, `keypoints` and `mask`: what a feature is to an image.
-template <typename Message>
-class DeclarationKind : public StageKind {
- public:
-  using NormalizeFn = void (*)(Message& stage, const std::string& path, SpecProblems& problems);
-  // Checks the feature and fills in what the message says of it.
-  using DeclareFn = absl::Status (*)(const Message& stage, absl::string_view path,
-                                     const FeatureSignature& image, FeatureSignature& feature);
-
-  DeclarationKind(std::string default_input, NormalizeFn normalize, DeclareFn declare)
-      : StageKind({.knows_annotations = true}),
-        default_input_(std::move(default_input)),
-        normalize_(normalize),
-        declare_(declare) {}
-
-  std::vector<std::string> Reads(const v1::Stage& stage) const override {
-    const auto& options = OptionsOf<Message>(stage);
-    return {Or(options.input(), default_input_), Or(options.image(), "image")};
-  }
-
-  std::string ReadOption(const v1::Stage&, size_t i) const override {
-    return i == 0 ? "input" : "image";
-  }
-
-  void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
-    auto& options = MutableOptionsOf<Message>(stage);
-    options.set_input(Or(options.input(), default_input_));
-    options.set_image(Or(options.image(), "image"));
-    if (options.input() == options.image()) {
-      problems.Add(path + ".image", absl::StrCat("is `", options.image(), "` itself"));
-    }
-    normalize_(options, path, problems);
-  }
-
-  absl::Status Infer(const v1::Stage& stage, absl::string_view path,
-                     std::vector<FeatureSignature>& features) const override {
-    const std::vector<std::string> names = Reads(stage);
-    const FeatureSignature& image = FeatureNamed(features, names[1]);
-    const std::string place = absl::StrCat(path, ".image");
-    if (image.kind != Kind::kImage) {
-      return SpecError(place,
-                       absl::StrCat("must be a decoded image, but `", image.name, "` is ",
-                                    DescribeFeature(image), " here (from ", image.path, ")",
-                                    image.kind == Kind::kEncoded ? "; put decode_image before this"
-                                                                 : "; name an image"));
-    }
-    if (image.annotation.has_value() && image.annotation->kind == Annotation::Kind::kMask) {
-      return SpecError(place, absl::StrCat("`", image.name, "` is a mask of `",
-                                           image.annotation->image, "`: name that image"));
-    }
-    FeatureSignature& feature = FeatureNamed(features, names[0]);
-    for (const FeatureSignature& other : features) {
-      if (!other.annotation.has_value() || other.annotation->image != feature.name) continue;
-      return SpecError(absl::StrCat(path, ".input"),
-                       absl::StrCat("`", feature.name, "` is an image that `", other.name,
-                                    "` was declared for (", other.path, "); declare that for `",
-                                    image.name, "` instead"));
-    }
-    feature.annotation.emplace();
-    feature.annotation->image = image.name;
-    BULKHEAD_RETURN_IF_ERROR(declare_(OptionsOf<Message>(stage), path, image, feature));
-    feature.path = std::string(path);
-    return absl::OkStatus();
-  }
-
- private:
-  std::string default_input_;
-  NormalizeFn normalize_;
-  DeclareFn declare_;
-};
-
 void CheckFormat(v1::BoxFormat format, const std::string& path, SpecProblems& problems) {
   if (!v1::BoxFormat_IsValid(format)) {
     problems.Add(path, absl::StrCat("has the unknown value ", format));
   }
-}
-
-void NormalizeBoxes(v1::Boxes& stage, const std::string& path, SpecProblems& problems) {
-  CheckFormat(stage.format(), path + ".format", problems);
-  if (stage.format() == v1::BOX_FORMAT_UNSPECIFIED) {
-    problems.Add(path + ".format",
-                 "is required: xyxy (left, top, right, bottom), xywh (left, top, width, height) or "
-                 "cxcywh (middle x, middle y, width, height)");
-  }
-}
-
-absl::Status DeclareBoxes(const v1::Boxes& stage, absl::string_view path, const FeatureSignature&,
-                          FeatureSignature& feature) {
-  BULKHEAD_RETURN_IF_ERROR(CheckCoordinates(path, feature, "rows of four float32 numbers", 4, 2));
-  feature.annotation->kind = Annotation::Kind::kBoxes;
-  feature.annotation->format = stage.format();
-  feature.annotation->relative = stage.relative();
-  return absl::OkStatus();
-}
-
-void NormalizeKeypoints(v1::Keypoints&, const std::string&, SpecProblems&) {}
-
-absl::Status DeclareKeypoints(const v1::Keypoints& stage, absl::string_view path,
-                              const FeatureSignature&, FeatureSignature& feature) {
-  BULKHEAD_RETURN_IF_ERROR(
-      CheckCoordinates(path, feature, "float32 pairs [.., 2] or [.., K, 2]", 2, 3));
-  feature.annotation->kind = Annotation::Kind::kKeypoints;
-  feature.annotation->relative = stage.relative();
-  return absl::OkStatus();
-}
-
-void NormalizeMask(v1::Mask& stage, const std::string& path, SpecProblems& problems) {
-  if (stage.fill() > 255) {
-    problems.Add(path + ".fill",
-                 absl::StrCat("is ", stage.fill(), "; a pixel's values end at 255"));
-  }
-}
-
-absl::Status DeclareMask(const v1::Mask& stage, absl::string_view path,
-                         const FeatureSignature& image, FeatureSignature& feature) {
-  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, feature));
-  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, image));
-  for (int i = 0; i < 2; ++i) {
-    if (feature.shape[i] == image.shape[i] || feature.shape[i] == -1 || image.shape[i] == -1) {
-      continue;
-    }
-    return SpecError(absl::StrCat(path, ".input"),
-                     absl::StrCat("`", feature.name, "` is ", DescribeFeature(feature), ", but `",
-                                  image.name, "` is ", DescribeFeature(image),
-                                  " here; a mask has its image's height and width"));
-  }
-  feature.annotation->kind = Annotation::Kind::kMask;
-  feature.annotation->fill = stage.fill();
-  return absl::OkStatus();
 }
 
 void NormalizeConvert(v1::ConvertBoxes& stage, const std::string& path, SpecProblems& problems) {
@@ -204,7 +61,7 @@ class SanitizeKind : public StageKind {
   SanitizeKind() : StageKind({.holds_result = true, .knows_annotations = true}) {}
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
-    std::vector<std::string> names = {Or(stage.sanitize_boxes().input(), "boxes")};
+    std::vector<std::string> names = {NameOr(stage.sanitize_boxes().input(), "boxes")};
     names.insert(names.end(), stage.sanitize_boxes().with().begin(),
                  stage.sanitize_boxes().with().end());
     return names;
@@ -216,7 +73,7 @@ class SanitizeKind : public StageKind {
 
   void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
     v1::SanitizeBoxes& options = *stage.mutable_sanitize_boxes();
-    options.set_input(Or(options.input(), "boxes"));
+    options.set_input(NameOr(options.input(), "boxes"));
     std::set<std::string> names = {options.input()};
     for (const std::string& name : options.with()) {
       if (!names.insert(name).second) {
@@ -286,8 +143,8 @@ class IouCropKind : public StageKind {
                    .knows_annotations = true}) {}
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
-    return {Or(stage.random_iou_crop().input(), "image"),
-            Or(stage.random_iou_crop().boxes(), "boxes")};
+    return {NameOr(stage.random_iou_crop().input(), "image"),
+            NameOr(stage.random_iou_crop().boxes(), "boxes")};
   }
 
   std::string ReadOption(const v1::Stage&, size_t i) const override {
@@ -296,8 +153,8 @@ class IouCropKind : public StageKind {
 
   void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
     v1::RandomIouCrop& options = *stage.mutable_random_iou_crop();
-    options.set_input(Or(options.input(), "image"));
-    options.set_boxes(Or(options.boxes(), "boxes"));
+    options.set_input(NameOr(options.input(), "image"));
+    options.set_boxes(NameOr(options.boxes(), "boxes"));
     NormalizeBounds(*options.mutable_scale(), 0.3, 1, 1, path + ".scale", problems);
     NormalizeBounds(*options.mutable_ratio(), 0.5, 2, kMaxRatio, path + ".ratio", problems);
     if (options.min_overlap().empty()) {
@@ -372,7 +229,7 @@ class PadRowsKind : public StageKind {
   PadRowsKind() : StageKind({}) {}
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
-    return {Or(stage.pad_rows().input(), "boxes")};
+    return {NameOr(stage.pad_rows().input(), "boxes")};
   }
 
   std::vector<std::string> Makes(const v1::Stage& stage) const override {
@@ -382,7 +239,7 @@ class PadRowsKind : public StageKind {
 
   void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
     v1::PadRows& options = *stage.mutable_pad_rows();
-    options.set_input(Or(options.input(), "boxes"));
+    options.set_input(NameOr(options.input(), "boxes"));
     if (options.to() > kMaxExtent) {
       problems.Add(path + ".to",
                    absl::StrCat("is ", options.to(), "; it must lie between 1 and ", kMaxExtent));
@@ -422,21 +279,10 @@ class PadRowsKind : public StageKind {
   }
 };
 
-template <typename Message>
-NumberedKind Declaration(std::string input,
-                         typename DeclarationKind<Message>::NormalizeFn normalize,
-                         typename DeclarationKind<Message>::DeclareFn declare) {
-  return {StageField<Message>()->number(),
-          std::make_unique<DeclarationKind<Message>>(std::move(input), normalize, declare)};
-}
-
 }  // namespace
 
 std::vector<NumberedKind> BoxKinds() {
   std::vector<NumberedKind> kinds;
-  kinds.push_back(Declaration<v1::Boxes>("boxes", NormalizeBoxes, DeclareBoxes));
-  kinds.push_back(Declaration<v1::Keypoints>("keypoints", NormalizeKeypoints, DeclareKeypoints));
-  kinds.push_back(Declaration<v1::Mask>("mask", NormalizeMask, DeclareMask));
   kinds.emplace_back(
       StageField<v1::ConvertBoxes>()->number(),
       std::make_unique<FeatureKind<v1::ConvertBoxes>>("boxes", NormalizeConvert, InferConvert,
