@@ -67,9 +67,16 @@ void WarpInPlace(const WarpMap& map, WarpMethod method, const uint8_t* fill,
   WarpImage(before, map, method, fill, image);
 }
 
-// Where the pixels of a geometric operation come from. Shears leave the upper left corner in its
-// place, as torchvision's do.
-WarpMap MapOf(const AugmentStep& step, ImageSize size) {
+}  // namespace
+
+AugmentStep MakeAugmentStep(AugmentSpace space, AugmentOp op, int bin, bool negative,
+                            ImageSize size) {
+  const double amount = AmountOf(space, op, bin, size);
+  return {op, negative && HasTwoDirections(op) ? -amount : amount};
+}
+
+// Shears leave the upper left corner in its place, as torchvision's do.
+std::optional<WarpMap> AugmentMap(const AugmentStep& step, ImageSize size) {
   WarpMap map;
   switch (step.op) {
     case AugmentOp::kShearX:
@@ -84,17 +91,11 @@ WarpMap MapOf(const AugmentStep& step, ImageSize size) {
     case AugmentOp::kTranslateY:
       map.m[5] = -step.amount;
       return map;
-    default:
+    case AugmentOp::kRotate:
       return RotationMap(size, step.amount);
+    default:
+      return std::nullopt;
   }
-}
-
-}  // namespace
-
-AugmentStep MakeAugmentStep(AugmentSpace space, AugmentOp op, int bin, bool negative,
-                            ImageSize size) {
-  const double amount = AmountOf(space, op, bin, size);
-  return {op, negative && HasTwoDirections(op) ? -amount : amount};
 }
 
 void ApplyAugment(const AugmentStep& step, WarpMethod method, const uint8_t* fill,
@@ -107,7 +108,7 @@ void ApplyAugment(const AugmentStep& step, WarpMethod method, const uint8_t* fil
     case AugmentOp::kTranslateX:
     case AugmentOp::kTranslateY:
     case AugmentOp::kRotate:
-      return WarpInPlace(MapOf(step, image.size()), method, fill, image, scratch.copy);
+      return WarpInPlace(*AugmentMap(step, image.size()), method, fill, image, scratch.copy);
     case AugmentOp::kBrightness:
       return AdjustBrightness(1 + step.amount, image);
     case AugmentOp::kColor:

@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_IMAGE_AUGMENT_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "server/base/random.h"
 #include "server/image/image.h"
@@ -45,6 +46,9 @@ struct AugmentStep {
 // directions.
 AugmentStep MakeAugmentStep(AugmentSpace space, AugmentOp op, int bin, bool negative,
                             ImageSize size);
+
+// Where the pixels of a step come from that moves them in an image of `size`; none for the others.
+std::optional<WarpMap> AugmentMap(const AugmentStep& step, ImageSize size);
 
 // Memory that steps work in.
 struct AugmentScratch {

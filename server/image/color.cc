@@ -139,6 +139,16 @@ void ToGrayscale(const MutableImageView& image) {
   }
 }
 
+void PermuteChannels(const std::array<int, 3>& from, const MutableImageView& image) {
+  for (int y = 0; y < image.height; ++y) {
+    uint8_t* pixel = image.row(y);
+    for (int x = 0; x < image.width; ++x, pixel += 3) {
+      const uint8_t before[3] = {pixel[0], pixel[1], pixel[2]};
+      for (int c = 0; c < 3; ++c) pixel[c] = before[from[c]];
+    }
+  }
+}
+
 void AdjustBrightness(double factor, const MutableImageView& image) {
   const auto ratio = static_cast<float>(factor);
   ValueTable table;

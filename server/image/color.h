@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_IMAGE_COLOR_H_
 #define BULKHEAD_SERVER_IMAGE_COLOR_H_
 
+#include <array>
+
 #include "server/image/image.h"
 
 // Changes of colour with the formulas of torchvision's functional transforms on uint8 tensors: in
@@ -11,6 +13,9 @@ namespace bulkhead {
 // 0.2989 R + 0.587 G + 0.114 B in all three channels. (The weights add up to less than 1: white
 // becomes 254.) Three channels.
 void ToGrayscale(const MutableImageView& image);
+
+// Channel c becomes what channel from[c] was. Three channels.
+void PermuteChannels(const std::array<int, 3>& from, const MutableImageView& image);
 
 // factor · x. Any number of channels.
 void AdjustBrightness(double factor, const MutableImageView& image);

@@ -58,6 +58,37 @@ void ColorJitterStage::Change(const MutableImageView& image, SampleRandom& rando
   }
 }
 
+PhotometricDistortStage::PhotometricDistortStage(StagePlace place,
+                                                 const v1::RandomPhotometricDistort& spec)
+    : ValueStage(std::move(place)),
+      probability_(ProbabilityOf(spec, 0.5)),
+      ranges_{DrawRange::Of(spec.brightness(), {0.875, 1.125}),
+              DrawRange::Of(spec.contrast(), {0.5, 1.5}),
+              DrawRange::Of(spec.saturation(), {0.5, 1.5}),
+              DrawRange::Of(spec.hue(), {-0.05, 0.05})} {}
+
+absl::Status PhotometricDistortStage::Run(Value& value, const StageContext& context) const {
+  SampleRandom random = place().Random(context.key);
+  bool changes[4];
+  double amounts[4];
+  for (int i = 0; i < 4; ++i) {
+    changes[i] = random.NextUnit() < probability_;
+    amounts[i] = ranges_[i].Draw(random);
+  }
+  const bool contrast_first = random.NextUnit() < 0.5;
+  const bool permutes = random.NextUnit() < probability_;
+  std::array<int, 3> from = {0, 1, 2};
+  for (int i = 2; i > 0; --i) std::swap(from[i], from[random.NextBelow(i + 1)]);
+  const MutableImageView& image = value.pixels;
+  if (changes[0]) AdjustBrightness(amounts[0], image);
+  if (changes[1] && contrast_first) AdjustContrast(amounts[1], image);
+  if (changes[2]) AdjustSaturation(amounts[2], image);
+  if (changes[3]) AdjustHue(amounts[3], image);
+  if (changes[1] && !contrast_first) AdjustContrast(amounts[1], image);
+  if (permutes) PermuteChannels(from, image);
+  return absl::OkStatus();
+}
+
 GaussianBlurStage::GaussianBlurStage(StagePlace place, const v1::GaussianBlur& spec)
     : ChanceStage(std::move(place), ProbabilityOf(spec)),
       width_(static_cast<int>(spec.kernel())),
@@ -88,6 +119,9 @@ std::unique_ptr<SampleStage> MakeColorStage(const StageSite& site) {
   switch (stage.stage_case()) {
     case v1::Stage::kColorJitter:
       return std::make_unique<ColorJitterStage>(site.place, stage.color_jitter());
+    case v1::Stage::kRandomPhotometricDistort:
+      return std::make_unique<PhotometricDistortStage>(site.place,
+                                                       stage.random_photometric_distort());
     case v1::Stage::kGaussianBlur:
       return std::make_unique<GaussianBlurStage>(site.place, stage.gaussian_blur());
     case v1::Stage::kRandomErasing:

@@ -59,6 +59,22 @@ class ColorJitterStage : public ChanceStage {
   std::array<DrawRange, 4> ranges_;
 };
 
+// `random_photometric_distort`. Draws for brightness, contrast, saturation and hue, in this order,
+// NextUnit(), and changes it when that is below the probability, and NextUniform for the amount;
+// NextUnit(), below 0.5 for contrast before saturation and hue, else behind them; NextUnit() for
+// exchanging channels, by the probability, and a shuffle of these three from the last place to the
+// second (NextBelow(3), (2)). All of it is always drawn.
+class PhotometricDistortStage : public ValueStage {
+ public:
+  PhotometricDistortStage(StagePlace place, const v1::RandomPhotometricDistort& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kInPlace; }
+
+ private:
+  double probability_;
+  std::array<DrawRange, 4> ranges_;
+};
+
 // `gaussian_blur`. Draws further: NextUniform for sigma.
 class GaussianBlurStage : public ChanceStage {
  public:

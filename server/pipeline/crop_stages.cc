@@ -9,6 +9,7 @@ namespace bulkhead {
 
 absl::Status CropStage::Run(Value& value, const StageContext& context) const {
   BULKHEAD_ASSIGN_OR_RETURN(const Rect rect, ChooseRect(value.image_size, context.key));
+  context.Moved(Geometry::Crop(value.image_size, rect));
   value.SetPixels(value.pixels.Crop(rect));
   return Finish(value, context);
 }
@@ -100,7 +101,10 @@ absl::Status PaddedRandomCropStage::Run(Value& value, const StageContext& contex
   const absl::StatusOr<Rect> rect = RandomPlaceRect(padded, size_, random);
   if (!rect.ok()) return place().Name(rect.status());
   const MutableImageView out = ResultImage(size_, value.pixels.channels, context);
-  PlaceImage(value.pixels, padding_.top - rect->top, padding_.left - rect->left, fill_, out);
+  const int top = padding_.top - rect->top;
+  const int left = padding_.left - rect->left;
+  PlaceImage(value.pixels, top, left, fill_, out);
+  context.Moved(Geometry::Place(value.image_size, size_, top, left));
   value.SetPixels(out);
   return absl::OkStatus();
 }

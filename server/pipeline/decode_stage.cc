@@ -72,7 +72,10 @@ absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
   if (crop_ != nullptr) {
     const absl::StatusOr<Rect> chosen = crop_->ChooseRect(size, context.key);
     if (chosen.ok() && !fuse_) return RunUnfused(value, *stored, orientation, *chosen, context);
-    if (chosen.ok()) rect = *chosen;
+    if (chosen.ok()) {
+      rect = *chosen;
+      context.Moved(Geometry::Crop(size, rect));
+    }
     crop_status = chosen.status();
   }
   // An image that is turned is there twice.

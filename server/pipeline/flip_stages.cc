@@ -23,7 +23,9 @@ bool RandomFlipStage::Flips(const SampleKey& key) const {
 }
 
 absl::Status RandomFlipStage::Run(Value& value, const StageContext& context) const {
-  if (Flips(context.key)) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
+  if (!Flips(context.key)) return absl::OkStatus();
+  FlipHorizontallyInPlace(value.pixels, context.scratch.row);
+  context.Moved(Geometry::FlipColumns(value.pixels.size()));
   return absl::OkStatus();
 }
 
@@ -33,7 +35,9 @@ RandomVerticalFlipStage::RandomVerticalFlipStage(StagePlace place,
 
 absl::Status RandomVerticalFlipStage::Run(Value& value, const StageContext& context) const {
   SampleRandom random = place().Random(context.key);
-  if (random.NextUnit() < probability_) FlipVerticallyInPlace(value.pixels, context.scratch.row);
+  if (random.NextUnit() >= probability_) return absl::OkStatus();
+  FlipVerticallyInPlace(value.pixels, context.scratch.row);
+  context.Moved(Geometry::FlipRows(value.pixels.size()));
   return absl::OkStatus();
 }
 

@@ -37,6 +37,8 @@ std::unique_ptr<SampleStage> MakeGeometryStage(const StageSite& site) {
       return std::make_unique<FiveCropStage>(site.place, site.stage.five_crop());
     case v1::Stage::kPad:
       return std::make_unique<PadStage>(site.place, site.stage.pad());
+    case v1::Stage::kRandomZoomOut:
+      return std::make_unique<RandomZoomOutStage>(site.place, site.stage.random_zoom_out());
     case v1::Stage::kConcat:
       return std::make_unique<ConcatStage>(site.place);
     default:

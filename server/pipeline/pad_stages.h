@@ -26,6 +26,23 @@ class PadStage : public ValueStage {
   PixelFill fill_;
 };
 
+// `random_zoom_out`. Draws NextUnit(), and acts when that is below the probability; then
+// NextUniform for the canvas's sides, NextUnit() for the left and for the top, as shares of what is
+// added; all cut to whole pixels. Sample error: IMAGE_TOO_LARGE, when the canvas would have more
+// pixels than a decoder gives.
+class RandomZoomOutStage : public ValueStage {
+ public:
+  RandomZoomOutStage(StagePlace place, const v1::RandomZoomOut& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  double low_;
+  double high_;
+  double probability_;
+  PixelFill fill_;
+};
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_PIPELINE_PAD_STAGES_H_

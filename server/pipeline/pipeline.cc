@@ -12,6 +12,7 @@
 #include "server/base/record_name.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/batch_stage.h"
+#include "server/pipeline/follow.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_observer.h"
@@ -42,6 +43,7 @@ class Context : public PipelineContext {
     }
     values.resize(features);
     scratch = std::vector<StageScratch>(stages);
+    follower_memory = std::vector<FollowerMemory>(features);
     decoder.SetShare(&decode_share);
   }
 
@@ -59,8 +61,10 @@ class Context : public PipelineContext {
   // One sample is made at a time, so the parts share what follows.
   Record record;
   ImageDecoder decoder;
-  std::vector<Value> values;          // by feature
-  std::vector<StageScratch> scratch;  // by stage
+  std::vector<Value> values;                    // by feature
+  std::vector<StageScratch> scratch;            // by stage
+  GeometryTrail trail;                          // of the stage that is running
+  std::vector<FollowerMemory> follower_memory;  // by feature
   ScratchBuffer batch_scratch;
 
   void Enter(uint32_t stage) const {
@@ -199,9 +203,16 @@ class StagedPipeline : public Pipeline {
       const PlannedStage& planned = plan.stages[i];
       own.Enter(planned.number);
       std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
-      BULKHEAD_RETURN_IF_ERROR(
-          planned.stage->RunOn({own.values, planned.features},
-                               {own.decoder, own.scratch[i], key, record, samples_before, target}));
+      own.trail.clear();
+      GeometryTrail* trail = planned.followers.empty() ? nullptr : &own.trail;
+      BULKHEAD_RETURN_IF_ERROR(planned.stage->RunOn(
+          {own.values, planned.features},
+          {own.decoder, own.scratch[i], key, record, samples_before, target, trail}));
+      for (const PlannedFollower& follower : planned.followers) {
+        BULKHEAD_RETURN_IF_ERROR(planned.stage->place().Name(
+            Follow(own.trail, follower.annotation, own.values[follower.feature],
+                   own.follower_memory[follower.feature])));
+      }
       if (own.observer != nullptr) {
         own.observer->Leave(planned.number, {own.values, planned.features});
       }

@@ -14,13 +14,17 @@ absl::Status ResizePass::Run(Value& value, ImageSize size, ResizeMethod method,
                              const StageContext& context) const {
   const bool before = flip_before != nullptr && flip_before->Flips(context.key);
   const bool after = flip_after != nullptr && flip_after->Flips(context.key);
+  const ImageSize size_before = value.pixels.size();
+  if (before) context.Moved(Geometry::FlipColumns(size_before));
+  context.Moved(Geometry::Resize(size_before, size));
+  if (after) context.Moved(Geometry::FlipColumns(size));
   const Mirror mirror = before ? Mirror::kBefore : after ? Mirror::kAfter : Mirror::kNone;
   // Twice mirrored is rare enough to go the long way.
   if (method == ResizeMethod::kLinear && !(before && after) &&
       context.scratch.resizer.Prepare(value.pixels.size(), value.pixels.channels, size, mirror)) {
     return RunRows(value, size, context);
   }
-  return RunByStages(value, size, method, before, context);
+  return RunByStages(value, size, method, {before, after}, context);
 }
 
 absl::Status ResizePass::RunRows(Value& value, ImageSize size, const StageContext& context) const {
@@ -57,16 +61,16 @@ absl::Status ResizePass::RunRows(Value& value, ImageSize size, const StageContex
   return absl::OkStatus();
 }
 
-absl::Status ResizePass::RunByStages(Value& value, ImageSize size, ResizeMethod method,
-                                     bool flips_before, const StageContext& context) const {
-  if (flips_before) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
+absl::Status ResizePass::RunByStages(Value& value, ImageSize size, ResizeMethod method, Flips flips,
+                                     const StageContext& context) const {
+  if (flips.before) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
   const size_t size_bytes = static_cast<size_t>(size.height) * size.width * value.pixels.channels;
   uint8_t* memory = normalize == nullptr ? reinterpret_cast<uint8_t*>(context.Result(size_bytes))
                                          : context.scratch.resized.Resize(size_bytes);
   const MutableImageView out = ContiguousImage(memory, size, value.pixels.channels);
   BULKHEAD_RETURN_IF_ERROR(ResizeImage(value.pixels, method, out));
   value.SetPixels(out);
-  if (flip_after != nullptr) BULKHEAD_RETURN_IF_ERROR(flip_after->Run(value, context));
+  if (flips.after) FlipHorizontallyInPlace(value.pixels, context.scratch.row);
   if (normalize != nullptr) BULKHEAD_RETURN_IF_ERROR(normalize->Run(value, context));
   return absl::OkStatus();
 }

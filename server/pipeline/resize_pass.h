@@ -30,8 +30,12 @@ class ResizePass {
                    const StageContext& context) const;
 
  private:
+  struct Flips {
+    bool before;
+    bool after;
+  };
   absl::Status RunRows(Value& value, ImageSize size, const StageContext& context) const;
-  absl::Status RunByStages(Value& value, ImageSize size, ResizeMethod method, bool flips_before,
+  absl::Status RunByStages(Value& value, ImageSize size, ResizeMethod method, Flips flips,
                            const StageContext& context) const;
 };
 

@@ -37,9 +37,12 @@ ResizeStage::ResizeStage(StagePlace place, const v1::Resize& spec)
       antialias_(spec.antialias()),
       centers_(spec.centers()) {}
 
-bool ResizeStage::IsPlain() const {
-  return !antialias_ && centers_ != v1::PIXEL_CENTERS_CORNER &&
-         centers_ != v1::PIXEL_CENTERS_ALIGNED;
+bool ResizeStage::IsPlain() const { return !antialias_ && !OldCenters().has_value(); }
+
+std::optional<LegacyCenters> ResizeStage::OldCenters() const {
+  if (centers_ == v1::PIXEL_CENTERS_CORNER) return LegacyCenters::kCorner;
+  if (centers_ == v1::PIXEL_CENTERS_ALIGNED) return LegacyCenters::kAligned;
+  return std::nullopt;
 }
 
 void ResizeStage::Resample(const ImageView& in, const MutableImageView& out,
@@ -50,10 +53,8 @@ void ResizeStage::Resample(const ImageView& in, const MutableImageView& out,
                   scratch.resample);
     return;
   }
-  const auto centers =
-      centers_ == v1::PIXEL_CENTERS_ALIGNED ? LegacyCenters::kAligned : LegacyCenters::kCorner;
   const bool nearest = method_ == ResizeMethod::kNearest;
-  (nearest ? LegacyResizeNearest : LegacyResizeLinear)(in, centers, out, scratch.row);
+  (nearest ? LegacyResizeNearest : LegacyResizeLinear)(in, *OldCenters(), out, scratch.row);
 }
 
 absl::Status ResizeStage::Run(Value& value, const StageContext& context) const {
@@ -62,6 +63,7 @@ absl::Status ResizeStage::Run(Value& value, const StageContext& context) const {
   if (IsPlain()) return place().Name(pass_.Run(value, *size, method_, context));
   const MutableImageView out = ResultImage(*size, value.pixels.channels, context);
   Resample(value.pixels, out, context.scratch);
+  context.Moved(Geometry::Resize(value.image_size, *size, OldCenters()));
   value.SetPixels(out);
   return absl::OkStatus();
 }
@@ -79,6 +81,8 @@ absl::Status LetterboxStage::Run(Value& value, const StageContext& context) cons
   const MutableImageView out = ResultImage(size_, value.pixels.channels, context);
   BULKHEAD_RETURN_IF_ERROR(place().Name(ResizeImage(value.pixels, method_, out.Crop(kept))));
   FillAround(out, kept, fill_);
+  context.Moved(Geometry::Resize(value.image_size, inner));
+  context.Moved(Geometry::Place(inner, size_, kept.top, kept.left));
   value.SetPixels(out);
   return absl::OkStatus();
 }

@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_PIPELINE_RESIZE_STAGES_H_
 #define BULKHEAD_SERVER_PIPELINE_RESIZE_STAGES_H_
 
+#include <optional>
+
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/image/image.h"
 #include "server/image/pad.h"
@@ -24,6 +26,8 @@ class ResizeStage : public ValueStage {
  private:
   // As OpenCV resizes.
   bool IsPlain() const;
+  // None: half-pixel centres.
+  std::optional<LegacyCenters> OldCenters() const;
   void Resample(const ImageView& in, const MutableImageView& out, StageScratch& scratch) const;
 
   ResizeRule rule_;

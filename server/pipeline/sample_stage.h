@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "server/base/error.h"
 #include "server/base/random.h"
+#include "server/image/geometry.h"
 #include "server/image/image.h"
 #include "server/image/image_decoder.h"
 #include "server/image/linear_resize.h"
@@ -45,7 +46,13 @@ struct StageContext {
   // Where the result belongs when this stage is the last to write its output, with all of the
   // output's sample_bytes; null when the result goes into scratch.
   std::byte* target;
+  // Where stages note what they do to the places of the pixels of their first value, for what must
+  // move along; null when nothing does.
+  GeometryTrail* trail = nullptr;
 
+  void Moved(const Geometry& geometry) const {
+    if (trail != nullptr) trail->push_back(geometry);
+  }
   // Memory for a result of `size_bytes`.
   std::byte* Result(size_t size_bytes) const {
     return target != nullptr ? target
@@ -109,6 +116,9 @@ class SampleStage {
     kInPlace,  // the value stays where it is, with as many bytes
   };
   virtual Effect effect() const = 0;
+
+  // Whether it may change value `i` of those it works on, rather than look at its extents only.
+  virtual bool Changes(size_t) const { return true; }
 
   // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
   // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.

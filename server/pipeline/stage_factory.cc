@@ -15,8 +15,8 @@ size_t ChannelsBefore(const StageSite& site) {
 }
 
 std::unique_ptr<SampleStage> MakeStage(const StageSite& site) {
-  for (auto* family : {MakeGeometryStage, MakeColorStage, MakeWarpStage, MakeNumberStage,
-                       MakeUserStage, MakeFaultStage}) {
+  for (auto* family : {MakeGeometryStage, MakeColorStage, MakeWarpStage, MakeBoxStage,
+                       MakeNumberStage, MakeUserStage, MakeFaultStage}) {
     std::unique_ptr<SampleStage> stage = family(site);
     if (stage != nullptr) return stage;
   }

@@ -37,7 +37,8 @@ bool IsPixels(const FeatureSignature& feature) {
 }
 
 // Makes the stages of a chain one by one, looking one stage ahead. Fault stages are not seen by
-// their neighbours: two that become one do so across them, and they run behind.
+// their neighbours: two that become one do so across them, and they run behind. Nor does a decoder
+// see declarations of what belongs to its image: they run before it, and read nothing of it.
 class Planner {
  public:
   Planner(const SourceChain& chain, const SourceSignature& signature, const v1::BatchSchema& schema,
@@ -96,11 +97,17 @@ class Planner {
     }
   }
 
-  // The number of the stage behind stage i, faults left out.
+  // Whether the stage is passed over when one looks ahead from a decoder (`decoder`) or another.
+  bool IsPassedOver(size_t i, bool decoder) const {
+    return StageAt(i).has_fault() || (decoder && DeclaresAnnotation(StageAt(i)));
+  }
+
+  // The number of the stage behind stage i, those left out that are passed over.
   size_t NextStage(size_t i) const {
+    const bool decoder = StageAt(i).has_decode_image();
     do {
       ++i;
-    } while (i < chain_.steps.size() && StageAt(i).has_fault());
+    } while (i < chain_.steps.size() && IsPassedOver(i, decoder));
     return i;
   }
 
@@ -116,8 +123,26 @@ class Planner {
     size_t last = i;
     BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<SampleStage> made, MakeJoined(i, last));
     if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
-    plan_.stages.push_back({std::move(made), ValuesOf(i)});
+    for (size_t k = i + 1; k < last; ++k) {
+      if (DeclaresAnnotation(StageAt(k))) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
+    }
+    plan_.stages.push_back({std::move(made), ValuesOf(i), FollowersOf(i, last)});
     return last + 1;
+  }
+
+  // What must be moved behind a stage that stands for those from i to `last`. They all work on the
+  // same image, and what belongs to it was declared before any of them moves a pixel.
+  std::vector<PlannedFollower> FollowersOf(size_t i, size_t last) {
+    bool moves = false;
+    for (size_t k = i; k <= last; ++k) moves = moves || MovesPixels(StageAt(k));
+    if (!moves) return {};
+    std::vector<PlannedFollower> followers;
+    const std::string image = StageReads(StageAt(i))[0];
+    for (const FeatureSignature& feature : signature_.FeaturesBefore(last)) {
+      if (!feature.annotation.has_value() || feature.annotation->image != image) continue;
+      followers.push_back({NumberOf(feature.name), *feature.annotation});
+    }
+    return followers;
   }
 
   // Stage i, with those right behind it that are done in one with it; `last` becomes the number of
@@ -215,8 +240,12 @@ class Planner {
   // value again.
   void ChooseTarget(size_t feature, int output) {
     for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
+      for (const PlannedFollower& follower : stage->followers) {
+        if (follower.feature == feature) return;
+      }
       const std::vector<size_t>& features = stage->features;
-      if (std::find(features.begin(), features.end(), feature) == features.end()) continue;
+      const size_t place = std::find(features.begin(), features.end(), feature) - features.begin();
+      if (place == features.size() || !stage->stage->Changes(place)) continue;
       // Only a stage with one value writes into the batch.
       if (features.size() != 1) return;
       const SampleStage::Effect effect = stage->stage->effect();

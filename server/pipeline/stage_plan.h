@@ -9,16 +9,25 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/pipeline/sample_stage.h"
+#include "server/spec/annotation.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
 
 namespace bulkhead {
+
+// What follows an image whose pixels a stage moves.
+struct PlannedFollower {
+  size_t feature = 0;
+  Annotation annotation;
+};
 
 // A stage and what it works on.
 struct PlannedStage {
   std::unique_ptr<SampleStage> stage;
   // What StageValues holds, by the plan's numbers.
   std::vector<size_t> features;
+  // Moved along behind it.
+  std::vector<PlannedFollower> followers;
   // Output whose memory in the batch the stage may write for its first value; -1: none.
   int target_output = -1;
   // What StageObserver calls it.
@@ -47,9 +56,10 @@ struct StagePlan {
 
 // Plans what is done to the samples of one source of a normalized spec, with that source's
 // signature and the outputs of the whole. With `fuse`, decode_image and a crop right behind it
-// become one region decode; a resize, the flips around it and a normalize behind it one pass over
-// its rows; normalize and a layout to NCHW right behind it one pass; without it every stage runs by
-// itself, to the same bytes. INTERNAL when signature and stages disagree.
+// become one region decode (declarations of
+// boxes, points and masks may stand between); a resize, the flips around it and a normalize behind
+// it one pass over its rows; normalize and a layout to NCHW right behind it one pass; without it
+// every stage runs by itself, to the same bytes. INTERNAL when signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse);
 

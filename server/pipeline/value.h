@@ -37,6 +37,11 @@ struct Value {
   // Extent of the first dimension of a variable feature; 1 for all others.
   int64_t count = 1;
 
+  // Of what was declared to belong to an image: that image's size, and of boxes the share of each
+  // one's area that is left in the image (null: of all of it).
+  ImageSize canvas;
+  float* visible = nullptr;
+
   // Elements that this value has.
   size_t element_count() const;
 

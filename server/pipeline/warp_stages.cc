@@ -23,6 +23,7 @@ void WarpValue(Value& value, const WarpMap& map, const WarpSettings& settings,
       ContiguousImage(reinterpret_cast<uint8_t*>(context.Result(in.row_bytes() * in.height)),
                       in.size(), in.channels);
   WarpImage(in, map, settings.method, settings.fill.data(), out);
+  context.Moved(Geometry::Warp(in.size(), map));
   value.SetPixels(out);
 }
 
@@ -99,8 +100,13 @@ absl::Status AugmentStage::Run(Value& value, const StageContext& context) const 
                         ? magnitude_
                         : static_cast<int>(random.NextBelow(kAugmentBins));
     const bool negative = random.NextBelow(2) == 1;
-    ApplyAugment(MakeAugmentStep(space_, op, bin, negative, value.pixels.size()), settings_.method,
-                 settings_.fill.data(), value.pixels, {context.scratch.image, context.scratch.row});
+    const ImageSize size = value.pixels.size();
+    const AugmentStep step = MakeAugmentStep(space_, op, bin, negative, size);
+    ApplyAugment(step, settings_.method, settings_.fill.data(), value.pixels,
+                 {context.scratch.image, context.scratch.row});
+    if (const auto map = AugmentMap(step, size); map.has_value()) {
+      context.Moved(Geometry::Warp(size, *map));
+    }
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,19 @@ namespace {
 
 using Kind = FeatureSignature::Kind;
 
+// ", declared as relative xyxy boxes of `image`".
+std::string Belonging(const FeatureSignature& feature) {
+  if (!feature.annotation.has_value()) return "";
+  const Annotation& annotation = *feature.annotation;
+  std::string what = annotation.kind == Annotation::Kind::kMask ? "a mask" : "points";
+  if (annotation.kind == Annotation::Kind::kBoxes) {
+    what = absl::StrCat(BoxFormatName(annotation.format), " boxes");
+  }
+  return absl::StrCat(", declared as ", annotation.relative ? "relative " : "", what, " of `",
+                      annotation.image, "`",
+                      annotation.lost_at.empty() ? "" : ", which it does not follow any more");
+}
+
 // "a uint8 image [224,224,3]", "float32 [64,4] of variable length", "encoded bytes".
 std::string Describe(const FeatureSignature& feature) {
   if (feature.kind == Kind::kEncoded) {
@@ -30,13 +43,14 @@ std::string Describe(const FeatureSignature& feature) {
   return absl::StrCat(feature.kind == Kind::kImage ? "an image of " : "", DTypeName(feature.dtype),
                       feature.shape.empty() ? " scalar" : absl::StrCat(" [", shape, "]"),
                       feature.variable ? " of variable length" : "",
-                      feature.channels_first ? ", channels first" : "");
+                      feature.channels_first ? ", channels first" : "", Belonging(feature));
 }
 
 bool Same(const FeatureSignature& a, const FeatureSignature& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape && a.variable == b.variable &&
          a.channels_first == b.channels_first && a.is_stack == b.is_stack &&
-         a.max_bytes == b.max_bytes;
+         a.max_bytes == b.max_bytes && a.annotation.has_value() == b.annotation.has_value() &&
+         (!a.annotation.has_value() || a.annotation->Agrees(*b.annotation));
 }
 
 const FeatureSignature* Find(const std::vector<FeatureSignature>& features,

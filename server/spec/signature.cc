@@ -182,4 +182,8 @@ std::string DTypeName(v1::DType dtype) {
   return absl::AsciiStrToLower(absl::StripPrefix(v1::DType_Name(dtype), "DTYPE_"));
 }
 
+std::string BoxFormatName(v1::BoxFormat format) {
+  return absl::AsciiStrToLower(absl::StripPrefix(v1::BoxFormat_Name(format), "BOX_FORMAT_"));
+}
+
 }  // namespace bulkhead

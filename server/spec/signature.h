@@ -2,11 +2,13 @@
 #define BULKHEAD_SERVER_SPEC_SIGNATURE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/annotation.h"
 
 namespace bulkhead {
 
@@ -32,6 +34,8 @@ struct FeatureSignature {
   bool is_stack = false;
   // For kEncoded: bound of the length in bytes; 0 when there is none (then it cannot be an output).
   uint64_t max_bytes = 0;
+  // Declared boxes, points or a mask of an image.
+  std::optional<Annotation> annotation;
   // Where a message about this feature should point: "features.boxes", "stages[2].resize".
   std::string path;
 };
@@ -82,6 +86,9 @@ uint64_t ElementBytes(v1::DType dtype);
 
 // "float32".
 std::string DTypeName(v1::DType dtype);
+
+// "xyxy".
+std::string BoxFormatName(v1::BoxFormat format);
 
 }  // namespace bulkhead
 

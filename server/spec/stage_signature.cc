@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/spec/nearest_name.h"
 #include "server/spec/spec_error.h"
+#include "server/spec/stages/carry_annotations.h"
 #include "server/spec/stages/stage_kind.h"
 
 namespace bulkhead {
@@ -34,6 +36,15 @@ bool HoldsResult(const v1::Stage& stage) {
   return kind != nullptr && kind->traits().holds_result;
 }
 
+bool MovesPixels(const v1::Stage& stage) {
+  const StageKind* kind = KindOf(stage);
+  return kind != nullptr && kind->traits().motion == StageTraits::Motion::kMoves;
+}
+
+bool DeclaresAnnotation(const v1::Stage& stage) {
+  return stage.has_boxes() || stage.has_keypoints() || stage.has_mask();
+}
+
 bool MayEnlarge(const v1::Stage& stage) {
   const StageKind* kind = KindOf(stage);
   return kind != nullptr && kind->traits().may_enlarge;
@@ -60,12 +71,14 @@ absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
   std::vector<std::string> names;
   for (const FeatureSignature& feature : features) names.push_back(feature.name);
   const std::vector<std::string> reads = kind->Reads(stage);
-  for (const std::string& name : reads) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return SpecError(absl::StrCat(path, reads.size() > 1 ? ".inputs" : ".input"),
-                     UnknownName("feature", name, names));
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (std::find(names.begin(), names.end(), reads[i]) != names.end()) continue;
+    return SpecError(absl::StrCat(path, ".", kind->ReadOption(stage, i)),
+                     UnknownName("feature", reads[i], names));
   }
-  return kind->Infer(stage, path, features);
+  const std::vector<FeatureSignature> before = features;
+  BULKHEAD_RETURN_IF_ERROR(kind->Infer(stage, path, features));
+  return CarryAnnotations(*kind, stage, path, before, features);
 }
 
 }  // namespace bulkhead

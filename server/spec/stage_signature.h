@@ -15,6 +15,9 @@ namespace bulkhead {
 // Pixels that decode_image accepts where the spec does not say.
 inline constexpr uint64_t kDefaultMaxPixels = 32'000'000;
 
+// Features whose rows sanitize_boxes drops along with boxes, at most.
+inline constexpr int kMaxSanitizedWith = 64;
+
 // "resize": how specs call the stage; empty when none is set.
 std::string StageName(const v1::Stage& stage);
 
@@ -34,6 +37,12 @@ bool HoldsResult(const v1::Stage& stage);
 
 // Whether images of unknown size may come out larger than they went in, up to kDefaultMaxPixels.
 bool MayEnlarge(const v1::Stage& stage);
+
+// Whether it moves the pixels of the first feature that it reads, and with them what belongs to it.
+bool MovesPixels(const v1::Stage& stage);
+
+// Whether the stage only says what a feature is to an image: nothing changes.
+bool DeclaresAnnotation(const v1::Stage& stage);
 
 // Channels that decode_image gives: 1, 3 or 4, from `color`, else from `channels`, else 3.
 int64_t DecodedChannels(const v1::DecodeImage& decode);

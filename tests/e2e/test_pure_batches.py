@@ -96,3 +96,40 @@ def test_the_three_forms_of_a_set_hold_the_same_photos(photos):
             spec["features"] = {"image": {"bytes": {}}, "label": {"int64": {}}}
         digests.add(digest_of("cpp", write_spec(photos / "form.yaml", **spec)))
     assert len(digests) == 1
+
+
+@pytest.fixture(scope="module")
+def detection(photos):
+    """Boxes that go with all that moves the pixels, and are dropped, converted and padded."""
+    return write_spec(
+        photos / "detection.yaml",
+        source={"tfrecord": {"files": "records-*.tfrecord"}},
+        features={
+            "image": {"bytes": {}},
+            "boxes": {"tensor": {"dtype": "float32", "shape": [-1, 4], "max_count": 16}},
+        },
+        stages=[
+            "decode_image",
+            {"boxes": {"format": "xyxy"}},
+            "random_photometric_distort",
+            {"random_zoom_out": {"side_range": [1, 2]}},
+            "random_iou_crop",
+            {"random_affine": {"degrees": 20, "shear": 10}},
+            {"random_perspective": {"distortion": 0.3}},
+            "random_horizontal_flip",
+            {"letterbox": {"size": 96}},
+            {"sanitize_boxes": {"min_visibility": 0.1}},
+            {"convert_boxes": {"to": "cxcywh", "relative": True}},
+            {"pad_rows": {"value": -1, "count": "objects"}},
+        ],
+        batch={"size": 16},
+        order={"global": {}},
+        seed=5,
+        epochs=2,
+    )
+
+
+def test_boxes_are_as_pure(detection):
+    reference = digest_of("cpp", detection, workers=1, threads=1)
+    assert digest_of("python", detection, workers=3, threads=2) == reference
+    assert digest_of("cpp", detection, OLD_CPU, workers=2) == reference

@@ -8,8 +8,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "server/spec/signature.h"
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_scalar.h"
 
@@ -31,6 +33,11 @@ std::string ReadFile(const std::string& name) {
 std::string Completed(const std::string& fragment) {
   if (absl::StrContains(fragment, "batch:")) return fragment;
   std::string text = absl::StrCat(fragment, "batch: {size: 2}\n");
+  if (absl::StartsWith(fragment, "- pad_rows")) {
+    return absl::StrCat("source: {tfrecord: {files: a}}\nbatch: {size: 2}\n",
+                        "features: {boxes: {float: {shape: [-1, 4], max_count: 9}}, ",
+                        "labels: {int64: {shape: [-1], max_count: 9}}}\nstages:\n", fragment);
+  }
   if (absl::StartsWith(fragment, "- ")) {
     return absl::StrCat("source: {image_folder: {path: p}}\nbatch: {size: 2}\n",
                         "stages:\n- decode_image\n- resize: {size: 8}\n", fragment);
@@ -48,7 +55,7 @@ std::string Completed(const std::string& fragment) {
 }
 
 TEST(SpecPageTest, ItsExamplesAreValid) {
-  for (const std::string page : {"docs/spec.md", "docs/stages.md"}) {
+  for (const std::string page : {"docs/spec.md", "docs/stages.md", "docs/detection.md"}) {
     const std::vector<std::string> parts = absl::StrSplit(ReadFile(page), absl::ByString("```"));
     int examples = 0;
     for (const std::string& part : parts) {
@@ -87,8 +94,30 @@ TEST(SpecPageTest, DescribesEveryFieldAndValue) {
 }
 
 TEST(ExampleSpecsTest, AreValid) {
-  const auto spec = ParseSpec(ReadFile("examples/specs/mixture.yaml"), "mixture.yaml");
-  EXPECT_TRUE(spec.ok()) << spec.status();
+  for (const std::string name : {"mixture.yaml", "detection.yaml"}) {
+    const auto spec = ParseSpec(ReadFile("examples/specs/" + name), name);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const auto signature = InferSignature(*spec);
+    EXPECT_TRUE(signature.ok()) << name << signature.status();
+  }
+}
+
+// What docs/detection.md says comes out.
+TEST(DetectionPageTest, NamesTheOutputsOfItsSpec) {
+  const std::string page = ReadFile("docs/detection.md");
+  const std::vector<std::string> parts = absl::StrSplit(page, absl::ByString("```"));
+  const auto spec = ParseSpec(parts[1].substr(5), "detection.md");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto signature = InferSignature(*spec);
+  ASSERT_TRUE(signature.ok()) << signature.status();
+  EXPECT_EQ(signature->schema.tensors_size(), 5);
+  for (const v1::TensorSchema& tensor : signature->schema.tensors()) {
+    std::vector<int64_t> shape = {static_cast<int64_t>(signature->schema.batch_size())};
+    shape.insert(shape.end(), tensor.shape().begin(), tensor.shape().end());
+    EXPECT_THAT(
+        page, HasSubstr(absl::StrCat("| `", tensor.name(), "` | ", DTypeName(tensor.dtype()), " [",
+                                     absl::StrJoin(shape, ", "), "] |")));
+  }
 }
 
 TEST(ErrorsPageTest, ListsEveryReason) {

@@ -54,6 +54,30 @@ void NormalizeJitter(v1::ColorJitter& stage, const std::string& path, SpecProble
   NormalizeProbability(stage, 1, path, problems);
 }
 
+// `range` as above; [low, high] where the spec is silent.
+void NormalizeRangeOr(Numbers& range, double low, double high, double least, double most,
+                      const std::string& path, SpecProblems& problems) {
+  if (range.empty()) {
+    range.Add(low);
+    range.Add(high);
+  }
+  if (range.size() == 2 && range[0] >= least && range[0] <= range[1] && range[1] <= most) return;
+  problems.Add(path, absl::StrCat("must be two numbers [low, high] with ", least,
+                                  " <= low <= high <= ", most));
+}
+
+void NormalizeDistort(v1::RandomPhotometricDistort& stage, const std::string& path,
+                      SpecProblems& problems) {
+  NormalizeRangeOr(*stage.mutable_brightness(), 0.875, 1.125, 0, kMaxFactor, path + ".brightness",
+                   problems);
+  NormalizeRangeOr(*stage.mutable_contrast(), 0.5, 1.5, 0, kMaxFactor, path + ".contrast",
+                   problems);
+  NormalizeRangeOr(*stage.mutable_saturation(), 0.5, 1.5, 0, kMaxFactor, path + ".saturation",
+                   problems);
+  NormalizeRangeOr(*stage.mutable_hue(), -0.05, 0.05, -kMaxHue, kMaxHue, path + ".hue", problems);
+  NormalizeProbability(stage, 0.5, path, problems);
+}
+
 absl::Status CheckKernel(uint32_t kernel, absl::string_view path) {
   const std::string place = absl::StrCat(path, ".kernel");
   if (kernel == 0) {
@@ -172,6 +196,8 @@ std::vector<NumberedKind> ColorKinds() {
   std::vector<NumberedKind> kinds;
   kinds.push_back(ImageKind<v1::ColorJitter>(NormalizeJitter, InferSameRgb<v1::ColorJitter>,
                                              kRandom, JitterDraws));
+  kinds.push_back(ImageKind<v1::RandomPhotometricDistort>(
+      NormalizeDistort, InferSameRgb<v1::RandomPhotometricDistort>, kRandom));
   kinds.push_back(ImageKind<v1::Grayscale>(NormalizeChance<v1::Grayscale>,
                                            InferSameRgb<v1::Grayscale>, kRandom,
                                            ActsByChance<v1::Grayscale>));

@@ -250,9 +250,25 @@ Signature InferLetterbox(const v1::Letterbox& stage, const FeatureSignature& inp
   return WithSize(stage.size(), input, path);
 }
 
-FeatureSignature& FeatureOf(std::vector<FeatureSignature>& features, const std::string& name) {
-  return *std::find_if(features.begin(), features.end(),
-                       [&](const FeatureSignature& feature) { return feature.name == name; });
+constexpr double kMaxZoom = 100;
+
+void NormalizeZoomOut(v1::RandomZoomOut& stage, const std::string& path, SpecProblems& problems) {
+  NormalizeProbability(stage, 0.5, path, problems);
+  NormalizeBounds(*stage.mutable_side_range(), 1, 4, kMaxZoom, path + ".side_range", problems);
+  if (stage.side_range(0) > 0 && stage.side_range(0) < 1) {
+    problems.Add(path + ".side_range",
+                 "begins below 1, where the canvas is smaller than the image");
+  }
+  NormalizeFill(*stage.mutable_fill(), 0, path, problems);
+}
+
+Signature InferZoomOut(const v1::RandomZoomOut& stage, const FeatureSignature& input,
+                       absl::string_view path) {
+  BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
+  BULKHEAD_RETURN_IF_ERROR(CheckFill(stage.fill(), input, path));
+  FeatureSignature output = input;
+  output.shape[0] = output.shape[1] = -1;
+  return output;
 }
 
 // `concat`: several images become one.
@@ -286,7 +302,7 @@ class ConcatKind : public StageKind {
                      std::vector<FeatureSignature>& features) const override {
     FeatureSignature output;
     for (const std::string& name : Reads(stage)) {
-      const FeatureSignature& input = FeatureOf(features, name);
+      const FeatureSignature& input = FeatureNamed(features, name);
       BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
       if (output.shape.empty()) {
         output = input;
@@ -303,36 +319,29 @@ class ConcatKind : public StageKind {
       output.shape[2] += input.shape[2];
     }
     for (const std::string& name : Reads(stage)) {
-      features.erase(features.begin() + (&FeatureOf(features, name) - features.data()));
+      features.erase(features.begin() + (&FeatureNamed(features, name) - features.data()));
     }
     output.name = stage.concat().output();
     output.path = std::string(path);
-    const auto place =
-        std::lower_bound(features.begin(), features.end(), output.name,
-                         [](const FeatureSignature& feature, const std::string& name) {
-                           return feature.name < name;
-                         });
-    if (place != features.end() && place->name == output.name) {
-      return SpecError(
-          absl::StrCat(path, ".output"),
-          absl::StrCat("`", output.name, "` is a feature already; choose another name"));
-    }
-    features.insert(place, std::move(output));
-    return absl::OkStatus();
+    return InsertFeature(std::move(output), absl::StrCat(path, ".output"), features);
   }
 };
 
 }  // namespace
 
 std::vector<NumberedKind> GeometryKinds() {
-  constexpr StageTraits kHeld = {.holds_result = true};
-  constexpr StageTraits kEnlarging = {.holds_result = true, .may_enlarge = true};
-  constexpr StageTraits kRandomHeld = {.is_random = true, .holds_result = true};
-  constexpr StageTraits kRandom = {.is_random = true};
+  constexpr auto kMoves = StageTraits::Motion::kMoves;
+  constexpr StageTraits kHeld = {.holds_result = true, .motion = kMoves};
+  constexpr StageTraits kEnlarging = {.holds_result = true, .may_enlarge = true, .motion = kMoves};
+  constexpr StageTraits kRandomHeld = {.is_random = true, .holds_result = true, .motion = kMoves};
+  constexpr StageTraits kRandomEnlarging = {
+      .is_random = true, .holds_result = true, .may_enlarge = true, .motion = kMoves};
+  constexpr StageTraits kRandom = {.is_random = true, .motion = kMoves};
   std::vector<NumberedKind> kinds;
   kinds.push_back(ImageKind<v1::Resize>(NormalizeResize, InferResize, kEnlarging));
   kinds.push_back(ImageKind<v1::CenterCrop>(NormalizeCenterCrop, InferCenterCrop, kHeld));
-  kinds.push_back(ImageKind<v1::FiveCrop>(NormalizeFiveCrop, InferFiveCrop));
+  kinds.push_back(ImageKind<v1::FiveCrop>(NormalizeFiveCrop, InferFiveCrop,
+                                          {.motion = StageTraits::Motion::kReplaces}));
   kinds.push_back(ImageKind<v1::RandomResizedCrop>(NormalizeRandomResizedCrop,
                                                    InferRandomResizedCrop, kRandomHeld));
   kinds.push_back(ImageKind<v1::RandomHorizontalFlip>(NormalizeFlip<v1::RandomHorizontalFlip>,
@@ -344,6 +353,7 @@ std::vector<NumberedKind> GeometryKinds() {
   kinds.push_back(ImageKind<v1::RandomCrop>(NormalizeRandomCrop, InferRandomCrop, kRandomHeld));
   kinds.push_back(ImageKind<v1::Pad>(NormalizePad, InferPad, kEnlarging));
   kinds.push_back(ImageKind<v1::Letterbox>(NormalizeLetterbox, InferLetterbox, kHeld));
+  kinds.push_back(ImageKind<v1::RandomZoomOut>(NormalizeZoomOut, InferZoomOut, kRandomEnlarging));
   kinds.emplace_back(StageField<v1::Concat>()->number(), std::make_unique<ConcatKind>());
   return kinds;
 }

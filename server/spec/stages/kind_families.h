@@ -8,13 +8,15 @@
 namespace bulkhead {
 
 // All kinds of stages, by family; each has its file here and its stages in server/pipeline.
-std::vector<NumberedKind> DecodeKinds();    // encoded bytes to images
-std::vector<NumberedKind> GeometryKinds();  // which pixels, and where they go
-std::vector<NumberedKind> ColorKinds();     // what pixels become
-std::vector<NumberedKind> WarpKinds();      // images bent, and augments that do that, too
-std::vector<NumberedKind> NumberKinds();    // element types, layouts, labels
-std::vector<NumberedKind> UserKinds();      // the user's own code
-std::vector<NumberedKind> FaultKinds();     // misbehaviour on purpose
+std::vector<NumberedKind> DecodeKinds();      // encoded bytes to images
+std::vector<NumberedKind> GeometryKinds();    // which pixels, and where they go
+std::vector<NumberedKind> ColorKinds();       // what pixels become
+std::vector<NumberedKind> WarpKinds();        // images bent, and augments that do that, too
+std::vector<NumberedKind> AnnotationKinds();  // what belongs to an image
+std::vector<NumberedKind> BoxKinds();         // boxes, and rows of varying number
+std::vector<NumberedKind> NumberKinds();      // element types, layouts, labels
+std::vector<NumberedKind> UserKinds();        // the user's own code
+std::vector<NumberedKind> FaultKinds();       // misbehaviour on purpose
 
 }  // namespace bulkhead
 

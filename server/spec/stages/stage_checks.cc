@@ -1,5 +1,8 @@
 #include "server/spec/stages/stage_checks.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -17,6 +20,24 @@ std::string LastPart(absl::string_view path) {
 }
 
 }  // namespace
+
+FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name) {
+  return *std::find_if(features.begin(), features.end(),
+                       [&](const FeatureSignature& feature) { return feature.name == name; });
+}
+
+absl::Status InsertFeature(FeatureSignature feature, absl::string_view path,
+                           std::vector<FeatureSignature>& features) {
+  const auto place = std::lower_bound(
+      features.begin(), features.end(), feature.name,
+      [](const FeatureSignature& other, const std::string& name) { return other.name < name; });
+  if (place != features.end() && place->name == feature.name) {
+    return SpecError(
+        path, absl::StrCat("`", feature.name, "` is a feature already; choose another name"));
+  }
+  features.insert(place, std::move(feature));
+  return absl::OkStatus();
+}
 
 std::string DescribeFeature(const FeatureSignature& feature) {
   if (feature.kind == Kind::kEncoded) return "encoded bytes";

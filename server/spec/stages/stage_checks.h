@@ -20,6 +20,18 @@ inline constexpr uint32_t kMaxExtent = 65'535;
 using Extents = google::protobuf::RepeatedField<uint32_t>;
 using Numbers = google::protobuf::RepeatedField<double>;
 
+// `name`, or `otherwise` where the spec gives none.
+inline std::string NameOr(const std::string& name, absl::string_view otherwise) {
+  return name.empty() ? std::string(otherwise) : name;
+}
+
+// The one of `features` that is called `name`, which must be there.
+FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name);
+
+// Puts a new feature among `features`, sorted by name; an error at `path` when its name is taken.
+absl::Status InsertFeature(FeatureSignature feature, absl::string_view path,
+                           std::vector<FeatureSignature>& features);
+
 // "a float32 image [3,224,224] (NCHW)": what a feature is, for messages.
 std::string DescribeFeature(const FeatureSignature& feature);
 

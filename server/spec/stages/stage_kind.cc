@@ -11,8 +11,8 @@ namespace {
 
 std::map<int, std::unique_ptr<StageKind>> AllKinds() {
   std::map<int, std::unique_ptr<StageKind>> kinds;
-  for (auto* family :
-       {DecodeKinds, GeometryKinds, ColorKinds, WarpKinds, NumberKinds, UserKinds, FaultKinds}) {
+  for (auto* family : {DecodeKinds, GeometryKinds, ColorKinds, WarpKinds, AnnotationKinds, BoxKinds,
+                       NumberKinds, UserKinds, FaultKinds}) {
     for (NumberedKind& kind : family()) kinds.emplace(std::move(kind));
   }
   return kinds;

@@ -23,6 +23,15 @@ struct StageTraits {
   bool holds_result = false;
   // Images of unknown size may become larger than they came in, up to kDefaultMaxPixels.
   bool may_enlarge = false;
+  // What it means for the places of an image's pixels.
+  enum class Motion {
+    kNone,      // they stay
+    kMoves,     // those of the first feature that it reads move, and the running stage says how
+    kReplaces,  // images that it writes have nothing to do with those before
+  };
+  Motion motion = Motion::kNone;
+  // It sets the annotations of the features that it writes itself.
+  bool knows_annotations = false;
 };
 
 // What one kind of stage is to a spec: which features it reads, how its options are checked and
@@ -44,6 +53,11 @@ class StageKind {
   // The features that the stage makes by name, in its order; one that replaces the feature it reads
   // names none.
   virtual std::vector<std::string> Makes(const v1::Stage&) const { return {}; }
+
+  // The option that names read feature `i`.
+  virtual std::string ReadOption(const v1::Stage& stage, size_t) const {
+    return Reads(stage).size() > 1 ? "inputs" : "input";
+  }
 
   // Fills defaults in; adds what is wrong to `problems`. `path`: "stages[2].resize".
   virtual void Normalize(v1::Stage& stage, const std::string& path,

@@ -163,7 +163,10 @@ class UserKind : public StageKind {
  public:
   using CheckFn = void (*)(const Message& stage, const std::string& path, SpecProblems& problems);
 
-  explicit UserKind(CheckFn check) : StageKind({true, true, false}), check_(check) {}
+  explicit UserKind(CheckFn check)
+      : StageKind(
+            {.is_random = true, .holds_result = true, .motion = StageTraits::Motion::kReplaces}),
+        check_(check) {}
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
     const auto& inputs = OptionsOf<Message>(stage).inputs();

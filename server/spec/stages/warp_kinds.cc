@@ -133,8 +133,9 @@ bool PerspectiveDraws(const v1::RandomPerspective& stage) {
 }  // namespace
 
 std::vector<NumberedKind> WarpKinds() {
-  constexpr StageTraits kRandom = {.is_random = true};
-  constexpr StageTraits kRandomHeld = {.is_random = true, .holds_result = true};
+  constexpr auto kMoves = StageTraits::Motion::kMoves;
+  constexpr StageTraits kRandom = {.is_random = true, .motion = kMoves};
+  constexpr StageTraits kRandomHeld = {.is_random = true, .holds_result = true, .motion = kMoves};
   std::vector<NumberedKind> kinds;
   kinds.push_back(ImageKind<v1::RandomAffine>(NormalizeAffine, InferWarp<v1::RandomAffine>,
                                               kRandomHeld, AffineDraws));

@@ -1,0 +1,27 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_IOU_CROP_STAGE_H_
+#define BULKHEAD_SERVER_PIPELINE_IOU_CROP_STAGE_H_
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/boxes.h"
+#include "server/image/iou_crop.h"
+#include "server/pipeline/sample_stage.h"
+
+namespace bulkhead {
+
+// `random_iou_crop`: an image and its boxes. The image becomes a view. Boxes whose middle is not in
+// the rectangle become empty, at the rectangle's corner; the planner moves all of them. Draws: see
+// RandomIouRect.
+class IouCropStage : public SampleStage {
+ public:
+  IouCropStage(StagePlace place, const v1::RandomIouCrop& spec, const BoxCoding& coding);
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kViews; }
+
+ private:
+  IouCropBounds bounds_;
+  BoxCoding coding_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_IOU_CROP_STAGE_H_

@@ -1,0 +1,296 @@
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/spec/stage_signature.h"
+#include "server/spec/stages/carry_annotations.h"
+#include "server/spec/stages/feature_kind.h"
+#include "server/spec/stages/kind_families.h"
+#include "server/spec/stages/stage_checks.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+constexpr double kMaxRatio = 1000;
+constexpr double kMaxPixels = 1e9;
+constexpr uint32_t kMaxTrials = 10'000;
+constexpr int kMaxOverlaps = 1000;
+
+// That `input` are boxes that still belong to an image.
+absl::Status CheckBoxes(absl::string_view path, absl::string_view option,
+                        const FeatureSignature& input) {
+  const std::string place = absl::StrCat(path, ".", option);
+  if (!input.annotation.has_value() || input.annotation->kind != Annotation::Kind::kBoxes) {
+    return SpecError(place, absl::StrCat("takes declared boxes, but `", input.name,
+                                         "` was not declared to be any; put boxes: {input: ",
+                                         input.name, ", format: …} before it"));
+  }
+  if (input.annotation->lost_at.empty()) return absl::OkStatus();
+  return SpecError(place, absl::StrCat("needs the boxes of an image, but ", DescribeLoss(input)));
+}
+
+void CheckFormat(v1::BoxFormat format, const std::string& path, SpecProblems& problems) {
+  if (!v1::BoxFormat_IsValid(format)) {
+    problems.Add(path, absl::StrCat("has the unknown value ", format));
+  }
+}
+
+void NormalizeConvert(v1::ConvertBoxes& stage, const std::string& path, SpecProblems& problems) {
+  CheckFormat(stage.to(), path + ".to", problems);
+  if (stage.to() == v1::BOX_FORMAT_UNSPECIFIED && !stage.has_relative()) {
+    problems.Add(path, "changes nothing: give `to`, `relative`, or both");
+  }
+}
+
+absl::StatusOr<FeatureSignature> InferConvert(const v1::ConvertBoxes& stage,
+                                              const FeatureSignature& input,
+                                              absl::string_view path) {
+  BULKHEAD_RETURN_IF_ERROR(CheckBoxes(path, "input", input));
+  FeatureSignature output = input;
+  if (stage.to() != v1::BOX_FORMAT_UNSPECIFIED) output.annotation->format = stage.to();
+  if (stage.has_relative()) output.annotation->relative = stage.relative();
+  return output;
+}
+
+// `sanitize_boxes`: rows of several features go.
+class SanitizeKind : public StageKind {
+ public:
+  SanitizeKind() : StageKind({.holds_result = true, .knows_annotations = true}) {}
+
+  std::vector<std::string> Reads(const v1::Stage& stage) const override {
+    std::vector<std::string> names = {NameOr(stage.sanitize_boxes().input(), "boxes")};
+    names.insert(names.end(), stage.sanitize_boxes().with().begin(),
+                 stage.sanitize_boxes().with().end());
+    return names;
+  }
+
+  std::string ReadOption(const v1::Stage&, size_t i) const override {
+    return i == 0 ? "input" : absl::StrCat("with[", i - 1, "]");
+  }
+
+  void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
+    v1::SanitizeBoxes& options = *stage.mutable_sanitize_boxes();
+    options.set_input(NameOr(options.input(), "boxes"));
+    std::set<std::string> names = {options.input()};
+    for (const std::string& name : options.with()) {
+      if (!names.insert(name).second) {
+        problems.Add(path + ".with",
+                     absl::StrCat("`", name, "` stands there twice, or is `input`"));
+      }
+    }
+    if (options.with_size() > kMaxSanitizedWith) {
+      problems.Add(path + ".with", absl::StrCat("has more than ", kMaxSanitizedWith, " names"));
+    }
+    if (!options.has_min_size()) options.set_min_size(1);
+    if (!options.has_clamp()) options.set_clamp(true);
+    if (!(options.min_size() > 0 && options.min_size() <= kMaxPixels)) {
+      problems.Add(path + ".min_size", "must be above 0: empty boxes are of no use");
+    }
+    if (!(options.min_area() >= 0 && options.min_area() <= kMaxPixels)) {
+      problems.Add(path + ".min_area", absl::StrCat("must lie between 0 and ", kMaxPixels));
+    }
+    if (!(options.min_visibility() >= 0 && options.min_visibility() <= 1)) {
+      problems.Add(path + ".min_visibility", "must lie between 0 and 1");
+    }
+    if (!(options.epsilon() >= 0 && options.epsilon() <= kMaxPixels)) {
+      problems.Add(path + ".epsilon", absl::StrCat("must lie between 0 and ", kMaxPixels));
+    } else if (options.epsilon() > 0 && !options.clamp()) {
+      problems.Add(path + ".epsilon", "says where boxes are cut; it goes with clamp: true");
+    }
+  }
+
+  absl::Status Infer(const v1::Stage& stage, absl::string_view path,
+                     std::vector<FeatureSignature>& features) const override {
+    const std::vector<std::string> names = Reads(stage);
+    for (size_t i = 0; i < names.size(); ++i) {
+      FeatureSignature& feature = FeatureNamed(features, names[i]);
+      const FeatureSignature& boxes = FeatureNamed(features, names[0]);
+      const std::string option = ReadOption(stage, i);
+      if (i == 0) BULKHEAD_RETURN_IF_ERROR(CheckBoxes(path, option, feature));
+      if (!feature.variable) {
+        return SpecError(
+            absl::StrCat(path, ".", option),
+            absl::StrCat("drops rows, but `", feature.name, "` is ", DescribeFeature(feature),
+                         ", whose number of rows is fixed "
+                         "(from ",
+                         feature.path,
+                         "); give it shape: [-1, …] and "
+                         "max_count, and put pad_rows behind this"));
+      }
+      if (feature.shape[0] != boxes.shape[0]) {
+        return SpecError(absl::StrCat(path, ".", option),
+                         absl::StrCat("`", feature.name, "` has at most ", feature.shape[0],
+                                      " rows, but `", boxes.name, "` ", boxes.shape[0],
+                                      "; it must have a row for each box: give both the same "
+                                      "max_count"));
+      }
+      feature.path = std::string(path);
+    }
+    return absl::OkStatus();
+  }
+};
+
+// `random_iou_crop`.
+class IouCropKind : public StageKind {
+ public:
+  IouCropKind()
+      : StageKind({.is_random = true,
+                   .holds_result = true,
+                   .motion = StageTraits::Motion::kMoves,
+                   .knows_annotations = true}) {}
+
+  std::vector<std::string> Reads(const v1::Stage& stage) const override {
+    return {NameOr(stage.random_iou_crop().input(), "image"),
+            NameOr(stage.random_iou_crop().boxes(), "boxes")};
+  }
+
+  std::string ReadOption(const v1::Stage&, size_t i) const override {
+    return i == 0 ? "input" : "boxes";
+  }
+
+  void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
+    v1::RandomIouCrop& options = *stage.mutable_random_iou_crop();
+    options.set_input(NameOr(options.input(), "image"));
+    options.set_boxes(NameOr(options.boxes(), "boxes"));
+    NormalizeBounds(*options.mutable_scale(), 0.3, 1, 1, path + ".scale", problems);
+    NormalizeBounds(*options.mutable_ratio(), 0.5, 2, kMaxRatio, path + ".ratio", problems);
+    if (options.min_overlap().empty()) {
+      for (const double overlap : {0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0}) {
+        options.add_min_overlap(overlap);
+      }
+    }
+    if (options.min_overlap_size() > kMaxOverlaps) {
+      problems.Add(path + ".min_overlap", absl::StrCat("has more than ", kMaxOverlaps, " numbers"));
+    }
+    for (const double overlap : options.min_overlap()) {
+      if (overlap >= 0 && overlap <= kMaxRatio) continue;
+      problems.Add(path + ".min_overlap",
+                   "must be numbers from 0 on; 1 and above leave the image as it is");
+      break;
+    }
+    if (options.trials() == 0) options.set_trials(40);
+    if (options.trials() > kMaxTrials) {
+      problems.Add(path + ".trials",
+                   absl::StrCat("is ", options.trials(), ", over the limit of ", kMaxTrials));
+    }
+  }
+
+  absl::Status Infer(const v1::Stage& stage, absl::string_view path,
+                     std::vector<FeatureSignature>& features) const override {
+    const std::vector<std::string> names = Reads(stage);
+    FeatureSignature& image = FeatureNamed(features, names[0]);
+    BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, image));
+    FeatureSignature& boxes = FeatureNamed(features, names[1]);
+    BULKHEAD_RETURN_IF_ERROR(CheckBoxes(path, "boxes", boxes));
+    if (boxes.annotation->image != image.name) {
+      return SpecError(absl::StrCat(path, ".boxes"),
+                       absl::StrCat("`", boxes.name, "` holds boxes of `", boxes.annotation->image,
+                                    "`, not of `", image.name, "`"));
+    }
+    image.shape[0] = image.shape[1] = -1;
+    image.path = std::string(path);
+    // A mask that is cut by itself follows its image no more.
+    if (image.annotation.has_value()) image.annotation->lost_at = std::string(path);
+    return absl::OkStatus();
+  }
+};
+
+// Whether elements of `dtype` can hold `value` as it is.
+bool Holds(v1::DType dtype, double value) {
+  const auto whole = [&](double low, double high) {
+    return value == std::floor(value) && value >= low && value <= high;
+  };
+  switch (dtype) {
+    case v1::DTYPE_BOOL:
+      return whole(0, 1);
+    case v1::DTYPE_UINT8:
+      return whole(0, 255);
+    case v1::DTYPE_INT8:
+      return whole(-128, 127);
+    case v1::DTYPE_UINT16:
+      return whole(0, 65535);
+    case v1::DTYPE_INT16:
+      return whole(-32768, 32767);
+    case v1::DTYPE_INT32:
+      return whole(-2147483648.0, 2147483647.0);
+    case v1::DTYPE_INT64:
+      return whole(-9007199254740992.0, 9007199254740992.0);
+    default:
+      return true;
+  }
+}
+
+// `pad_rows`: one feature gets a fixed number of rows; how many are its own may become another.
+class PadRowsKind : public StageKind {
+ public:
+  PadRowsKind() : StageKind({}) {}
+
+  std::vector<std::string> Reads(const v1::Stage& stage) const override {
+    return {NameOr(stage.pad_rows().input(), "boxes")};
+  }
+
+  std::vector<std::string> Makes(const v1::Stage& stage) const override {
+    if (stage.pad_rows().count().empty()) return {};
+    return {stage.pad_rows().count()};
+  }
+
+  void Normalize(v1::Stage& stage, const std::string& path, SpecProblems& problems) const override {
+    v1::PadRows& options = *stage.mutable_pad_rows();
+    options.set_input(NameOr(options.input(), "boxes"));
+    if (options.to() > kMaxExtent) {
+      problems.Add(path + ".to",
+                   absl::StrCat("is ", options.to(), "; it must lie between 1 and ", kMaxExtent));
+    }
+    if (std::isnan(options.value())) {
+      problems.Add(path + ".value", "must be a number: NaN equals nothing, not even itself");
+    }
+    if (!v1::Overflow_IsValid(options.overflow())) {
+      problems.Add(path + ".overflow", absl::StrCat("has the unknown value ", options.overflow()));
+    }
+    if (options.overflow() == v1::OVERFLOW_ERROR) options.clear_overflow();
+  }
+
+  absl::Status Infer(const v1::Stage& stage, absl::string_view path,
+                     std::vector<FeatureSignature>& features) const override {
+    const v1::PadRows& options = stage.pad_rows();
+    FeatureSignature& feature = FeatureNamed(features, Reads(stage)[0]);
+    if (!feature.variable) {
+      return WrongInput(path, feature, "a feature with a varying number of rows",
+                        "leave this stage out");
+    }
+    if (!Holds(feature.dtype, options.value())) {
+      return SpecError(
+          absl::StrCat(path, ".value"),
+          absl::StrCat("is ", options.value(), ", which ", DTypeName(feature.dtype),
+                       " cannot hold (`", feature.name, "` is ", DescribeFeature(feature), ")"));
+    }
+    feature.variable = false;
+    if (options.to() > 0) feature.shape[0] = options.to();
+    feature.path = std::string(path);
+    if (options.count().empty()) return absl::OkStatus();
+    FeatureSignature count;
+    count.name = options.count();
+    count.dtype = v1::DTYPE_INT64;
+    count.path = std::string(path);
+    return InsertFeature(std::move(count), absl::StrCat(path, ".count"), features);
+  }
+};
+
+}  // namespace
+
+std::vector<NumberedKind> BoxKinds() {
+  std::vector<NumberedKind> kinds;
+  kinds.emplace_back(
+      StageField<v1::ConvertBoxes>()->number(),
+      std::make_unique<FeatureKind<v1::ConvertBoxes>>("boxes", NormalizeConvert, InferConvert,
+                                                      StageTraits{.knows_annotations = true}));
+  kinds.emplace_back(StageField<v1::SanitizeBoxes>()->number(), std::make_unique<SanitizeKind>());
+  kinds.emplace_back(StageField<v1::RandomIouCrop>()->number(), std::make_unique<IouCropKind>());
+  kinds.emplace_back(StageField<v1::PadRows>()->number(), std::make_unique<PadRowsKind>());
+  return kinds;
+}
+
+}  // namespace bulkhead
