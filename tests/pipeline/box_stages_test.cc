@@ -505,6 +505,8 @@ TEST(SanitizeBoxesTest, KnowsWhatCropsLeft) {
   EXPECT_THAT(kept("min_visibility: 0.26"), ElementsAre(100, 102));
   EXPECT_THAT(kept("min_visibility: 0.51"), ElementsAre(102));
   EXPECT_THAT(kept("min_visibility: 1"), ElementsAre(102));
+  // Its own cut counts as well.
+  EXPECT_THAT(Kept("min_visibility: 0.6", {-10, 0, 10, 20, 30, 0, 40, 10}), ElementsAre(101));
 }
 
 TEST(SanitizeBoxesTest, WantsARowForEachBox) {
