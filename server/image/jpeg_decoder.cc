@@ -87,17 +87,27 @@ struct JpegDecoder::Codec {
 
   Codec() {
     info.err = errors.Install(/*fail_on_warnings=*/true);
-    // Only refused memory can end this.
-    if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
-    info.client_data = this;
+    Create();
     source.init_source = &InitSource;
     source.fill_input_buffer = &FillInputBuffer;
     source.skip_input_data = &SkipInputData;
     source.resync_to_restart = &jpeg_resync_to_restart;
     source.term_source = &TermSource;
-    info.src = &source;
   }
   ~Codec() { jpeg_destroy_decompress(&info); }
+
+  void Create() {
+    // Only refused memory can end this.
+    if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
+    info.client_data = this;
+    info.src = &source;
+  }
+  // Tables outlive the image in libjpeg: a file that lacks some would be decoded by those of the
+  // file before, and its verdict depend on that.
+  void Forget() {
+    jpeg_destroy_decompress(&info);
+    Create();
+  }
 
   // Of a file that may end early: an end-of-image marker, behind which libjpeg goes on with gray.
   static boolean FillInputBuffer(j_decompress_ptr info) {
@@ -222,6 +232,7 @@ jpeg::Fallback JpegDecoder::ChooseWay(const JpegStructure& structure) {
 
 absl::Status JpegDecoder::OpenLibjpeg() {
   Codec* codec = codec_.get();
+  codec->Forget();
   codec->errors.set_fail_on_warnings(true);
   codec->source.next_input_byte = reinterpret_cast<const JOCTET*>(file_.data());
   codec->source.bytes_in_buffer = file_.size();
