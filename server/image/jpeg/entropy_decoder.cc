@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#define BULKHEAD_ALWAYS_INLINE __attribute__((always_inline)) inline
 #if defined(__x86_64__)
 #define BULKHEAD_BMI2 __attribute__((target("bmi,bmi2,movbe")))
 #else
@@ -21,6 +20,13 @@ bool HasBmi2() { return __builtin_cpu_supports("bmi2") != 0; }
 #else
 bool HasBmi2() { return false; }
 #endif
+
+// The same, but the compiler does not know: else it takes what it computed for a test for a shift,
+// too, which then must wait for it.
+BULKHEAD_ALWAYS_INLINE uint32_t Unrelated(uint32_t value) {
+  asm("" : "+r"(value));
+  return value;
+}
 
 inline bool Within(int value, int limit) {
   return static_cast<unsigned>(value + limit) <= 2u * static_cast<unsigned>(limit);
@@ -82,7 +88,7 @@ void EntropyDecoder::StartAt(const EntryPoint& point) {
   bytes_.Begin(file_, point.bit_offset / 8);
   in_ = {0, 0, bytes_.begin()};
   in_.Refill();
-  in_.Drop(static_cast<int>(point.bit_offset % 8));
+  in_.Drop(static_cast<uint32_t>(point.bit_offset % 8));
   std::copy(point.dc.begin(), point.dc.end(), dc_.begin());
   next_mcu_ = point.mcu;
   stopped_ = Fallback::kNone;
@@ -96,17 +102,17 @@ EntryPoint EntropyDecoder::Entry() const {
   point.mcu = next_mcu_;
   if (restart_interval_ != 0 && until_restart_ == 0) {
     // Behind the marker that is to come.
-    point.bit_offset = 8 * (bytes_.MarkerBehind(in_.at, in_.count) + 2);
+    point.bit_offset = 8 * (bytes_.MarkerBehind(in_.at, in_.count()) + 2);
     return point;
   }
-  const int whole_bytes = (in_.count + 7) / 8;
-  point.bit_offset = 8 * bytes_.FileOffset(in_.at - whole_bytes) + (8 * whole_bytes - in_.count);
+  const int whole_bytes = (in_.count() + 7) / 8;
+  point.bit_offset = 8 * bytes_.FileOffset(in_.at - whole_bytes) + (8 * whole_bytes - in_.count());
   for (int c = 0; c < kMaxComponents; ++c) point.dc[c] = static_cast<int16_t>(dc_[c]);
   return point;
 }
 
 Fallback EntropyDecoder::BeginInterval() {
-  const size_t marker = bytes_.MarkerBehind(in_.at, in_.count);
+  const size_t marker = bytes_.MarkerBehind(in_.at, in_.count());
   if (marker == 0 || file_.size() - marker < 2) return Fallback::kData;
   if (static_cast<uint8_t>(file_[marker + 1]) != 0xD0 + next_restart_) return Fallback::kData;
   bytes_.Begin(file_, marker + 2);
@@ -174,7 +180,7 @@ BULKHEAD_ALWAYS_INLINE bool EntropyDecoder::DecodeInterval(int count, const McuT
       }
       if (!DecodeBlock<kKeep>(in, plan_[b], out, last)) return false;
     }
-    if (bytes_.IsBeyond(in.at, in.count)) return Stop(Fallback::kData);
+    if (bytes_.IsBeyond(in.at, in.count())) return Stop(Fallback::kData);
   }
   in_ = in;
   return true;
@@ -193,7 +199,7 @@ BULKHEAD_ALWAYS_INLINE bool EntropyDecoder::DecodeBlock(BitReader& in, const Blo
   }
   int& predictor = dc_[plan.component];
   predictor += SignedValue(in.After(entry >> 8), entry >> 16);
-  in.Drop(static_cast<int>(entry & 0xFF));
+  in.Drop(entry);
   if (!Within(predictor, kKeep ? plan.dc_limit : kMaxPredictor)) [[unlikely]] {
     return Stop(Fallback::kCoefficient);
   }
@@ -218,7 +224,7 @@ BULKHEAD_ALWAYS_INLINE int EntropyDecoder::DecodeAc(BitReader& in, const BlockPl
 #pragma GCC unroll 4
     for (; lookup < kLookups; ++lookup) {
       entry = table.entry(in.bits);
-      if ((entry & 63) == 0) break;
+      if ((Unrelated(entry) & 63) == 0) break;
       const uint32_t first = next + (entry >> 6 & 15);
       const uint32_t second = first + (entry >> 10 & 31);
       if (kKeep) {
@@ -226,7 +232,7 @@ BULKHEAD_ALWAYS_INLINE int EntropyDecoder::DecodeAc(BitReader& in, const BlockPl
         out[kNaturalOrder[second]] = static_cast<int8_t>(entry >> 24);
       }
       next = second + 1;
-      in.Drop(static_cast<int>(entry & 63));
+      in.Drop(entry);
       if ((entry & kEndOfBlock) != 0) goto ended;
       if (next >= kBlockCoefficients) goto full;
     }
@@ -246,7 +252,7 @@ BULKHEAD_ALWAYS_INLINE int EntropyDecoder::DecodeAc(BitReader& in, const BlockPl
     const uint32_t symbol = entry >> 16;
     const uint32_t code_bits = entry >> 8 & 31;
     const int value = SignedNonzero(in.After(code_bits), -(symbol & 15));
-    in.Drop(static_cast<int>(code_bits + (symbol & 15)));
+    in.Drop(code_bits + (symbol & 15));
     next += (symbol >> 4) + 1;
     if (next > kBlockCoefficients) return StopBlock(Fallback::kData);
     if (kKeep) {
@@ -265,7 +271,7 @@ full:
   // The block was complete within the last lookup, or is no good: back, and one by one.
   Progress progress;
   progress.next = static_cast<int>(next - 1 - (entry >> 6 & 15) - (entry >> 10 & 31));
-  const int unused_bits = in.count + static_cast<int>(entry & 63);
+  const int unused_bits = in.count() + static_cast<int>(entry & 63);
   progress.in.at = in.at - (unused_bits + 7) / 8;
   progress.in.Refill();
   progress.in.Drop(-unused_bits & 7);

@@ -41,7 +41,7 @@ class SequentialDecoder {
 
  private:
   // MCUs whose coefficients are there at a time.
-  static constexpr int kBatchMcus = 8;
+  static constexpr int kBatchMcus = 16;
 
   // What of the image a rectangle needs, in MCUs; ends are exclusive.
   struct Needs {
