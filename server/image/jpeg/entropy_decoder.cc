@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #if defined(__x86_64__)
-#define BULKHEAD_BMI2 __attribute__((target("bmi,bmi2,movbe")))
+#define BULKHEAD_BMI2 __attribute__((target("bmi2")))
 #else
 #define BULKHEAD_BMI2
 #endif
