@@ -14,8 +14,8 @@
 
 namespace bulkhead {
 
-// The one door to all decoders: finds the format by the file's first bytes, JPEG by libjpeg-turbo,
-// PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin). Every thread
+// The one door to all decoders: finds the format by the file's first bytes, JPEG by our decoder and
+// libjpeg-turbo, PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin). Every thread
 // has one and uses it for file after file. EXIF orientation is told, not applied. Not thread-safe.
 //
 //   ImageDecoder decoder;

@@ -25,9 +25,9 @@ struct BlockRow {
 
 // Dequantizes the blocks, transforms them to samples by libjpeg's accurate integer DCT (the one of
 // Loeffler, Ligtenberg and Moschytz with 13-bit constants: columns, rounded to a quarter, then
-// rows), and writes these, eight rows of 8 × count, to `out`. Zeroes the coefficients. False when a
-// value between the passes was so large that implementations differ on what comes of it: then the
-// samples mean nothing.
+// rows, saturated as its SIMD code does it), and writes these, eight rows of 8 × count, to `out`.
+// Zeroes the coefficients. False when a value between the passes was so large that implementations
+// differ on what comes of it: then the samples mean nothing.
 bool InverseTransform(const BlockRow& blocks, const Dequantizer& quant, uint8_t* out,
                       ptrdiff_t stride, Simd simd);
 

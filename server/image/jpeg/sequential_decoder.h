@@ -19,8 +19,8 @@ namespace bulkhead::jpeg {
 // Decodes the usual JPEG files (header.h), whole or a rectangle of them, to the pixels of
 // libjpeg-turbo with its accurate DCT and smooth upsampling. One band of MCUs at a time:
 //
-//   file ─ScanBytes→ bits ─EntropyDecoder→ coefficients of 8 MCUs ─InverseTransform→ a band of
-//   samples a component ─Upsample…, ConvertRow→ the caller's pixels
+//   file ─ScanBytes→ bits ─EntropyDecoder→ coefficients of 16 MCUs ─InverseTransform→
+//   a band of samples of each component ─Upsample…, ConvertRow→ the caller's pixels
 //
 // so that what is worked on stays in the caches. MCUs beside and above the rectangle are passed
 // over by the entropy decoder, and nothing below the rows is read that libjpeg reads to decode
