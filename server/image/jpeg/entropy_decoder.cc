@@ -213,7 +213,7 @@ template <bool kKeep>
 BULKHEAD_ALWAYS_INLINE int EntropyDecoder::DecodeAc(BitReader& in, const BlockPlan& plan,
                                                     int16_t* out) {
   // Lookups between two refills, which bring 56 bits.
-  constexpr int kLookups = 4;
+  constexpr int kLookups = 5;
   static_assert(kLookups * AcTable::kLookupBits <= 56);
   const AcTable& table = *plan.ac_table;
   uint32_t next = 1;
@@ -221,7 +221,7 @@ BULKHEAD_ALWAYS_INLINE int EntropyDecoder::DecodeAc(BitReader& in, const BlockPl
   for (;;) {
     in.Refill();
     int lookup = 0;
-#pragma GCC unroll 4
+#pragma GCC unroll 5
     for (; lookup < kLookups; ++lookup) {
       entry = table.entry(in.bits);
       if ((Unrelated(entry) & 63) == 0) break;
