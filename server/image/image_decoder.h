@@ -14,9 +14,10 @@
 
 namespace bulkhead {
 
-// The one door to all decoders: finds the format by the file's first bytes, JPEG by libjpeg-turbo,
-// PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin). Every thread
-// has one and uses it for file after file. EXIF orientation is told, not applied. Not thread-safe.
+// The one door to all decoders: finds the format by the file's first bytes, JPEG by our decoder and
+// libjpeg-turbo, PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin).
+// Every thread has one and uses it for file after file. EXIF orientation is told, not applied. Not
+// thread-safe.
 //
 //   ImageDecoder decoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
@@ -50,6 +51,8 @@ class ImageDecoder {
   // What decoding the opened file for `rect` takes: the pixels, and what the codec itself holds of
   // the whole image meanwhile.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+  // JPEG files decoded since this was made, by the reason why libjpeg-turbo did it.
+  const jpeg::FallbackCounts& jpeg_fallback_counts() const { return jpeg_.fallback_counts(); }
   // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
   // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16
   // by × 257. `bytes` is scratch. Errors: as Decode.

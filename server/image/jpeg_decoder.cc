@@ -1,9 +1,11 @@
 #include "server/image/jpeg_decoder.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/image/jpeg/sequential_decoder.h"
 #include "server/image/jpeg_error.h"
 #include "server/image/jpeg_scan.h"
 
@@ -85,17 +87,27 @@ struct JpegDecoder::Codec {
 
   Codec() {
     info.err = errors.Install(/*fail_on_warnings=*/true);
-    // Only refused memory can end this.
-    if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
-    info.client_data = this;
+    Create();
     source.init_source = &InitSource;
     source.fill_input_buffer = &FillInputBuffer;
     source.skip_input_data = &SkipInputData;
     source.resync_to_restart = &jpeg_resync_to_restart;
     source.term_source = &TermSource;
-    info.src = &source;
   }
   ~Codec() { jpeg_destroy_decompress(&info); }
+
+  void Create() {
+    // Only refused memory can end this.
+    if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
+    info.client_data = this;
+    info.src = &source;
+  }
+  // Tables outlive the image in libjpeg: a file that lacks some would be decoded by those of the
+  // file before, and its verdict depend on that.
+  void Forget() {
+    jpeg_destroy_decompress(&info);
+    Create();
+  }
 
   // Of a file that may end early: an end-of-image marker, behind which libjpeg goes on with gray.
   static boolean FillInputBuffer(j_decompress_ptr info) {
@@ -171,7 +183,19 @@ void JpegDecoder::Codec::ReadRows(const MutableImageView& rows, int first_row) {
   }
 }
 
-JpegDecoder::JpegDecoder() : codec_(std::make_unique<Codec>()) {}
+JpegDecoder::Way JpegDecoder::DefaultWay() {
+  static const Way way = [] {
+    const char* wanted = std::getenv("BULKHEAD_JPEG");
+    return wanted != nullptr && absl::string_view(wanted) == "libjpeg" ? Way::kLibjpeg
+                                                                       : Way::kFastest;
+  }();
+  return way;
+}
+
+JpegDecoder::JpegDecoder(Way way)
+    : way_(way),
+      codec_(std::make_unique<Codec>()),
+      own_(std::make_unique<jpeg::SequentialDecoder>()) {}
 JpegDecoder::~JpegDecoder() = default;
 
 absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels,
@@ -179,12 +203,39 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
   jpeg_abort_decompress(&codec_->info);
   BULKHEAD_ASSIGN_OR_RETURN(const JpegStructure structure,
                             ScanJpeg(file, max_pixels, options.accept_truncated > 0));
+  file_ = file;
   codec_->options = options;
   codec_->truncated = structure.truncated;
-  codec_->errors.set_fail_on_warnings(true);
-  codec_->source.next_input_byte = reinterpret_cast<const JOCTET*>(file.data());
-  codec_->source.bytes_in_buffer = file.size();
+  fallback_ = ChooseWay(structure);
+  if (fallback_ == jpeg::Fallback::kNone) return structure.size;
+  BULKHEAD_RETURN_IF_ERROR(OpenLibjpeg());
+  if (structure.truncated && jpeg_has_multiple_scans(&codec_->info)) {
+    return SampleError(reason::kTruncatedImage,
+                       "this JPEG ends early and is progressive, which cannot be recovered row by "
+                       "row; copy the file again");
+  }
+  if (options.scale == 1) return structure.size;
+  return ImageSize{static_cast<int>(codec_->info.output_height),
+                   static_cast<int>(codec_->info.output_width)};
+}
+
+jpeg::Fallback JpegDecoder::ChooseWay(const JpegStructure& structure) {
+  const DecodeOptions& options = codec_->options;
+  if (way_ == Way::kLibjpeg) return jpeg::Fallback::kForced;
+  if (structure.truncated) return jpeg::Fallback::kTruncated;
+  if (options.scale != 1 || !options.fancy_upsampling || options.dct != DctMethod::kIslow) {
+    return jpeg::Fallback::kOptions;
+  }
+  if (structure.scan_count != 1) return jpeg::Fallback::kScans;
+  return own_->Open(file_);
+}
+
+absl::Status JpegDecoder::OpenLibjpeg() {
   Codec* codec = codec_.get();
+  codec->Forget();
+  codec->errors.set_fail_on_warnings(true);
+  codec->source.next_input_byte = reinterpret_cast<const JOCTET*>(file_.data());
+  codec->source.bytes_in_buffer = file_.size();
   const bool read = codec->errors.Run([codec] {
     jpeg_decompress_struct& info = codec->info;
     jpeg_read_header(&info, TRUE);
@@ -192,15 +243,7 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
     info.scale_denom = static_cast<unsigned>(codec->options.scale);
     if (codec->options.scale != 1) jpeg_calc_output_dimensions(&info);
   });
-  if (!read) return codec->errors.ToStatus();
-  if (structure.truncated && jpeg_has_multiple_scans(&codec->info)) {
-    return SampleError(reason::kTruncatedImage,
-                       "this JPEG ends early and is progressive, which cannot be recovered row by "
-                       "row; copy the file again");
-  }
-  if (options.scale == 1) return structure.size;
-  return ImageSize{static_cast<int>(codec->info.output_height),
-                   static_cast<int>(codec->info.output_width)};
+  return read ? absl::OkStatus() : codec->errors.ToStatus();
 }
 
 absl::Status JpegDecoder::ReadTruncated(const MutableImageView& rows) {
@@ -224,6 +267,13 @@ absl::Status JpegDecoder::ReadTruncated(const MutableImageView& rows) {
 }
 
 uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
+  if (fallback_ == jpeg::Fallback::kNone) {
+    // libjpeg may have to do it after all, which takes whole rows of rare samplings.
+    const jpeg::Header& header = own_->header();
+    const bool rare = header.h_max == 4 || (header.h_max == 1 && header.v_max == 2);
+    const uint64_t columns = rare ? header.size.width : rect.width;
+    return columns * rect.height * ChannelCount(format);
+  }
   const jpeg_decompress_struct& info = codec_->info;
   const uint64_t columns = codec_->CanDecodeRegion() ? rect.width : info.image_width;
   const uint64_t rows = codec_->truncated ? info.image_height : rect.height;
@@ -238,6 +288,17 @@ uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
 }
 
 absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
+  if (fallback_ == jpeg::Fallback::kNone) {
+    const MutableImageView out = buffer.Reshape({rect.height, rect.width}, ChannelCount(format));
+    fallback_ = own_->Decode(format, rect, out);
+    if (fallback_ == jpeg::Fallback::kNone) {
+      ++fallback_counts_[static_cast<size_t>(fallback_)];
+      return ImageView(out);
+    }
+    // What that means libjpeg says.
+    BULKHEAD_RETURN_IF_ERROR(OpenLibjpeg());
+  }
+  ++fallback_counts_[static_cast<size_t>(fallback_)];
   absl::StatusOr<ImageView> pixels = DecodeOpened(format, rect, buffer);
   // What libjpeg holds of the file goes, also that of a bad one.
   jpeg_abort_decompress(&codec_->info);

@@ -8,13 +8,21 @@
 #include "absl/strings/string_view.h"
 #include "server/image/decode_options.h"
 #include "server/image/image.h"
+#include "server/image/jpeg/fallback.h"
+#include "server/image/jpeg_scan.h"
 #include "server/image/pixel_format.h"
 
 namespace bulkhead {
 
-// Decodes JPEG files with libjpeg-turbo: accurate integer DCT, smooth ("fancy") chroma upsampling,
-// the pixels that OpenCV's imread gives. One decoder decodes file after file and keeps libjpeg's
-// permanent state between them. EXIF orientation is not applied. Not thread-safe.
+namespace jpeg {
+class SequentialDecoder;
+}
+
+// Decodes JPEG files to the pixels of libjpeg-turbo: accurate integer DCT, smooth ("fancy") chroma
+// upsampling, what OpenCV's imread gives. The usual files are decoded by server/image/jpeg, which
+// is faster; others, and those in which it meets anything odd, by libjpeg-turbo itself, whose
+// verdict counts. One decoder decodes file after file and keeps its buffers between them. EXIF
+// orientation is not applied. Not thread-safe.
 //
 //   JpegDecoder decoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
@@ -22,7 +30,12 @@ namespace bulkhead {
 //   image));
 class JpegDecoder {
  public:
-  JpegDecoder();
+  enum class Way { kFastest, kLibjpeg };
+  // kFastest, or kLibjpeg when the environment variable BULKHEAD_JPEG is `libjpeg` (for finding out
+  // whether a difference comes from a decoder). Read once per process.
+  static Way DefaultWay();
+
+  explicit JpegDecoder(Way way = DefaultWay());
   ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
@@ -45,16 +58,29 @@ class JpegDecoder {
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
   // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
-  // of several scans (6 bytes a pixel without chroma subsampling).
+  // of several scans (6 bytes a pixel without chroma subsampling). The few rows that a decoder is
+  // at are not counted.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+
+  // Files decoded since this was made, by the reason why libjpeg-turbo did it.
+  const jpeg::FallbackCounts& fallback_counts() const { return fallback_counts_; }
 
  private:
   struct Codec;
+  // Who decodes the file.
+  jpeg::Fallback ChooseWay(const JpegStructure& structure);
+  // Has libjpeg read the header of the file.
+  absl::Status OpenLibjpeg();
   absl::StatusOr<ImageView> DecodeOpened(PixelFormat format, const Rect& rect, Image& buffer);
   // Reads all rows of a truncated file. Sample error: when too few came before the data ran out.
   absl::Status ReadTruncated(const MutableImageView& rows);
 
+  const Way way_;
+  absl::string_view file_;
+  jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
+  jpeg::FallbackCounts fallback_counts_{};
   std::unique_ptr<Codec> codec_;
+  std::unique_ptr<jpeg::SequentialDecoder> own_;
 };
 
 }  // namespace bulkhead

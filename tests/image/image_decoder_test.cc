@@ -86,6 +86,21 @@ std::string SwapChannels(std::string rgb) {
   return rgb;
 }
 
+TEST(ImageDecoderTest, CountsJpegsByTheReasonWhyLibjpegDecodedThem) {
+  ImageDecoder decoder;
+  JpegEncodeOptions progressive;
+  progressive.progressive = true;
+  for (const std::string& file :
+       {MakeJpeg(20, 30), MakeJpeg(20, 30), MakeJpeg(20, 30, progressive)}) {
+    Image image;
+    const ImageSize size = decoder.Open(file, 1000).value();
+    ASSERT_TRUE(decoder.Decode(PixelFormat::kRgb, WholeImage(size), image).ok());
+  }
+  const jpeg::FallbackCounts& counts = decoder.jpeg_fallback_counts();
+  EXPECT_EQ(counts[static_cast<size_t>(jpeg::Fallback::kNone)], 2u);
+  EXPECT_EQ(counts[static_cast<size_t>(jpeg::Fallback::kScans)], 1u);
+}
+
 TEST(ImageDecoderTest, PngGivesBackWhatWasWritten) {
   const Image rgb = MakePicture(33, 47, 3);
   const std::string file = EncodePng(rgb.view()).value();

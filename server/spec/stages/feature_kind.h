@@ -49,7 +49,7 @@ class FeatureKind : public StageKind {
 
   // `draws`, where given, says of one stage of a random kind whether its draws decide anything.
   FeatureKind(std::string default_input, NormalizeFn normalize, InferFn infer, StageTraits traits,
-              DrawsFn draws)
+              DrawsFn draws = nullptr)
       : StageKind(traits),
         default_input_(std::move(default_input)),
         normalize_(normalize),

@@ -1,0 +1,141 @@
+// Decoding photos by the pipeline's JpegDecoder and by libjpeg-turbo alone, on one thread, file by
+// file in turns: CPU time, and medians over the rounds of the ratios within a round.
+//
+//   build/release/bin/bulkhead-bench-jpeg FOLDER [ROUNDS]        FOLDER: JPEG files, at any depth
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "server/base/random.h"
+#include "server/image/jpeg_decoder.h"
+#include "server/image/plain_jpeg.h"
+#include "tools/bench/decode_limit.h"
+#include "tools/common/machine.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kMaxPixels = uint64_t{1} << 30;
+
+// What is measured; each is compared with the first.
+enum Way { kLimit, kLibjpegWhole, kWhole, kLibjpegCrop, kCrop, kWayCount };
+constexpr std::array<const char*, kWayCount> kNames = {
+    "libjpeg-turbo, whole image (the limit)", "JpegDecoder by libjpeg, whole image",
+    "JpegDecoder, whole image", "JpegDecoder by libjpeg, random_resized_crop's rectangle",
+    "JpegDecoder, random_resized_crop's rectangle"};
+using Seconds = std::array<double, kWayCount>;
+
+double CpuSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// As torchvision chooses it: 8 to 100% of the area, aspect 3/4 to 4/3.
+Rect RandomResizedCrop(ImageSize size, SampleRandom& random) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double area = random.NextUniform(0.08, 1) * size.height * size.width;
+    const double aspect = std::exp(random.NextUniform(std::log(3.0 / 4), std::log(4.0 / 3)));
+    const int width = static_cast<int>(std::lround(std::sqrt(area * aspect)));
+    const int height = static_cast<int>(std::lround(std::sqrt(area / aspect)));
+    if (width < 1 || width > size.width || height < 1 || height > size.height) continue;
+    return {static_cast<int>(random.NextBelow(size.height - height + 1)),
+            static_cast<int>(random.NextBelow(size.width - width + 1)), height, width};
+  }
+  const int side = std::min(size.height, size.width);
+  return {(size.height - side) / 2, (size.width - side) / 2, side, side};
+}
+
+class Bench {
+ public:
+  // Adds the CPU time of each way with `file`; false when one of them fails.
+  bool Run(const std::string& file, uint64_t key, Seconds& seconds) {
+    const double begin = CpuSeconds();
+    if (!plain_.Decode(file).ok()) return false;
+    seconds[kLimit] += CpuSeconds() - begin;
+    return RunDecoder(libjpeg_, file, key, seconds[kLibjpegWhole], seconds[kLibjpegCrop]) &&
+           RunDecoder(fastest_, file, key, seconds[kWhole], seconds[kCrop]);
+  }
+
+  const jpeg::FallbackCounts& counts() const { return fastest_.fallback_counts(); }
+
+ private:
+  bool RunDecoder(JpegDecoder& decoder, const std::string& file, uint64_t key, double& whole,
+                  double& crop) {
+    SampleRandom random(1, 0, key, 0);
+    for (double* seconds : {&whole, &crop}) {
+      const double begin = CpuSeconds();
+      const auto size = decoder.Open(file, kMaxPixels);
+      if (!size.ok()) return false;
+      const Rect rect = seconds == &crop ? RandomResizedCrop(*size, random) : WholeImage(*size);
+      if (!decoder.Decode(PixelFormat::kRgb, rect, image_).ok()) return false;
+      *seconds += CpuSeconds() - begin;
+    }
+    return true;
+  }
+
+  PlainJpegDecoder plain_;
+  JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
+  JpegDecoder fastest_{JpegDecoder::Way::kFastest};
+  Image image_;
+};
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+int Main(const char* folder, int rounds) {
+  const auto files = tools::ReadJpegFiles(folder);
+  if (!files.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(files.status().message()).c_str());
+    return 1;
+  }
+  Bench bench;
+  std::array<std::vector<double>, kWayCount> milliseconds;
+  std::array<std::vector<double>, kWayCount> ratios;
+  for (int round = -1; round < rounds; ++round) {
+    Seconds seconds{};
+    for (size_t i = 0; i < files->size(); ++i) {
+      const uint64_t key = i * 1000 + static_cast<uint64_t>(round + 1);
+      if (!bench.Run((*files)[i].bytes, key, seconds)) {
+        std::fprintf(stderr, "%s: cannot be decoded\n", (*files)[i].path.c_str());
+        return 1;
+      }
+    }
+    if (round < 0) continue;  // to warm up
+    for (int way = 0; way < kWayCount; ++way) {
+      milliseconds[way].push_back(1e3 * seconds[way] / static_cast<double>(files->size()));
+      ratios[way].push_back(seconds[kLimit] / seconds[way]);
+    }
+  }
+  std::printf("%s\n%zu files, medians of %d rounds: bulkhead-bench-jpeg FOLDER %d\n",
+              tools::DescribeMachine().Text().c_str(), files->size(), rounds, rounds);
+  for (int way = 0; way < kWayCount; ++way) {
+    std::printf("%-58s %7.4f ms  %.2f x\n", kNames[way], Median(milliseconds[way]),
+                Median(ratios[way]));
+  }
+  for (size_t i = 1; i < jpeg::kFallbackCount; ++i) {
+    if (bench.counts()[i] == 0) continue;
+    std::printf("left to libjpeg: %llu of reason %s\n",
+                static_cast<unsigned long long>(bench.counts()[i]),
+                std::string(jpeg::FallbackName(static_cast<jpeg::Fallback>(i))).c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace bulkhead
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: bulkhead-bench-jpeg FOLDER [ROUNDS]\n");
+    return 2;
+  }
+  return bulkhead::Main(argv[1], argc > 2 ? std::max(1, std::atoi(argv[2])) : 5);
+}

@@ -1,0 +1,24 @@
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_COLOR_CONVERT_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_COLOR_CONVERT_H_
+
+#include <cstdint>
+
+#include "server/image/pixel_format.h"
+#include "server/image/simd.h"
+
+namespace bulkhead::jpeg {
+
+// A row of luma and chroma samples, one of each for each pixel.
+struct YccRow {
+  const uint8_t* y = nullptr;
+  const uint8_t* cb = nullptr;
+  const uint8_t* cr = nullptr;
+};
+
+// Converts `count` pixels by JFIF's equations, rounded as libjpeg does it, to `out`, in any format
+// but gray. Reads up to kRowPadding bytes beyond the samples, writes nothing beyond the pixels.
+void ConvertRow(const YccRow& row, int count, PixelFormat format, uint8_t* out, Simd simd);
+
+}  // namespace bulkhead::jpeg
+
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_COLOR_CONVERT_H_

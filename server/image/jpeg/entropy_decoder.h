@@ -1,0 +1,136 @@
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_ENTROPY_DECODER_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_ENTROPY_DECODER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "server/image/jpeg/bit_reader.h"
+#include "server/image/jpeg/fallback.h"
+#include "server/image/jpeg/header.h"
+#include "server/image/jpeg/huffman_table.h"
+#include "server/image/jpeg/scan_bytes.h"
+
+namespace bulkhead::jpeg {
+
+inline constexpr int kMaxBlocksInMcu = 6;
+
+// Coefficients that stay within these make no inverse transform overflow anywhere, whatever it is
+// made of: |value × quantizer|. A file that has larger ones was not made from pixels.
+inline constexpr int kMaxDc = 4095;
+inline constexpr int kMaxAc = 8191;
+
+// Where decoding can begin: an MCU whose entropy-coded data begins at a known bit. A plain value.
+struct EntryPoint {
+  uint32_t mcu = 0;
+  uint64_t bit_offset = 0;                   // in the file, stuffed zeros included
+  std::array<int16_t, kMaxComponents> dc{};  // predictors
+
+  friend bool operator==(const EntryPoint&, const EntryPoint&) = default;
+};
+
+// Where the coefficients of one block of each MCU go: those of the i-th MCU to
+// out + i × step, in natural order, not dequantized. They must be zero before. What the last
+// coefficient is that may be other than zero, in the order of the file, goes to last[i ×
+// last_step].
+struct BlockTarget {
+  int16_t* out = nullptr;
+  ptrdiff_t step = 0;
+  uint8_t* last = nullptr;
+  ptrdiff_t last_step = 0;
+};
+using McuTarget = std::array<BlockTarget, kMaxBlocksInMcu>;
+
+// Decodes the entropy-coded data of a scan, MCU after MCU, to coefficients. Stops at whatever is
+// not as it should be, and never decides what that means: the caller has the file decoded by
+// libjpeg-turbo. What this decodes without stopping, libjpeg decodes to the same coefficients
+// without a warning. Not thread-safe; reused from file to file.
+//
+//   EntropyDecoder decoder;
+//   if (decoder.Begin(file, header) != Fallback::kNone) …
+//   decoder.Skip(100);  // MCUs
+//   decoder.Decode(20, target);
+class EntropyDecoder {
+ public:
+  // `file` and `header` must stay valid while MCUs are decoded.
+  Fallback Begin(absl::string_view file, const Header& header);
+
+  // Goes on at `point`, which Entry gave for the same file and header.
+  void StartAt(const EntryPoint& point);
+
+  // Decodes the next `count` MCUs; the blocks of each are in the order of the file.
+  Fallback Decode(int count, const McuTarget& target);
+
+  // Passes over the next `count` MCUs.
+  Fallback Skip(int count);
+
+  // Where the next MCU begins.
+  EntryPoint Entry() const;
+
+ private:
+  struct BlockPlan {
+    const DcTable* dc_table = nullptr;
+    const AcTable* ac_table = nullptr;
+    const int16_t* ac_limits = nullptr;
+    int dc_limit = 0;
+    int component = 0;
+  };
+
+  Fallback PrepareTables(const Header& header);
+  // MCUs up to the next restart marker, and past it when there are none.
+  Fallback BeginInterval();
+  template <bool kKeep>
+  Fallback Run(int count, const McuTarget* target);
+  // A few MCUs without restart marker between them, and its twin for machines with BMI2: three
+  // operands and no flags make shifts cheaper, and shifts are what this consists of.
+  template <bool kKeep>
+  bool RunInterval(int count, const McuTarget* target);
+  template <bool kKeep>
+  bool RunIntervalBmi2(int count, const McuTarget* target);
+  template <bool kKeep>
+  bool DecodeInterval(int count, const McuTarget* target);
+  template <bool kKeep>
+  bool DecodeBlock(BitReader& in, const BlockPlan& plan, int16_t* out, uint8_t* last);
+  // The AC coefficients from the k-th on, two at a time where a lookup tells them. The last one's
+  // number, or less than 0.
+  template <bool kKeep>
+  int DecodeAc(BitReader& in, const BlockPlan& plan, int16_t* out);
+  // The same, one symbol after another. `out` is null where nothing is kept.
+  struct Progress {
+    BitReader in;
+    int next = 1;      // coefficient; above 63: the block is complete
+    bool good = true;  // else stopped_ says what is odd
+  };
+  Progress DecodeSymbol(Progress progress, const BlockPlan& plan, int16_t* out);
+  Progress DecodeSymbols(Progress progress, const BlockPlan& plan, int16_t* out);
+  bool Stop(Fallback reason) {
+    stopped_ = reason;
+    return false;
+  }
+  int StopBlock(Fallback reason) {
+    stopped_ = reason;
+    return -1;
+  }
+
+  absl::string_view file_;
+  ScanBytes bytes_;
+  BitReader in_;
+  std::array<int, kMaxComponents> dc_{};  // predictors
+  int restart_interval_ = 0;
+  int until_restart_ = 0;  // MCUs left in the interval
+  int next_restart_ = 0;   // 0 … 7
+  uint32_t next_mcu_ = 0;
+  Fallback stopped_ = Fallback::kNone;
+
+  int block_count_ = 0;
+  std::array<BlockPlan, kMaxBlocksInMcu> plan_;
+  std::array<DcTable, kTableSlots> dc_tables_;
+  std::array<AcTable, kTableSlots> ac_tables_;
+  // By quantization table: the largest coefficients, by the order of the file.
+  std::array<std::array<int16_t, kBlockCoefficients>, kTableSlots> ac_limits_{};
+};
+
+}  // namespace bulkhead::jpeg
+
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_ENTROPY_DECODER_H_

@@ -1,0 +1,36 @@
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_IDCT_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_IDCT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "server/image/jpeg/header.h"
+#include "server/image/simd.h"
+
+namespace bulkhead::jpeg {
+
+// Quantizers by natural order, none above kMaxAc.
+struct alignas(32) Dequantizer {
+  int16_t factors[kBlockCoefficients];
+};
+
+// Blocks that stand side by side, one after another in memory: their coefficients in natural order,
+// not dequantized, each within kMaxDc or kMaxAc when it is; and for each block the number, in the
+// order of the file, behind which all coefficients are zero.
+struct BlockRow {
+  int16_t* coefficients = nullptr;  // aligned to 32 bytes
+  const uint8_t* last = nullptr;
+  int count = 0;
+};
+
+// Dequantizes the blocks, transforms them to samples by libjpeg's accurate integer DCT (the one of
+// Loeffler, Ligtenberg and Moschytz with 13-bit constants: columns, rounded to a quarter, then
+// rows, saturated as its SIMD code does it), and writes these, eight rows of 8 × count, to `out`.
+// Zeroes the coefficients. False when a value between the passes was so large that implementations
+// differ on what comes of it: then the samples mean nothing.
+bool InverseTransform(const BlockRow& blocks, const Dequantizer& quant, uint8_t* out,
+                      ptrdiff_t stride, Simd simd);
+
+}  // namespace bulkhead::jpeg
+
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_IDCT_H_

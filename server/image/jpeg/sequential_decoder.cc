@@ -1,0 +1,221 @@
+#include "server/image/jpeg/sequential_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/image/jpeg/color_convert.h"
+#include "server/image/jpeg/upsample.h"
+
+namespace bulkhead::jpeg {
+namespace {
+
+constexpr uint8_t kNoColour = 128;
+
+int RoundedUp(int value, int divisor) { return (value + divisor - 1) / divisor; }
+
+}  // namespace
+
+Fallback SequentialDecoder::Open(absl::string_view file) {
+  file_ = file;
+  return ParseHeader(file, header_);
+}
+
+int SequentialDecoder::OutputComponents(PixelFormat format) const {
+  return format == PixelFormat::kGray ? 1 : header_.component_count;
+}
+
+SequentialDecoder::Needs SequentialDecoder::NeedsOf(const Rect& rect) const {
+  Needs needs;
+  int left = rect.left;
+  int right = rect.right();
+  if (header_.h_max == 2) {
+    // The chroma samples beside those of the outermost pixels.
+    left = std::max(left / 2 - 1, 0) * 2;
+    right = std::min((right - 1) / 2 * 2 + 4, header_.size.width);
+  }
+  needs.left = left / header_.mcu_width();
+  needs.right = RoundedUp(right, header_.mcu_width());
+  const int last = rect.bottom() - 1;
+  needs.top = (smooth_down() ? std::max(rect.top - 1, 0) : rect.top) / header_.mcu_height();
+  needs.bottom = last / header_.mcu_height() + 1;
+  // The chroma row below. libjpeg upsamples two rows at once, so it reads on for either of the last
+  // two rows of a band.
+  const bool of_last_two = last % header_.mcu_height() >= header_.mcu_height() - 2;
+  if (smooth_down() && of_last_two) needs.bottom = std::min(needs.bottom + 1, header_.mcus_down());
+  return needs;
+}
+
+void SequentialDecoder::PrepareBuffers() {
+  const int mcus = needs_.right - needs_.left;
+  for (int c = 0; c < component_count_; ++c) {
+    const Component& component = header_.components[c];
+    planes_[c].Reshape(mcus * component.h * kBlockSize, component.v * kBlockSize);
+    const QuantTable& quant = header_.quant[component.quant_slot];
+    std::copy(quant.begin(), quant.end(), quant_[c].factors);
+  }
+  const size_t row_bytes =
+      static_cast<size_t>(mcus) * header_.mcu_width() + static_cast<size_t>(2) * kRowPadding;
+  uint8_t* rows = row_buffer_.Resize(2 * row_bytes);
+  rows_ = {nullptr, rows, rows + row_bytes};
+  if (header_.component_count == 1) std::memset(rows, kNoColour, 2 * row_bytes);
+}
+
+Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
+                                   const MutableImageView& out, Simd simd) {
+  format_ = format;
+  simd_ = simd;
+  component_count_ = OutputComponents(format);
+  needs_ = NeedsOf(rect);
+  PrepareBuffers();
+  Fallback reason = entropy_.Begin(file_, header_);
+  if (reason != Fallback::kNone) return reason;
+  skipped_mcus_ = needs_.top * header_.mcus_across();
+  for (int band = needs_.top; band < needs_.bottom; ++band) {
+    reason = DecodeBand(band);
+    if (reason != Fallback::kNone) {
+      // Coefficients must be zero before the next file.
+      coefficients_.fill(0);
+      return reason;
+    }
+    CompleteEdges(band);
+    WriteRows(band, rect, out);
+    if (!smooth_down()) continue;
+    for (int c = 0; c < component_count_; ++c) {
+      planes_[c].CopyRow(header_.components[c].v * kBlockSize - 1, -1);
+    }
+  }
+  // Beside the rectangle, up to its last row, the data must be good, too.
+  return entropy_.Skip(skipped_mcus_);
+}
+
+Fallback SequentialDecoder::DecodeBand(int band) {
+  Fallback reason = entropy_.Skip(skipped_mcus_ + needs_.left);
+  skipped_mcus_ = header_.mcus_across() - needs_.right;
+  for (int mcu = needs_.left; mcu < needs_.right && reason == Fallback::kNone;) {
+    const int count = std::min(kBatchMcus, needs_.right - mcu);
+    reason = DecodeBatch(count, mcu);
+    mcu += count;
+  }
+  return reason;
+}
+
+// The blocks of one component and one row of blocks in each MCU stand together, so that those which
+// are side by side in the image are side by side in memory.
+Fallback SequentialDecoder::DecodeBatch(int count, int first_mcu) {
+  McuTarget target;
+  int block = 0;
+  int first = 0;
+  for (int c = 0; c < header_.component_count; ++c) {
+    const Component& component = header_.components[c];
+    for (int v = 0; v < component.v; ++v, first += kBatchMcus * component.h) {
+      for (int h = 0; h < component.h; ++h) {
+        target[block++] = {
+            coefficients_.data() + static_cast<ptrdiff_t>(first + h) * kBlockCoefficients,
+            static_cast<ptrdiff_t>(component.h) * kBlockCoefficients, last_.data() + first + h,
+            component.h};
+      }
+    }
+  }
+  const Fallback reason = entropy_.Decode(count, target);
+  if (reason != Fallback::kNone) return reason;
+  return TransformBatch(count, first_mcu) ? Fallback::kNone : Fallback::kCoefficient;
+}
+
+bool SequentialDecoder::TransformBatch(int count, int first_mcu) {
+  bool good = true;
+  int first = 0;
+  for (int c = 0; c < component_count_; ++c) {
+    const Component& component = header_.components[c];
+    for (int v = 0; v < component.v; ++v, first += kBatchMcus * component.h) {
+      const BlockRow blocks = {
+          coefficients_.data() + static_cast<ptrdiff_t>(first) * kBlockCoefficients,
+          last_.data() + first, count * component.h};
+      const ptrdiff_t column =
+          static_cast<ptrdiff_t>(first_mcu - needs_.left) * component.h * kBlockSize;
+      good &= InverseTransform(blocks, quant_[c], planes_[c].row(v * kBlockSize) + column,
+                               planes_[c].stride(), simd_);
+    }
+  }
+  if (component_count_ < header_.component_count) {
+    std::fill(coefficients_.begin() + static_cast<ptrdiff_t>(first) * kBlockCoefficients,
+              coefficients_.end(), 0);
+  }
+  return good;
+}
+
+// Puts copies of the outermost chroma samples behind the edges of the image.
+void SequentialDecoder::CompleteEdges(int band) {
+  if (component_count_ == 1) return;
+  const int chroma_left = needs_.left * kBlockSize;
+  const int chroma_width = RoundedUp(header_.size.width, header_.h_max);
+  const int chroma_height = RoundedUp(header_.size.height, header_.v_max);
+  for (int c = 1; c < component_count_; ++c) {
+    ComponentPlane& plane = planes_[c];
+    if (header_.h_max == 2) {
+      if (needs_.left == 0) plane.RepeatLeft();
+      if (needs_.right == header_.mcus_across()) plane.RepeatRight(chroma_width - chroma_left);
+    }
+    if (!smooth_down()) continue;
+    if (band == 0) plane.CopyRow(0, -1);
+    if (band == header_.mcus_down() - 1) {
+      const int behind = chroma_height - band * kBlockSize;
+      plane.CopyRow(behind - 1, behind);
+    }
+  }
+}
+
+void SequentialDecoder::WriteRows(int band, const Rect& rect, const MutableImageView& out) {
+  int from = band * header_.mcu_height();
+  int to = from + header_.mcu_height();
+  if (smooth_down()) {
+    // The last row of a band waits for the next one.
+    --from;
+    if (band < header_.mcus_down() - 1) --to;
+  }
+  from = std::max(from, rect.top);
+  to = std::min(to, rect.bottom());
+  for (int y = from; y < to; ++y) WriteRow(band, y, rect, out.row(y - rect.top));
+}
+
+void SequentialDecoder::WriteRow(int band, int y, const Rect& rect, uint8_t* out) {
+  const int luma_left = rect.left - needs_.left * header_.mcu_width();
+  const uint8_t* luma = planes_[0].row(y - band * header_.mcu_height()) + luma_left;
+  if (format_ == PixelFormat::kGray) {
+    std::memcpy(out, luma, rect.width);
+    return;
+  }
+  const YccRow row = {luma, ChromaRow(1, band, y, rect), ChromaRow(2, band, y, rect)};
+  ConvertRow(row, rect.width, format_, out, simd_);
+}
+
+const uint8_t* SequentialDecoder::ChromaRow(int component, int band, int y, const Rect& rect) {
+  uint8_t* out = rows_[component] + kRowPadding;
+  if (header_.component_count == 1) return out;
+  ComponentPlane& plane = planes_[component];
+  const int h = header_.h_max;
+  // The samples for the pixels from `first` × h on.
+  const int first = rect.left / h;
+  const int count = (rect.right() - 1) / h + 1 - first;
+  const int column = first - needs_.left * kBlockSize;
+  if (!smooth_down()) {
+    const uint8_t* in = plane.row(y - band * kBlockSize) + column;
+    if (h == 1) return in;
+    if (h == 2) {
+      UpsampleAcross(in, count, out, simd_);
+    } else {
+      RepeatAcross(in, count, out);
+    }
+    return out + rect.left % h;
+  }
+  const int near = (y >> 1) - band * kBlockSize;
+  const Side side = y % 2 == 0 ? Side::kAbove : Side::kBelow;
+  const int far = side == Side::kAbove ? near - 1 : near + 1;
+  if (h == 1) {
+    UpsampleDown(plane.row(near) + column, plane.row(far) + column, side, count, out, simd_);
+    return out;
+  }
+  UpsampleBoth(plane.row(near) + column, plane.row(far) + column, count, out, simd_);
+  return out + rect.left % h;
+}
+
+}  // namespace bulkhead::jpeg
