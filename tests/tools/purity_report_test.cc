@@ -36,10 +36,10 @@ TEST(PurityTraceTest, ComesBackFromText) {
 }
 
 TEST(ComparePassesTest, TheFirstStageThatDiffersIsToBlame) {
-  const PurityTrace one = Samples({Trace({{"a", "1"}, {"b", "2"}, {"c", "3"}}),
-                                   Trace({{"a", "1"}, {"b", "2"}, {"c", "3"}})});
-  const PurityTrace other = Samples({Trace({{"a", "1"}, {"b", "9"}, {"c", "9"}}),
-                                     Trace({{"a", "1"}, {"b", "2"}, {"c", "3"}})});
+  const PurityTrace one = Samples(
+      {Trace({{"a", "1"}, {"b", "2"}, {"c", "3"}}), Trace({{"a", "1"}, {"b", "2"}, {"c", "3"}})});
+  const PurityTrace other = Samples(
+      {Trace({{"a", "1"}, {"b", "9"}, {"c", "9"}}), Trace({{"a", "1"}, {"b", "2"}, {"c", "3"}})});
   EXPECT_TRUE(ComparePasses(one, one, 2).impure.empty());
   const PurityReport report = ComparePasses(one, other, 2);
   ASSERT_EQ(report.impure.size(), 1u);
