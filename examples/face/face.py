@@ -66,7 +66,7 @@ def place(img, boxes, scale, rng, keep=None):
             first, last = max(first, min(last, high - length)), min(last, max(first, low))
         begin = int(rng.integers(first, last + 1))
         source.append((begin, begin + length))
-        target.append(min(SIDE, max(1, round(length * scale))))
+        target.append(SIDE if length < extent else min(SIDE, max(1, round(extent * scale))))
         corner.append(int(rng.integers(SIDE - target[axis] + 1)))
     (left, right), (top, bottom) = source
     return paste(img, boxes, (left, top, right, bottom), target, corner)
