@@ -1,6 +1,6 @@
 """What one resize to 640 × 640 costs in a worker: by the stage `resize`, by OpenCV in Python, and by scikit-image's way.
 
-    python examples/face/resize_cost.py FOLDER [--samples 100] [--json]
+    python examples/face/resize_cost.py FOLDER [--samples 100]
 
 FOLDER holds the records that `bulkhead synth FOLDER --schema face` writes. Each way is a pipeline of its own: decode_image, then the
 resize. The worker's own clock says how long each stage took; the service passes it on (bulkhead.service_status).
@@ -11,7 +11,6 @@ bulkheadd on the PATH or named by $BULKHEAD_SERVER.
 
 import argparse
 import importlib.util
-import json
 import pathlib
 
 import bulkhead
@@ -70,15 +69,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
 
     costs = {
         name: cost(arguments.folder.resolve(), stage, arguments.samples) for name, stage in ways().items()
     }
-    if arguments.json:
-        print(json.dumps({"samples": arguments.samples, "seconds": costs}))
-        return
     least = costs["OpenCV in a Python stage"]
     for name, seconds in costs.items():
         print(f"{name:32} {seconds * 1e3:8.2f} ms a sample {seconds / least:8.1f} x")

@@ -1,6 +1,6 @@
 """A stage that takes 40 MiB for every number it gives, and a consumer that dawdles: how much memory is that?
 
-    python examples/runaway/run.py [--records 1000] [--sleep 0.2] [--json]
+    python examples/runaway/run.py [--records 1000] [--sleep 0.2] [--json FILE]
 
 Reads ordered.yaml with 8 workers and unordered.yaml with 4, each with a consumer that takes batches at once and with one that sleeps
 after each. Before a run it prints what the service has promised that the loader will not exceed, behind it the most memory
@@ -114,19 +114,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--records", type=int, default=1000)
     parser.add_argument("--sleep", type=float, default=0.2, help="seconds after each batch, of the slow consumer")
-    parser.add_argument("--json", action="store_true", help="print a line of JSON for each run")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the same with all numbers that came")
     arguments = parser.parse_args()
-    if not arguments.json:
-        print(f"{'spec':15} workers  sleep  predicted: at most   measured peak  records")
+    runs = []
+    print(f"{'spec':15} workers  sleep  predicted: at most   measured peak  records")
     for name, workers in (("ordered.yaml", 8), ("unordered.yaml", 4)):
         for sleep in (0, arguments.sleep):
             done = run(name, workers, arguments.records, sleep)
-            if arguments.json:
-                print(json.dumps(done), flush=True)
-                continue
+            runs.append(done)
             once = "each once" if sorted(done["indices"]) == list(range(arguments.records)) else "NOT each once"
             print(f"{name:15} {workers:7} {sleep:4.1f} s {done['predicted_bytes'] / 2**20:14.0f} MiB "
                   f"{done['peak_bytes'] / 2**20:11.0f} MiB  {len(done['indices'])}, {once}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(runs))
 
 
 if __name__ == "__main__":

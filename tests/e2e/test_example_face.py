@@ -1,8 +1,8 @@
 """examples/face: the label rule on boxes made by hand, the pictures with their boxes, and the specs as a trainer reads them."""
 
-import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -221,7 +221,7 @@ def test_negatives_are_scaled_and_nothing_else():
     image = picture(200, 150, [])
     image[:, :, 1] = 90
     seen = []
-    for seed in range(200):
+    for seed in range(100):
         spy = Spy(seed)
         out, boxes, *maps = face.process_img(image, np.zeros((0, 4), np.float32), spy, is_augment=bool(seed % 2))
         [((low, high), scale)] = spy.uniforms
@@ -330,14 +330,11 @@ def test_training_goes_on_forever(specs, target):
 
 def test_validation_reads_every_picture_once_and_whole(specs, target):
     batches = take(specs / "validate.yaml", target, 100)
-    again = take(specs / "validate.yaml", target, 100)
     assert [len(batch["label"]) for batch in batches] == [16] * 5
     assert np.concatenate([batch["label"] for batch in batches]).tolist() == [0] * 40 + [1] * 40  # neg-* sorts before pos-*
-    for batch, repeated in zip(batches, again):
+    for batch in batches:
         assert batch["image"].dtype == np.float32
         assert batch["image"].min() == -1 and 0.5 < batch["image"].max() <= 1
-        for name in batch:
-            assert np.array_equal(batch[name], repeated[name])
         for s in range(16):
             lit = np.argwhere((batch["image"][s] > -1).any(axis=2)).max(axis=0) + 1
             assert lit.max() == 640
@@ -375,11 +372,11 @@ def test_both_ways_of_resizing_give_the_same_picture():
 
 
 def test_resizing_as_scikit_image_does_smooths_what_shrinks():
-    stripes = np.zeros((8, 64, 1), np.uint8)
+    stripes = np.zeros((8, 66, 1), np.uint8)
     stripes[:, ::2] = 255
-    small = resizing.resize_float64(stripes, 8, 16)
-    assert small.dtype == np.float64 and small.shape == (8, 16, 1)
-    assert np.abs(small[:, 2:-2] - 0.5).max() < 0.02  # without smoothing 0.5 as well, or 0 and 1 by luck of the phase
+    small = resizing.resize_float64(stripes, 8, 22)
+    assert small.dtype == np.float64 and small.shape == (8, 22, 1)
+    assert np.abs(small - 0.5).max() < 0.02  # every third pixel alone would be 0 or 1
     row = np.zeros((1, 30, 1), np.uint8)
     row[0, 15] = 255
     spread = resizing.resize_float64(row, 1, 10)[0, :, 0]
@@ -390,11 +387,10 @@ def test_resizing_as_scikit_image_does_smooths_what_shrinks():
 
 def test_the_cost_of_a_resize_is_printed(specs):
     package = pathlib.Path(bulkhead.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-    command = [PYTHON, EXAMPLE / "resize_cost.py", specs / "faces", "--samples", "20"]
-    told = json.loads(subprocess.run([*command, "--json"], env=environment, stdout=subprocess.PIPE, timeout=120, check=True).stdout)
-    assert set(told["seconds"]) >= {
-        "stage `resize` (OpenCV in C++)", "OpenCV in a Python stage", "scikit-image's way, in NumPy"}
-    assert all(0 < seconds < 60 for seconds in told["seconds"].values())
-    text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
-    assert [" ms a sample " in line for line in text.splitlines()] == [True] * len(told["seconds"])
+    said = subprocess.run(
+        [sys.executable, EXAMPLE / "resize_cost.py", specs / "faces", "--samples", "10"],
+        env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
+    rows = [re.fullmatch(r"(.*?) +([\d.]+) ms a sample +([\d.]+) x", line) for line in said.splitlines()]
+    costs = {row[1]: float(row[2]) for row in rows}
+    assert list(costs)[:3] == ["stage `resize` (OpenCV in C++)", "OpenCV in a Python stage", "scikit-image's way, in NumPy"]
+    assert all(cost > 0 for cost in costs.values())

@@ -17,13 +17,20 @@ STAGE_BYTES = 40 << 20  # that every call takes
 
 
 @pytest.fixture(scope="module")
-def runs():
-    """What run.py did: with 8 workers in order and with 4 as batches come, a quick consumer and a slow one each."""
+def told(tmp_path_factory):
+    """What run.py printed, and what it wrote."""
     package = pathlib.Path(bulkhead.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, EXAMPLE / "run.py", "--records", str(RECORDS), "--json"],
-        env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
-    runs = [json.loads(line) for line in done.stdout.splitlines()]
+    file = tmp_path_factory.mktemp("runaway") / "runs.json"
+    said = subprocess.run(
+        [sys.executable, EXAMPLE / "run.py", "--records", str(RECORDS), "--json", file],
+        env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.PIPE, text=True, timeout=300, check=True).stdout
+    return said.splitlines(), json.loads(file.read_text())
+
+
+@pytest.fixture(scope="module")
+def runs(told):
+    """What run.py did: with 8 workers in order and with 4 as batches come, a quick consumer and a slow one each."""
+    runs = told[1]
     assert [(run["spec"], run["workers"], run["sleep"]) for run in runs] == [
         ("ordered.yaml", 8, 0), ("ordered.yaml", 8, 0.2), ("unordered.yaml", 4, 0), ("unordered.yaml", 4, 0.2)]
     return runs
@@ -57,13 +64,14 @@ def test_a_slow_consumer_does_not_raise_the_peak(runs):
         assert slow["peak_bytes"] < quick["peak_bytes"] + 2 * STAGE_BYTES
 
 
-def test_the_plain_output_is_a_table(runs):
-    package = pathlib.Path(bulkhead.__file__).parents[1]
-    said = subprocess.run(
-        [sys.executable, EXAMPLE / "run.py", "--records", "32", "--sleep", "0"],
-        env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.PIPE, text=True, timeout=300, check=True).stdout
-    lines = said.splitlines()
-    assert len(lines) == 5 and all(line.endswith("32, each once") for line in lines[1:])
+def test_prediction_and_peak_are_printed(told):
+    lines, runs = told
+    assert len(lines) == 5
+    for line, run in zip(lines[1:], runs):
+        sizes = [f"{run[name] / 2**20:.0f} MiB" for name in ("predicted_bytes", "peak_bytes")]
+        assert line.split("  ")[0] == run["spec"]
+        assert all(size in line for size in sizes)
+        assert line.endswith(f"{RECORDS}, each once")
 
 
 def test_the_two_specs_differ_in_nothing_but_determinism():
