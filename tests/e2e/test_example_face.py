@@ -236,6 +236,21 @@ def test_negatives_are_scaled_and_nothing_else():
     assert min(seen) < 0.6 and max(seen) > 3.4
 
 
+def test_what_is_seen_and_where_it_lies_is_random():
+    image = np.empty((700, 900, 3), np.uint8)
+    image[..., 0] = 1 + np.arange(900) // 4
+    image[..., 1:] = 1
+    no_boxes = np.zeros((0, 4), np.float32)
+    parts = {int(face.place(image, no_boxes, 1, np.random.default_rng(seed))[0][0, 0, 0]) for seed in range(50)}
+    assert len(parts) > 20 and max(parts) - min(parts) > 40
+    corners = set()
+    for seed in range(50):
+        out, _ = face.place(image, no_boxes, 0.5, np.random.default_rng(seed))
+        corners.add(tuple(np.argwhere(out[..., 1])[0].tolist()))
+    for axis in (0, 1):
+        assert len({corner[axis] for corner in corners}) > 20
+
+
 def test_without_augmentation_the_picture_comes_whole():
     box = np.float32([[100, 60, 200, 160]])
     image = picture(400, 300, box)
