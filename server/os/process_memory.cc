@@ -26,21 +26,18 @@ uint64_t Number(const char* text, const char* key) {
 // The value in bytes of a "Key:   123 kB" line.
 uint64_t Kilobytes(const char* text, const char* key) { return Number(text, key) * 1024; }
 
-}  // namespace
+constexpr char kOwnStatus[] = "/proc/self/status";
 
-absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/%d/status", static_cast<int>(pid));
-  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
-  if (!fd) return SystemError(errno, path);
+// What the status file of a process says now; `path` is for messages.
+absl::StatusOr<ProcessMemory> ReadStatusFile(int fd, const char* path) {
   // Some 1.5 KiB, but that the list of the user's groups may be long.
   char text[65536];
-  const ssize_t bytes = read(fd.get(), text, sizeof(text) - 1);
+  const ssize_t bytes = pread(fd, text, sizeof(text) - 1, 0);
   if (bytes < 0) return SystemError(errno, path);
   text[bytes] = '\0';
   // A zombie has no memory, and no such lines.
   if (std::strstr(text, "\nRssAnon:") == nullptr) {
-    return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
+    return absl::NotFoundError(absl::StrCat(path, ": the process has ended"));
   }
   ProcessMemory memory;
   memory.anonymous_bytes = Kilobytes(text, "\nRssAnon:");
@@ -50,6 +47,26 @@ absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
                         Kilobytes(text, "\nHugetlbPages:");
   memory.threads = Number(text, "\nThreads:");
   return memory;
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/status", static_cast<int>(pid));
+  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+  if (!fd) return SystemError(errno, path);
+  return ReadStatusFile(fd.get(), path);
+}
+
+absl::StatusOr<OwnMemory> OwnMemory::Open() {
+  UniqueFd fd(open(kOwnStatus, O_RDONLY | O_CLOEXEC));
+  if (!fd) return SystemError(errno, kOwnStatus);
+  return OwnMemory(std::move(fd));
+}
+
+absl::StatusOr<ProcessMemory> OwnMemory::Read() const {
+  return ReadStatusFile(status_.get(), kOwnStatus);
 }
 
 absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid) {

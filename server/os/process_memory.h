@@ -4,8 +4,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/os/fd.h"
 
 namespace bulkhead {
 
@@ -24,6 +26,21 @@ struct ProcessMemory {
 
 // NOT_FOUND when there is no such process, or only what is left of one that ended.
 absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid);
+
+// The same of this very process, which may lose the right to open files of /proc: a sandbox that
+// allowed /proc/self knows it by an inode that the kernel makes anew when it is short of memory.
+class OwnMemory {
+ public:
+  // Opens /proc/self/status, for the process's life.
+  static absl::StatusOr<OwnMemory> Open();
+
+  absl::StatusOr<ProcessMemory> Read() const;
+
+ private:
+  explicit OwnMemory(UniqueFd status) : status_(std::move(status)) {}
+
+  UniqueFd status_;
+};
 
 // The soft RLIMIT_DATA of a process in bytes; UINT64_MAX: none. Needs the same user, or root.
 absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid);

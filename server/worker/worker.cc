@@ -17,6 +17,7 @@
 #include "server/base/error.h"
 #include "server/base/version.h"
 #include "server/os/memory_map.h"
+#include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/worker/lease_runner.h"
@@ -141,10 +142,11 @@ constexpr uint64_t kResidentLater = uint64_t{8} << 20;
 
 // Before the worker makes its pipeline, what that may map is not known yet, but that it is not
 // without end: a ceiling, until LimitToQuota.
-absl::Status LimitAtStart(uint64_t quota_bytes, uint32_t threads, AllocationWatch* allocations) {
+absl::Status LimitAtStart(const OwnMemory& own, uint64_t quota_bytes, uint32_t threads,
+                          AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
   if (allocations != nullptr) allocations->EndOnRefusal();
-  const auto usage = ReadProcessUsageFast(getpid());
+  const auto usage = own.Read();
   if (!usage.ok()) return usage.status();
   return LimitDataMemory(usage->data_bytes + quota_bytes + kVirtualBytesOfLibraries +
                          threads * kVirtualBytesPerThread);
@@ -152,10 +154,11 @@ absl::Status LimitAtStart(uint64_t quota_bytes, uint32_t threads, AllocationWatc
 
 // After warm-up the kernel is told what may still be allocated: RLIMIT_DATA counts virtual private
 // pages, so the room is what the quota leaves above what is resident now.
-absl::Status LimitToQuota(uint64_t quota_bytes, AllocationWatch* allocations) {
+absl::Status LimitToQuota(const OwnMemory& own, uint64_t quota_bytes,
+                          AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
   if (allocations != nullptr) allocations->EndOnRefusal();
-  const auto usage = ReadProcessUsageFast(getpid());
+  const auto usage = own.Read();
   if (!usage.ok()) return usage.status();
   // Pages that are mapped already may still become resident, and page tables grow: by as much this
   // limit has to stay below what the watchdog counts, if it is to bite first and name the stage.
@@ -166,9 +169,9 @@ absl::Status LimitToQuota(uint64_t quota_bytes, AllocationWatch* allocations) {
 
 // What decoded images may take together: a part of the quota, less what the worker holds already;
 // the rest is for everything that is not planned.
-std::optional<uint64_t> DecodeAllowanceBytes(uint64_t quota_bytes) {
+std::optional<uint64_t> DecodeAllowanceBytes(const OwnMemory& own, uint64_t quota_bytes) {
   constexpr double kSampleShare = 0.8;
-  const auto usage = ReadProcessUsageFast(getpid());
+  const auto usage = own.Read();
   if (quota_bytes == 0 || !usage.ok()) return std::nullopt;
   const auto share = static_cast<uint64_t>(kSampleShare * static_cast<double>(quota_bytes));
   return share - std::min(share, usage->anonymous_bytes);
@@ -179,6 +182,7 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
   // Before anything of the data is looked at, and before there are other threads.
   SandboxOptions options = PipelineSandbox(bind, binding);
   options.readable.insert(options.readable.end(), user_code_.readable.begin(),
@@ -188,14 +192,14 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
   if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
-  BULKHEAD_RETURN_IF_ERROR(LimitAtStart(bind.quota_bytes(), bind.threads(), allocations_));
+  BULKHEAD_RETURN_IF_ERROR(LimitAtStart(own, bind.quota_bytes(), bind.threads(), allocations_));
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
-      kProgressInterval, &*recorder_, DecodeAllowanceBytes(bind.quota_bytes()));
-  if (absl::Status limited = LimitToQuota(bind.quota_bytes(), allocations_); !limited.ok())
+      kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()));
+  if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
   internal::v1::FromWorker message;
   message.mutable_bound();
@@ -211,8 +215,11 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
 
 void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
   if (!limited_) {
+    const absl::StatusOr<OwnMemory> own = OwnMemory::Open();
     EnterSandbox(IndexSandbox(request));
-    if (absl::Status limited = LimitToQuota(request.quota_bytes(), allocations_); !limited.ok()) {
+    const absl::Status limited =
+        own.ok() ? LimitToQuota(*own, request.quota_bytes(), allocations_) : own.status();
+    if (!limited.ok()) {
       ReportFailure(limited, request.job_id(), 0);
       return;
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/os/memory_map.h"
+#include "server/os/process_memory.h"
 
 namespace bulkhead {
 namespace {
@@ -33,6 +34,19 @@ TEST(ProcessUsageTest, SeesPrivateMemoryButNotArenas) {
 
 TEST(ProcessUsageTest, SaysThatThereIsNoSuchProcess) {
   EXPECT_TRUE(absl::IsNotFound(ReadProcessUsage(999999999).status()));
+}
+
+TEST(OwnMemoryTest, SaysWhatIsHeldNowAndNotWhenItWasOpened) {
+  const auto own = OwnMemory::Open();
+  ASSERT_TRUE(own.ok()) << own.status();
+  const auto before = own->Read();
+  ASSERT_TRUE(before.ok()) << before.status();
+  std::vector<char> memory(32 * kMiB, 1);
+  const auto after = own->Read();
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_GE(after->anonymous_bytes, before->anonymous_bytes + 30 * kMiB);
+  EXPECT_GE(after->data_bytes, before->data_bytes + 30 * kMiB);
+  EXPECT_EQ(memory.back(), 1);
 }
 
 TEST(LimitDataMemoryTest, TheKernelRefusesWhatExceedsIt) {

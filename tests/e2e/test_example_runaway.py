@@ -1,0 +1,81 @@
+"""examples/runaway: a greedy stage stays in its compartment, and a consumer that dawdles makes nothing grow."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import bulkhead
+from conftest import HERE
+
+EXAMPLE = HERE.parents[1] / "examples/runaway"
+RECORDS = 160
+STAGE_BYTES = 40 << 20  # that every call takes
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What run.py printed, and what it wrote."""
+    package = pathlib.Path(bulkhead.__file__).parents[1]
+    file = tmp_path_factory.mktemp("runaway") / "runs.json"
+    said = subprocess.run(
+        [sys.executable, EXAMPLE / "run.py", "--records", str(RECORDS), "--json", file],
+        env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.PIPE, text=True, timeout=300, check=True).stdout
+    return said.splitlines(), json.loads(file.read_text())
+
+
+@pytest.fixture(scope="module")
+def runs(told):
+    """What run.py did: with 8 workers in order and with 4 as batches come, a quick consumer and a slow one each."""
+    runs = told[1]
+    assert [(run["spec"], run["workers"], run["sleep"]) for run in runs] == [
+        ("ordered.yaml", 8, 0), ("ordered.yaml", 8, 0.2), ("unordered.yaml", 4, 0), ("unordered.yaml", 4, 0.2)]
+    return runs
+
+
+def test_every_index_comes_once_with_its_mean(runs):
+    for run in runs:
+        assert sorted(run["indices"]) == list(range(RECORDS)), run["spec"]
+        assert run["means"] == run["indices"]  # the mean of 40 MiB of equal numbers
+        assert run["deaths"] == 0
+
+
+def test_in_order_is_the_order_of_the_spec(runs):
+    spec = {"source": {"range": {"size": RECORDS}}, "order": "global", "seed": 1, "batch": {"size": 1}, "epochs": 1}
+    with bulkhead.Loader(spec, workers=1) as loader:
+        expected = [int(index) for batch in loader for index in batch["index"]]
+    assert expected != sorted(expected)
+    assert runs[0]["indices"] == runs[1]["indices"] == expected
+
+
+def test_the_peak_stays_below_what_was_promised(runs):
+    for run in runs:
+        assert run["peak_bytes"] < run["predicted_bytes"]
+        # It is seen at all: at any time several workers hold what their stage took.
+        assert run["peak_bytes"] > 2 * STAGE_BYTES
+
+
+def test_a_slow_consumer_does_not_raise_the_peak(runs):
+    """By less than two calls take: how many of them meet at a time is chance."""
+    for quick, slow in (runs[:2], runs[2:]):
+        assert slow["peak_bytes"] < quick["peak_bytes"] + 2 * STAGE_BYTES
+
+
+def test_prediction_and_peak_are_printed(told):
+    lines, runs = told
+    assert len(lines) == 5
+    for line, run in zip(lines[1:], runs):
+        sizes = [f"{run[name] / 2**20:.0f} MiB" for name in ("predicted_bytes", "peak_bytes")]
+        assert line.split("  ")[0] == run["spec"]
+        assert all(size in line for size in sizes)
+        assert line.endswith(f"{RECORDS}, each once")
+
+
+def test_the_two_specs_differ_in_nothing_but_determinism():
+    lines = {name: (EXAMPLE / name).read_text().splitlines()[1:] for name in ("ordered.yaml", "unordered.yaml")}
+    extra = [line for line in lines["unordered.yaml"] if line not in lines["ordered.yaml"]]
+    assert [line.split("#")[0].strip() for line in extra] == ["deterministic: false"]
+    assert [line for line in lines["unordered.yaml"] if line in lines["ordered.yaml"]] == lines["ordered.yaml"]
