@@ -45,9 +45,8 @@ using McuTarget = std::array<BlockTarget, kMaxBlocksInMcu>;
 // Decodes the entropy-coded data of a scan, MCU after MCU, to coefficients. Stops at whatever is
 // not as it should be, and never decides what that means: the caller has the file decoded by
 // libjpeg-turbo. What this decodes without stopping, libjpeg decodes to the same coefficients
-// without a warning. Not thread-safe; reused from file to file.
+// without a warning. Large (its tables), and reused from file to file. Not thread-safe.
 //
-//   EntropyDecoder decoder;
 //   if (decoder.Begin(file, header) != Fallback::kNone) …
 //   decoder.Skip(100);  // MCUs
 //   decoder.Decode(20, target);
@@ -56,7 +55,8 @@ class EntropyDecoder {
   // `file` and `header` must stay valid while MCUs are decoded.
   Fallback Begin(absl::string_view file, const Header& header);
 
-  // Goes on at `point`, which Entry gave for the same file and header.
+  // After Begin: goes on at `point`, which Entry gave for the same file. A point of another file
+  // gives other coefficients, but is safe.
   void StartAt(const EntryPoint& point);
 
   // Decodes the next `count` MCUs; the blocks of each are in the order of the file.
@@ -65,7 +65,7 @@ class EntropyDecoder {
   // Passes over the next `count` MCUs.
   Fallback Skip(int count);
 
-  // Where the next MCU begins.
+  // Where the next MCU begins, as long as nothing stopped this.
   EntryPoint Entry() const;
 
  private:
@@ -78,8 +78,10 @@ class EntropyDecoder {
   };
 
   Fallback PrepareTables(const Header& header);
-  // MCUs up to the next restart marker, and past it when there are none.
+  // Goes past the restart marker that must stand here.
   Fallback BeginInterval();
+  // Decodes MCUs, or with kKeep false passes over them. What returns false has said why in
+  // stopped_.
   template <bool kKeep>
   Fallback Run(int count, const McuTarget* target);
   // A few MCUs without restart marker between them, and its twin for machines with BMI2: three
@@ -92,8 +94,8 @@ class EntropyDecoder {
   bool DecodeInterval(int count, const McuTarget* target);
   template <bool kKeep>
   bool DecodeBlock(BitReader& in, const BlockPlan& plan, int16_t* out, uint8_t* last);
-  // The AC coefficients from the k-th on, two at a time where a lookup tells them. The last one's
-  // number, or less than 0.
+  // The AC coefficients of a block, two at a time where a lookup tells them. The number of the last
+  // one, or less than 0 when something is odd.
   template <bool kKeep>
   int DecodeAc(BitReader& in, const BlockPlan& plan, int16_t* out);
   // The same, one symbol after another. `out` is null where nothing is kept.

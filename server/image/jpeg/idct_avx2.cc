@@ -135,7 +135,7 @@ BULKHEAD_AVX2 void ToRows(const __m256i* v, __m256i* out) {
   }
 }
 
-// A sample with either of these bits set, after this was added, was out of bounds.
+// Added to a value between the passes, it makes those negative that are out of bounds.
 constexpr int16_t kShifted = kMaxBetween + 1;
 
 // Two blocks, or with kPair false one. `beyond` collects what was too large, in its sign bits.

@@ -121,6 +121,24 @@ TEST(JpegEntropyDecoderTest, PassingOverLeadsWhereDecodingLeads) {
   });
 }
 
+// Under a sanitizer: nothing outside the file is read.
+TEST(JpegEntropyDecoderTest, PointsOfAnotherFileAreSafe) {
+  const auto decoding = std::make_unique<Decoding>();
+  ASSERT_TRUE(decoding->Begin(Recipe(2, 2, 5, JpegRecipe::Content::kNoise)));
+  SampleRandom random(8, 0, 0, 0);
+  int stopped = 0;
+  for (int i = 0; i < 500; ++i) {
+    EntryPoint point;
+    point.mcu = random.Next32();
+    point.bit_offset =
+        i % 10 == 0 ? random.Next64() : random.NextBelow(decoding->file.size() * 8 + 100);
+    point.dc.fill(static_cast<int16_t>(random.Next32()));
+    decoding->decoder.StartAt(point);
+    if (decoding->decoder.Skip(200) != Fallback::kNone) ++stopped;
+  }
+  EXPECT_GT(stopped, 400);
+}
+
 TEST(JpegEntropyDecoderTest, StopsAtRestartMarkersThatAreNotTheNext) {
   const auto decoding = std::make_unique<Decoding>();
   ASSERT_TRUE(decoding->Begin(Recipe(1, 1, 5, JpegRecipe::Content::kSmooth)));
