@@ -1,11 +1,19 @@
 """Tools that run a pipeline without a service: `explain`, `bench run --in-process`; and `pack`, which makes their data."""
 
 import json
+import os
+import pathlib
+import sys
 
 import bulkhead
+import cv2
 import numpy as np
 import pytest
 from conftest import AUGMENTED, tool, write_spec
+
+# Of the stages; the tests' own needs more packages.
+PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def photo_spec(photos, folder, **more):
@@ -82,6 +90,35 @@ def test_explain_says_where_time_and_memory_go(photos, folder):
     text = tool("explain", "--spec", spec, "--samples", 20)
     assert "with the above" in text and "largest first" in text and "left of the budget" in text and "Not the loader's" in text
     assert "shape" in tool("explain", "--spec", write_spec(folder / "bad.json", batch={"size": 1}, shape=1), code=1)
+
+
+def python_spec(photos, folder):
+    """A photo, 32 pixels wide, then half of it by a function of the user's."""
+    halved = {"name": "image", "dtype": "uint8", "shape": [16, 16, 3]}
+    return write_spec(
+        folder / "python.json",
+        source={"image_folder": {"path": str(photos / "folder")}},
+        stages=["decode_image", {"resize": {"size": 32}},
+                {"python": {"function": "user_functions:halve", "inputs": ["image"], "outputs": [halved]}}],
+        batch={"size": 8},
+    )
+
+
+def test_explain_measures_functions_of_the_users(photos, folder):
+    spec = python_spec(photos, folder)
+    told = json.loads(tool("explain", "--spec", spec, "--samples", 10, "--python", PYTHON, "--python-path", HERE, "--json"))
+    stage = told["stages"][3]
+    assert stage["name"] == "stages[2] python" and stage["seconds"] > 0
+    assert stage["gives"] == [{"name": "image", "what": "uint8 [16,16,3]", "sample_bytes": 768}]
+    assert "--python-path FOLDER" in tool("explain", "--spec", spec, code=1)
+
+
+def test_preview_shows_what_functions_of_the_users_make(photos, folder):
+    spec = python_spec(photos, folder)
+    code = ["--python", PYTHON, "--python-path", HERE]
+    tool("preview", "--spec", spec, "--out", folder / "sheet.png", "--samples", 4, "--cell", 16, *code)
+    sheet = cv2.imread(str(folder / "sheet.png"))
+    assert sheet.shape[1] == 8 + 2 * (16 + 8), "two columns of halved photos"
 
 
 def test_pack_keeps_every_image_and_its_label(photos, folder):

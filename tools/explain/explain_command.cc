@@ -20,6 +20,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/local_pipeline.h"
 #include "tools/common/status_message.h"
+#include "tools/common/user_code_options.h"
 #include "tools/explain/explain_report.h"
 #include "tools/explain/stage_times.h"
 
@@ -28,12 +29,16 @@ namespace {
 
 constexpr char kExamples[] =
     "Samples are made in this process, every stage by itself and then as workers run them. The\n"
-    "memory is what a service of its own, started for this, admits the stream with.\n"
+    "memory is what a service of its own, started for this, admits the stream with. Python\n"
+    "functions run in an interpreter beside this process; their times include the way there, "
+    "which\n"
+    "in a worker is a few microseconds.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain --spec train.yaml\n"
     "  bulkhead explain --spec train.yaml --batch-sizes 1,2,4 --samples 1000\n"
-    "  bulkhead explain --spec train.yaml --workers 4 --json\n";
+    "  bulkhead explain --spec train.yaml --workers 4 --json\n"
+    "  bulkhead explain --spec train.yaml --python-path code\n";
 
 constexpr absl::Duration kDeadline = absl::Seconds(60);
 constexpr uint64_t kMaxWarmUp = 32;
@@ -43,6 +48,7 @@ struct ExplainArguments {
   std::vector<uint64_t> batch_sizes;
   uint64_t samples = 256;
   uint32_t workers = 0;
+  UserCodeOptions user_code;
   bool json = false;
 };
 
@@ -110,17 +116,23 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
 absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
                                        const ExplainArguments& arguments, bool fuse,
                                        Explanation& explanation) {
-  BULKHEAD_ASSIGN_OR_RETURN(
-      const auto local, LocalPipeline::Create(spec, SpecFolder(arguments.spec), {.fuse = fuse}));
+  BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code,
+                            LocalUserCode::Start(arguments.user_code, spec));
+  PipelineOptions options;
+  options.fuse = fuse;
+  options.user_code = code.user_code();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto local,
+                            LocalPipeline::Create(spec, SpecFolder(arguments.spec), options));
   explanation.samples_per_epoch = local->samples_per_epoch();
   return MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp));
 }
 
 // By what the service that would run the spec here says of it.
 absl::Status ExplainMemory(const ExplainArguments& arguments, Explanation& explanation) {
-  // Fault stages are explained like all others.
+  std::vector<std::string> flags = arguments.user_code.ServiceArguments();
+  flags.push_back("--allow-fault-stages");  // they are explained like all others
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
-                            OwnService::Start(arguments.workers, {"--allow-fault-stages"}));
+                            OwnService::Start(arguments.workers, std::move(flags)));
   LoaderOptions options;
   options.spec = SpecFile(arguments.spec);
   options.target = service->target();
@@ -209,6 +221,7 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--workers", arguments->workers, "Workers; default: as the service chooses")
       ->check(AtLeastOne());
+  arguments->user_code.AddTo(*command);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments, &exit_code] { exit_code = RunExplain(*arguments); });
 }

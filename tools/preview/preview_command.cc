@@ -20,6 +20,7 @@
 #include "tools/common/progress_line.h"
 #include "tools/common/tensor_image.h"
 #include "tools/common/tensor_stats.h"
+#include "tools/common/user_code_options.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/preview/preview_sheet.h"
 #include "tools/preview/stage_specs.h"
@@ -35,7 +36,7 @@ struct PreviewArguments {
   std::string out;
   std::string target;
   std::string image;
-  EmbeddedOptions embedded;
+  UserCodeOptions user_code;
   uint64_t epoch = 0;
   uint64_t start = 0;
   uint64_t samples = 16;
@@ -52,7 +53,10 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenAt(const v1::PipelineSpec& spec,
     made.spec = SpecText(SpecToYaml(spec));
     made.spec.base_dir = SpecFolder(arguments.spec);
     made.target = arguments.target;
-    made.embedded = arguments.embedded;
+    const UserCodeOptions& code = arguments.user_code;
+    made.embedded.python = code.python;
+    made.embedded.python_path = code.python_paths;
+    made.embedded.native_path = code.native_paths;
     made.cursor = cursor;
     made.on_progress = [&line](const LoaderProgress& progress) {
       if (line.Due()) line.Show(absl::StrCat("preparing: ", progress.activity));
@@ -231,12 +235,7 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--target", arguments->target,
                       "A running service: host:port or unix:/path; default: one of its own");
-  command->add_option("--python", arguments->embedded.python,
-                      "Interpreter of Python functions, for a service of its own");
-  command->add_option("--python-path", arguments->embedded.python_path,
-                      "Folder of their modules, for a service of its own; may be repeated");
-  command->add_option("--native-path", arguments->embedded.native_path,
-                      "Folder of native stages, for a service of its own; may be repeated");
+  arguments->user_code.AddTo(*command);
   command->footer(
       "A service produces the samples, by the very stages, seeds and order of a training run. "
       "Below\n"

@@ -18,11 +18,10 @@
 #include "server/os/fd.h"
 #include "server/os/filesystem.h"
 #include "server/spec/signature.h"
-#include "server/spec/source_chain.h"
 #include "tools/common/local_pipeline.h"
+#include "tools/common/user_code_options.h"
 #include "tools/purity/purity_pass.h"
 #include "tools/purity/purity_report.h"
-#include "tools/purity/remote_python.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -34,21 +33,10 @@ absl::StatusOr<PurityTrace> RunPass(const PurityRequest& request) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(request.files[0]));
   PipelineOptions options;
   options.fuse = false;  // so that every stage has a result of its own
-  std::unique_ptr<RemotePython> python;
-  if (!FirstPythonStage(spec).empty()) {
-    if (request.python_paths.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(FirstPythonStage(spec),
-                       " runs a function of yours: name the folder of its module with "
-                       "--python-path FOLDER"));
-    }
-    BULKHEAD_ASSIGN_OR_RETURN(python, RemotePython::Start({request.python, request.python_paths}));
-    options.user_code.python = python.get();
-  }
-  for (const std::string& folder : request.native_paths) {
-    BULKHEAD_ASSIGN_OR_RETURN(std::string real, RealPath(folder));
-    options.user_code.native_paths.push_back(std::move(real));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const LocalUserCode code,
+      LocalUserCode::Start({request.python, request.python_paths, request.native_paths}, spec));
+  options.user_code = code.user_code();
   BULKHEAD_ASSIGN_OR_RETURN(const auto local,
                             LocalPipeline::Create(spec, SpecFolder(request.files[0]), options));
   return TracePass(*local, request.samples, request.run == kReversed);

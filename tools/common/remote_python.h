@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_PURITY_REMOTE_PYTHON_H_
-#define BULKHEAD_TOOLS_PURITY_REMOTE_PYTHON_H_
+#ifndef BULKHEAD_TOOLS_COMMON_REMOTE_PYTHON_H_
+#define BULKHEAD_TOOLS_COMMON_REMOTE_PYTHON_H_
 
 #include <memory>
 #include <string>
@@ -64,4 +64,4 @@ class RemotePython final : public PythonHost {
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_PURITY_REMOTE_PYTHON_H_
+#endif  // BULKHEAD_TOOLS_COMMON_REMOTE_PYTHON_H_

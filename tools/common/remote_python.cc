@@ -1,4 +1,4 @@
-#include "tools/purity/remote_python.h"
+#include "tools/common/remote_python.h"
 
 #include <google/protobuf/util/json_util.h>
 #include <sys/socket.h>
