@@ -93,8 +93,8 @@ def test_explain_says_where_time_and_memory_go(photos, folder):
 
 
 def python_spec(photos, folder):
-    """A photo, 32 pixels wide, then half of it by a function of the user's."""
-    halved = {"name": "image", "dtype": "uint8", "shape": [16, 16, 3]}
+    """Photos of 32 × 32 pixels, made half as bright by a function of the user's."""
+    halved = {"name": "image", "dtype": "uint8", "shape": [32, 32, 3]}
     return write_spec(
         folder / "python.json",
         source={"image_folder": {"path": str(photos / "folder")}},
@@ -106,19 +106,24 @@ def python_spec(photos, folder):
 
 def test_explain_measures_functions_of_the_users(photos, folder):
     spec = python_spec(photos, folder)
-    told = json.loads(tool("explain", "--spec", spec, "--samples", 10, "--python", PYTHON, "--python-path", HERE, "--json"))
+    told = json.loads(tool("explain", "--spec", spec, "--samples", 10, "--python", PYTHON, "--python-path", HERE,
+                           "--workers", 2, "--worker-quota", "200MiB", "--json"))
+    memory = {part["what"]: part["bytes"] for part in told["memory"]}
+    assert memory["workers"] == 2 * (200 << 20)
     stage = told["stages"][3]
     assert stage["name"] == "stages[2] python" and stage["seconds"] > 0
-    assert stage["gives"] == [{"name": "image", "what": "uint8 [16,16,3]", "sample_bytes": 768}]
+    assert stage["gives"] == [{"name": "image", "what": "uint8 [32,32,3]", "sample_bytes": 3072}]
     assert "--python-path FOLDER" in tool("explain", "--spec", spec, code=1)
 
 
 def test_preview_shows_what_functions_of_the_users_make(photos, folder):
     spec = python_spec(photos, folder)
     code = ["--python", PYTHON, "--python-path", HERE]
-    tool("preview", "--spec", spec, "--out", folder / "sheet.png", "--samples", 4, "--cell", 16, *code)
+    tool("preview", "--spec", spec, "--out", folder / "sheet.png", "--samples", 4, "--cell", 32, *code)
     sheet = cv2.imread(str(folder / "sheet.png"))
-    assert sheet.shape[1] == 8 + 2 * (16 + 8), "two columns of halved photos"
+    assert sheet.shape[1] == 8 + 2 * (32 + 8)
+    cell = sheet[-32 - 8 - 4 - 36 :, 8:40][:32]  # above the captions: position and file
+    assert 0 < cell.max() <= 127
 
 
 def test_pack_keeps_every_image_and_its_label(photos, folder):

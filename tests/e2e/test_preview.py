@@ -73,3 +73,36 @@ def test_what_cannot_be_shown_is_refused_with_the_outputs(folder):
 def test_a_place_behind_the_epoch_is_refused(photos, folder):
     refused = preview(crop_spec(photos, folder), folder / "s.png", "--start", 150, check=False)
     assert refused.returncode == 1 and "positions 0 to 149" in refused.stderr
+
+
+def test_declared_boxes_are_drawn_where_they_are(photos, folder):
+    spec = write_spec(
+        folder / "boxes.yaml",
+        source={"tfrecord": {"files": str(photos / "records-*.tfrecord")}},
+        features={"image": {"bytes": {}}, "boxes": {"tensor": {"dtype": "float32", "shape": [-1, 4], "max_count": 16}}},
+        stages=["decode_image", {"boxes": {"format": "xyxy"}}, {"resize": {"size": [64, 64]}}],
+        batch={"size": 4},
+    )
+    with bulkhead.Loader(spec) as loader:
+        batch = loader.next_batch()
+        image, boxes = np.array(batch["image"][0]), np.array(batch["boxes"][0])[: int(batch["boxes_count"][0])]
+    assert len(boxes) > 0
+    preview(spec, folder / "sheet.png", "--samples", 1, "--cell", 64)
+    sheet = cv2.imread(str(folder / "sheet.png"))[:, :, ::-1]
+    cell = sheet[-64 - GAP - 3 * LINE :, GAP : GAP + 64]
+    tops = [y for y in range(len(cell) - 63) if np.array_equal(cell[y : y + 64][image_mask(boxes)], image[image_mask(boxes)])]
+    assert tops, "beside the boxes' lines the sheet shows the image"
+    drawn = np.any(cell[tops[0] : tops[0] + 64] != image, axis=2)
+    assert drawn.any(), "and lines where the boxes are"
+
+
+def image_mask(boxes):
+    """Pixels of a 64 × 64 image that no box's outline touches."""
+    mask = np.ones((64, 64), bool)
+    for left, top, right, bottom in np.clip(np.rint(boxes), -2, 66).astype(int):
+        inner = np.zeros((64, 64), bool)
+        inner[max(top + 2, 0) : max(bottom - 2, 0), max(left + 2, 0) : max(right - 2, 0)] = True
+        outer = np.zeros((64, 64), bool)
+        outer[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)] = True
+        mask &= inner | ~outer
+    return mask

@@ -51,6 +51,24 @@ TEST(StageSpecsTest, AsksForTheImageAlone) {
   }
 }
 
+TEST(StageSpecsTest, AsksForDeclaredBoxes) {
+  auto spec = ParseSpec(
+      "source: {tfrecord: {files: a}}\n"
+      "features:\n"
+      "  image: {bytes: {}}\n"
+      "  boxes: {tensor: {dtype: float32, shape: [-1, 4], max_count: 9}}\n"
+      "stages: [decode_image, {boxes: {format: xyxy}}, {resize: {size: 32}}]\n"
+      "batch: {size: 4}\n",
+      "test");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_TRUE(Normalize(*spec).ok());
+  const auto specs = CutBehindStages(*spec, "image", 64);
+  ASSERT_EQ(Titles(specs), (std::vector<std::string>{"decode_image", "resize"}));
+  EXPECT_EQ(specs[0].spec.outputs_size(), 1) << "nothing is declared there yet";
+  ASSERT_EQ(specs[1].spec.outputs_size(), 2);
+  EXPECT_EQ(specs[1].spec.outputs(1), "boxes");
+}
+
 TEST(StageSpecsTest, FindsNothingForAFeatureThatIsNoImage) {
   EXPECT_TRUE(
       CutBehindStages(Spec("- decode_image\n- center_crop: {size: 32}"), "label", 64).empty());

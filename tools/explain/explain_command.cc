@@ -48,6 +48,7 @@ struct ExplainArguments {
   std::vector<uint64_t> batch_sizes;
   uint64_t samples = 256;
   uint32_t workers = 0;
+  std::string quota;
   UserCodeOptions user_code;
   bool json = false;
 };
@@ -130,6 +131,7 @@ absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
 // By what the service that would run the spec here says of it.
 absl::Status ExplainMemory(const ExplainArguments& arguments, Explanation& explanation) {
   std::vector<std::string> flags = arguments.user_code.ServiceArguments();
+  if (!arguments.quota.empty()) flags.insert(flags.end(), {"--worker-quota", arguments.quota});
   flags.push_back("--allow-fault-stages");  // they are explained like all others
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
                             OwnService::Start(arguments.workers, std::move(flags)));
@@ -221,6 +223,7 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--workers", arguments->workers, "Workers; default: as the service chooses")
       ->check(AtLeastOne());
+  command->add_option("--worker-quota", arguments->quota, "Quota of each worker, as of bulkheadd");
   arguments->user_code.AddTo(*command);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments, &exit_code] { exit_code = RunExplain(*arguments); });

@@ -15,6 +15,7 @@
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
 #include "server/spec/normalize.h"
+#include "server/spec/signature.h"
 #include "server/spec/yaml.h"
 #include "tools/common/local_pipeline.h"
 #include "tools/common/progress_line.h"
@@ -22,6 +23,7 @@
 #include "tools/common/tensor_stats.h"
 #include "tools/common/user_code_options.h"
 #include "tools/cursor/cursor_file.h"
+#include "tools/preview/preview_boxes.h"
 #include "tools/preview/preview_sheet.h"
 #include "tools/preview/stage_specs.h"
 
@@ -132,6 +134,7 @@ std::vector<std::string> Caption(const Batch& batch, const Tensor& images, uint6
 absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
                                               const PreviewArguments& arguments, ProgressLine& line,
                                               std::string& name) {
+  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, OpenAt(spec, arguments, line));
   std::vector<PreviewCell> cells;
   while (cells.size() < arguments.samples) {
@@ -140,9 +143,11 @@ absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
     BULKHEAD_ASSIGN_OR_RETURN(const Tensor* const tensor, ImagesOf(*batch, name));
     name = std::string(tensor->name);
     const TensorImages images(*tensor, batch->sample_count());
+    const std::vector<FeatureSignature> boxes = BoxFeatures(signature, name);
     for (uint64_t i = 0; i < batch->sample_count() && cells.size() < arguments.samples; ++i) {
       PreviewCell& cell = cells.emplace_back();
       images.ToRgb(i, cell.image);
+      cell.boxes = BoxesOf(*batch, i, boxes, images.size());
       cell.caption = Caption(*batch, *tensor, i);
     }
     if (batch->last_in_epoch()) break;

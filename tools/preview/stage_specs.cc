@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/spec/normalize.h"
 #include "server/spec/signature.h"
+#include "tools/preview/preview_boxes.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -29,6 +30,7 @@ const FeatureSignature* ImageAtEnd(const PipelineSignature& signature, const std
 v1::PipelineSpec Cut(const v1::PipelineSpec& spec, int last, const std::string& image) {
   v1::PipelineSpec cut = spec;
   cut.mutable_stages()->DeleteSubrange(last + 1, cut.stages_size() - last - 1);
+  cut.clear_batch_stages();
   cut.clear_outputs();
   cut.add_outputs(image);
   return cut;
@@ -63,6 +65,12 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
     if (feature == features.end() || feature->path.rfind(absl::StrCat("stages[", i, "]"), 0) != 0) {
       continue;
     }
+    // Declared boxes are drawn where they can be delivered.
+    v1::PipelineSpec with_boxes = shown;
+    for (const FeatureSignature& boxes : BoxFeatures(*signature, image)) {
+      with_boxes.add_outputs(boxes.name);
+    }
+    if (IsValid(with_boxes)) shown = std::move(with_boxes);
     specs.push_back({NameOf(spec.stages(i)), std::move(shown)});
   }
   return specs;
