@@ -111,10 +111,18 @@ class StagedPipeline : public Pipeline {
   }
   std::vector<std::string> StageNames() const override { return stage_names_; }
 
-  void Expect(uint64_t record, PipelineContext& context) const override {
+  void Expect(uint64_t record, const SampleKey& key, PipelineContext& context) const override {
+    auto& own = static_cast<Context&>(context);
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
-    part.source->Expect(record - part.first_record, *static_cast<Context&>(context).read[number]);
+    if (own.observer != nullptr) {
+      own.observer->BeginSample(key);
+      own.Name(Identity(record));
+    }
+    own.Enter(StageObserver::kSource);
+    part.source->Expect(record - part.first_record, *own.read[number]);
+    own.Enter(StageObserver::kOutside);
+    if (own.observer != nullptr) own.observer->EndBatch();
   }
 
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,

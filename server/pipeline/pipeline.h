@@ -67,8 +67,10 @@ class Pipeline {
   // the index is damaged there, which reading the record will tell.
   virtual std::string Identity(uint64_t record) const = 0;
 
-  // Source::Expect for `record`.
-  virtual void Expect(uint64_t /*record*/, PipelineContext& /*context*/) const {}
+  // Source::Expect for `record`, which will be produced with `key`. The observer is told, as
+  // opening a file may never return.
+  virtual void Expect(uint64_t /*record*/, const SampleKey& /*key*/,
+                      PipelineContext& /*context*/) const {}
 
   // Produces one sample: output i (in the schema's order, `<name>_count` outputs included) is
   // written to destinations[i], all of its sample_bytes, padding zeroed. A pure function of (record

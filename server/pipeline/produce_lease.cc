@@ -49,7 +49,8 @@ class LeaseSample {
 
   // What `position` reads will be wanted soon.
   void Expect(uint64_t position) const {
-    pipeline_.Expect(stream_.order->RecordAt(epoch_, position), context_);
+    pipeline_.Expect(stream_.order->RecordAt(epoch_, position),
+                     {stream_.binding.seed(), epoch_, position}, context_);
   }
 
  private:

@@ -22,7 +22,8 @@ class StageObserver {
 
   virtual ~StageObserver() = default;
   // BeginSample, NameSample …, Enter, Leave …, EndSample; for the stages of a batch, which has no
-  // name, BeginSample with the key of its first sample, Enter …, EndBatch.
+  // name, BeginSample with the key of its first sample, Enter …, EndBatch; for a record that is
+  // announced, BeginSample, NameSample, Enter, EndBatch.
   virtual void BeginSample(const SampleKey& key) = 0;
   // What is known of the record's identity by now.
   virtual void NameSample(absl::string_view identity) = 0;

@@ -221,12 +221,12 @@ class Planner {
     for (const v1::TensorSchema& tensor : schema_.tensors()) {
       absl::string_view name = tensor.name();
       const bool is_count = !IsFeature(name) && absl::ConsumeSuffix(&name, "_count");
-      if (!IsFeature(name)) {
+      if (IsFeature(name) && (!is_count || IsVariable(name))) {
+        plan_.outputs.push_back({tensor, NumberOf(std::string(name)), is_count});
+      } else {
         // What is nobody's otherwise is a batch stage's: the signature was made of both.
         plan_.outputs.push_back({tensor, PlannedOutput::kOfBatch, false});
-        continue;
       }
-      plan_.outputs.push_back({tensor, NumberOf(std::string(name)), is_count});
     }
     return absl::OkStatus();
   }
@@ -234,6 +234,12 @@ class Planner {
   // Whether there is a feature of this name in the end.
   bool IsFeature(absl::string_view name) const {
     return FindFeature(signature_.FeaturesBefore(chain_.steps.size()), name) != kNotFound;
+  }
+
+  // Whether the feature of this name has a count.
+  bool IsVariable(absl::string_view name) const {
+    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(chain_.steps.size());
+    return features[FindFeature(features, name)].variable;
   }
 
   // Lets the last stage that writes `feature` write into the batch, if nothing behind it moves the

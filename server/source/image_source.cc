@@ -29,7 +29,7 @@ struct Column {
 };
 
 // Files that were opened because they are read soon, of one thread.
-constexpr size_t kMaxExpected = 16;
+constexpr size_t kMaxExpected = 32;
 
 // The file of an image column of a record, opened before it is read.
 struct ExpectedFile {
@@ -40,6 +40,12 @@ struct ExpectedFile {
 
 class Context final : public ReadContext {
  public:
+  bool IsExpected(uint64_t record, size_t number) const {
+    return std::any_of(expected.begin(), expected.end(), [&](const ExpectedFile& file) {
+      return file.record == record && file.number == number;
+    });
+  }
+
   // The file, if it was expected; it is the caller's then.
   std::optional<DataFile> Take(uint64_t record, size_t number) {
     const auto found = std::find_if(
@@ -104,7 +110,7 @@ class ImageSource final : public Source {
     auto& mine = static_cast<Context&>(context);
     if (!parts_.rows.Get(index, mine.expected_row).ok()) return;
     for (const Column& column : parts_.columns) {
-      if (column.kind != Column::Kind::kImage) continue;
+      if (column.kind != Column::Kind::kImage || mine.IsExpected(index, column.number)) continue;
       const ImageRow::Image& image = mine.expected_row.images[column.number];
       absl::StatusOr<DataFile> file =
           parts_.roots.Open(JoinPath(parts_.folder, image.path), image.path);

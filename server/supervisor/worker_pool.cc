@@ -259,7 +259,9 @@ std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapsh
     BlameLease(worker, *suspicion.held, suspicion.thread, suspicion.by_itself, reason, at);
   }
   if (!suspicions.empty()) return at;
-  for (size_t i = 0; i < worker.held.size() && i < config_.threads; ++i) {
+  // Of whole batches all threads are at the first one.
+  const size_t begun = config_.whole_batches ? 1 : config_.threads;
+  for (size_t i = 0; i < worker.held.size() && i < begun; ++i) {
     BlameLease(worker, worker.held[i], nullptr, false, reason, at);
   }
   return at;

@@ -130,8 +130,8 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
   std::unique_ptr<PipelineContext> NewContext() const override { return pipeline_->NewContext(); }
   std::string Identity(uint64_t record) const override { return pipeline_->Identity(record); }
   std::vector<std::string> StageNames() const override { return pipeline_->StageNames(); }
-  void Expect(uint64_t record, PipelineContext& context) const override {
-    pipeline_->Expect(record, context);
+  void Expect(uint64_t record, const SampleKey& key, PipelineContext& context) const override {
+    pipeline_->Expect(record, key, context);
   }
   bool has_batch_stages() const override { return pipeline_->has_batch_stages(); }
   absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,

@@ -14,6 +14,11 @@ def swap(one, two):
     return two, one[::-1]
 
 
+def swap_wrapped(one, two):
+    """The same, in objects that are no arrays."""
+    return list(two), memoryview(one[::-1])
+
+
 def pair(index):
     return np.array([5 * index, 0])
 

@@ -195,8 +195,9 @@ def test_types_that_numpy_alone_has(start, folder):
     assert digest_of("cpp", spec, target=service.target) == digest_of("python", spec, target=service.target)
 
 
-def test_outputs_may_be_views_of_inputs(start, folder):
-    spec = over_range(folder, "swap", [number("index"), number("two")], ["index", "two"], size=8, stages=[
+@pytest.mark.parametrize("function", ["swap", "swap_wrapped"])
+def test_outputs_may_be_views_of_inputs(start, folder, function):
+    spec = over_range(folder, function, [number("index"), number("two")], ["index", "two"], size=8, stages=[
         {"python": {"function": "user_functions:index_squared", "inputs": ["index"], "outputs": [number("two")]}}])
     [batch] = read(start(), spec)
     assert batch["index"].tolist() == [i * i for i in range(8)]

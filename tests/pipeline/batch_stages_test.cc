@@ -281,6 +281,19 @@ TEST(PythonBatchStageTest, SeesTheBatchAndGivesAnOutputOfItsOwn) {
   EXPECT_EQ(host.given[0], static_cast<int64_t>(random.Next64()));
 }
 
+TEST(PythonBatchStageTest, MayCallAnOutputTheCountOfAFeatureThatHasNone) {
+  FakeHost host;
+  UserCode user_code;
+  user_code.python = &host;
+  std::string function = kFunction;
+  for (size_t at; (at = function.find("made")) != std::string::npos;) {
+    function.replace(at, 4, "label_count");
+  }
+  BatchUnderTest batch(function, user_code);
+  ASSERT_TRUE(batch.Make(4, kKey).ok());
+  EXPECT_EQ(batch.Memory(2), std::string(8, 7) + std::string(2, '\xA5'));
+}
+
 TEST(PythonBatchStageTest, NamesTheStageThatFailed) {
   FakeHost host;
   UserCode user_code;

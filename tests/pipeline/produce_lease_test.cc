@@ -89,7 +89,7 @@ class NotingPipeline : public Pipeline {
     return std::make_unique<PipelineContext>();
   }
   std::string Identity(uint64_t) const override { return ""; }
-  void Expect(uint64_t record, PipelineContext&) const override {
+  void Expect(uint64_t record, const SampleKey&, PipelineContext&) const override {
     notes.push_back(absl::StrCat("expect ", record));
   }
   absl::Status Produce(uint64_t record, const SampleKey&, PipelineContext&,

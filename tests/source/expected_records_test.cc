@@ -54,12 +54,25 @@ TEST(ExpectedRecordsTest, WhatIsNeverReadIsClosedInTime) {
   const auto before = open_files();
   const auto context = source->NewContext();
   for (uint64_t i = 0; i < 100; ++i) source->Expect(i, *context);
-  EXPECT_LE(open_files() - before, 16);
+  EXPECT_LE(open_files() - before, 32);
   Record record;
   for (uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(source->Read(i, *context, record).ok());
     EXPECT_EQ(Text(record.values[0]), absl::StrCat("image ", i));
   }
+}
+
+TEST(ExpectedRecordsTest, WhatIsExpectedTwiceIsOpenedOnce) {
+  const TempFolder folder;
+  TestSource test;
+  const auto source = ImageList(folder, test, 1);
+  const auto context = source->NewContext();
+  source->Expect(0, *context);
+  source->Expect(0, *context);
+  std::filesystem::remove(folder / "0.jpg");
+  Record record;
+  ASSERT_TRUE(source->Read(0, *context, record).ok());
+  EXPECT_EQ(ReasonOf(source->Read(0, *context, record)), reason::kFileNotFound);
 }
 
 TEST(ExpectedRecordsTest, AFileThatIsNotThereIsTheReadersToTell) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tools/common/tensor_stats.h"
 
@@ -27,6 +28,11 @@ PreviewBox Box(const std::array<double, kNumbers>& numbers, const Annotation& an
   return {x, y, a, b};
 }
 
+// Padded rows are the boxes that they were; those that were added are empty.
+bool StillBelongs(const std::string& lost_at) {
+  return lost_at.empty() || absl::EndsWith(lost_at, ".pad_rows");
+}
+
 }  // namespace
 
 std::vector<FeatureSignature> BoxFeatures(const PipelineSignature& signature,
@@ -36,7 +42,7 @@ std::vector<FeatureSignature> BoxFeatures(const PipelineSignature& signature,
   for (const FeatureSignature& feature : source.FeaturesBefore(source.features_after.size())) {
     const auto& annotation = feature.annotation;
     if (annotation.has_value() && annotation->kind == Annotation::Kind::kBoxes &&
-        annotation->image == image && annotation->lost_at.empty()) {
+        annotation->image == image && StillBelongs(annotation->lost_at)) {
       found.push_back(feature);
     }
   }

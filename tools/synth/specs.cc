@@ -42,7 +42,7 @@ stages:
   - decode_image: {}
   - random_resized_crop: {size: 224}
   - random_horizontal_flip: {}
-outputs: [image, label]   # the crop does not move boxes, so they are not delivered
+outputs: [image, label]   # boxes are not declared here, so nothing moves them: see docs/detection.md
 batch: {size: 64, drop_remainder: true}
 order: {global: {}}
 seed: 1

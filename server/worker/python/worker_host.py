@@ -167,7 +167,7 @@ class _Output:
         if self.of_batch:
             self.shape = (rows, *self.rest)
         if type(value) is not self._numpy.ndarray:
-            value = self._as_array(value)
+            value = self.as_array(value)
         if value.dtype != self.dtype:
             value = self._same_bits(value)
         place = self._places.get((address, self.shape))
@@ -190,7 +190,7 @@ class _Output:
         place[:count] = value
         return count
 
-    def _as_array(self, value):
+    def as_array(self, value):
         numpy = self._numpy
         if value is None:
             raise _Refusal(_UNUSABLE, f"output `{self.name}` is None: does the function return it?")
@@ -344,12 +344,14 @@ class _Stage:
     def _apart(self, result, views) -> list:
         """A batch's outputs lie where its inputs lie: none may change while another is a view of it."""
         numpy = self._numpy
-        return [
-            numpy.array(value)
-            if isinstance(value, numpy.ndarray) and any(numpy.may_share_memory(value, view) for view in views)
-            else value
-            for value in result
-        ]
+        apart = []
+        for output, value in zip(self._outputs, result):
+            if not isinstance(value, numpy.ndarray) and not output.is_bytes:
+                value = output.as_array(value)  # a tensor of another library may be a view, too
+            is_array = isinstance(value, numpy.ndarray)
+            shared = is_array and any(numpy.may_share_memory(value, view) for view in views)
+            apart.append(numpy.array(value) if shared else value)
+        return apart
 
     def _inputs_at(self, words) -> list:
         arguments = []
