@@ -8,8 +8,14 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   used_bytes_ = used_bytes;
   samples_ = samples;
   peak_bytes_ = std::max(peak_bytes_, used_bytes);
-  recent_[looks_++ % kWindow] = used_bytes;
+  recent_[looks_ % kWindow] = used_bytes;
   const Point point{samples, used_bytes, now_ns};
+  Point& earlier = rate_looks_[looks_ % kRateLooks];
+  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples) {
+    fastest_ = std::max(fastest_, Rate(earlier, point));
+  }
+  earlier = point;
+  ++looks_;
   if (!begun_) {
     begun_ = true;
     first_ = point;
@@ -56,6 +62,10 @@ double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
 double MemoryGrowth::SamplesPerSecond() const {
   const Point& from = points_.size() >= 2 ? points_[points_.size() / 2] : first_;
   const Point& to = points_.empty() ? first_ : points_.back();
+  return std::max(fastest_, Rate(from, to));
+}
+
+double MemoryGrowth::Rate(const Point& from, const Point& to) {
   if (to.at_ns <= from.at_ns) return 0;
   return static_cast<double>(to.samples - from.samples) * 1e9 /
          static_cast<double>(to.at_ns - from.at_ns);

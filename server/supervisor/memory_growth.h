@@ -31,7 +31,8 @@ class MemoryGrowth {
   // the later half of that time. While there is too little to tell, that of all samples if the last
   // looks all saw more than half of `quota_bytes`, else 0.
   double BytesPerSample(uint64_t quota_bytes) const;
-  // Samples per second, over the time that is looked at.
+  // Samples per second: the fastest that a few looks in a row saw, or the later half of all of
+  // them. A pause, in which nobody wants samples, does not make a worker slow.
   double SamplesPerSecond() const;
   // Whether growth goes on: the later half grew at least half as much per sample as the whole, by
   // a quarter of the quota in all.
@@ -49,7 +50,11 @@ class MemoryGrowth {
   // Looks of which the lowest counts.
   static constexpr size_t kWindow = 3;
 
+  // Looks between which a rate is taken.
+  static constexpr size_t kRateLooks = 4;
+
   static double Slope(const Point& from, const Point& to);
+  static double Rate(const Point& from, const Point& to);
   bool HasSlope() const;
   // The lowest of a window of points that begins at `first`.
   const Point& Lowest(size_t first) const;
@@ -63,6 +68,8 @@ class MemoryGrowth {
   uint64_t stride_ = 1;        // samples between points
   uint64_t used_bytes_ = 0;
   uint64_t recent_[kWindow] = {};  // the last looks
+  Point rate_looks_[kRateLooks];   // the last ones, by their numbers
+  double fastest_ = 0;             // samples per second
   uint64_t looks_ = 0;
   uint64_t samples_ = 0;
   uint64_t peak_bytes_ = 0;

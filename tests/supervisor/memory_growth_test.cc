@@ -28,6 +28,16 @@ TEST(MemoryGrowthTest, KnowsALeakByItsSizePerSample) {
   EXPECT_TRUE(growth.IsSteady(kQuota));
 }
 
+TEST(MemoryGrowthTest, APauseDoesNotMakeAWorkerSlow) {
+  MemoryGrowth growth;
+  int64_t now_ns = 0;
+  for (uint64_t s = 0; s <= 100; s += 10) growth.Note(s, Leaking(s), now_ns += 20 * kMilli);
+  // Nobody wants samples for a minute; then they come as before.
+  for (int i = 0; i < 60; ++i) growth.Note(100, Leaking(100), now_ns += 1000 * kMilli);
+  growth.Note(110, Leaking(110), now_ns += 20 * kMilli);
+  EXPECT_DOUBLE_EQ(growth.SamplesPerSecond(), 500);
+}
+
 TEST(MemoryGrowthTest, TakesNoWarmUpForALeak) {
   const MemoryGrowth growth = Grown(2000, [](uint64_t s) {
     return 20 * kMiB + (s < MemoryGrowth::kWarmUpSamples ? s * kMiB : 32 * kMiB);

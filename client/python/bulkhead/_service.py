@@ -39,10 +39,15 @@ def _to_dict(message) -> Dict[str, Any]:
     """
     return {
         field.name: [_plain(field, item) for item in getattr(message, field.name)]
-        if field.label == field.LABEL_REPEATED
+        if _is_repeated(field)
         else _plain(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
     }
+
+
+def _is_repeated(field) -> bool:
+    repeated = getattr(field, "is_repeated", None)  # new in protobuf 6, which took `label` away later
+    return field.label == field.LABEL_REPEATED if repeated is None else bool(repeated)
 
 
 def _plain(field, value) -> Any:

@@ -2,13 +2,14 @@ import importlib.util
 import pathlib
 import shutil
 import sys
+import types
 
 import bulkhead
 import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
 
-from bulkhead import _batch, _proto, _wire
+from bulkhead import _batch, _proto, _service, _wire
 from bulkhead.errors import ProtocolError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -120,3 +121,16 @@ def test_a_string_without_a_colon_is_a_path(tmp_path, monkeypatch, name, words):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bulkhead.DataError, match=words):
         bulkhead.Loader(name)
+
+
+@pytest.mark.parametrize(
+    "field, repeated",
+    [
+        ({"is_repeated": True}, True),
+        ({"is_repeated": False}, False),
+        ({"label": 3, "LABEL_REPEATED": 3}, True),
+        ({"label": 1, "LABEL_REPEATED": 3}, False),
+    ],
+)
+def test_repeated_fields_are_known_to_old_and_new_protobuf(field, repeated):
+    assert _service._is_repeated(types.SimpleNamespace(**field)) is repeated
