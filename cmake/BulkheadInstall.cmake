@@ -10,5 +10,7 @@ endif()
 if(TARGET bulkhead_worker_library)
   install(TARGETS bulkhead_allocations bulkhead_worker_library LIBRARY DESTINATION lib COMPONENT python-stages)
   install(FILES ${PROJECT_SOURCE_DIR}/server/worker/python/worker_host.py DESTINATION lib/bulkhead COMPONENT python-stages)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/server/worker/python/bulkhead_host DESTINATION lib/bulkhead COMPONENT python-stages
+          FILES_MATCHING PATTERN "*.py")
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/bulkhead/stage.h DESTINATION include/bulkhead COMPONENT development)

@@ -56,10 +56,10 @@ struct StagePlan {
 
 // Plans what is done to the samples of one source of a normalized spec, with that source's
 // signature and the outputs of the whole. With `fuse`, decode_image and a crop right behind it
-// become one region decode (declarations of
-// boxes, points and masks may stand between); a resize, the flips around it and a normalize behind
-// it one pass over its rows; normalize and a layout to NCHW right behind it one pass; without it
-// every stage runs by itself, to the same bytes. INTERNAL when signature and stages disagree.
+// become one region decode (declarations of boxes, points and masks may stand between); a resize,
+// the flips around it and a normalize behind it one pass over its rows; normalize and a layout to
+// NCHW right behind it one pass; without it every stage runs by itself, to the same bytes. INTERNAL
+// when signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse);
 

@@ -257,6 +257,18 @@ TEST(PadRowsKindTest, FixesTheNumberOfRows) {
   EXPECT_NE(Problem(In("pad_rows { value: nan }")), "");
 }
 
+TEST(PadRowsKindTest, LeavesTypesToTheirFunctionThatOnlyFunctionsMake) {
+  for (const char* dtype : {"UINT32", "UINT64", "COMPLEX64", "COMPLEX128"}) {
+    EXPECT_THAT(Problem(Python(absl::StrCat("name: 'waves' dtype: DTYPE_", dtype,
+                                            " shape: [-1, 3] max_count: 5")) +
+                        In("pad_rows { input: 'waves' }")),
+                AllOf(HasSubstr("stages[1].pad_rows.input: "),
+                      HasSubstr("rows of a type that stages work with"),
+                      HasSubstr("fixed number of rows from your function")))
+        << dtype;
+  }
+}
+
 TEST(MixtureTest, SourcesMustDeclareAlike) {
   const auto problem = [](const std::string& second) {
     const std::string source =

@@ -13,7 +13,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/signature.h"
-#include "server/spec/yaml.h"
+#include "tools/bench/endless_spec.h"
 #include "tools/common/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -46,9 +46,7 @@ absl::StatusOr<LeakStage> LeakStage::Create(const Options& options) {
   } else {
     SetFault(options, *spec.add_stages()->mutable_fault());
   }
-  spec.clear_epochs();
-  leak.spec_ = SpecText(SpecToYaml(spec));
-  leak.spec_.base_dir = SpecFolder(options.spec);
+  leak.spec_ = EndlessSpec(std::move(spec), options.spec);
   return leak;
 }
 

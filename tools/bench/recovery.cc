@@ -15,8 +15,11 @@
 #include "absl/time/clock.h"
 #include "bulkhead/loader.h"
 #include "bulkhead/service.h"
+#include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/error.h"
+#include "tools/bench/endless_spec.h"
 #include "tools/bench/own_service.h"
+#include "tools/common/local_pipeline.h"
 #include "tools/common/stream_run.h"
 
 namespace bulkhead::tools {
@@ -29,37 +32,12 @@ constexpr absl::Duration kDeadline = absl::Seconds(60);
 
 enum class Fault { kWorker, kService };
 
-// Takes batches one by one and says when they came; begins anew when the stream ends.
-class Trainer {
- public:
-  Trainer(std::string spec, std::string target, Transport transport)
-      : spec_(std::move(spec)), target_(std::move(target)), transport_(transport) {}
-
-  // The arrival of the next batch. Time that a new loader took is in no gap: `fresh` is then true.
-  absl::StatusOr<absl::Time> Next(bool& fresh) {
-    fresh = false;
-    for (;;) {
-      if (loader_ == nullptr) {
-        LoaderOptions options;
-        options.spec = SpecFile(spec_);
-        options.target = target_;
-        options.transport = transport_;
-        BULKHEAD_ASSIGN_OR_RETURN(loader_, Loader::Open(std::move(options)));
-        fresh = true;
-      }
-      absl::StatusOr<std::optional<Batch>> batch = loader_->Next(kDeadline);
-      if (!batch.ok()) return batch.status();
-      if (batch->has_value()) return absl::Now();
-      loader_.reset();
-    }
-  }
-
- private:
-  const std::string spec_;
-  const std::string target_;
-  const Transport transport_;
-  std::unique_ptr<Loader> loader_;
-};
+// When the next batch came.
+absl::StatusOr<absl::Time> Next(Loader& loader) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next(kDeadline));
+  if (!batch.has_value()) return absl::InternalError("a stream without an end has ended");
+  return absl::Now();
+}
 
 // One kind of fault, again and again.
 class Experiment {
@@ -69,11 +47,16 @@ class Experiment {
 
   absl::StatusOr<FaultCost> Run(const std::function<void(int)>& tell) {
     BULKHEAD_ASSIGN_OR_RETURN(service_, OwnService::Start(workers_));
-    Trainer trainer(options_.spec, service_->target(), options_.transport);
+    BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options_.spec));
+    LoaderOptions loader_options;
+    loader_options.spec = EndlessSpec(std::move(spec), options_.spec);
+    loader_options.target = service_->target();
+    loader_options.transport = options_.transport;
+    BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Loader::Open(std::move(loader_options)));
     std::vector<double> longest;
     for (int trial = 0; trial < options_.trials; ++trial) {
       tell(trial);
-      BULKHEAD_ASSIGN_OR_RETURN(const double gap, Trial(trainer));
+      BULKHEAD_ASSIGN_OR_RETURN(const double gap, Trial(*loader));
       longest.push_back(gap);
     }
     FaultCost cost;
@@ -86,19 +69,17 @@ class Experiment {
 
  private:
   // The longest gap from the fault on.
-  absl::StatusOr<double> Trial(Trainer& trainer) {
-    bool fresh = false;
-    BULKHEAD_ASSIGN_OR_RETURN(absl::Time last, trainer.Next(fresh));
-    BULKHEAD_ASSIGN_OR_RETURN(const pid_t worker, AwaitWorkers(trainer));
-    BULKHEAD_ASSIGN_OR_RETURN(last, trainer.Next(fresh));
+  absl::StatusOr<double> Trial(Loader& loader) {
+    BULKHEAD_ASSIGN_OR_RETURN(const pid_t worker, AwaitWorkers(loader));
+    BULKHEAD_ASSIGN_OR_RETURN(absl::Time last, Next(loader));
     std::future<absl::StatusOr<absl::Time>> fault;
     double longest = 0;
     int calm = 0;
     int behind = 0;
     std::optional<absl::Time> struck;
     while (behind < kBatchesBehind) {
-      BULKHEAD_ASSIGN_OR_RETURN(const absl::Time now, trainer.Next(fresh));
-      const double gap = fresh ? 0 : absl::ToDoubleSeconds(now - last);
+      BULKHEAD_ASSIGN_OR_RETURN(const absl::Time now, Next(loader));
+      const double gap = absl::ToDoubleSeconds(now - last);
       if (fault.valid() && fault.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
         BULKHEAD_ASSIGN_OR_RETURN(struck, fault.get());
       }
@@ -106,7 +87,7 @@ class Experiment {
         longest = std::max(longest, gap);
         ++behind;
       } else if (struck_.load() == 0) {
-        if (!fresh) calm_gaps_.push_back(gap);
+        calm_gaps_.push_back(gap);
         if (++calm == kCalmBatches) fault = Strike(worker);
       } else {
         longest = std::max(longest, gap);  // struck, and the service is still being started
@@ -134,7 +115,7 @@ class Experiment {
   }
 
   // One of the service's workers, chosen at random, once all of them live.
-  absl::StatusOr<pid_t> AwaitWorkers(Trainer& trainer) {
+  absl::StatusOr<pid_t> AwaitWorkers(Loader& loader) {
     const absl::Time until = absl::Now() + kDeadline;
     while (absl::Now() < until) {
       BULKHEAD_ASSIGN_OR_RETURN(const ServiceStatus status,
@@ -147,8 +128,7 @@ class Experiment {
       if (living.size() == workers_) {
         return living[std::uniform_int_distribution<size_t>(0, living.size() - 1)(random_)];
       }
-      bool fresh = false;
-      BULKHEAD_RETURN_IF_ERROR(trainer.Next(fresh).status());
+      BULKHEAD_RETURN_IF_ERROR(Next(loader).status());
     }
     return absl::DeadlineExceededError("the service's workers did not come back");
   }

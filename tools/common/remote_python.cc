@@ -154,7 +154,7 @@ std::vector<RemotePython::Piece> RemotePython::PiecesOf(const Shape& shape,
 absl::Status RemotePython::Reserve(uint64_t bytes) {
   if (memory_.size() >= bytes) return absl::OkStatus();
   const uint64_t size = std::max(kFirstRegion, 2 * bytes);
-  BULKHEAD_ASSIGN_OR_RETURN(memory_fd_, CreateSharedMemory("bulkhead-purity", size));
+  BULKHEAD_ASSIGN_OR_RETURN(memory_fd_, CreateSharedMemory("bulkhead-python", size));
   BULKHEAD_ASSIGN_OR_RETURN(memory_, MemoryMap::Map(memory_fd_.get(), size));
   return absl::OkStatus();
 }

@@ -15,9 +15,9 @@
 namespace bulkhead::tools {
 
 // The user's interpreter in a process of its own (worker_host.py --serve-fd), for tools that run
-// pipelines in their own process: what a call gets and gives is copied through shared memory. For
-// checking functions, not for speed. The interpreter ends with this object. Used by the thread that
-// made it.
+// pipelines in their own process: what a call gets and gives is copied through shared memory, which
+// costs what a socket's round trip costs. The interpreter ends with this object. Used by the thread
+// that made it.
 class RemotePython final : public PythonHost {
  public:
   struct Options {

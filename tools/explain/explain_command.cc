@@ -32,7 +32,7 @@ constexpr char kExamples[] =
     "memory is what a service of its own, started for this, admits the stream with. Python\n"
     "functions run in an interpreter beside this process; their times include the way there, "
     "which\n"
-    "in a worker is a few microseconds.\n"
+    "is shorter in a worker.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain --spec train.yaml\n"

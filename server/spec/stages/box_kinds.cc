@@ -261,6 +261,12 @@ class PadRowsKind : public StageKind {
       return WrongInput(path, feature, "a feature with a varying number of rows",
                         "leave this stage out");
     }
+    if (IsForDelivery(feature.dtype)) {
+      return WrongInput(path, feature, "rows of a type that stages work with",
+                        absl::StrCat("return a fixed number of rows from your function, or another "
+                                     "type than ",
+                                     DTypeName(feature.dtype)));
+    }
     if (!Holds(feature.dtype, options.value())) {
       return SpecError(
           absl::StrCat(path, ".value"),

@@ -1,0 +1,1 @@
+"""What worker_host.py consists of; nothing here is for users' functions."""

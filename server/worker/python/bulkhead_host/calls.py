@@ -1,0 +1,73 @@
+"""What the worker calls: one function loads a stage, one runs it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+
+from bulkhead_host.functions import describe
+from bulkhead_host.memory import put_text
+from bulkhead_host.sample_random import Generators
+from bulkhead_host.stage import Stage
+from bulkhead_host.verdict import FAILED, LOAD_FAILED, LOAD_OUT_OF_MEMORY, OUT_OF_MEMORY, UNUSABLE, Refusal
+
+
+class Calls:
+    """The stages of one worker, by number."""
+
+    def __init__(self):
+        self._stages: list[Stage] = []
+        self._generators: Generators | None = None  # made when NumPy is there
+
+    def load(self, stage: bytes, inputs: bytes, error: int, error_bytes: int) -> int:
+        """Returns the stage's number + 1, or a verdict below 0 and writes what is wrong to `error`."""
+        try:
+            try:
+                import numpy
+                import numpy.random
+            except ImportError as missing:
+                raise Refusal(
+                    UNUSABLE,
+                    f"{sys.executable} cannot import NumPy ({missing}); install it there, or name another interpreter "
+                    "with --python",
+                ) from None
+            if self._generators is None:
+                self._generators = Generators(numpy)
+            texts = inputs.decode().split(",") if inputs else []
+            self._stages.append(Stage(numpy, self._generators, json.loads(stage), texts))
+            # What is there now stays: collections need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            return len(self._stages)
+        except MemoryError:
+            return LOAD_OUT_OF_MEMORY
+        except Refusal as refusal:
+            put_text(str(refusal), error, error_bytes)
+        except BaseException as unforeseen:
+            put_text(describe(unforeseen), error, error_bytes)
+        return LOAD_FAILED
+
+    def call(self, number: int, words: int, error: int, error_bytes: int) -> int:
+        """Returns a verdict; `words` are Stage.run's. Writes what is wrong to `error`."""
+        try:
+            return self._stages[number].run(words)
+        except MemoryError:
+            return OUT_OF_MEMORY
+        except Refusal as refusal:
+            verdict, text = refusal.verdict, str(refusal)
+        except BaseException as raised:
+            verdict = FAILED
+            try:
+                text = describe(raised)
+            except MemoryError:
+                return OUT_OF_MEMORY
+        try:
+            put_text(text, error, error_bytes)
+        except MemoryError:
+            return OUT_OF_MEMORY
+        return verdict
+
+    def addresses(self, number: int) -> list[int]:
+        """Which words of a call of this stage are addresses."""
+        return self._stages[number].addresses()
