@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 
+from bulkhead_host.verdict import MAX_TEXT
+
 READ, WRITE = 0x100, 0x200  # PyBUF_READ, PyBUF_WRITE
 MAX_CACHED = 256  # views that are remembered
 
