@@ -62,7 +62,7 @@ class Bench {
            RunDecoder(fastest_, file, key, seconds[kWhole], seconds[kCrop]);
   }
 
-  const jpeg::FallbackCounts& counts() const { return fastest_.fallback_counts(); }
+  const jpeg::FallbackCounts& counts() const { return fastest_.counts().files; }
 
  private:
   bool RunDecoder(JpegDecoder& decoder, const std::string& file, uint64_t key, double& whole,

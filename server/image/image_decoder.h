@@ -51,8 +51,11 @@ class ImageDecoder {
   // What decoding the opened file for `rect` takes: the pixels, and what the codec itself holds of
   // the whole image meanwhile.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
-  // JPEG files decoded since this was made, by the reason why libjpeg-turbo did it.
-  const jpeg::FallbackCounts& jpeg_fallback_counts() const { return jpeg_.fallback_counts(); }
+  // JpegDecoder::SetSeek, counts.
+  void SetSeek(jpeg::SeekStore* store, uint64_t record, bool make) {
+    jpeg_.SetSeek(store, record, make);
+  }
+  const jpeg::DecodeCounts& jpeg_counts() const { return jpeg_.counts(); }
   // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
   // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16
   // by × 257. `bytes` is scratch. Errors: as Decode.

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/image/jpeg/seek_entries.h"
 #include "server/image/jpeg/sequential_decoder.h"
 #include "server/image/jpeg_error.h"
 #include "server/image/jpeg_scan.h"
@@ -288,21 +291,54 @@ uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
 }
 
 absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
-  if (fallback_ == jpeg::Fallback::kNone) {
+  const bool tried = fallback_ == jpeg::Fallback::kNone;
+  if (tried) {
     const MutableImageView out = buffer.Reshape({rect.height, rect.width}, ChannelCount(format));
-    fallback_ = own_->Decode(format, rect, out);
-    if (fallback_ == jpeg::Fallback::kNone) {
-      ++fallback_counts_[static_cast<size_t>(fallback_)];
-      return ImageView(out);
-    }
-    // What that means libjpeg says.
-    BULKHEAD_RETURN_IF_ERROR(OpenLibjpeg());
+    fallback_ = DecodeHere(format, rect, out);
+    if (fallback_ == jpeg::Fallback::kNone) return ImageView(out);
   }
-  ++fallback_counts_[static_cast<size_t>(fallback_)];
+  ++counts_.files[static_cast<size_t>(fallback_)];
+  // What it means that it was tried in vain libjpeg says.
+  if (tried) BULKHEAD_RETURN_IF_ERROR(OpenLibjpeg());
   absl::StatusOr<ImageView> pixels = DecodeOpened(format, rect, buffer);
   // What libjpeg holds of the file goes, also that of a bad one.
   jpeg_abort_decompress(&codec_->info);
   return pixels;
+}
+
+jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
+                                       const MutableImageView& out) {
+  const bool whole = rect == WholeImage(own_->header().size);
+  const jpeg::Fallback reason =
+      whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
+  if (reason != jpeg::Fallback::kNone) return reason;
+  ++counts_.files[static_cast<size_t>(reason)];
+  counts_.crops += whole ? 0 : 1;
+  counts_.mcus += own_->mcu_count();
+  counts_.mcus_read += own_->mcus_read();
+  return reason;
+}
+
+jpeg::Fallback JpegDecoder::DecodeCrop(PixelFormat format, const Rect& rect,
+                                       const MutableImageView& out) {
+  if (seek_.store == nullptr || file_.size() > std::numeric_limits<uint32_t>::max()) {
+    return own_->Decode(format, rect, out);
+  }
+  const jpeg::SeekKey key = {seek_.record, Crc32c(file_), static_cast<uint32_t>(file_.size())};
+  if (seek_.store->Find(key, entries_)) {
+    jpeg::SeekEntries known;
+    if (!known.Parse(entries_, own_->header())) return own_->Decode(format, rect, out);
+    ++counts_.entries_found;
+    return own_->Decode(format, rect, out, DefaultSimd(), &known);
+  }
+  if (!seek_.make || !seek_.store->HasRoom()) return own_->Decode(format, rect, out);
+  absl::string_view made;
+  const jpeg::Fallback reason = own_->DecodeAndIndex(format, rect, out, made);
+  if (reason == jpeg::Fallback::kNone && !made.empty()) {
+    seek_.store->Add(key, made);
+    ++counts_.entries_made;
+  }
+  return reason;
 }
 
 absl::StatusOr<ImageView> JpegDecoder::DecodeOpened(PixelFormat format, const Rect& rect,

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/image/decode_options.h"
 #include "server/image/image.h"
+#include "server/image/jpeg/decode_counts.h"
 #include "server/image/jpeg/fallback.h"
+#include "server/image/jpeg/seek_store.h"
 #include "server/image/jpeg_scan.h"
 #include "server/image/pixel_format.h"
 
@@ -51,10 +54,10 @@ class JpegDecoder {
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
   // needed for `rect` is transformed, where that is known to be exact; its entropy-coded data is
-  // read from the top in any case. Sample errors: CORRUPT_IMAGE for any decoder warning up to that
-  // row, UNSUPPORTED_IMAGE. A truncated file that Open accepted is decoded whole: TRUNCATED_IMAGE
-  // when fewer rows came out than options.accept_truncated asks for, else what is missing is gray.
-  // Throws std::bad_alloc when memory is refused.
+  // read from the top, unless its seek entries are known. Sample errors: CORRUPT_IMAGE for any
+  // decoder warning up to that row, UNSUPPORTED_IMAGE. A truncated file that Open accepted is
+  // decoded whole: TRUNCATED_IMAGE when fewer rows came out than options.accept_truncated asks for,
+  // else what is missing is gray. Throws std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
   // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
@@ -62,11 +65,25 @@ class JpegDecoder {
   // at are not counted.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
 
-  // Files decoded since this was made, by the reason why libjpeg-turbo did it.
-  const jpeg::FallbackCounts& fallback_counts() const { return fallback_counts_; }
+  // Where the seek entries of files are kept, which outlives this; null: nowhere. `record` is the
+  // hash of the identity of the record that the files to come belong to; with `make` entries that
+  // are missing are made in passing.
+  void SetSeek(jpeg::SeekStore* store, uint64_t record, bool make) {
+    seek_ = {store, record, make};
+  }
+
+  const jpeg::DecodeCounts& counts() const { return counts_; }
 
  private:
   struct Codec;
+  struct Seek {
+    jpeg::SeekStore* store = nullptr;
+    uint64_t record = 0;
+    bool make = false;
+  };
+  // Decodes the file without libjpeg.
+  jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
   // Who decodes the file.
   jpeg::Fallback ChooseWay(const JpegStructure& structure);
   // Has libjpeg read the header of the file.
@@ -78,7 +95,9 @@ class JpegDecoder {
   const Way way_;
   absl::string_view file_;
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
-  jpeg::FallbackCounts fallback_counts_{};
+  jpeg::DecodeCounts counts_;
+  Seek seek_;
+  std::string entries_;  // of the opened file
   std::unique_ptr<Codec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
 };

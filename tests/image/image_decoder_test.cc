@@ -96,7 +96,7 @@ TEST(ImageDecoderTest, CountsJpegsByTheReasonWhyLibjpegDecodedThem) {
     const ImageSize size = decoder.Open(file, 1000).value();
     ASSERT_TRUE(decoder.Decode(PixelFormat::kRgb, WholeImage(size), image).ok());
   }
-  const jpeg::FallbackCounts& counts = decoder.jpeg_fallback_counts();
+  const jpeg::FallbackCounts& counts = decoder.jpeg_counts().files;
   EXPECT_EQ(counts[static_cast<size_t>(jpeg::Fallback::kNone)], 2u);
   EXPECT_EQ(counts[static_cast<size_t>(jpeg::Fallback::kScans)], 1u);
 }

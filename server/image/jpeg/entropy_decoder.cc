@@ -84,8 +84,8 @@ Fallback EntropyDecoder::PrepareTables(const Header& header) {
   return Fallback::kNone;
 }
 
-void EntropyDecoder::StartAt(const EntryPoint& point) {
-  bytes_.Begin(file_, point.bit_offset / 8);
+void EntropyDecoder::StartAt(const EntryPoint& point, size_t wanted_bytes) {
+  bytes_.Begin(file_, point.bit_offset / 8, wanted_bytes);
   in_ = {0, 0, bytes_.begin()};
   in_.Refill();
   in_.Drop(static_cast<uint32_t>(point.bit_offset % 8));

@@ -56,8 +56,9 @@ class EntropyDecoder {
   Fallback Begin(absl::string_view file, const Header& header);
 
   // After Begin: goes on at `point`, which Entry gave for the same file. A point of another file
-  // gives other coefficients, but is safe.
-  void StartAt(const EntryPoint& point);
+  // gives other coefficients, but is safe. `wanted_bytes`: how much of the file is likely to be
+  // decoded from there; more may be.
+  void StartAt(const EntryPoint& point, size_t wanted_bytes = ScanBytes::kPieceBytes);
 
   // Decodes the next `count` MCUs; the blocks of each are in the order of the file.
   Fallback Decode(int count, const McuTarget& target);
@@ -65,8 +66,12 @@ class EntropyDecoder {
   // Passes over the next `count` MCUs.
   Fallback Skip(int count);
 
-  // Where the next MCU begins, as long as nothing stopped this.
+  // The number of the next MCU, and where it begins, as long as nothing stopped this.
+  uint32_t next_mcu() const { return next_mcu_; }
   EntryPoint Entry() const;
+
+  // Behind the last MCU: whether the data ends there, too.
+  bool IsAtEnd() const { return bytes_.MarkerBehind(in_.at, in_.count()) != 0; }
 
  private:
   struct BlockPlan {

@@ -5,19 +5,24 @@
 
 namespace bulkhead::jpeg {
 
-void ScanBytes::Begin(absl::string_view file, size_t offset) {
+void ScanBytes::Begin(absl::string_view file, size_t offset, size_t wanted_bytes) {
   file_ = reinterpret_cast<const uint8_t*>(file.data());
   file_end_ = file_ + file.size();
   next_ = first_ = file_ + std::min(offset, file.size());
   end_ = buffer_.data();
   at_marker_ = false;
+  counted_to_ = buffer_.data();
+  stuffed_ = 0;
+  // What an MCU may take must be there beside.
+  piece_bytes_ = std::min(wanted_bytes + kMcuBytes + kHeldBytes, kPieceBytes);
   Load();
+  piece_bytes_ = kPieceBytes;
 }
 
 // Loads behind end_ until a piece is full or a marker is met.
 void ScanBytes::Load() {
   uint8_t* out = buffer_.data() + (end_ - buffer_.data());
-  uint8_t* const full = buffer_.data() + kPieceBytes;
+  uint8_t* const full = buffer_.data() + piece_bytes_;
   while (out < full && !at_marker_) {
     const size_t room = std::min<size_t>(full - out, file_end_ - next_);
     const void* found = room == 0 ? nullptr : std::memchr(next_, 0xFF, room);
@@ -49,14 +54,21 @@ const uint8_t* ScanBytes::FillSlowly(const uint8_t* at) {
   first_ = next_ - left - std::count(from, end_, 0xFF);
   std::memmove(buffer_.data(), from, left);
   end_ = buffer_.data() + left;
+  counted_to_ = buffer_.data();
+  stuffed_ = 0;
   Load();
   return buffer_.data() + held;
 }
 
 size_t ScanBytes::FileOffset(const uint8_t* at) const {
+  if (at < counted_to_) {
+    counted_to_ = buffer_.data();
+    stuffed_ = 0;
+  }
   // Each FF is followed by a zero in the file.
-  const auto stuffed = std::count(buffer_.data(), at, 0xFF);
-  return (first_ - file_) + (at - buffer_.data()) + stuffed;
+  stuffed_ += std::count(counted_to_, at, 0xFF);
+  counted_to_ = at;
+  return (first_ - file_) + (at - buffer_.data()) + stuffed_;
 }
 
 size_t ScanBytes::MarkerBehind(const uint8_t* at, int unused_bits) const {

@@ -26,8 +26,12 @@ class ScanBytes {
   // A decoder of 64 bits at a time has taken up that many bytes that it may not have used.
   static constexpr size_t kHeldBytes = 8;
 
+  // The most that is taken from the file at a time.
+  static constexpr size_t kPieceBytes = 16384;
+
   // `file` must end in a marker and stay valid; `offset` is where entropy-coded data begins in it.
-  void Begin(absl::string_view file, size_t offset);
+  // Of `wanted_bytes` the first piece is, where those are fewer.
+  void Begin(absl::string_view file, size_t offset, size_t wanted_bytes = kPieceBytes);
 
   const uint8_t* begin() const { return buffer_.data(); }
 
@@ -41,7 +45,8 @@ class ScanBytes {
     return at_marker_ && (at - end_) * 8 > unused_bits;
   }
 
-  // Where in the file the byte at `at` stands, which is not behind the data.
+  // Where in the file the byte at `at` stands, which is not behind the data. Cheap for one byte
+  // after the other.
   size_t FileOffset(const uint8_t* at) const;
 
   // When the decoder has used all data but the bits that fill up its last byte: the offset of the
@@ -49,8 +54,6 @@ class ScanBytes {
   size_t MarkerBehind(const uint8_t* at, int unused_bits) const;
 
  private:
-  static constexpr size_t kPieceBytes = 16384;
-
   const uint8_t* FillSlowly(const uint8_t* at);
   void Load();
 
@@ -60,8 +63,12 @@ class ScanBytes {
   const uint8_t* end_ = nullptr;       // of what is loaded
   const uint8_t* safe_end_ = nullptr;  // up to here an MCU may begin
   bool at_marker_ = false;             // next_ is the marker behind the data
+  size_t piece_bytes_ = kPieceBytes;   // to be loaded at a time
   // Where the first loaded byte stands in the file.
   const uint8_t* first_ = nullptr;
+  // How many bytes were stuffed before a place in the buffer.
+  mutable const uint8_t* counted_to_ = nullptr;
+  mutable ptrdiff_t stuffed_ = 0;
   std::array<uint8_t, kPieceBytes + 2 * kMcuBytes> buffer_{};
 };
 

@@ -61,7 +61,8 @@ void SequentialDecoder::PrepareBuffers() {
 }
 
 Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
-                                   const MutableImageView& out, Simd simd) {
+                                   const MutableImageView& out, Simd simd,
+                                   const SeekEntries* known) {
   format_ = format;
   simd_ = simd;
   component_count_ = OutputComponents(format);
@@ -69,7 +70,8 @@ Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
   PrepareBuffers();
   Fallback reason = entropy_.Begin(file_, header_);
   if (reason != Fallback::kNone) return reason;
-  skipped_mcus_ = needs_.top * header_.mcus_across();
+  known_ = known;
+  mcus_read_ = 0;
   for (int band = needs_.top; band < needs_.bottom; ++band) {
     reason = DecodeBand(band);
     if (reason != Fallback::kNone) {
@@ -84,13 +86,77 @@ Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
       planes_[c].CopyRow(header_.components[c].v * kBlockSize - 1, -1);
     }
   }
+  if (known != nullptr) return Fallback::kNone;
   // Beside the rectangle, up to its last row, the data must be good, too.
-  return entropy_.Skip(skipped_mcus_);
+  return GoTo(needs_.bottom, 0);
+}
+
+Fallback SequentialDecoder::DecodeAndIndex(PixelFormat format, const Rect& rect,
+                                           const MutableImageView& out,
+                                           absl::string_view& entries) {
+  entries = {};
+  maker_.Begin(header_, file_.size());
+  making_ = true;
+  const Fallback reason = Decode(format, rect, out);
+  const bool good = reason == Fallback::kNone && GoTo(header_.mcus_down(), 0) == Fallback::kNone &&
+                    entropy_.IsAtEnd();
+  making_ = false;
+  if (reason != Fallback::kNone) return reason;
+  if (!good) {
+    entries = SeekEntries::None();
+  } else if (maker_.complete()) {
+    entries = maker_.bytes();
+  }
+  return reason;
+}
+
+Fallback SequentialDecoder::GoTo(int band, int column) {
+  const uint32_t wanted = static_cast<uint32_t>(band) * header_.mcus_across() + column;
+  if (known_ != nullptr) {
+    const EntryPoint point = known_->Before(band, column);
+    if (point.mcu >= entropy_.next_mcu() + kLeastLeftOut) {
+      entropy_.StartAt(point, known_->BytesUpTo(band, needs_.right - 1, point));
+    }
+  }
+  return Pass(static_cast<int>(wanted - entropy_.next_mcu()));
+}
+
+int SequentialDecoder::UpToEntry(int count) {
+  if (making_) {
+    const uint32_t next = entropy_.next_mcu();
+    if (maker_.Due(next) == 0) maker_.Add(entropy_.Entry());
+    count = std::min(count, 1 + maker_.Due(next + 1));
+  }
+  mcus_read_ += count;
+  return count;
+}
+
+Fallback SequentialDecoder::Pass(int count) {
+  Fallback reason = Fallback::kNone;
+  while (count > 0 && reason == Fallback::kNone) {
+    const int now = UpToEntry(count);
+    reason = entropy_.Skip(now);
+    count -= now;
+  }
+  return reason;
+}
+
+Fallback SequentialDecoder::Keep(int count, McuTarget target) {
+  Fallback reason = Fallback::kNone;
+  while (count > 0 && reason == Fallback::kNone) {
+    const int now = UpToEntry(count);
+    reason = entropy_.Decode(now, target);
+    count -= now;
+    for (BlockTarget& block : target) {
+      block.out += now * block.step;
+      block.last += now * block.last_step;
+    }
+  }
+  return reason;
 }
 
 Fallback SequentialDecoder::DecodeBand(int band) {
-  Fallback reason = entropy_.Skip(skipped_mcus_ + needs_.left);
-  skipped_mcus_ = header_.mcus_across() - needs_.right;
+  Fallback reason = GoTo(band, needs_.left);
   for (int mcu = needs_.left; mcu < needs_.right && reason == Fallback::kNone;) {
     const int count = std::min(kBatchMcus, needs_.right - mcu);
     reason = DecodeBatch(count, mcu);
@@ -116,7 +182,7 @@ Fallback SequentialDecoder::DecodeBatch(int count, int first_mcu) {
       }
     }
   }
-  const Fallback reason = entropy_.Decode(count, target);
+  const Fallback reason = Keep(count, target);
   if (reason != Fallback::kNone) return reason;
   return TransformBatch(count, first_mcu) ? Fallback::kNone : Fallback::kCoefficient;
 }

@@ -11,6 +11,7 @@
 #include "server/image/jpeg/fallback.h"
 #include "server/image/jpeg/header.h"
 #include "server/image/jpeg/idct.h"
+#include "server/image/jpeg/seek_entries.h"
 #include "server/image/pixel_format.h"
 #include "server/image/simd.h"
 
@@ -23,9 +24,9 @@ namespace bulkhead::jpeg {
 //   a band of samples of each component ─Upsample…, ConvertRow→ the caller's pixels
 //
 // so that what is worked on stays in the caches. MCUs beside and above the rectangle are passed
-// over by the entropy decoder, and nothing below the rows is read that libjpeg reads to decode
-// them. Whatever is not as it should be ends it without a verdict. Buffers are reused from file to
-// file. Not thread-safe.
+// over by the entropy decoder, or, where the file's seek entries are known, left out; and nothing
+// below the rows is read that libjpeg reads to decode them. Whatever is not as it should be ends it
+// without a verdict. Buffers are reused from file to file. Not thread-safe.
 class SequentialDecoder {
  public:
   // Reads the header of `file`, whose marker structure ScanJpeg found valid and which must stay
@@ -35,13 +36,26 @@ class SequentialDecoder {
 
   // Decodes what lies under `rect` of the opened file to `out`, which has its size. kNone: these
   // are the pixels of libjpeg, which would warn of nothing up to the last of these rows. Else `out`
-  // means nothing. Throws std::bad_alloc.
+  // means nothing. `known`: the file's seek entries; null: they are not known. Throws
+  // std::bad_alloc.
   Fallback Decode(PixelFormat format, const Rect& rect, const MutableImageView& out,
-                  Simd simd = DefaultSimd());
+                  Simd simd = DefaultSimd(), const SeekEntries* known = nullptr);
+
+  // Decode, and in passing the file's seek entries: reads on to the end of the scan. The bytes to
+  // be kept of the file go to `entries`, which must stay valid; those that say there are none when
+  // libjpeg might warn of something below the rectangle. Empty: nothing can be said.
+  Fallback DecodeAndIndex(PixelFormat format, const Rect& rect, const MutableImageView& out,
+                          absl::string_view& entries);
+
+  // MCUs of the last file, and how many of them the entropy decoder went through.
+  uint64_t mcu_count() const { return uint64_t{1} * header_.mcus_across() * header_.mcus_down(); }
+  uint64_t mcus_read() const { return mcus_read_; }
 
  private:
   // MCUs whose coefficients are there at a time.
   static constexpr int kBatchMcus = 16;
+  // To begin at another place costs as much as some MCUs.
+  static constexpr uint32_t kLeastLeftOut = 4;
 
   // What of the image a rectangle needs, in MCUs; ends are exclusive.
   struct Needs {
@@ -56,7 +70,14 @@ class SequentialDecoder {
   int OutputComponents(PixelFormat format) const;
   void PrepareBuffers();
   Fallback DecodeBand(int band);
+  // Passes over what stands before the MCU in that column of `band`, or leaves it out.
+  Fallback GoTo(int band, int column);
   Fallback DecodeBatch(int count, int first_mcu);
+  // What the entropy decoder does, with the entries on its way.
+  Fallback Pass(int count);
+  Fallback Keep(int count, McuTarget target);
+  // How many of `count` MCUs stand before the next entry, which is noted where it is due.
+  int UpToEntry(int count);
   bool TransformBatch(int count, int first_mcu);
   void CompleteEdges(int band);
   void WriteRows(int band, const Rect& rect, const MutableImageView& out);
@@ -74,7 +95,10 @@ class SequentialDecoder {
   Simd simd_ = Simd::kBest;
   int component_count_ = 0;  // that come out
   Needs needs_;
-  int skipped_mcus_ = 0;  // to be passed over before the next that is needed
+  const SeekEntries* known_ = nullptr;
+  bool making_ = false;
+  SeekEntryMaker maker_;
+  uint64_t mcus_read_ = 0;
   std::array<ComponentPlane, kMaxComponents> planes_;
   ScratchBuffer row_buffer_;
   std::array<uint8_t*, kMaxComponents> rows_{};  // chroma of one row of pixels

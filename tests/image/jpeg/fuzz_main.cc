@@ -1,6 +1,6 @@
 // Damages JPEG files, for as long as it is told to, and compares what the pipeline's decoder makes
-// of them, whole and in parts, with what it makes of them by libjpeg-turbo alone: pixels, errors
-// and messages must be equal.
+// of them, whole and in parts, and in parts by seek entries that it made of the first part, with
+// what it makes of them by libjpeg-turbo alone: pixels, errors and messages must be equal.
 //
 //   bulkhead-fuzz-jpeg SECONDS [SEED [FOLDER]]      FOLDER: JPEG files to begin with, beside made
 //   ones
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/image/jpeg/jpeg_files.h"
+#include "tests/image/jpeg/seek_map.h"
 
 namespace bulkhead {
 namespace {
@@ -40,6 +41,7 @@ std::vector<std::string> ReadSeeds(const char* folder) {
 class Fuzzer {
  public:
   Fuzzer(uint64_t seed, const char* folder) : random_(seed, 0, 0, 0) {
+    indexed_.SetSeek(&entries_, 0, true);
     if (folder != nullptr) seeds_ = ReadSeeds(folder);
     for (int i = 0; i < kGeneratedFiles; ++i) {
       std::string file = MakeJpegFile(RandomRecipe(random_, kGeneratedExtent));
@@ -51,20 +53,24 @@ class Fuzzer {
   bool Once() {
     std::string file = seeds_[random_.NextBelow(seeds_.size())];
     if (random_.NextBelow(16) != 0) file = DamageJpeg(std::move(file), random_);
-    for (const bool whole : {true, false}) {
+    entries_.Clear();
+    for (int part = 0; part < kParts; ++part) {
       const auto format = static_cast<PixelFormat>(random_.NextBelow(4));
       const Rect share =
-          whole ? kWholeShare : RandomRectIn({kWholeShare.height, kWholeShare.width}, random_);
-      const JpegOutcome ours = DecodeShareOf(fastest_, file, format, share);
+          part == 0 ? kWholeShare : RandomRectIn({kWholeShare.height, kWholeShare.width}, random_);
+      JpegDecoder& decoder = part < kPlainParts ? fastest_ : indexed_;
+      const JpegOutcome ours = DecodeShareOf(decoder, file, format, share);
       const JpegOutcome theirs = DecodeShareOf(libjpeg_, file, format, share);
       ++decodes_;
       ++reasons_[theirs.reason.empty() ? "decoded" : theirs.reason];
       if (ours == theirs) continue;
       std::ofstream("difference.jpg", std::ios::binary) << file;
-      std::printf("difference: part %d %d %d %d of 4096, format %d\nours: %s %s\nlibjpeg: %s %s\n",
-                  share.top, share.left, share.height, share.width, static_cast<int>(format),
-                  ours.reason.c_str(), ours.message.c_str(), theirs.reason.c_str(),
-                  theirs.message.c_str());
+      std::printf(
+          "difference: part %d %d %d %d of 4096, format %d, seek entries %d\nours: %s "
+          "%s\nlibjpeg: %s %s\n",
+          share.top, share.left, share.height, share.width, static_cast<int>(format),
+          part < kPlainParts ? 0 : 1, ours.reason.c_str(), ours.message.c_str(),
+          theirs.reason.c_str(), theirs.message.c_str());
       return false;
     }
     return true;
@@ -77,18 +83,27 @@ class Fuzzer {
     }
     std::printf("by which decoder (none: ours; else why it was libjpeg)\n");
     for (size_t i = 0; i < jpeg::kFallbackCount; ++i) {
-      const uint64_t count = fastest_.fallback_counts()[i];
+      const uint64_t count = fastest_.counts().files[i] + indexed_.counts().files[i];
       if (count == 0) continue;
       std::printf("  %-20s %llu\n",
                   std::string(jpeg::FallbackName(static_cast<jpeg::Fallback>(i))).c_str(),
                   static_cast<unsigned long long>(count));
     }
+    std::printf("by seek entries: %llu of %llu crops\n",
+                static_cast<unsigned long long>(indexed_.counts().entries_found),
+                static_cast<unsigned long long>(indexed_.counts().crops));
   }
 
  private:
+  // Of each file: decoded without seek entries, and then with.
+  static constexpr int kPlainParts = 2;
+  static constexpr int kParts = 4;
+
   SampleRandom random_;
   std::vector<std::string> seeds_;
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
+  JpegDecoder indexed_{JpegDecoder::Way::kFastest};
+  SeekMap entries_;
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   uint64_t decodes_ = 0;
   std::map<std::string, uint64_t> reasons_;

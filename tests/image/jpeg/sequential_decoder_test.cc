@@ -33,7 +33,7 @@ struct Pair {
   }
 
   uint64_t count(jpeg::Fallback reason) const {
-    return ours.fallback_counts()[static_cast<size_t>(reason)];
+    return ours.counts().files[static_cast<size_t>(reason)];
   }
 };
 

@@ -1,0 +1,22 @@
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_DECODE_COUNTS_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_DECODE_COUNTS_H_
+
+#include <cstdint>
+
+#include "server/image/jpeg/fallback.h"
+
+namespace bulkhead::jpeg {
+
+// What a decoder has done since it was made.
+struct DecodeCounts {
+  FallbackCounts files{};      // decoded
+  uint64_t crops = 0;          // files that were decoded here and not as a whole
+  uint64_t entries_found = 0;  // of these, by seek entries that were known
+  uint64_t entries_made = 0;   // files whose seek entries were made
+  uint64_t mcus = 0;           // of the files that were decoded here,
+  uint64_t mcus_read = 0;      // and those that the entropy decoder went through
+};
+
+}  // namespace bulkhead::jpeg
+
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_DECODE_COUNTS_H_
