@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/base/random.h"
+#include "server/image/jpeg/seek_map.h"
 #include "server/image/jpeg_decoder.h"
 #include "server/image/plain_jpeg.h"
 #include "tools/bench/decode_limit.h"
@@ -23,11 +24,15 @@ namespace {
 constexpr uint64_t kMaxPixels = uint64_t{1} << 30;
 
 // What is measured; each is compared with the first.
-enum Way { kLimit, kLibjpegWhole, kWhole, kLibjpegCrop, kCrop, kWayCount };
+enum Way { kLimit, kLibjpegWhole, kWhole, kLibjpegCrop, kCrop, kMakingCrop, kSeekCrop, kWayCount };
 constexpr std::array<const char*, kWayCount> kNames = {
-    "libjpeg-turbo, whole image (the limit)", "JpegDecoder by libjpeg, whole image",
-    "JpegDecoder, whole image", "JpegDecoder by libjpeg, random_resized_crop's rectangle",
-    "JpegDecoder, random_resized_crop's rectangle"};
+    "libjpeg-turbo, whole image (the limit)",
+    "JpegDecoder by libjpeg, whole image",
+    "JpegDecoder, whole image",
+    "JpegDecoder by libjpeg, random_resized_crop's rectangle",
+    "JpegDecoder, random_resized_crop's rectangle",
+    "the same, while seek entries are made",
+    "the same, by seek entries"};
 using Seconds = std::array<double, kWayCount>;
 
 double CpuSeconds() {
@@ -53,18 +58,32 @@ Rect RandomResizedCrop(ImageSize size, SampleRandom& random) {
 
 class Bench {
  public:
+  Bench() { seeking_.SetSeek(&entries_, 0, true); }
+
   // Adds the CPU time of each way with `file`; false when one of them fails.
   bool Run(const std::string& file, uint64_t key, Seconds& seconds) {
     const double begin = CpuSeconds();
     if (!plain_.Decode(file).ok()) return false;
     seconds[kLimit] += CpuSeconds() - begin;
+    entries_.Clear();
+    double ignored = 0;
     return RunDecoder(libjpeg_, file, key, seconds[kLibjpegWhole], seconds[kLibjpegCrop]) &&
-           RunDecoder(fastest_, file, key, seconds[kWhole], seconds[kCrop]);
+           RunDecoder(fastest_, file, key, seconds[kWhole], seconds[kCrop]) &&
+           RunDecoder(seeking_, file, key, ignored, seconds[kMakingCrop]) &&
+           RunDecoder(seeking_, file, key, ignored, seconds[kSeekCrop]) && AddEntries(file);
   }
 
   const jpeg::FallbackCounts& counts() const { return fastest_.counts().files; }
+  // What the entries take of the files.
+  double entry_share() const { return static_cast<double>(entry_bytes_) / file_bytes_; }
 
  private:
+  bool AddEntries(const std::string& file) {
+    if (entries_.size() > 0) entry_bytes_ += entries_.only().size();
+    file_bytes_ += file.size();
+    return true;
+  }
+
   bool RunDecoder(JpegDecoder& decoder, const std::string& file, uint64_t key, double& whole,
                   double& crop) {
     SampleRandom random(1, 0, key, 0);
@@ -82,6 +101,10 @@ class Bench {
   PlainJpegDecoder plain_;
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
+  JpegDecoder seeking_{JpegDecoder::Way::kFastest};
+  jpeg::SeekMap entries_;
+  uint64_t entry_bytes_ = 0;
+  uint64_t file_bytes_ = 0;
   Image image_;
 };
 
@@ -120,6 +143,7 @@ int Main(const char* folder, int rounds) {
     std::printf("%-58s %7.4f ms  %.2f x\n", kNames[way], Median(milliseconds[way]),
                 Median(ratios[way]));
   }
+  std::printf("seek entries: %.2f%% of the files' bytes\n", 100 * bench.entry_share());
   for (size_t i = 1; i < jpeg::kFallbackCount; ++i) {
     if (bench.counts()[i] == 0) continue;
     std::printf("left to libjpeg: %llu of reason %s\n",

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "server/image/jpeg/seek_map.h"
 #include "tests/image/jpeg/jpeg_files.h"
-#include "tests/image/jpeg/seek_map.h"
 
 namespace bulkhead {
 namespace {
@@ -103,7 +103,7 @@ class Fuzzer {
   std::vector<std::string> seeds_;
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
   JpegDecoder indexed_{JpegDecoder::Way::kFastest};
-  SeekMap entries_;
+  jpeg::SeekMap entries_;
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   uint64_t decodes_ = 0;
   std::map<std::string, uint64_t> reasons_;

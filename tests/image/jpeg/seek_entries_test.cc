@@ -3,16 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/image/jpeg/seek_map.h"
 #include "server/image/jpeg_decoder.h"
 #include "tests/image/jpeg/jpeg_files.h"
-#include "tests/image/jpeg/seek_map.h"
 
 namespace bulkhead {
 namespace {
 
 // A decoder that keeps seek entries, and one without.
 struct Indexed {
-  SeekMap map;
+  jpeg::SeekMap map;
   JpegDecoder with{JpegDecoder::Way::kFastest};
   JpegDecoder without{JpegDecoder::Way::kFastest};
 

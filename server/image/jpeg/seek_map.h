@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TESTS_IMAGE_JPEG_SEEK_MAP_H_
-#define BULKHEAD_TESTS_IMAGE_JPEG_SEEK_MAP_H_
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_SEEK_MAP_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_SEEK_MAP_H_
 
 #include <map>
 #include <string>
@@ -7,19 +7,19 @@
 
 #include "server/image/jpeg/seek_store.h"
 
-namespace bulkhead {
+namespace bulkhead::jpeg {
 
-// Seek entries in a map. For one thread.
-class SeekMap final : public jpeg::SeekStore {
+// Seek entries in this process, for tools and tests. For one thread.
+class SeekMap final : public SeekStore {
  public:
-  bool Find(const jpeg::SeekKey& key, std::string& entries) override {
+  bool Find(const SeekKey& key, std::string& entries) override {
     const auto found = entries_.find(Order(key));
     if (found == entries_.end()) return false;
     entries = found->second;
     return true;
   }
   bool HasRoom() override { return has_room; }
-  void Add(const jpeg::SeekKey& key, absl::string_view entries) override {
+  void Add(const SeekKey& key, absl::string_view entries) override {
     entries_[Order(key)] = std::string(entries);
   }
 
@@ -32,11 +32,11 @@ class SeekMap final : public jpeg::SeekStore {
 
  private:
   using Ordered = std::tuple<uint64_t, uint32_t, uint32_t>;
-  static Ordered Order(const jpeg::SeekKey& key) { return {key.record, key.crc32c, key.bytes}; }
+  static Ordered Order(const SeekKey& key) { return {key.record, key.crc32c, key.bytes}; }
 
   std::map<Ordered, std::string> entries_;
 };
 
-}  // namespace bulkhead
+}  // namespace bulkhead::jpeg
 
-#endif  // BULKHEAD_TESTS_IMAGE_JPEG_SEEK_MAP_H_
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_SEEK_MAP_H_
