@@ -48,7 +48,11 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       "--root", options.roots,
       "Folder whose files clients may name; repeatable. Without one nothing may be read");
   app.add_option("--cache-dir", options.cache_dir,
-                 "Folder for record indexes. Default: $XDG_CACHE_HOME/bulkhead");
+                 "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
+  app.add_option("--cache-bytes", options.cache_bytes,
+                 "What the seek entries of JPEG images may take of the disk, such as 4GiB: random "
+                 "crops are decoded by them. 0: none are kept")
+      ->capture_default_str();
   app.add_option("--workers", options.workers,
                  "Worker processes of each pipeline. Default: one per available CPU")
       ->check(CLI::Range(1, 1024));

@@ -18,6 +18,7 @@ struct DaemonOptions {
   std::string listen;                    // empty: the default socket of this user
   std::vector<std::string> roots;        // folders that may be read
   std::string cache_dir;                 // empty: the user's cache folder
+  std::string cache_bytes = "4GiB";      // of seek entries; 0: none are kept
   std::string worker_program;            // empty: bulkhead-worker beside bulkheadd
   std::string python;                    // empty: python3 of PATH
   std::vector<std::string> python_path;  // folders that functions may be imported from

@@ -291,6 +291,28 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
 
 }  // namespace
 
+// Seek entries lie beside the record indexes, but never in memory: that is what quotas are for.
+absl::Status ConfigureSeekEntries(const DaemonOptions& options, LoaderServer::Config& config) {
+  Supervisor::Config& supervisor = config.supervisor;
+  if (options.cache_bytes == "0") {
+    supervisor.no_seek_reason = "--cache-bytes is 0";
+    return absl::OkStatus();
+  }
+  const auto bytes = ParseBytes(options.cache_bytes);
+  if (!bytes.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--cache-bytes ", options.cache_bytes, ": ",
+                                                   std::string(bytes.status().message())));
+  }
+  if (IsInMemory(config.cache_dir)) {
+    supervisor.no_seek_reason = absl::StrCat("the cache folder ", config.cache_dir,
+                                             " lies in memory; --cache-dir names one on a disk");
+    return absl::OkStatus();
+  }
+  supervisor.seek_folder = config.cache_dir;
+  supervisor.seek_bytes = *bytes;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
   LoaderServer::Config config;
   config.address = options.listen;
@@ -324,6 +346,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_RETURN_IF_ERROR(ConfigureUserCode(options, config));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
   config.supervisor.sandbox.add_readable(config.cache_dir);
+  BULKHEAD_RETURN_IF_ERROR(ConfigureSeekEntries(options, config));
   config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   config.supervisor.enforce_quotas = options.quota_enforcement != "off";
   return config;

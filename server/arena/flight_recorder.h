@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
 #define BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,18 @@ struct FlightCounters {
   std::atomic<uint64_t> runs{0};        // samples that went through it
 };
 
+// What a thread's decoder of JPEG files has done: server/image/jpeg/decode_counts.h.
+struct FlightDecodes {
+  static constexpr size_t kMaxReasons = 16;
+
+  std::atomic<uint64_t> files[kMaxReasons] = {};  // by the reason why libjpeg-turbo did it, 0: none
+  std::atomic<uint64_t> crops{0};
+  std::atomic<uint64_t> entries_found{0};
+  std::atomic<uint64_t> entries_made{0};
+  std::atomic<uint64_t> mcus{0};
+  std::atomic<uint64_t> mcus_read{0};
+};
+
 // What one thread is at. Threads do not share cache lines.
 struct alignas(64) FlightThread {
   static constexpr size_t kSampleBytes = 1024;
@@ -40,6 +53,7 @@ struct alignas(64) FlightThread {
   std::atomic<uint64_t> samples{0};          // decided so far
   char sample[kSampleBytes] = {};            // record identity: "pos-003.tfrecord@81923"
   FlightCounters counters[kMaxStages];
+  FlightDecodes decodes;
 };
 
 // The beginning of the shared page.
@@ -79,9 +93,19 @@ struct FlightSnapshot {
     int64_t began_ns = 0;
     int64_t grown_bytes = 0;  // of the whole worker's live bytes, since the sample began
   };
+  // Sums over the threads.
+  struct Decodes {
+    std::array<uint64_t, FlightDecodes::kMaxReasons> files{};
+    uint64_t crops = 0;
+    uint64_t entries_found = 0;
+    uint64_t entries_made = 0;
+    uint64_t mcus = 0;
+    uint64_t mcus_read = 0;
+  };
   std::vector<Stage> stages;    // in the order of their tags
   std::vector<Thread> threads;  // decode threads, those at no lease included
   uint64_t samples = 0;
+  Decodes decodes;
   int64_t live_bytes = 0;  // of all stages together
   // The allocation that ended the worker; empty and 0: none was refused.
   std::string refused_stage;

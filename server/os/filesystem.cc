@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -112,6 +114,20 @@ absl::Status PublishFile(int fd, const std::string& path) {
     return SystemError(error, absl::StrCat("naming ", path));
   }
   return absl::OkStatus();
+}
+
+absl::Status NameFile(int fd, const std::string& path) {
+  const std::string source = absl::StrCat("/proc/self/fd/", fd);
+  if (linkat(AT_FDCWD, source.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return SystemError(errno, absl::StrCat("naming ", path));
+  }
+  return absl::OkStatus();
+}
+
+bool IsInMemory(const std::string& folder) {
+  struct statfs info;
+  return statfs(folder.c_str(), &info) == 0 &&
+         (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {

@@ -49,6 +49,13 @@ absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 // old file or all of the new.
 absl::Status PublishFile(int fd, const std::string& path);
 
+// Gives an unnamed file a name that nobody has, at once and not durably: for what may be lost with
+// the machine. ALREADY_EXISTS when somebody has it.
+absl::Status NameFile(int fd, const std::string& path);
+
+// Whether what lies in a folder lies in memory (tmpfs).
+bool IsInMemory(const std::string& folder);
+
 // Makes `bytes` the content of the file at `path`, as PublishFile does. Blocks for the disk.
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 

@@ -78,13 +78,21 @@ MemoryMap& MemoryMap::operator=(MemoryMap&& other) noexcept {
 }
 
 absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_READ | PROT_WRITE);
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::MapReadOnly(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_READ);
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of shared memory");
   if (bytes == 0 || static_cast<uint64_t>(info.st_size) < bytes) {
     return absl::InvalidArgumentError(absl::StrCat("shared memory holds ", info.st_size, " bytes, ",
                                                    bytes, " were to be mapped"));
   }
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* data = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return SystemError(errno, absl::StrCat("mapping ", bytes, " bytes"));
   MemoryMap map;
   map.data_ = static_cast<std::byte*>(data);

@@ -24,8 +24,7 @@ inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
 // anything else: another kind of file might block), or it is longer than `max_bytes`.
 absl::StatusOr<std::string> ReadSealedMessage(int fd, uint64_t max_bytes = kMaxMessageBytes);
 
-// A mapping of a descriptor's first `size()` bytes, shared, readable and writable; unmapped on
-// destruction. Movable.
+// A mapping of a descriptor's first `size()` bytes, shared; unmapped on destruction. Movable.
 class MemoryMap {
  public:
   MemoryMap() = default;
@@ -33,8 +32,11 @@ class MemoryMap {
   MemoryMap(MemoryMap&& other) noexcept;
   MemoryMap& operator=(MemoryMap&& other) noexcept;
 
-  // Fails when `fd` is shorter than `bytes`: a later access would end the process by SIGBUS.
+  // Readable and writable. Fails when `fd` is shorter than `bytes`: a later access would end the
+  // process by SIGBUS.
   static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes);
+  // The same for reading alone: a write ends the process.
+  static absl::StatusOr<MemoryMap> MapReadOnly(int fd, uint64_t bytes);
 
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
@@ -44,6 +46,8 @@ class MemoryMap {
   void Prefault(uint64_t offset, uint64_t bytes) const;
 
  private:
+  static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes, int protection);
+
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/random.h"
 #include "server/base/record_name.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/batch_stage.h"
@@ -131,7 +132,10 @@ class StagedPipeline : public Pipeline {
     if (own.observer != nullptr) own.observer->BeginSample(key);
     const absl::Status status = ProduceNoted(record, key, own, destinations);
     own.GiveBackShare();
-    if (own.observer != nullptr) own.observer->EndSample();
+    if (own.observer != nullptr) {
+      own.observer->CountDecodes(own.decoder.jpeg_counts());
+      own.observer->EndSample();
+    }
     return status;
   }
 
@@ -169,7 +173,11 @@ class StagedPipeline : public Pipeline {
                             absl::Span<std::byte* const> destinations) const {
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
-    if (own.observer != nullptr) own.Name(Identity(record));
+    if (own.observer != nullptr || own.seek_store != nullptr) {
+      const std::string identity = Identity(record);
+      own.Name(identity);
+      own.decoder.SetSeek(own.seek_store, StableHash(identity), own.make_seek_entries);
+    }
     own.Enter(StageObserver::kSource);
     const absl::Status read =
         part.source->Read(record - part.first_record, *own.read[number], own.record);

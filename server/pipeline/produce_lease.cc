@@ -24,7 +24,9 @@ class LeaseSample {
  public:
   LeaseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
               PipelineContext& context)
-      : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {}
+      : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {
+    context_.make_seek_entries = stream.binding.reads_again();
+  }
 
   absl::Status Produce(uint64_t position, absl::Span<std::byte* const> destinations,
                        std::vector<SubstitutedSample>& substituted) const {

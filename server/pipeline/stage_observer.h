@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "server/image/jpeg/decode_counts.h"
 
 namespace bulkhead {
 
@@ -33,6 +34,8 @@ class StageObserver {
   virtual void Leave(uint32_t stage, const StageValues& values) { (void)stage, (void)values; }
   // A batch stage is done with the batch.
   virtual void LeaveBatchStage(uint32_t stage) { (void)stage; }
+  // What the thread's decoder has done so far; before EndSample.
+  virtual void CountDecodes(const jpeg::DecodeCounts& counts) { (void)counts; }
   virtual void EndSample() = 0;
   // As EndSample; no sample more is done.
   virtual void EndBatch() { EndSample(); }

@@ -242,6 +242,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.python = !FirstPythonStage(prepared.spec).empty();
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
+  config.seeks = MayDecodeParts(prepared.spec);
   return config;
 }
 
@@ -256,6 +257,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   SetOrder(prepared, config.binding);
   config.binding.set_error_action(prepared.spec.errors().policy());
   config.binding.set_whole_batches(prepared.spec.batch_stages_size() > 0);
+  config.binding.set_reads_again(!prepared.spec.has_epochs() || prepared.spec.epochs() > 1);
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());
   config.binding.set_slot_count(prepared.memory.slot_count());

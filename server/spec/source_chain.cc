@@ -66,6 +66,13 @@ std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec) {
   return chains;
 }
 
+bool MayDecodeParts(const v1::PipelineSpec& spec) {
+  const auto has = [&](v1::Stage::StageCase kind) { return !FirstStageOf(spec, kind).empty(); };
+  return has(v1::Stage::kDecodeImage) &&
+         (has(v1::Stage::kCenterCrop) || has(v1::Stage::kRandomCrop) ||
+          has(v1::Stage::kRandomResizedCrop));
+}
+
 absl::StatusOr<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain) {
   auto features = SourceFeatures(*chain.source, *chain.features);
   if (!chain.source_id.has_value()) return features;

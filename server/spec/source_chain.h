@@ -38,6 +38,9 @@ std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind
 // there is none.
 std::string FirstPythonStage(const v1::PipelineSpec& spec);
 
+// Whether it decodes images and crops, so that parts of images may be all that is decoded.
+bool MayDecodeParts(const v1::PipelineSpec& spec);
+
 // "source.mixture.sources[1]".
 std::string MixedSourcePath(int source);
 

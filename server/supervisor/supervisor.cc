@@ -28,6 +28,15 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
                                                     *std::move(compartment), *std::move(budget)));
 }
 
+namespace {
+
+std::unique_ptr<SegmentFolder> OpenSeekFolder(const std::string& folder, uint64_t bytes) {
+  if (folder.empty()) return nullptr;
+  return SegmentFolder::Open({.folder = folder, .prefix = "seek", .most_bytes = bytes});
+}
+
+}  // namespace
+
 Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
                        std::unique_ptr<Compartment> compartment,
                        std::shared_ptr<MemoryBudget> budget)
@@ -35,6 +44,8 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       loop_(std::move(loop)),
       budget_(std::move(budget)),
       compartment_(std::move(compartment)),
+      seek_segments_(OpenSeekFolder(config_.seek_folder, config_.seek_bytes),
+                     config_.no_seek_reason),
       index_jobs_(std::make_unique<IndexJobs>(
           loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
           compartment_.get(), [this] { return AdmitIndexWorker(); })) {
@@ -107,6 +118,7 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
                   &replacement_gate_,
                   compartment_.get(),
                   config_.sandbox,
+                  &seek_segments_,
                   memory},
       HeldTo(pipeline));
   pool->Start();
@@ -329,6 +341,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
     for (const PoolEntry& entry : pools_) entry.pool->AppendStatus(response);
     index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);
+    seek_segments_.Describe(*response.mutable_seek_cache());
     *response.mutable_memory() = budget_->Snapshot();
   });
   usage_.Fill(response);

@@ -132,6 +132,10 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
     case internal::v1::FromWorker::kStreamRemoved:
       worker.mapped.erase(message.stream_removed().stream_id());
       break;
+    case internal::v1::FromWorker::kSegmentFull:
+      if (context_.seek_segments != nullptr) context_.seek_segments->OnFull(worker);
+      SendSegments(worker);
+      break;
     case internal::v1::FromWorker::kFailed:
       OnFailed(worker, message.failed());
       break;
@@ -153,11 +157,20 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   // Zero when it cannot be told: then what is resident counts alone.
   worker.data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
   for (const auto& stream : streams_) SendStream(worker, *stream);
+  SendSegments(worker);
   if (replacement_ != nullptr && replacement_->successor.get() == &worker) {
     SendWarmUp(worker);
   } else {
     Dispatch();
   }
+}
+
+void WorkerPool::SendSegments(PoolWorker& worker) const {
+  if (!config_.seeks || context_.seek_segments == nullptr) return;
+  const bool writes = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->config().binding.reads_again();
+  });
+  context_.seek_segments->Tell(worker, writes);
 }
 
 void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
@@ -247,6 +260,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   leases_redone_ += redone;
   if (redone > 0) samples_redone_ += worker.held_samples();
   RecordExit(worker, end, flight, redone);
+  AddDecodes(flight, past_jpeg_);
+  if (context_.seek_segments != nullptr) context_.seek_segments->OnGone(worker);
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
@@ -356,6 +371,9 @@ void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
     substitutions += stream->substitutions();
     delivered += stream->samples_delivered();
   }
+  v1::JpegDecodes& jpeg = *response.mutable_jpeg();
+  AddDecodes(past_jpeg_, jpeg);
+  ForEachWorker([&](const PoolWorker& worker) { AddDecodes(worker.recorder.Snapshot(), jpeg); });
   response.set_samples_substituted(response.samples_substituted() + substitutions);
   response.set_samples_delivered(response.samples_delivered() + delivered);
   response.set_samples_produced(response.samples_produced() + samples_);

@@ -52,6 +52,7 @@ void WorkerPool::Watch() {
   ForEachWorker([&](PoolWorker& worker) {
     busy = busy || !worker.held.empty();
     ReadMemory(worker, now_ns);
+    SendSegments(worker);
     CheckForHang(worker, now_ns);
     if (worker.written_off) stuck.push_back(&worker);
   });

@@ -67,6 +67,41 @@ void AppendStages(const FlightSnapshot& flight,
   }
 }
 
+void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum) {
+  const FlightSnapshot::Decodes& decodes = flight.decodes;
+  v1::JpegDecodes more;
+  for (size_t i = 0; i < decodes.files.size(); ++i) {
+    const int decoder = static_cast<int>(i) + 1;
+    if (decodes.files[i] == 0 || !v1::JpegDecoder_IsValid(decoder)) continue;
+    more.add_files()->set_decoder(static_cast<v1::JpegDecoder>(decoder));
+    more.mutable_files()->rbegin()->set_count(decodes.files[i]);
+  }
+  more.set_crops(decodes.crops);
+  more.set_entries_found(decodes.entries_found);
+  more.set_entries_made(decodes.entries_made);
+  more.set_mcus(decodes.mcus);
+  more.set_mcus_read(decodes.mcus_read);
+  AddDecodes(more, sum);
+}
+
+void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum) {
+  for (const v1::JpegDecodes::Files& files : more.files()) {
+    const auto same =
+        std::find_if(sum.mutable_files()->begin(), sum.mutable_files()->end(),
+                     [&](const auto& known) { return known.decoder() == files.decoder(); });
+    if (same == sum.mutable_files()->end()) {
+      *sum.add_files() = files;
+    } else {
+      same->set_count(same->count() + files.count());
+    }
+  }
+  sum.set_crops(sum.crops() + more.crops());
+  sum.set_entries_found(sum.entries_found() + more.entries_found());
+  sum.set_entries_made(sum.entries_made() + more.entries_made());
+  sum.set_mcus(sum.mcus() + more.mcus());
+  sum.set_mcus_read(sum.mcus_read() + more.mcus_read());
+}
+
 void AppendActivity(const FlightSnapshot& flight,
                     google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity) {
   for (const FlightSnapshot::Thread& thread : flight.threads) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/image/jpeg/decode_counts.h"
 #include "server/os/event_loop.h"
 #include "server/worker/current_stage.h"
 
@@ -12,6 +13,8 @@ namespace {
 static_assert(StageObserver::kOutside == FlightRecorder::kWorkerStage);
 static_assert(StageObserver::kSource == FlightRecorder::kSourceStage);
 static_assert(StageObserver::kFirstStage == FlightRecorder::kFirstStage);
+
+static_assert(jpeg::kFallbackCount <= FlightDecodes::kMaxReasons);
 
 // A counter that only this thread writes to.
 void Add(std::atomic<uint64_t>& counter, uint64_t more) {
@@ -63,6 +66,19 @@ void FlightNotes::Enter(uint32_t stage) {
   if (stage_ != last) Add(own.counters[stage_].runs, 1);
   own.stage.store(stage_, std::memory_order_relaxed);
   current_stage.stage = stage_;
+}
+
+void FlightNotes::CountDecodes(const jpeg::DecodeCounts& counts) {
+  FlightDecodes& noted = recorder_.thread(thread_).decodes;
+  const auto note = [](std::atomic<uint64_t>& counter, uint64_t value) {
+    counter.store(value, std::memory_order_relaxed);
+  };
+  for (size_t i = 0; i < counts.files.size(); ++i) note(noted.files[i], counts.files[i]);
+  note(noted.crops, counts.crops);
+  note(noted.entries_found, counts.entries_found);
+  note(noted.entries_made, counts.entries_made);
+  note(noted.mcus, counts.mcus);
+  note(noted.mcus_read, counts.mcus_read);
 }
 
 void FlightNotes::EndSample() { recorder_.EndSample(thread_); }

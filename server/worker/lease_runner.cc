@@ -168,11 +168,13 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
                          absl::Duration retry_delay, absl::Duration progress_interval,
                          const FlightRecorder* recorder,
-                         std::optional<uint64_t> decode_allowance_bytes)
+                         std::optional<uint64_t> decode_allowance_bytes,
+                         jpeg::SeekStore* seek_store)
     : report_(std::move(report)),
       pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
       retry_delay_(retry_delay),
-      recorder_(recorder) {
+      recorder_(recorder),
+      seek_store_(seek_store) {
   if (decode_allowance_bytes.has_value()) allowance_.emplace(*decode_allowance_bytes, threads);
   if (recorder_ != nullptr) recorder_->SetStages(FlightStageNames(*pipeline_));
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Run(i); });
@@ -335,6 +337,7 @@ void LeaseRunner::Run(uint32_t thread) {
   const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
   if (notes.has_value()) context->observer = &*notes;
   if (allowance_.has_value()) context->decode_share.SetAllowance(&*allowance_);
+  context->seek_store = seek_store_;
   while (true) {
     Item item;
     {

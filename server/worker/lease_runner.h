@@ -18,6 +18,7 @@
 #include "server/arena/arena.h"
 #include "server/arena/flight_recorder.h"
 #include "server/image/decode_allowance.h"
+#include "server/image/jpeg/seek_store.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
@@ -39,13 +40,15 @@ class LeaseRunner {
   // long, … in between.
   static constexpr int kReadRetries = 3;
 
-  // The threads note in `recorder`, if there is one, what they are at; it must outlive this. Their
-  // decoded images share `decode_allowance_bytes`, where given.
+  // The threads note in `recorder`, if there is one, what they are at; their decoded images share
+  // `decode_allowance_bytes`, where given; seek entries are kept in `seek_store`, if there is one.
+  // Recorder and store must outlive this.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
               absl::Duration progress_interval = absl::Seconds(1),
               const FlightRecorder* recorder = nullptr,
-              std::optional<uint64_t> decode_allowance_bytes = std::nullopt);
+              std::optional<uint64_t> decode_allowance_bytes = std::nullopt,
+              jpeg::SeekStore* seek_store = nullptr);
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -113,6 +116,7 @@ class LeaseRunner {
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
   const FlightRecorder* const recorder_;
+  jpeg::SeekStore* const seek_store_;
   std::optional<DecodeAllowance> allowance_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);

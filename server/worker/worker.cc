@@ -21,6 +21,7 @@
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/worker/lease_runner.h"
+#include "server/worker/seek_cache.h"
 #include "server/worker/worker_sandbox.h"
 
 namespace bulkhead {
@@ -46,6 +47,7 @@ class Session {
   // Sends a message; a supervisor that is gone ends the process, whatever its threads are doing.
   void Report(const internal::v1::FromWorker& message);
   void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
+  void ReportSegmentFull();
   // Carries out one order. False when it makes no sense.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
   absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd);
@@ -60,6 +62,7 @@ class Session {
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
   std::optional<FlightRecorder> recorder_;
+  SeekCache seek_cache_{[this] { ReportSegmentFull(); }};
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // to the quota and the sandbox, by an index job
 };
@@ -75,6 +78,12 @@ void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_
   message.mutable_failed()->set_job_id(job_id);
   message.mutable_failed()->set_stream_id(stream_id);
   *message.mutable_failed()->mutable_error() = ToWorkerError(status);
+  Report(message);
+}
+
+void Session::ReportSegmentFull() {
+  internal::v1::FromWorker message;
+  message.mutable_segment_full();
   Report(message);
 }
 
@@ -120,6 +129,11 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       return true;
     case internal::v1::ToWorker::kSetQuarantine:
       return runner_ != nullptr && runner_->SetQuarantine(message.set_quarantine()).ok();
+    case internal::v1::ToWorker::kAddSegment:
+      if (packet.fds.size() != 1 || runner_ == nullptr) return false;
+      // Without it images are decoded as ever.
+      seek_cache_.AddSegment(packet.fds[0].get(), message.add_segment().writable()).IgnoreError();
+      return true;
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;
       Note(LeaseMoment::kReceived);
@@ -198,7 +212,7 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
-      kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()));
+      kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()), &seek_cache_);
   if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
   internal::v1::FromWorker message;

@@ -15,6 +15,7 @@ import re
 ROOMS = {
     "server/base": set(),
     "server/os": {"server/base"},
+    "server/cache": {"server/base", "server/os"},
     "server/spec": {"server/base"},
     "server/sampler": {"server/base"},
     "server/image": {"server/base"},
@@ -23,10 +24,11 @@ ROOMS = {
     "server/arena": {"server/base", "server/os"},
     # Makes metrics of a GetStatusResponse: it sees the message, never those who fill it in.
     "server/metrics": {"server/base"},
-    "server/supervisor": {"server/base", "server/os", "server/arena"},
+    "server/supervisor": {"server/base", "server/os", "server/cache", "server/arena"},
     "server/worker": {
         "server/base",
         "server/os",
+        "server/cache",
         "server/arena",
         "server/spec",
         "server/sampler",

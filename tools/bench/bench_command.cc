@@ -6,13 +6,16 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "server/base/error.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/decode_limit.h"
 #include "tools/bench/in_process.h"
 #include "tools/bench/leak.h"
 #include "tools/bench/leak_report.h"
+#include "tools/bench/longer_spec.h"
 #include "tools/bench/recovery.h"
 #include "tools/common/command_line.h"
+#include "tools/common/local_pipeline.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
@@ -30,6 +33,7 @@ constexpr char kRunExamples[] =
     "Examples:\n"
     "  bulkhead bench run --spec photos/tfrecord.yaml --json\n"
     "  bulkhead bench run --spec train.yaml --batches 200 --workers 2 --threads 1\n"
+    "  bulkhead bench run --spec train.yaml --epochs-before 1\n"
     "  bulkhead bench run --spec train.yaml --in-process --threads 2\n"
     "  bulkhead bench run --spec train.yaml --target unix:/run/bulkhead/bulkhead.sock\n";
 
@@ -49,6 +53,7 @@ struct RunArguments {
   Transport transport = Transport::kAuto;
   std::string cache_dir;
   uint64_t batches = 0;
+  uint64_t epochs_before = 0;
   uint32_t workers = 0;
   uint32_t threads = 0;
   bool in_process = false;
@@ -68,6 +73,12 @@ absl::StatusOr<StreamRunReport> RunAsLibrary(const RunArguments& arguments) {
 absl::StatusOr<StreamRunReport> RunThroughService(const RunArguments& arguments) {
   StreamRunOptions options;
   options.loader.spec = SpecFile(arguments.spec);
+  if (arguments.epochs_before > 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+    options.loader.spec =
+        SpecOfMoreEpochs(std::move(spec), arguments.epochs_before, arguments.spec);
+  }
+  options.epochs_before = arguments.epochs_before;
   options.loader.target = arguments.target;
   options.loader.transport = arguments.transport;
   options.loader.embedded.workers = arguments.workers;
@@ -100,6 +111,9 @@ void AddRun(CLI::App& bench, int& exit_code) {
                    "Stop after this many; default: at the stream's end, or after one epoch of "
                    "a stream without end")
       ->check(AtLeastOne());
+  command->add_option("--epochs-before", arguments->epochs_before,
+                      "Epochs that are run first and not measured, beside those of the spec: what "
+                      "is learned of the data in the first one helps in those that follow");
   auto* workers =
       command->add_option("--workers", arguments->workers, "Worker processes of an own service");
   auto* threads =
@@ -119,7 +133,8 @@ void AddRun(CLI::App& bench, int& exit_code) {
                  "service, workers and transport, to see what those cost")
       ->excludes("--target")
       ->excludes("--workers")
-      ->excludes("--cache-dir");
+      ->excludes("--cache-dir")
+      ->excludes("--epochs-before");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--no-digest", arguments->no_digest,
                     "Leave out the SHA-256 of the delivered tensors, which costs CPU time");

@@ -13,7 +13,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/signature.h"
-#include "tools/bench/endless_spec.h"
+#include "tools/bench/longer_spec.h"
 #include "tools/common/local_pipeline.h"
 
 namespace bulkhead::tools {

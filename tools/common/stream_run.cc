@@ -82,9 +82,10 @@ class Meter {
 
 uint64_t BatchesWanted(const StreamRunOptions& options, const StreamInfo& info) {
   if (options.batches > 0) return options.batches;
-  const uint64_t epochs = info.epochs.value_or(1);
+  const uint64_t epochs = info.epochs.value_or(1 + options.epochs_before);
   if (epochs == 0) return 0;
-  return info.batches_left_in_epoch + (epochs - 1) * info.batches_per_epoch;
+  return info.batches_left_in_epoch + (epochs - 1) * info.batches_per_epoch -
+         options.epochs_before * info.batches_per_epoch;
 }
 
 }  // namespace
@@ -109,6 +110,13 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
   report.arena_bytes = info.memory.arena_bytes;
   ServiceProbe probe(loader->target(), options.loader.name, cpu_before);
   probe.Poll();  // now the stream is there for certain, so its pipeline can be learned
+  for (uint64_t left = options.epochs_before * info.batches_per_epoch; left > 0; --left) {
+    BULKHEAD_ASSIGN_OR_RETURN(const auto unmeasured, loader->Next(options.next_deadline));
+    if (!unmeasured.has_value()) {
+      return absl::OutOfRangeError(
+          absl::StrCat("the stream has ended before ", options.epochs_before, " epochs were over"));
+    }
+  }
   Meter meter(report, options.digest);
   while (report.batches < wanted) {
     absl::StatusOr<std::optional<Batch>> batch = loader->Next(options.next_deadline);

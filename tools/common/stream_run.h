@@ -16,7 +16,9 @@ namespace bulkhead::tools {
 struct StreamRunOptions {
   LoaderOptions loader;
   uint64_t batches = 0;  // 0: to the end of the stream, or one epoch when it has no end
-  bool digest = false;   // hash everything that is delivered
+  // Epochs at the stream's beginning that are taken and not measured.
+  uint64_t epochs_before = 0;
+  bool digest = false;  // hash everything that is delivered
   absl::Duration next_deadline = absl::Seconds(300);
 };
 

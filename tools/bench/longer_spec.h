@@ -1,6 +1,7 @@
-#ifndef BULKHEAD_TOOLS_BENCH_ENDLESS_SPEC_H_
-#define BULKHEAD_TOOLS_BENCH_ENDLESS_SPEC_H_
+#ifndef BULKHEAD_TOOLS_BENCH_LONGER_SPEC_H_
+#define BULKHEAD_TOOLS_BENCH_LONGER_SPEC_H_
 
+#include <cstdint>
 #include <string>
 
 #include "bulkhead/loader.h"
@@ -12,6 +13,9 @@ namespace bulkhead::tools {
 // it lasts as long as the measurement.
 SpecSource EndlessSpec(v1::PipelineSpec spec, const std::string& path);
 
+// The same with so many epochs more than it says.
+SpecSource SpecOfMoreEpochs(v1::PipelineSpec spec, uint64_t more, const std::string& path);
+
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_BENCH_ENDLESS_SPEC_H_
+#endif  // BULKHEAD_TOOLS_BENCH_LONGER_SPEC_H_

@@ -1,0 +1,182 @@
+#include "server/cache/segment.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/checksum.h"
+#include "server/base/random.h"
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr char kMagic[8] = {'b', 'k', 'h', 's', 'e', 'g', '0', '1'};
+constexpr uint64_t kValueAlignment = 8;
+// One slot for so many bytes of the file: of small values the slots come to an end first.
+constexpr uint64_t kBytesPerSlot = 1024;
+// Of its slots a segment fills so many at most, in eighths.
+constexpr uint64_t kMostEighths = 6;
+
+constexpr uint32_t kFree = 0;
+constexpr uint32_t kTaken = 1;
+
+uint32_t Checksum(const CacheKey& key, absl::string_view value) {
+  const absl::string_view words(reinterpret_cast<const char*>(key.words), sizeof(key.words));
+  return Crc32c(value, Crc32c(words));
+}
+
+uint64_t RoundedUp(uint64_t bytes) {
+  return (bytes + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
+}
+
+absl::Status NotASegment() { return absl::DataLossError("this is no segment of a cache"); }
+
+}  // namespace
+
+struct Segment::Header {
+  char magic[8];
+  uint64_t bytes;
+  uint64_t slot_count;  // a power of two
+  uint32_t crc32c;      // of what stands before
+  uint32_t full;        // written by the writer
+  uint8_t unused[32];
+};
+
+struct Segment::Slot {
+  CacheKey key;
+  uint32_t place;  // of the value, from the beginning of the file, in units of kValueAlignment
+  uint32_t bytes;
+  uint32_t crc32c;  // of key and value
+  uint32_t state;   // written last
+};
+
+namespace {
+
+template <typename Header>
+uint32_t HeaderChecksum(const Header& header) {
+  return Crc32c({reinterpret_cast<const char*>(&header), offsetof(Header, crc32c)});
+}
+
+}  // namespace
+
+absl::Status Segment::Format(int fd, uint64_t bytes) {
+  static_assert(sizeof(Header) == 64 && sizeof(Slot) == 32);
+  if (bytes < kLeastBytes || bytes / kValueAlignment > std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are no size of a segment"));
+  }
+  if (const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
+    const bool no_room = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    return absl::Status(
+        no_room ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
+        absl::StrCat(bytes, " bytes cannot be allocated: ", strerror(error)));
+  }
+  Header header = {};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.bytes = bytes;
+  header.slot_count = std::bit_floor(bytes / kBytesPerSlot);
+  header.crc32c = HeaderChecksum(header);
+  if (pwrite(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header))) {
+    return absl::UnavailableError(absl::StrCat("a segment cannot be written: ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+Segment::Header& Segment::header() const { return *reinterpret_cast<Header*>(map_.data()); }
+
+Segment::Slot& Segment::slot(uint64_t number) const {
+  return reinterpret_cast<Slot*>(map_.data() + sizeof(Header))[number & slot_mask_];
+}
+
+absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
+  Header header;
+  if (pread(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
+      std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
+      header.crc32c != HeaderChecksum(header)) {
+    return NotASegment();
+  }
+  // The checksum is no proof against somebody who means ill.
+  const bool sound = std::has_single_bit(header.slot_count) && header.bytes >= kLeastBytes &&
+                     header.bytes / kValueAlignment <= std::numeric_limits<uint32_t>::max() &&
+                     header.slot_count <= header.bytes / (2 * sizeof(Slot));
+  if (!sound) return NotASegment();
+  auto map = writable ? MemoryMap::Map(fd, header.bytes) : MemoryMap::MapReadOnly(fd, header.bytes);
+  if (!map.ok()) return map.status();
+  Segment segment(*std::move(map));
+  segment.slot_mask_ = header.slot_count - 1;
+  if (writable) segment.FindEnd();
+  return segment;
+}
+
+absl::StatusOr<Segment> Segment::OpenForReading(int fd) { return Open(fd, false); }
+
+absl::StatusOr<Segment> Segment::OpenForWriting(int fd) { return Open(fd, true); }
+
+bool Segment::IsFull(int fd) {
+  Header header;
+  return pread(fd, &header, sizeof(header), 0) == static_cast<ssize_t>(sizeof(header)) &&
+         header.full != 0;
+}
+
+bool Segment::full() const {
+  return std::atomic_ref(header().full).load(std::memory_order_relaxed) != 0;
+}
+
+void Segment::FindEnd() {
+  end_ = RoundedUp(sizeof(Header) + (slot_mask_ + 1) * sizeof(Slot));
+  for (uint64_t i = 0; i <= slot_mask_; ++i) {
+    const Slot& taken = slot(i);
+    if (taken.state != kTaken) continue;
+    ++values_;
+    const uint64_t end = RoundedUp(uint64_t{taken.place} * kValueAlignment + taken.bytes);
+    if (end <= map_.size()) end_ = std::max(end_, end);
+  }
+}
+
+bool Segment::Find(const CacheKey& key, std::string& value) const {
+  const uint64_t hash = MixBits(key.words[0], key.words[1]);
+  for (uint64_t i = 0; i <= slot_mask_; ++i) {
+    Slot& found = slot(hash + i);
+    if (std::atomic_ref(found.state).load(std::memory_order_acquire) != kTaken) return false;
+    if (found.key != key) continue;
+    // A copy, which nobody changes while it is looked at.
+    const uint64_t place = uint64_t{found.place} * kValueAlignment;
+    const uint64_t bytes = found.bytes;
+    const uint32_t crc32c = found.crc32c;
+    if (place > map_.size() || bytes > map_.size() - place) continue;
+    value.assign(reinterpret_cast<const char*>(map_.data()) + place, bytes);
+    if (Checksum(key, value) == crc32c) return true;
+  }
+  return false;
+}
+
+bool Segment::Add(const CacheKey& key, absl::string_view value) {
+  const bool has_room = 8 * (values_ + 1) <= kMostEighths * (slot_mask_ + 1) &&
+                        end_ <= map_.size() && value.size() <= map_.size() - end_;
+  const uint64_t hash = MixBits(key.words[0], key.words[1]);
+  for (uint64_t i = 0; has_room && i <= slot_mask_; ++i) {
+    Slot& free = slot(hash + i);
+    if (free.state != kFree) continue;
+    std::memcpy(map_.data() + end_, value.data(), value.size());
+    free.key = key;
+    free.place = static_cast<uint32_t>(end_ / kValueAlignment);
+    free.bytes = static_cast<uint32_t>(value.size());
+    free.crc32c = Checksum(key, value);
+    std::atomic_ref(free.state).store(kTaken, std::memory_order_release);
+    ++values_;
+    end_ = RoundedUp(end_ + value.size());
+    return true;
+  }
+  std::atomic_ref(header().full).store(1, std::memory_order_relaxed);
+  return false;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,77 @@
+#ifndef BULKHEAD_SERVER_CACHE_SEGMENT_H_
+#define BULKHEAD_SERVER_CACHE_SEGMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/os/memory_map.h"
+
+namespace bulkhead {
+
+// What a value is found by. The words need not be well mixed.
+struct CacheKey {
+  uint64_t words[2] = {};
+
+  friend bool operator==(const CacheKey&, const CacheKey&) = default;
+};
+
+// One file of a cache, as its writer and any number of readers in other processes see it:
+//
+//   | header, 64 bytes | slots of 32 bytes, found by hash | values, one behind the other |
+//
+// Its size is fixed and its blocks are allocated when it is made, so that no later write can fail
+// for want of disk. Values are only ever added, by one writer at a time. A value counts from the
+// moment its slot says so, and every Find compares its checksum, with a copy of it: a writer that
+// died in the middle, a machine that lost power, or one that writes nonsense costs a value, and
+// never gives a wrong one. Little-endian.
+//
+// Find may be called while another process, or another thread, adds. Add is for one thread at a
+// time.
+class Segment {
+ public:
+  static constexpr uint64_t kLeastBytes = uint64_t{1} << 16;
+
+  // Makes the empty file `fd` a segment of `bytes`. Blocks for the disk. RESOURCE_EXHAUSTED when it
+  // is full.
+  static absl::Status Format(int fd, uint64_t bytes);
+
+  // DATA_LOSS when `fd` holds no segment of this version.
+  static absl::StatusOr<Segment> OpenForReading(int fd);
+  static absl::StatusOr<Segment> OpenForWriting(int fd);
+
+  // Whether the file says that it takes no more: from its header alone. False for what is none.
+  static bool IsFull(int fd);
+
+  // Copies the value of `key` to `value`; false when there is none that is whole.
+  bool Find(const CacheKey& key, std::string& value) const;
+
+  // Of a segment that is open for writing: false when there is no room, which is then noted in the
+  // file, so that nobody tries again.
+  bool Add(const CacheKey& key, absl::string_view value);
+  bool full() const;
+
+  uint64_t values() const { return values_; }  // of the writer's
+
+ private:
+  struct Header;
+  struct Slot;
+
+  explicit Segment(MemoryMap map) : map_(std::move(map)) {}
+  static absl::StatusOr<Segment> Open(int fd, bool writable);
+  Header& header() const;
+  Slot& slot(uint64_t number) const;
+  // Where the writer goes on: behind the last value that counts.
+  void FindEnd();
+
+  MemoryMap map_;
+  uint64_t slot_mask_ = 0;
+  uint64_t end_ = 0;     // of the values, from the beginning of the file
+  uint64_t values_ = 0;  // slots that are taken
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_CACHE_SEGMENT_H_
