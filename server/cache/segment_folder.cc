@@ -92,14 +92,18 @@ bool SegmentFolder::RemoveOldest() {
 }
 
 absl::StatusOr<SegmentFolder::Segment*> SegmentFolder::Make() {
-  const uint64_t bytes = std::clamp(TotalBytes(), config_.first_bytes, config_.largest_bytes);
-  while (TotalBytes() + bytes > config_.most_bytes) {
+  const auto room = [this] {
+    return config_.most_bytes - std::min(config_.most_bytes, TotalBytes());
+  };
+  while (room() < config_.first_bytes) {
     if (!RemoveOldest()) {
       return absl::ResourceExhaustedError(absl::StrCat("the segments in ", config_.folder, " have ",
                                                        TotalBytes(), " of ", config_.most_bytes,
                                                        " bytes"));
     }
   }
+  const uint64_t bytes =
+      std::min(std::clamp(TotalBytes(), config_.first_bytes, config_.largest_bytes), room());
   auto segment = std::make_unique<Segment>();
   auto file = CreateUnnamedFile(config_.folder);
   if (!file.ok()) return file.status();

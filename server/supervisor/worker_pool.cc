@@ -51,6 +51,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
   ForEachWorker([&](PoolWorker& worker) {
     if (worker.bound) SendStream(worker, *stream);
   });
+  SendSegments();
   stream->BeginBatches();
   Dispatch();
 }

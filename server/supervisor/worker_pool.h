@@ -189,8 +189,8 @@ class WorkerPool {
   void FailAll(const absl::Status& status);
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  // Tells a worker of what is new in the cache of seek entries.
-  void SendSegments(PoolWorker& worker) const;
+  // Tells the workers of what is new in the cache of seek entries.
+  void SendSegments() const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
   void AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const;

@@ -134,7 +134,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       break;
     case internal::v1::FromWorker::kSegmentFull:
       if (context_.seek_segments != nullptr) context_.seek_segments->OnFull(worker);
-      SendSegments(worker);
+      SendSegments();
       break;
     case internal::v1::FromWorker::kFailed:
       OnFailed(worker, message.failed());
@@ -157,7 +157,7 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   // Zero when it cannot be told: then what is resident counts alone.
   worker.data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
   for (const auto& stream : streams_) SendStream(worker, *stream);
-  SendSegments(worker);
+  SendSegments();
   if (replacement_ != nullptr && replacement_->successor.get() == &worker) {
     SendWarmUp(worker);
   } else {
@@ -165,12 +165,15 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   }
 }
 
-void WorkerPool::SendSegments(PoolWorker& worker) const {
+void WorkerPool::SendSegments() const {
   if (!config_.seeks || context_.seek_segments == nullptr) return;
   const bool writes = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     return stream->config().binding.reads_again();
   });
-  context_.seek_segments->Tell(worker, writes);
+  // One that is made for a worker is news to those before it.
+  for (int round = 0; round < 2; ++round) {
+    ForEachWorker([&](PoolWorker& worker) { context_.seek_segments->Tell(worker, writes); });
+  }
 }
 
 void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {

@@ -52,10 +52,10 @@ void WorkerPool::Watch() {
   ForEachWorker([&](PoolWorker& worker) {
     busy = busy || !worker.held.empty();
     ReadMemory(worker, now_ns);
-    SendSegments(worker);
     CheckForHang(worker, now_ns);
     if (worker.written_off) stuck.push_back(&worker);
   });
+  SendSegments();
   for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);
   if (!broken()) ReplaceIfDue(now_ns);
   ScheduleWatch(busy);

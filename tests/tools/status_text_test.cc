@@ -30,6 +30,30 @@ TEST(StatusTextTest, NamesTheStageThatADeadWorkerWasAtAndWhatWasRefused) {
   EXPECT_THAT(text, HasSubstr("held most: stages[1] resize 412MiB\n"));
 }
 
+TEST(StatusTextTest, SaysHowJpegFilesWereDecoded) {
+  v1::GetStatusResponse status;
+  EXPECT_EQ(StatusText(status).find("JPEG"), std::string::npos);
+  v1::JpegDecodes& jpeg = *status.mutable_jpeg();
+  for (const auto& [decoder, count] : {std::pair(v1::JPEG_DECODER_OWN, 75),
+                                       {v1::JPEG_DECODER_PROGRESSIVE, 20},
+                                       {v1::JPEG_DECODER_SAMPLING, 5}}) {
+    v1::JpegDecodes::Files& files = *jpeg.add_files();
+    files.set_decoder(decoder);
+    files.set_count(count);
+  }
+  jpeg.set_mcus(1000);
+  jpeg.set_mcus_read(600);
+  jpeg.set_crops(50);
+  jpeg.set_entries_found(25);
+  status.mutable_seek_cache()->set_bytes(4 << 20);
+  status.mutable_seek_cache()->set_most_bytes(uint64_t{4} << 30);
+  status.mutable_seek_cache()->set_reason("the disk is full");
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("JPEG: 100 files, 25 by libjpeg-turbo; of the others 60% of the MCUs were "
+                        "read; 50% of the crops by seek entries (4MiB of 4GiB); none are added: "
+                        "the disk is full\n"));
+}
+
 TEST(StatusTextTest, SaysWhichPartOfTheSandboxIsMissingAndWhy) {
   v1::GetStatusResponse status;
   status.mutable_containment()->set_quota_level("kernel-private");

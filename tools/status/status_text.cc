@@ -86,6 +86,28 @@ std::string Newest(const std::string& title, const Entries& entries, const Descr
   return text;
 }
 
+// Nothing while no JPEG file was decoded.
+std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::SeekCacheStatus& cache) {
+  uint64_t own = 0;
+  uint64_t others = 0;
+  for (const v1::JpegDecodes::Files& files : jpeg.files()) {
+    (files.decoder() == v1::JPEG_DECODER_OWN ? own : others) += files.count();
+  }
+  if (own + others == 0) return "";
+  std::string text = absl::StrFormat("JPEG: %d files, %d by libjpeg-turbo", own + others, others);
+  if (jpeg.mcus() > 0) {
+    absl::StrAppendFormat(&text, "; of the others %.0f%% of the MCUs were read",
+                          1e2 * static_cast<double>(jpeg.mcus_read()) / jpeg.mcus());
+  }
+  if (jpeg.crops() > 0) {
+    absl::StrAppendFormat(&text, "; %.0f%% of the crops by seek entries (%s of %s)",
+                          1e2 * static_cast<double>(jpeg.entries_found()) / jpeg.crops(),
+                          FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes()));
+  }
+  if (!cache.reason().empty()) absl::StrAppend(&text, "; none are added: ", cache.reason());
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string StatusText(const v1::GetStatusResponse& status) {
@@ -106,6 +128,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                     FormatBytes(memory.quota_bytes()), ", a replacement ",
                     FormatBytes(memory.replacement_bytes()), "\n");
   }
+  absl::StrAppend(&text, Jpeg(status.jpeg(), status.seek_cache()));
   absl::StrAppendFormat(&text, "\n%-20s %4s %4s %-10s %9s %9s %9s %9s  %s\n", "pipeline", "slot",
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");
   for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));

@@ -1,0 +1,51 @@
+#ifndef BULKHEAD_TESTS_CACHE_CACHE_FIXTURE_H_
+#define BULKHEAD_TESTS_CACHE_CACHE_FIXTURE_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/cache/segment.h"
+#include "server/os/fd.h"
+
+namespace bulkhead {
+
+// A folder that goes with the test, and segments in it.
+class CacheFixture : public testing::Test {
+ protected:
+  CacheFixture() {
+    std::string folder = testing::TempDir() + "/bulkhead-cache-XXXXXX";
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+  ~CacheFixture() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(absl::string_view name) const { return absl::StrCat(folder_, "/", name); }
+
+  static UniqueFd OpenFile(const std::string& path) {
+    return UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  }
+
+  UniqueFd MakeSegment(uint64_t bytes, absl::string_view name = "s") const {
+    UniqueFd fd = OpenFile(Path(name));
+    EXPECT_TRUE(Segment::Format(fd.get(), bytes).ok());
+    return fd;
+  }
+
+  static CacheKey Key(uint64_t number) { return {{number, number * 7}}; }
+  static std::string Value(uint64_t number, size_t bytes) {
+    std::string value(bytes, static_cast<char>('a' + number % 26));
+    return absl::StrCat(number, " ", value);
+  }
+
+  std::string folder_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_TESTS_CACHE_CACHE_FIXTURE_H_

@@ -1,0 +1,158 @@
+#include "server/cache/segment.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "tests/cache/cache_fixture.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kBytes = uint64_t{1} << 20;
+
+class SegmentTest : public CacheFixture {};
+
+TEST_F(SegmentTest, GivesBackWhatWasAdded) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  const auto reader = Segment::OpenForReading(fd.get());
+  ASSERT_TRUE(writer.ok() && reader.ok());
+  std::string value;
+  EXPECT_FALSE(reader->Find(Key(1), value));
+  for (uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(writer->Add(Key(i), Value(i, i)));
+  for (uint64_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(reader->Find(Key(i), value)) << i;
+    EXPECT_EQ(value, Value(i, i));
+  }
+  EXPECT_FALSE(reader->Find(Key(300), value));
+  EXPECT_FALSE(reader->Find({{1, 0}}, value)) << "half of a key";
+}
+
+TEST_F(SegmentTest, HoldsAnEmptyValue) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  ASSERT_TRUE(writer->Add(Key(1), ""));
+  std::string value = "before";
+  EXPECT_TRUE(writer->Find(Key(1), value));
+  EXPECT_EQ(value, "");
+}
+
+TEST_F(SegmentTest, GoesOnWhereTheLastWriterStopped) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  for (uint64_t i = 0; i < 20; ++i) {
+    auto writer = Segment::OpenForWriting(fd.get());
+    ASSERT_TRUE(writer.ok());
+    EXPECT_EQ(writer->values(), i);
+    ASSERT_TRUE(writer->Add(Key(i), Value(i, 1000)));
+  }
+  const auto reader = Segment::OpenForReading(fd.get());
+  std::string value;
+  for (uint64_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(reader->Find(Key(i), value));
+    EXPECT_EQ(value, Value(i, 1000));
+  }
+}
+
+TEST_F(SegmentTest, SaysWhenItIsFull) {
+  for (const size_t bytes : {10, 5000}) {  // slots, and then bytes, come to an end
+    const UniqueFd fd = MakeSegment(kBytes, absl::StrCat(bytes));
+    auto writer = Segment::OpenForWriting(fd.get());
+    EXPECT_FALSE(Segment::IsFull(fd.get()));
+    uint64_t added = 0;
+    while (writer->Add(Key(added), Value(added, bytes))) ++added;
+    EXPECT_GT(added, 150u);
+    EXPECT_TRUE(writer->full());
+    EXPECT_TRUE(Segment::IsFull(fd.get()));
+    std::string value;
+    for (uint64_t i = 0; i < added; ++i) {
+      ASSERT_TRUE(writer->Find(Key(i), value));
+      EXPECT_EQ(value, Value(i, bytes));
+    }
+    struct stat info;
+    ASSERT_EQ(fstat(fd.get(), &info), 0);
+    EXPECT_EQ(static_cast<uint64_t>(info.st_size), kBytes);
+  }
+}
+
+TEST_F(SegmentTest, TakesItsBlocksFromTheDiskWhenItIsMade) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  struct stat info;
+  ASSERT_EQ(fstat(fd.get(), &info), 0);
+  EXPECT_GE(static_cast<uint64_t>(info.st_blocks) * 512, kBytes);
+}
+
+TEST_F(SegmentTest, IsReadByAnotherProcessWhileItIsWritten) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  constexpr uint64_t kValues = 500;
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto reader = Segment::OpenForReading(fd.get());
+    std::string value;
+    for (uint64_t i = 0; i < kValues; ++i) {
+      while (!reader->Find(Key(i), value)) std::this_thread::yield();
+      if (value != Value(i, 1000)) _exit(1);
+    }
+    _exit(0);
+  }
+  for (uint64_t i = 0; i < kValues; ++i) ASSERT_TRUE(writer->Add(Key(i), Value(i, 1000)));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(SegmentTest, NeverGivesAWrongValueWhateverStandsInTheFile) {
+  const UniqueFd fd = MakeSegment(Segment::kLeastBytes);
+  {
+    auto writer = Segment::OpenForWriting(fd.get());
+    for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(writer->Add(Key(i), Value(i, 100)));
+  }
+  std::string good(Segment::kLeastBytes, '\0');
+  ASSERT_EQ(pread(fd.get(), good.data(), good.size(), 0), static_cast<ssize_t>(good.size()));
+  uint64_t lost = 0;
+  for (size_t at = 64; at < 64 + 64 * 32 + 20 * 110; ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x41);
+    ASSERT_EQ(pwrite(fd.get(), bad.data(), bad.size(), 0), static_cast<ssize_t>(bad.size()));
+    const auto reader = Segment::OpenForReading(fd.get());
+    ASSERT_TRUE(reader.ok());
+    std::string value;
+    for (uint64_t i = 0; i < 20; ++i) {
+      if (reader->Find(Key(i), value)) {
+        ASSERT_EQ(value, Value(i, 100));
+      } else {
+        ++lost;
+      }
+    }
+    // And it can be written to, without an end to it.
+    auto writer = Segment::OpenForWriting(fd.get());
+    for (uint64_t i = 100; i < 400 && writer->Add(Key(i), Value(i, 10)); ++i) {
+      if (writer->Find(Key(i), value)) ASSERT_EQ(value, Value(i, 10));
+    }
+  }
+  EXPECT_GT(lost, 1000u);
+}
+
+TEST_F(SegmentTest, RefusesWhatIsNone) {
+  const UniqueFd empty = OpenFile(Path("empty"));
+  EXPECT_EQ(Segment::OpenForReading(empty.get()).status().code(), absl::StatusCode::kDataLoss);
+  const UniqueFd fd = MakeSegment(kBytes);
+  for (const size_t at : {0, 9, 17, 25}) {  // magic, bytes, slots, checksum
+    char before = 0;
+    ASSERT_EQ(pread(fd.get(), &before, 1, static_cast<off_t>(at)), 1);
+    const char after = static_cast<char>(before ^ 1);
+    ASSERT_EQ(pwrite(fd.get(), &after, 1, static_cast<off_t>(at)), 1);
+    EXPECT_EQ(Segment::OpenForWriting(fd.get()).status().code(), absl::StatusCode::kDataLoss);
+    ASSERT_EQ(pwrite(fd.get(), &before, 1, static_cast<off_t>(at)), 1);
+  }
+  EXPECT_TRUE(Segment::OpenForReading(fd.get()).ok());
+  // Shorter than its header says: reading on would end the process.
+  ASSERT_EQ(ftruncate(fd.get(), kBytes / 2), 0);
+  EXPECT_FALSE(Segment::OpenForReading(fd.get()).ok());
+  EXPECT_FALSE(Segment::Format(fd.get(), 100).ok());
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,192 @@
+"""Seek entries of JPEG images: the same batches with and without them, whoever dies."""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+
+import bulkhead
+import pytest
+from conftest import AUGMENTED, Service, write_spec
+
+EPOCHS = 3
+SAMPLES = 150
+
+
+@pytest.fixture
+def spec(folder, photos):
+    return write_spec(
+        folder / "s.json",
+        source={"tfrecord": {"files": str(photos / "records-*.tfrecord")}},
+        features={"image": {"bytes": {}}, "label": {"int64": {}}},
+        stages=AUGMENTED, outputs=["image", "label"],
+        batch={"size": 15}, order={"global": {}}, seed=3, epochs=EPOCHS,
+    )
+
+
+@pytest.fixture
+def start(folder, photos):
+    """Starts a service on the folder's cache."""
+    services = []
+
+    def start_one(*options, workers=1):
+        services.append(Service(folder, "--root", photos, "--workers", str(workers), *options))
+        return services[-1]
+
+    yield start_one
+    for service in services:
+        service.stop()
+
+
+def batches(service, spec, disturb=None):
+    with bulkhead.Loader(spec, service.target) as loader:
+        found = []
+        for number, batch in enumerate(loader.stream()):
+            found.append((batch["image"].tobytes(), batch["label"].tobytes()))
+            if disturb is not None:
+                disturb(number)
+        return found
+
+
+def segments(folder):
+    return sorted((folder / "cache").glob("seek-*.segment"))
+
+
+@pytest.fixture
+def plain(start, spec):
+    """The batches of a service without seek entries."""
+    service = start("--cache-bytes", "0")
+    found = batches(service, spec)
+    status = bulkhead.service_status(service.target)
+    assert status["jpeg"]["crops"] > 0 and status["jpeg"]["entries_found"] == 0
+    assert status["seek_cache"]["reason"] == "--cache-bytes is 0"
+    service.stop()
+    return found
+
+
+def test_batches_are_the_same_and_most_of_the_data_is_left_out(start, spec, plain, folder):
+    service = start(workers=2)
+    assert batches(service, spec) == plain
+    jpeg = bulkhead.service_status(service.target)["jpeg"]
+    assert {files["decoder"]: files["count"] for files in jpeg["files"]} == {"JPEG_DECODER_OWN": EPOCHS * SAMPLES}
+    # Of the crops of later epochs all were found that were not of the whole image; two workers may make one twice.
+    assert SAMPLES / 2 < jpeg["entries_made"] <= SAMPLES + 30
+    assert jpeg["entries_made"] + jpeg["entries_found"] == jpeg["crops"]
+    assert jpeg["entries_found"] > jpeg["entries_made"]
+    assert 0.1 < jpeg["mcus_read"] / jpeg["mcus"] < 0.9
+    assert segments(folder)
+
+
+def test_a_later_service_knows_them_from_the_start(start, spec, plain):
+    first = start()
+    assert batches(first, spec) == plain
+    first.stop()
+    again = start()
+    assert batches(again, spec) == plain
+    jpeg = bulkhead.service_status(again.target)["jpeg"]
+    assert jpeg["entries_made"] == 0 and jpeg["entries_found"] == jpeg["crops"] > 0
+
+
+def test_none_are_made_for_a_single_epoch(start, spec, folder):
+    one = write_spec(folder / "one.json", **{**json.loads(spec.read_text()), "epochs": 1})
+    service = start()
+    batches(service, one)
+    assert bulkhead.service_status(service.target)["jpeg"]["entries_made"] == 0
+    assert not segments(folder)
+
+
+def test_killed_workers_and_services_change_nothing(start, spec, plain, folder):
+    service = start(workers=2)
+    kills = itertools.count(1)
+
+    def kill(number):
+        if number % 4 != 3:
+            return
+        pids = [worker["pid"] for worker in bulkhead.service_status(service.target)["workers"] if worker["pid"]]
+        if pids:
+            next(kills)
+            os.kill(int(pids[number % len(pids)]), signal.SIGKILL)
+
+    assert batches(service, spec, kill) == plain
+    assert next(kills) > 5
+    os.kill(service.process.pid, signal.SIGKILL)
+    service.process.wait()
+    again = start()
+    assert batches(again, spec) == plain
+    assert bulkhead.service_status(again.target)["jpeg"]["entries_found"] > 0
+
+
+@pytest.mark.parametrize("damage", ["entries", "slots", "header", "short", "empty"])
+def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder, damage):
+    first = start()
+    assert batches(first, spec) == plain
+    first.stop()
+    for path in segments(folder):
+        content = bytearray(path.read_bytes())
+        begin = {"entries": 64 + len(content) // 1024 * 32, "slots": 64, "header": 0}.get(damage)
+        if begin is None:
+            content = content[: len(content) // 2 if damage == "short" else 0]
+        else:
+            for at in range(begin, len(content) if damage == "entries" else begin + (64 if damage == "header" else 65536), 97):
+                content[at] ^= 0x55
+        path.unlink()
+        path.write_bytes(content)
+    again = start()
+    assert batches(again, spec) == plain
+    jpeg = bulkhead.service_status(again.target)["jpeg"]
+    assert jpeg["entries_made"] > 0, "what is damaged is made anew"
+
+
+def test_changed_images_are_decoded_by_entries_of_their_own(start, folder, photos):
+    """The same names, other bytes: an image folder whose files are replaced."""
+    data = folder / "data"
+    shutil.copytree(photos / "folder", data)
+    spec = write_spec(
+        folder / "f.json", source={"image_folder": {"path": str(data)}}, stages=AUGMENTED, outputs=["image"],
+        batch={"size": 15}, order={"sequential": {}}, epochs=2,
+    )
+
+    def all_of(*options):
+        service = Service(folder, "--root", data, "--workers", "1", *options)
+        try:
+            with bulkhead.Loader(spec, service.target) as loader:
+                return [batch["image"].tobytes() for batch in loader.stream()]
+        finally:
+            service.stop()
+
+    before = all_of()
+    files = sorted(data.rglob("*.jpg"))
+    contents = [path.read_bytes() for path in files]
+    for path, content in zip(files, contents[1:] + contents[:1]):
+        path.write_bytes(content)
+    after = all_of()
+    assert after != before
+    assert after == all_of("--cache-bytes", "0")
+
+
+def test_the_bound_is_kept(start, spec, plain, folder):
+    service = start("--cache-bytes", "1MiB")  # less than the smallest segment
+    assert batches(service, spec) == plain
+    status = bulkhead.service_status(service.target)
+    assert status["jpeg"]["entries_made"] == 0
+    assert "1048576" in status["seek_cache"]["reason"]
+    assert not segments(folder)
+
+
+def test_two_services_share_a_cache(start, spec, plain, folder, photos):
+    one = start()
+    second = folder / "second"
+    second.mkdir()
+    (second / "cache").symlink_to(folder / "cache")
+    with bulkhead.Loader(spec, one.target) as loader:
+        next(iter(loader))
+        other = Service(second, "--root", photos, "--workers", "1")
+        try:
+            assert batches(other, spec) == plain
+            found = bulkhead.service_status(other.target)["jpeg"]["entries_found"]
+        finally:
+            other.stop()
+        assert sum(1 for _ in loader.stream()) == EPOCHS * 10 - 1
+    assert found > 0
+    assert len(segments(folder)) == 2, "each wrote to one of its own"

@@ -1,0 +1,102 @@
+#include "server/worker/seek_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "server/os/memory_map.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kBytes = uint64_t{1} << 20;
+
+UniqueFd NewSegment(uint64_t bytes = kBytes) {
+  auto fd = CreateSharedMemory("segment", bytes);
+  EXPECT_TRUE(fd.ok() && Segment::Format(fd->get(), bytes).ok());
+  return *std::move(fd);
+}
+
+jpeg::SeekKey Key(uint64_t record) { return {record, 7, 1000}; }
+
+TEST(SeekCacheTest, FindsWhatAnyWorkerAdded) {
+  SeekCache one([] {});
+  SeekCache other([] {});
+  const UniqueFd fd = NewSegment();
+  const UniqueFd second = NewSegment();
+  ASSERT_TRUE(one.AddSegment(fd.get(), true).ok());
+  ASSERT_TRUE(one.AddSegment(second.get(), false).ok());
+  ASSERT_TRUE(other.AddSegment(second.get(), true).ok());
+  ASSERT_TRUE(other.AddSegment(fd.get(), false).ok());
+  one.Add(Key(1), "first");
+  other.Add(Key(2), "second");
+  for (SeekCache* cache : {&one, &other}) {
+    std::string entries;
+    ASSERT_TRUE(cache->Find(Key(1), entries));
+    EXPECT_EQ(entries, "first");
+    ASSERT_TRUE(cache->Find(Key(2), entries));
+    EXPECT_EQ(entries, "second");
+    EXPECT_FALSE(cache->Find(Key(3), entries));
+    EXPECT_FALSE(cache->Find({1, 8, 1000}, entries)) << "other bytes";
+    EXPECT_FALSE(cache->Find({1, 7, 1001}, entries)) << "another length";
+  }
+}
+
+TEST(SeekCacheTest, HasRoomOnlyInASegmentOfItsOwn) {
+  SeekCache cache([] {});
+  EXPECT_FALSE(cache.HasRoom());
+  cache.Add(Key(1), "nowhere to go");
+  const UniqueFd reading = NewSegment();
+  ASSERT_TRUE(cache.AddSegment(reading.get(), false).ok());
+  EXPECT_FALSE(cache.HasRoom());
+  const UniqueFd writing = NewSegment();
+  ASSERT_TRUE(cache.AddSegment(writing.get(), true).ok());
+  EXPECT_TRUE(cache.HasRoom());
+}
+
+TEST(SeekCacheTest, SaysOnceThatASegmentIsFull) {
+  int full = 0;
+  SeekCache cache([&] { ++full; });
+  const std::string entries(5000, 'e');
+  for (int round = 1; round <= 3; ++round) {
+    const UniqueFd fd = NewSegment();
+    ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+    for (uint64_t i = 0; i < 1000; ++i) cache.Add(Key(1000 * round + i), entries);
+    EXPECT_EQ(full, round);
+    EXPECT_FALSE(cache.HasRoom());
+  }
+  std::string found;
+  EXPECT_TRUE(cache.Find(Key(1000), found)) << "what is in full segments stays";
+}
+
+TEST(SeekCacheTest, IsForManyThreads) {
+  SeekCache cache([] {});
+  const UniqueFd fd = NewSegment();
+  ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::string found;
+      for (uint64_t i = 0; i < 50; ++i) {
+        const uint64_t record = 100 * t + i;
+        cache.Add(Key(record), std::to_string(record));
+        if (!cache.Find(Key(record), found) || found != std::to_string(record)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(SeekCacheTest, RefusesWhatIsNoSegment) {
+  SeekCache cache([] {});
+  const auto fd = CreateSharedMemory("nothing", kBytes);
+  ASSERT_TRUE(fd.ok());
+  EXPECT_FALSE(cache.AddSegment(fd->get(), true).ok());
+  EXPECT_FALSE(cache.HasRoom());
+}
+
+}  // namespace
+}  // namespace bulkhead
