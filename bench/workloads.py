@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The usual image pipelines against the yardstick: libjpeg-turbo decoding the same files fully on one thread.
 
-    bench/workloads.py FOLDER [--rounds N] [--epochs N] [--json]        FOLDER: JPEG files, at any depth
+    bench/workloads.py FOLDER [--rounds N] [--copies N] [--json]        FOLDER: JPEG files, at any depth
 
     A          random_resized_crop 224, random flip, uint8 NHWC
     B          the same, normalized to float32 NCHW
@@ -9,8 +9,9 @@
     detection  decode, random flip, resize 640, uint8
 
 Service and client are included: one worker of one thread, batches of 64 over shared memory, taken by a client that does
-nothing with them. Beside them: A over gRPC, A with two workers, A as a library in one process (which shows what service
-and transport cost), and the memory (PSS) of all processes of A with a trainer in Python. All ways take turns in each
+nothing with them. An epoch is every file under N names. Beside a single epoch, which makes no seek entries: A and B in
+the first of several epochs, which makes them, and in the second, which uses them; A over gRPC, A with two workers, A as
+a library in one process (which shows what service and transport cost), and the memory (PSS) of all processes of A with a trainer in Python. All ways take turns in each
 round, as a machine's speed drifts; what is printed are medians over the rounds of the ratios within a round.
 """
 
@@ -34,12 +35,17 @@ STAGES = {
     "C": ["decode_image", {"resize": {"size": 224}}],
     "detection": ["decode_image", "random_horizontal_flip", {"resize": {"size": 640}}],
 }
+FIRST_OF_TWO = ["first of two epochs"]  # stands for options that depend on the data
 # way: (workload, arguments of bench run)
 WAYS = {
     "A": ("A", ["--workers", "1", "--threads", "1"]),
     "B": ("B", ["--workers", "1", "--threads", "1"]),
     "C": ("C", ["--workers", "1", "--threads", "1"]),
     "detection": ("detection", ["--workers", "1", "--threads", "1"]),
+    "A, making entries": ("A", ["--workers", "1", "--threads", "1", *FIRST_OF_TWO]),
+    "A, second epoch": ("A", ["--workers", "1", "--threads", "1", "--epochs-before", "1"]),
+    "B, making entries": ("B", ["--workers", "1", "--threads", "1", *FIRST_OF_TWO]),
+    "B, second epoch": ("B", ["--workers", "1", "--threads", "1", "--epochs-before", "1"]),
     "A over gRPC": ("A", ["--workers", "1", "--threads", "1", "--transport", "grpc"]),
     "A, two workers": ("A", ["--workers", "2", "--threads", "1"]),
     "A, in process": ("A", ["--in-process", "--threads", "1"]),
@@ -60,10 +66,19 @@ def run_json(*arguments):
     return json.loads(output)
 
 
-def write_specs(photos, folder, epochs):
+def link_copies(photos, folder, copies):
+    """The files of `photos` under so many names each."""
+    for path in sorted(path for path in photos.rglob("*") if path.is_file()):
+        for number in range(copies):
+            link = folder / str(number) / path.relative_to(photos)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path.resolve())
+
+
+def write_specs(photos, folder):
     specs = {}
     for workload, stages in STAGES.items():
-        spec = {"stages": stages, "batch": {"size": 64}, "epochs": epochs, "outputs": ["image"], "order": "global"}
+        spec = {"stages": stages, "batch": {"size": 64}, "epochs": 1, "outputs": ["image"], "order": "global"}
         if workload == "C":
             spec["source"] = {"tfrecord": {"files": "packed/*.tfrecord"}}
             spec["features"] = {"image": {"bytes": {}}}
@@ -107,15 +122,24 @@ def trainer_memory(spec):
 def measure(arguments, folder):
     folder = pathlib.Path(folder)
     photos = pathlib.Path(arguments.folder)
-    subprocess.run([BIN / "bulkhead", "pack", photos, folder / "packed"], check=True, stdout=subprocess.DEVNULL)
-    specs = write_specs(photos, folder, arguments.epochs)
+    copies = folder / "photos"
+    link_copies(photos, copies, arguments.copies)
+    subprocess.run([BIN / "bulkhead", "pack", copies, folder / "packed"], check=True, stdout=subprocess.DEVNULL)
+    specs = write_specs(copies, folder)
+    batches = -(-sum(1 for path in copies.rglob("*") if path.is_file()) // 64)
     rounds = []
     for number in range(arguments.rounds):
-        limit = run_json("bench", "decode-limit", photos, "--threads", 1, "--repeat", arguments.epochs, "--json")
+        limit = run_json("bench", "decode-limit", photos, "--threads", 1, "--repeat", arguments.copies, "--json")
         result = {"decode limit": limit["images_per_second"]}
         for way, (workload, options) in WAYS.items():
             cache = [] if "--in-process" in options else ["--cache-dir", folder / "cache"]
-            report = run_json("bench", "run", "--spec", specs[workload], *options, *cache, "--no-digest", "--json")
+            spec = specs[workload]
+            if options[-len(FIRST_OF_TWO):] == FIRST_OF_TWO:
+                spec = folder / "two_epochs.json"
+                spec.write_text(json.dumps({**json.loads(specs[workload].read_text()), "epochs": 2}))
+                cache = ["--cache-dir", folder / f"fresh-{workload}-{number}"]
+                options = [*options[:-len(FIRST_OF_TWO)], "--batches", batches]
+            report = run_json("bench", "run", "--spec", spec, *options, *cache, "--no-digest", "--json")
             result[way] = report["samples_per_second"]
         rounds.append(result)
         sys.stderr.write(f"round {number + 1} of {arguments.rounds}\n")
@@ -129,7 +153,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--copies", type=int, default=4)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@
 #include "tools/common/command_line.h"
 #include "tools/cursor/cursor_command.h"
 #include "tools/explain/explain_command.h"
+#include "tools/index/index_command.h"
 #include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
 #include "tools/pack/pack_command.h"
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
                                exit_code);
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddPreviewCommand(app, exit_code);
+  bulkhead::tools::AddIndexCommand(app, exit_code);
   bulkhead::tools::AddOrderCommand(app, exit_code);
   bulkhead::tools::AddSynthCommand(app, exit_code);
   bulkhead::tools::AddPackCommand(app, exit_code);

@@ -13,8 +13,8 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/signature.h"
-#include "tools/bench/longer_spec.h"
 #include "tools/common/local_pipeline.h"
+#include "tools/common/longer_spec.h"
 
 namespace bulkhead::tools {
 namespace {

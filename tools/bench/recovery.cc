@@ -17,9 +17,9 @@
 #include "bulkhead/service.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/error.h"
-#include "tools/bench/longer_spec.h"
 #include "tools/bench/own_service.h"
 #include "tools/common/local_pipeline.h"
+#include "tools/common/longer_spec.h"
 #include "tools/common/stream_run.h"
 
 namespace bulkhead::tools {

@@ -115,7 +115,7 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
 }
 
 absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
-                                       const ExplainArguments& arguments, bool fuse,
+                                       const ExplainArguments& arguments, bool fuse, bool again,
                                        Explanation& explanation) {
   BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code,
                             LocalUserCode::Start(arguments.user_code, spec));
@@ -125,7 +125,12 @@ absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
   BULKHEAD_ASSIGN_OR_RETURN(const auto local,
                             LocalPipeline::Create(spec, SpecFolder(arguments.spec), options));
   explanation.samples_per_epoch = local->samples_per_epoch();
-  return MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp));
+  return MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp), again);
+}
+
+double ShareRead(const jpeg::DecodeCounts& counts) {
+  return static_cast<double>(counts.mcus_read) /
+         static_cast<double>(std::max<uint64_t>(1, counts.mcus));
 }
 
 // By what the service that would run the spec here says of it.
@@ -170,12 +175,19 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
   explanation.batch_bytes = signature.schema.batch_bytes();
   explanation.stages = StagesOf(spec, signature);
   BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused,
-                            Measure(spec, arguments, false, explanation));
+                            Measure(spec, arguments, false, false, explanation));
   BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused,
-                            Measure(spec, arguments, true, explanation));
+                            Measure(spec, arguments, true, false, explanation));
   explanation.measured_samples = unfused.samples;
   explanation.unfused_seconds = unfused.sample_seconds;
   explanation.fused_seconds = fused.sample_seconds;
+  if (fused.jpeg.crops > 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages again,
+                              Measure(spec, arguments, true, true, explanation));
+    explanation.seek_seconds = again.sample_seconds;
+    explanation.mcus_read = ShareRead(fused.jpeg);
+    explanation.mcus_read_by_seek = ShareRead(again.jpeg);
+  }
   for (ExplainedStage& stage : explanation.stages) {
     stage.joined = true;
     for (const StageTime& time : unfused.stages) {

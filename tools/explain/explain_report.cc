@@ -38,6 +38,18 @@ std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", sec
 // A dash where it is not known.
 std::string SizeOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
+double Rate(double seconds) { return seconds > 0 ? 1 / seconds : 0; }
+
+// What seek entries change; nothing where there are none.
+std::string SeekLine(const Explanation& explanation) {
+  if (explanation.seek_seconds == 0) return "";
+  return absl::StrFormat(
+      "\n  from the second epoch  %s a sample, %.0f samples/s a thread: seek entries, by which "
+      "%.0f%%\n                         of the images' MCUs are read, without them %.0f%%",
+      Milliseconds(explanation.seek_seconds), Rate(explanation.seek_seconds),
+      1e2 * explanation.mcus_read_by_seek, 1e2 * explanation.mcus_read);
+}
+
 std::string StageTable(const Explanation& explanation) {
   std::vector<Row> rows = {{"stage", "gives", "", "a sample",
                             absl::StrCat("batch of ", explanation.batch_size), "time", "share"}};
@@ -90,20 +102,18 @@ std::string BatchTable(const Explanation& explanation) {
   return Table(rows, {true, true, true});
 }
 
-double Rate(double seconds) { return seconds > 0 ? 1 / seconds : 0; }
-
 }  // namespace
 
 std::string ExplanationText(const Explanation& explanation) {
   std::string text = absl::StrFormat(
       "%s: %d samples an epoch; %d of them measured on one thread of this machine\n\n%s\n"
       "  every stage by itself  %s a sample, %.0f samples/s a thread\n"
-      "  as workers run it      %s a sample, %.0f samples/s a thread\n\n"
+      "  as workers run it      %s a sample, %.0f samples/s a thread%s\n\n"
       "memory of the loader, largest first\n%s",
       explanation.spec, explanation.samples_per_epoch, explanation.measured_samples,
       StageTable(explanation), Milliseconds(explanation.unfused_seconds),
       Rate(explanation.unfused_seconds), Milliseconds(explanation.fused_seconds),
-      Rate(explanation.fused_seconds), MemoryTable(explanation));
+      Rate(explanation.fused_seconds), SeekLine(explanation), MemoryTable(explanation));
   if (!explanation.batches.empty()) {
     absl::StrAppend(&text, "\nother batch sizes\n", BatchTable(explanation));
   }
@@ -149,6 +159,9 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("stages", stages)
       .Add("unfused_seconds", explanation.unfused_seconds)
       .Add("fused_seconds", explanation.fused_seconds)
+      .Add("seek_seconds", explanation.seek_seconds)
+      .Add("mcus_read", explanation.mcus_read)
+      .Add("mcus_read_by_seek", explanation.mcus_read_by_seek)
       .Add("memory", memory)
       .Add("budget_bytes", explanation.budget_bytes)
       .Add("batches", batches)

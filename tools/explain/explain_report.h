@@ -47,8 +47,13 @@ struct Explanation {
   uint64_t batch_bytes = 0;
   std::vector<ExplainedStage> stages;  // source first, "batch" last
   uint64_t measured_samples = 0;
-  double unfused_seconds = 0;           // a sample, every stage by itself
-  double fused_seconds = 0;             // a sample, as workers run it
+  double unfused_seconds = 0;  // a sample, every stage by itself
+  double fused_seconds = 0;    // a sample, as workers run it
+  // The same from the second epoch on, by seek entries of JPEG images; 0: there are none to make.
+  double seek_seconds = 0;
+  // Of the images' MCUs, the share whose data is read.
+  double mcus_read = 0;
+  double mcus_read_by_seek = 0;
   std::vector<ExplainedMemory> memory;  // in any order
   uint64_t budget_bytes = 0;            // what the service may promise here
   std::vector<ExplainedBatch> batches;

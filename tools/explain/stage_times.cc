@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "server/base/error.h"
+#include "server/image/jpeg/seek_map.h"
 #include "server/pipeline/stage_observer.h"
 
 namespace bulkhead::tools {
@@ -31,24 +32,45 @@ class Stopwatch : public StageObserver {
     running_ = false;
   }
 
-  void Reset() { std::fill(seconds_.begin(), seconds_.end(), 0.0); }
+  void CountDecodes(const jpeg::DecodeCounts& counts) override { counts_ = counts; }
+
+  void Reset() {
+    std::fill(seconds_.begin(), seconds_.end(), 0.0);
+    counts_before_ = counts_;
+  }
   const std::vector<double>& seconds() const { return seconds_; }
+  // Since Reset.
+  jpeg::DecodeCounts counts() const {
+    jpeg::DecodeCounts counts = counts_;
+    counts.crops -= counts_before_.crops;
+    counts.entries_found -= counts_before_.entries_found;
+    counts.entries_made -= counts_before_.entries_made;
+    counts.mcus -= counts_before_.mcus;
+    counts.mcus_read -= counts_before_.mcus_read;
+    for (size_t i = 0; i < counts.files.size(); ++i) counts.files[i] -= counts_before_.files[i];
+    return counts;
+  }
 
  private:
   std::vector<double> seconds_;  // by the observer's numbers of stages
   bool running_ = false;
   uint32_t stage_ = 0;
   Clock::time_point since_;
+  jpeg::DecodeCounts counts_;
+  jpeg::DecodeCounts counts_before_;
 };
 
 }  // namespace
 
 absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_t samples,
-                                             uint64_t warm_up) {
+                                             uint64_t warm_up, bool again) {
   const std::vector<std::string> names = local.pipeline().StageNames();
   Stopwatch watch(StageObserver::kFirstStage + names.size());
   const std::unique_ptr<PipelineContext> context = local.pipeline().NewContext();
   context->observer = &watch;
+  jpeg::SeekMap seek_entries;
+  if (again) context->seek_store = &seek_entries;
+  context->make_seek_entries = again;
   std::vector<std::byte> batch(local.schema().batch_bytes());
   const uint64_t epoch_samples = local.samples_per_epoch();
   // One at a time, each to the batch's first place; batch stages need whole batches.
@@ -66,10 +88,12 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
     return position - begin;
   };
   BULKHEAD_RETURN_IF_ERROR(produce(samples, samples + warm_up).status());
+  if (again) BULKHEAD_RETURN_IF_ERROR(produce(0, samples).status());
   watch.Reset();
   MeasuredStages measured;
   BULKHEAD_ASSIGN_OR_RETURN(measured.samples, produce(0, samples));
   samples = measured.samples;
+  measured.jpeg = watch.counts();
   const auto add = [&](const std::string& name, double seconds) {
     measured.stages.push_back({name, seconds / static_cast<double>(samples)});
     measured.sample_seconds += measured.stages.back().seconds;

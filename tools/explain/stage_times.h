@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/image/jpeg/decode_counts.h"
 #include "tools/common/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -20,12 +21,15 @@ struct MeasuredStages {
   std::vector<StageTime> stages;  // the source first, writing into the batch last
   double sample_seconds = 0;      // of all together
   uint64_t samples = 0;
+  jpeg::DecodeCounts jpeg;  // of the samples that were measured
 };
 
 // Produces the first `samples` positions of epoch 0 on the calling thread, `warm_up` others before
-// them, and measures where the time goes. Blocks. Errors: those of LocalPipeline::Produce.
+// them, and measures where the time goes. With `again` the same samples are produced once before,
+// and what is learned of them is kept, as a service does from epoch to epoch. Blocks. Errors: those
+// of LocalPipeline::Produce.
 absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_t samples,
-                                             uint64_t warm_up);
+                                             uint64_t warm_up, bool again);
 
 }  // namespace bulkhead::tools
 

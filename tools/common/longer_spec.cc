@@ -1,4 +1,4 @@
-#include "tools/bench/longer_spec.h"
+#include "tools/common/longer_spec.h"
 
 #include "server/spec/yaml.h"
 #include "tools/common/local_pipeline.h"

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_BENCH_LONGER_SPEC_H_
-#define BULKHEAD_TOOLS_BENCH_LONGER_SPEC_H_
+#ifndef BULKHEAD_TOOLS_COMMON_LONGER_SPEC_H_
+#define BULKHEAD_TOOLS_COMMON_LONGER_SPEC_H_
 
 #include <cstdint>
 #include <string>
@@ -18,4 +18,4 @@ SpecSource SpecOfMoreEpochs(v1::PipelineSpec spec, uint64_t more, const std::str
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_BENCH_LONGER_SPEC_H_
+#endif  // BULKHEAD_TOOLS_COMMON_LONGER_SPEC_H_

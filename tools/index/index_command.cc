@@ -1,0 +1,136 @@
+#include "tools/index/index_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bulkhead/loader.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/spec/source_chain.h"
+#include "tools/common/local_pipeline.h"
+#include "tools/common/longer_spec.h"
+#include "tools/common/progress_line.h"
+#include "tools/common/status_message.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr absl::Duration kStatusDeadline = absl::Seconds(30);
+constexpr absl::Duration kBatchDeadline = absl::Seconds(300);
+
+struct IndexArguments {
+  std::string spec;
+  std::string target;
+  std::string cache_dir;
+  uint32_t workers = 0;
+  bool jpeg_seek = false;
+};
+
+absl::StatusOr<std::unique_ptr<Loader>> Open(const IndexArguments& arguments, v1::PipelineSpec spec,
+                                             ProgressLine& line) {
+  // Every sample once.
+  spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
+  LoaderOptions options;
+  options.spec = EndlessSpec(std::move(spec), arguments.spec);
+  options.target = arguments.target;
+  options.embedded.cache_dir = arguments.cache_dir;
+  options.embedded.workers = arguments.workers;
+  options.on_progress = [&line](const LoaderProgress& progress) {
+    if (progress.files_total == 0 || !line.Due()) return;
+    const double share =
+        static_cast<double>(progress.files_done) / static_cast<double>(progress.files_total);
+    line.Show(absl::StrFormat("%s %d of %d files, %d records", ProgressBar(share),
+                              progress.files_done, progress.files_total, progress.records));
+  };
+  return Loader::Open(std::move(options));
+}
+
+// Streams an epoch, for what the workers make in passing.
+absl::Status StreamEpoch(Loader& loader, ProgressLine& line) {
+  const uint64_t batches = loader.info().batches_left_in_epoch;
+  for (uint64_t done = 0; done < batches; ++done) {
+    if (line.Due()) {
+      line.Show(absl::StrFormat("%s seek entries: batch %d of %d",
+                                ProgressBar(static_cast<double>(done) / batches), done, batches));
+    }
+    BULKHEAD_RETURN_IF_ERROR(loader.Next(kBatchDeadline).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line) {
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse before,
+                            GetStatusMessage(loader.target(), kStatusDeadline));
+  if (before.seek_cache().most_bytes() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the service keeps no seek entries: ", before.seek_cache().reason()));
+  }
+  BULKHEAD_RETURN_IF_ERROR(StreamEpoch(loader, line));
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse after,
+                            GetStatusMessage(loader.target(), kStatusDeadline));
+  const uint64_t found = after.jpeg().entries_found() - before.jpeg().entries_found();
+  const uint64_t made = after.jpeg().entries_made() - before.jpeg().entries_made();
+  const v1::SeekCacheStatus& cache = after.seek_cache();
+  line.Finish(absl::StrFormat(
+      "seek entries: %d were made, %d were known before; the segments take %s of %s", made, found,
+       FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes())));
+  if (cache.reason().empty()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("not all could be kept: ", cache.reason(),
+                                                   "; give the service more --cache-bytes"));
+}
+
+absl::Status MakeIndex(const IndexArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  if (arguments.jpeg_seek && !MayDecodeParts(spec)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(arguments.spec,
+                     ": no crop stands behind decode_image, so seek entries would be of no use"));
+  }
+  ProgressLine line;
+  BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Open(arguments, spec, line));
+  line.Finish(absl::StrFormat("indexed: %d samples an epoch", loader->info().samples_per_epoch));
+  return arguments.jpeg_seek ? MakeSeekEntries(*loader, line) : absl::OkStatus();
+}
+
+int Run(const IndexArguments& arguments) {
+  const absl::Status made = MakeIndex(arguments);
+  if (made.ok()) return 0;
+  absl::FPrintF(stderr, "bulkhead index: %s\n", std::string(made.message()));
+  return 1;
+}
+
+}  // namespace
+
+void AddIndexCommand(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<IndexArguments>();
+  CLI::App* command =
+      app.add_subcommand("index", "Index a spec's data before a training asks for it");
+  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
+  CLI::Option* target = command->add_option(
+      "--target", arguments->target,
+      "The service that will serve it: unix:/path or host:port; default: one of its own");
+  command->add_flag("--jpeg-seek", arguments->jpeg_seek,
+                    "Make the seek entries of its JPEG images, too: streams an epoch");
+  command
+      ->add_option("--cache-dir", arguments->cache_dir,
+                   "Folder for indexes and seek entries of an own service")
+      ->excludes(target);
+  command->add_option("--workers", arguments->workers, "Worker processes of an own service")
+      ->check(CLI::Range(1, 1024))
+      ->excludes(target);
+  command->footer(
+      "The service does the same by itself: record indexes when a stream is opened, seek entries\n"
+      "while the first epoch is decoded. A record is known by its name, which depends on the\n"
+      "service's --root; so give --target where a service runs.\n"
+      "\n"
+      "Examples:\n"
+      "  bulkhead index --spec train.yaml\n"
+      "  bulkhead index --spec train.yaml --jpeg-seek --target unix:/run/bulkhead.sock\n");
+  command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
+}
+
+}  // namespace bulkhead::tools
