@@ -31,11 +31,12 @@ constexpr const char* kRefused[] = {
     // Anybody new to speak to.
     "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
     // Changes of files by name. Of descriptors that were handed over, too, all but their contents.
-    "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "rename", "renameat",
-    "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat", "mkdir", "mkdirat",
-    "rmdir", "mknod", "mknodat", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown",
-    "fchown", "fchownat", "utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr",
-    "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", "fanotify_init", "fanotify_mark",
+    "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "ftruncate",
+    "ftruncate64", "fallocate", "rename", "renameat", "renameat2", "link", "linkat", "symlink",
+    "symlinkat", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "mknod", "mknodat", "chmod",
+    "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime", "utimes",
+    "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr",
+    "fremovexattr", "fanotify_init", "fanotify_mark",
     // The system, and large parts of the kernel that no worker needs.
     "mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen", "fsconfig",
     "fsmount", "fspick", "pivot_root", "chroot", "setns", "unshare", "bpf", "perf_event_open",

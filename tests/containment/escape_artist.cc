@@ -342,6 +342,11 @@ int Run(const std::string& parts, const std::string& root, const std::string& na
   attempts.merge(FileAttempts(root));
   attempts.merge(Needs(root, unnamed_file, arena, socket));
   attempts["capability"] = HasCapability;
+  // Others map what it was handed.
+  attempts["shorten-handed-file"] = [=] { return ftruncate(arena, 0) == 0; };
+  attempts["punch-handed-file"] = [=] {
+    return fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kMebibyte) == 0;
+  };
   const auto attempt = attempts.find(name);
   if (attempt == attempts.end()) return kBadCommand;
   if (parts != "none" && !Enter(parts, root)) return kPartMissing;

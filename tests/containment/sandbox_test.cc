@@ -141,7 +141,9 @@ std::vector<Way> Ways() {
                            "make-fifo",
                            "change-mode",
                            "change-owner",
-                           "change-times"}) {
+                           "change-times",
+                           "shorten-handed-file",
+                           "punch-handed-file"}) {
     ways.push_back({name, "seccomp"});
   }
   for (const char* name : {"read-outside",
