@@ -83,6 +83,9 @@ def test_explain_says_where_time_and_memory_go(photos, folder):
         batch = next(loader.stream())
     assert memory["arena"] >= 5 * sum(array.nbytes for array in batch.values())
     assert memory["workers"] == 2 * memory["replacement"] > 0
+    # From the second epoch on crops are decoded by seek entries.
+    assert 0 < told["mcus_read_by_seek"] < told["mcus_read"] <= 1
+    assert told["seek_seconds"] > 0
     one, many = told["batches"]
     assert (one["size"], many["size"]) == (1, 64)
     assert many["arena_bytes"] > 30 * one["arena_bytes"] > 0

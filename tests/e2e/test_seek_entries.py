@@ -8,7 +8,7 @@ import signal
 
 import bulkhead
 import pytest
-from conftest import AUGMENTED, Service, write_spec
+from conftest import AUGMENTED, Service, tool, write_spec
 
 EPOCHS = 3
 SAMPLES = 150
@@ -190,3 +190,31 @@ def test_two_services_share_a_cache(start, spec, plain, folder, photos):
         assert sum(1 for _ in loader.stream()) == EPOCHS * 10 - 1
     assert found > 0
     assert len(segments(folder)) == 2, "each wrote to one of its own"
+
+
+def test_index_makes_them_ahead(start, spec, plain):
+    service = start()
+    said = tool("index", "--spec", spec, "--jpeg-seek", "--target", service.target)
+    assert said == ""
+    jpeg = bulkhead.service_status(service.target)["jpeg"]
+    assert SAMPLES / 2 < jpeg["entries_made"] <= SAMPLES
+    assert batches(service, spec) == plain
+    assert bulkhead.service_status(service.target)["jpeg"]["entries_made"] == jpeg["entries_made"]
+
+
+def test_index_says_what_it_cannot_do(start, spec, folder, photos):
+    whole = write_spec(folder / "whole.json", **{**json.loads(spec.read_text()), "stages": ["decode_image", {"resize": {"size": [8, 8]}}]})
+    assert "no crop stands behind decode_image" in tool("index", "--spec", whole, "--jpeg-seek", code=1)
+    service = start("--cache-bytes", "0")
+    assert "--cache-bytes is 0" in tool("index", "--spec", spec, "--jpeg-seek", "--target", service.target, code=1)
+    # Record indexes it makes all the same.
+    tool("index", "--spec", whole, "--target", service.target)
+
+
+def test_bench_run_leaves_the_epochs_before_out(folder, spec):
+    def run(*options):
+        return json.loads(tool("bench", "run", "--spec", spec, "--workers", 1, "--json", *options))
+
+    everything, rest = run(), run("--epochs-before", 2)
+    assert everything["batches"] == rest["batches"] == EPOCHS * 10
+    assert everything["digest"] != rest["digest"], "these are epochs 2, 3 and 4"
