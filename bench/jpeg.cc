@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/base/random.h"
-#include "server/image/jpeg/seek_map.h"
+#include "server/base/value_map.h"
 #include "server/image/jpeg_decoder.h"
 #include "server/image/plain_jpeg.h"
 #include "tools/bench/decode_limit.h"
@@ -102,7 +102,7 @@ class Bench {
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
   JpegDecoder seeking_{JpegDecoder::Way::kFastest};
-  jpeg::SeekMap entries_;
+  ValueMap entries_;
   uint64_t entry_bytes_ = 0;
   uint64_t file_bytes_ = 0;
   Image image_;

@@ -176,9 +176,48 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
   }
 }
 
+// What a cache stage keeps of each sample, which may be more than the files it spares.
+void AddCacheWarnings(const v1::PipelineSpec& spec, const PipelineSignature& signature,
+                      std::vector<std::string>& warnings) {
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  for (size_t i = 0; i < chains.size(); ++i) {
+    if (chains[i].caches.empty()) continue;
+    const SourceChain::CachePoint& cache = chains[i].caches[0];
+    uint64_t bytes = 0;
+    bool whole = false;
+    const auto& before = signature.sources[i].source_features;
+    for (const FeatureSignature& feature :
+         signature.sources[i].FeaturesBefore(cache.steps_before)) {
+      const auto same = std::find_if(before.begin(), before.end(), [&](const auto& read) {
+        return read.name == feature.name && read.path == feature.path;
+      });
+      if (same != before.end() || feature.kind == FeatureSignature::Kind::kEncoded) continue;
+      uint64_t extents = ElementBytes(feature.dtype);
+      for (const int64_t extent : feature.shape) {
+        whole = whole || extent == -1;
+        extents *= extent == -1 ? 0 : static_cast<uint64_t>(extent);
+      }
+      bytes += extents;
+    }
+    if (whole) {
+      warnings.push_back(absl::StrCat(
+          cache.path,
+          ".cache keeps whole images, 3 bytes a pixel: of JPEG files ten times and more ",
+          "what they take; put resize before it, or leave it out (a later epoch reads only what a ",
+          "crop needs of a JPEG file all the same)"));
+    } else {
+      warnings.push_back(absl::StrCat(cache.path, ".cache keeps ", Bytes(bytes),
+                                      " a sample on the service's disk, up to its ",
+                                      "--stage-cache-bytes"));
+    }
+  }
+}
+
 // What a person should know about a spec that is valid all the same.
-std::vector<std::string> Warnings(const v1::PipelineSpec& spec) {
+std::vector<std::string> Warnings(const v1::PipelineSpec& spec,
+                                  const PipelineSignature& signature) {
   std::vector<std::string> warnings;
+  AddCacheWarnings(spec, signature, warnings);
   AddWarnings(spec.source(), spec.order(), "", warnings);
   if (spec.batch_stages_size() > 0 && spec.batch().last() == v1::LAST_BATCH_PAD) {
     warnings.push_back(
@@ -261,7 +300,7 @@ void AddReport(const Report& report, Struct& object) {
   fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
   fields["spec"].set_string_value(SpecToYaml(report.spec));
   AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
-  AddStrings(Warnings(report.spec), *fields["warnings"].mutable_list_value());
+  AddStrings(Warnings(report.spec, report.signature), *fields["warnings"].mutable_list_value());
 }
 
 void AddProblems(const absl::Status& status, Struct& object) {
@@ -290,7 +329,7 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const CountD
     }
     AddReport(*report, object);
     if (!json) PrintTable(name, *report, out);
-    for (const std::string& warning : Warnings(report->spec)) {
+    for (const std::string& warning : Warnings(report->spec, report->signature)) {
       err << name << ": warning: " << warning << "\n";
     }
   }

@@ -53,6 +53,9 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "What the seek entries of JPEG images may take of the disk, such as 4GiB: random "
                  "crops are decoded by them. 0: none are kept")
       ->capture_default_str();
+  app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
+                 "What `cache` stages may keep on the disk, such as 100GiB. 0: nothing")
+      ->capture_default_str();
   app.add_option("--workers", options.workers,
                  "Worker processes of each pipeline. Default: one per available CPU")
       ->check(CLI::Range(1, 1024));

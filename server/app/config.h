@@ -14,16 +14,17 @@ namespace bulkhead {
 
 // What the command line of bulkheadd says.
 struct DaemonOptions {
-  std::string config;                    // file that the options below were also taken from
-  std::string listen;                    // empty: the default socket of this user
-  std::vector<std::string> roots;        // folders that may be read
-  std::string cache_dir;                 // empty: the user's cache folder
-  std::string cache_bytes = "4GiB";      // of seek entries; 0: none are kept
-  std::string worker_program;            // empty: bulkhead-worker beside bulkheadd
-  std::string python;                    // empty: python3 of PATH
-  std::vector<std::string> python_path;  // folders that functions may be imported from
-  std::vector<std::string> native_path;  // folders that libraries may be loaded from
-  int workers = 0;                       // 0: as many as there are CPUs
+  std::string config;                       // file that the options below were also taken from
+  std::string listen;                       // empty: the default socket of this user
+  std::vector<std::string> roots;           // folders that may be read
+  std::string cache_dir;                    // empty: the user's cache folder
+  std::string cache_bytes = "4GiB";         // of seek entries; 0: none are kept
+  std::string stage_cache_bytes = "16GiB";  // of cache stages; 0: they keep nothing
+  std::string worker_program;               // empty: bulkhead-worker beside bulkheadd
+  std::string python;                       // empty: python3 of PATH
+  std::vector<std::string> python_path;     // folders that functions may be imported from
+  std::vector<std::string> native_path;     // folders that libraries may be loaded from
+  int workers = 0;                          // 0: as many as there are CPUs
   int threads = 1;
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;

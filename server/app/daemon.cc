@@ -291,26 +291,27 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
 
 }  // namespace
 
-// Seek entries lie beside the record indexes, but never in memory: that is what quotas are for.
-absl::Status ConfigureSeekEntries(const DaemonOptions& options, LoaderServer::Config& config) {
-  Supervisor::Config& supervisor = config.supervisor;
-  if (options.cache_bytes == "0") {
-    supervisor.no_seek_reason = "--cache-bytes is 0";
-    return absl::OkStatus();
+// What is kept lies beside the record indexes, but never in memory: that is what quotas are for.
+absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
+                                                const std::string& folder) {
+  Supervisor::Config::Cache cache;
+  if (bytes == "0") {
+    cache.reason = absl::StrCat(option, " is 0");
+    return cache;
   }
-  const auto bytes = ParseBytes(options.cache_bytes);
-  if (!bytes.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--cache-bytes ", options.cache_bytes, ": ",
-                                                   std::string(bytes.status().message())));
+  const auto size = ParseBytes(bytes);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
   }
-  if (IsInMemory(config.cache_dir)) {
-    supervisor.no_seek_reason = absl::StrCat("the cache folder ", config.cache_dir,
-                                             " lies in memory; --cache-dir names one on a disk");
-    return absl::OkStatus();
+  if (IsInMemory(folder)) {
+    cache.reason = absl::StrCat("the cache folder ", folder,
+                                " lies in memory; --cache-dir names one on a disk");
+    return cache;
   }
-  supervisor.seek_folder = config.cache_dir;
-  supervisor.seek_bytes = *bytes;
-  return absl::OkStatus();
+  cache.folder = folder;
+  cache.bytes = *size;
+  return cache;
 }
 
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
@@ -346,7 +347,11 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_RETURN_IF_ERROR(ConfigureUserCode(options, config));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
   config.supervisor.sandbox.add_readable(config.cache_dir);
-  BULKHEAD_RETURN_IF_ERROR(ConfigureSeekEntries(options, config));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.seek_entries,
+                            Cache("--cache-bytes", options.cache_bytes, config.cache_dir));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      config.supervisor.cache_stages,
+      Cache("--stage-cache-bytes", options.stage_cache_bytes, config.cache_dir));
   config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   config.supervisor.enforce_quotas = options.quota_enforcement != "off";
   return config;

@@ -30,6 +30,8 @@ void AddDecodes(const FlightDecodes& noted, FlightSnapshot::Decodes& sum) {
   sum.entries_made += noted.entries_made.load(kRelaxed);
   sum.mcus += noted.mcus.load(kRelaxed);
   sum.mcus_read += noted.mcus_read.load(kRelaxed);
+  sum.kept_found += noted.kept_found.load(kRelaxed);
+  sum.kept_added += noted.kept_added.load(kRelaxed);
 }
 
 // At most `bytes` of what a worker wrote, unprintable bytes replaced.

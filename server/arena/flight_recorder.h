@@ -25,7 +25,7 @@ struct FlightCounters {
   std::atomic<uint64_t> runs{0};        // samples that went through it
 };
 
-// What a thread's decoder of JPEG files has done: server/image/jpeg/decode_counts.h.
+// What a thread has decoded: DecodeCounts of server/pipeline/stage_observer.h.
 struct FlightDecodes {
   static constexpr size_t kMaxReasons = 16;
 
@@ -35,6 +35,8 @@ struct FlightDecodes {
   std::atomic<uint64_t> entries_made{0};
   std::atomic<uint64_t> mcus{0};
   std::atomic<uint64_t> mcus_read{0};
+  std::atomic<uint64_t> kept_found{0};
+  std::atomic<uint64_t> kept_added{0};
 };
 
 // What one thread is at. Threads do not share cache lines.
@@ -101,6 +103,8 @@ struct FlightSnapshot {
     uint64_t entries_made = 0;
     uint64_t mcus = 0;
     uint64_t mcus_read = 0;
+    uint64_t kept_found = 0;
+    uint64_t kept_added = 0;
   };
   std::vector<Stage> stages;    // in the order of their tags
   std::vector<Thread> threads;  // decode threads, those at no lease included

@@ -29,7 +29,7 @@ constexpr uint64_t kMostEighths = 6;
 constexpr uint32_t kFree = 0;
 constexpr uint32_t kTaken = 1;
 
-uint32_t Checksum(const CacheKey& key, absl::string_view value) {
+uint32_t Checksum(const StoreKey& key, absl::string_view value) {
   const absl::string_view words(reinterpret_cast<const char*>(key.words), sizeof(key.words));
   return Crc32c(value, Crc32c(words));
 }
@@ -52,7 +52,7 @@ struct Segment::Header {
 };
 
 struct Segment::Slot {
-  CacheKey key;
+  StoreKey key;
   uint32_t place;  // of the value, from the beginning of the file, in units of kValueAlignment
   uint32_t bytes;
   uint32_t crc32c;  // of key and value
@@ -141,7 +141,7 @@ void Segment::FindEnd() {
   }
 }
 
-bool Segment::Find(const CacheKey& key, std::string& value) const {
+bool Segment::Find(const StoreKey& key, std::string& value) const {
   const uint64_t hash = MixBits(key.words[0], key.words[1]);
   for (uint64_t i = 0; i <= slot_mask_; ++i) {
     Slot& found = slot(hash + i);
@@ -158,7 +158,7 @@ bool Segment::Find(const CacheKey& key, std::string& value) const {
   return false;
 }
 
-bool Segment::Add(const CacheKey& key, absl::string_view value) {
+bool Segment::Add(const StoreKey& key, absl::string_view value) {
   const bool has_room = 8 * (values_ + 1) <= kMostEighths * (slot_mask_ + 1) &&
                         end_ <= map_.size() && value.size() <= map_.size() - end_;
   const uint64_t hash = MixBits(key.words[0], key.words[1]);

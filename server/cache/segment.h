@@ -7,16 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/base/value_store.h"
 #include "server/os/memory_map.h"
 
 namespace bulkhead {
-
-// What a value is found by. The words need not be well mixed.
-struct CacheKey {
-  uint64_t words[2] = {};
-
-  friend bool operator==(const CacheKey&, const CacheKey&) = default;
-};
 
 // One file of a cache, as its writer and any number of readers in other processes see it:
 //
@@ -46,11 +40,11 @@ class Segment {
   static bool IsFull(int fd);
 
   // Copies the value of `key` to `value`; false when there is none that is whole.
-  bool Find(const CacheKey& key, std::string& value) const;
+  bool Find(const StoreKey& key, std::string& value) const;
 
   // Of a segment that is open for writing: false when there is no room, which is then noted in the
   // file, so that nobody tries again.
-  bool Add(const CacheKey& key, absl::string_view value);
+  bool Add(const StoreKey& key, absl::string_view value);
   bool full() const;
 
   uint64_t values() const { return values_; }  // of the writer's

@@ -52,7 +52,7 @@ class ImageDecoder {
   // the whole image meanwhile.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
   // JpegDecoder::SetSeek, counts.
-  void SetSeek(jpeg::SeekStore* store, uint64_t record, bool make) {
+  void SetSeek(ValueStore* store, uint64_t record, bool make) {
     jpeg_.SetSeek(store, record, make);
   }
   const jpeg::DecodeCounts& jpeg_counts() const { return jpeg_.counts(); }

@@ -324,7 +324,8 @@ jpeg::Fallback JpegDecoder::DecodeCrop(PixelFormat format, const Rect& rect,
   if (seek_.store == nullptr || file_.size() > std::numeric_limits<uint32_t>::max()) {
     return own_->Decode(format, rect, out);
   }
-  const jpeg::SeekKey key = {seek_.record, Crc32c(file_), static_cast<uint32_t>(file_.size())};
+  // Who the file is, and what it holds.
+  const StoreKey key = {{seek_.record, uint64_t{Crc32c(file_)} << 32 | file_.size()}};
   if (seek_.store->Find(key, entries_)) {
     jpeg::SeekEntries known;
     if (!known.Parse(entries_, own_->header())) return own_->Decode(format, rect, out);

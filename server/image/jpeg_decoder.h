@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/base/value_store.h"
 #include "server/image/decode_options.h"
 #include "server/image/image.h"
 #include "server/image/jpeg/decode_counts.h"
 #include "server/image/jpeg/fallback.h"
-#include "server/image/jpeg/seek_store.h"
 #include "server/image/jpeg_scan.h"
 #include "server/image/pixel_format.h"
 
@@ -68,16 +68,14 @@ class JpegDecoder {
   // Where the seek entries of files are kept, which outlives this; null: nowhere. `record` is the
   // hash of the identity of the record that the files to come belong to; with `make` entries that
   // are missing are made in passing.
-  void SetSeek(jpeg::SeekStore* store, uint64_t record, bool make) {
-    seek_ = {store, record, make};
-  }
+  void SetSeek(ValueStore* store, uint64_t record, bool make) { seek_ = {store, record, make}; }
 
   const jpeg::DecodeCounts& counts() const { return counts_; }
 
  private:
   struct Codec;
   struct Seek {
-    jpeg::SeekStore* store = nullptr;
+    ValueStore* store = nullptr;
     uint64_t record = 0;
     bool make = false;
   };

@@ -1,4 +1,5 @@
-// JPEG images: who decoded them, how much of them, and the seek entries that are kept of them.
+// What workers decode and keep: JPEG images, who decoded them and how much of them, their seek
+// entries, and what cache stages keep.
 #include <map>
 #include <utility>
 
@@ -25,6 +26,20 @@ template <typename Value>
 auto Jpeg(Value value) {
   return [value](const StatusView& view, Series& series) {
     series.Add(static_cast<double>(value(view.status().jpeg())));
+  };
+}
+
+template <typename Value>
+auto Kept(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    series.Add(static_cast<double>(value(view.status().kept())));
+  };
+}
+
+template <typename Value>
+auto StageCache(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    series.Add(static_cast<double>(value(view.status().stage_cache())));
   };
 }
 
@@ -82,6 +97,30 @@ std::vector<Metric> JpegMetrics() {
        {},
        "Disk that the segments of seek entries take.",
        SeekCache([](const auto& cache) { return cache.bytes(); })},
+      {"bulkhead_cache_found_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples for which a cache stage had what stands before it.",
+       Kept([](const auto& kept) { return kept.found(); })},
+      {"bulkhead_cache_added_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples for which it had not, and has now.",
+       Kept([](const auto& kept) { return kept.added(); })},
+      {"bulkhead_cache_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "Disk that the segments of cache stages take.",
+       StageCache([](const auto& cache) { return cache.bytes(); })},
+      {"bulkhead_cache_limit_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "What they may take; 0: nothing is kept.",
+       StageCache([](const auto& cache) { return cache.most_bytes(); })},
       {"bulkhead_seek_cache_limit_bytes",
        MetricType::Gauge,
        "bytes",

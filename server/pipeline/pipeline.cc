@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,9 @@
 #include "server/base/record_name.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/batch_stage.h"
+#include "server/pipeline/cached_plan.h"
 #include "server/pipeline/follow.h"
+#include "server/pipeline/kept_values.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_observer.h"
@@ -30,6 +33,8 @@ struct PipelinePart {
   std::unique_ptr<Source> source;
   StagePlan plan;
   uint64_t first_record = 0;
+  // Of a chain with a cache stage.
+  std::optional<CachedPlan> cached;
 };
 
 class Context : public PipelineContext {
@@ -41,6 +46,9 @@ class Context : public PipelineContext {
       read.push_back(part.source->NewContext());
       features = std::max(features, part.plan.feature_count);
       stages = std::max(stages, part.plan.stages.size());
+      if (!part.cached.has_value()) continue;
+      stages = std::max(stages, part.cached->plan.stages.size());
+      features = std::max(features, part.cached->plan.feature_count);
     }
     values.resize(features);
     scratch = std::vector<StageScratch>(stages);
@@ -67,6 +75,11 @@ class Context : public PipelineContext {
   GeometryTrail trail;                          // of the stage that is running
   std::vector<FollowerMemory> follower_memory;  // by feature
   ScratchBuffer batch_scratch;
+  uint64_t identity_hash = 0;  // of the record at hand
+  // Of a cache stage: what was found, or is to be kept.
+  std::string kept;
+  std::vector<Value> kept_values;
+  DecodeCounts counts;
 
   void Enter(uint32_t stage) const {
     if (observer != nullptr) observer->Enter(stage);
@@ -95,7 +108,12 @@ class StagedPipeline : public Pipeline {
       : parts_(std::move(parts)),
         record_count_(record_count),
         batch_stages_(std::move(batch_stages)) {
-    for (PipelinePart& part : parts_) NumberStages(part.plan);
+    for (PipelinePart& part : parts_) {
+      NumberStages(part.plan);
+      if (!part.cached.has_value()) continue;
+      NumberStages(part.cached->plan);
+      part.cached->number = NumberOf(part.cached->label);
+    }
     first_batch_stage_ = StageObserver::kFirstStage + static_cast<uint32_t>(stage_names_.size());
     for (const auto& stage : batch_stages_) stage_names_.push_back(stage->place().Label());
   }
@@ -133,7 +151,8 @@ class StagedPipeline : public Pipeline {
     const absl::Status status = ProduceNoted(record, key, own, destinations);
     own.GiveBackShare();
     if (own.observer != nullptr) {
-      own.observer->CountDecodes(own.decoder.jpeg_counts());
+      own.counts.jpeg = own.decoder.jpeg_counts();
+      own.observer->CountDecodes(own.counts);
       own.observer->EndSample();
     }
     return status;
@@ -162,21 +181,26 @@ class StagedPipeline : public Pipeline {
   // Stages of the same place have the same number.
   void NumberStages(StagePlan& plan) {
     for (PlannedStage& planned : plan.stages) {
-      const std::string name = planned.stage->place().Label();
-      const auto known = std::find(stage_names_.begin(), stage_names_.end(), name);
-      planned.number = StageObserver::kFirstStage + (known - stage_names_.begin());
-      if (known == stage_names_.end()) stage_names_.push_back(name);
+      planned.number = NumberOf(planned.stage->place().Label());
     }
+  }
+
+  uint32_t NumberOf(const std::string& name) {
+    const auto known = std::find(stage_names_.begin(), stage_names_.end(), name);
+    const auto number = static_cast<uint32_t>(known - stage_names_.begin());
+    if (known == stage_names_.end()) stage_names_.push_back(name);
+    return StageObserver::kFirstStage + number;
   }
 
   absl::Status ProduceNoted(uint64_t record, const SampleKey& key, Context& own,
                             absl::Span<std::byte* const> destinations) const {
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
-    if (own.observer != nullptr || own.seek_store != nullptr) {
+    if (own.observer != nullptr || own.seek_store != nullptr || own.cache_store != nullptr) {
       const std::string identity = Identity(record);
       own.Name(identity);
-      own.decoder.SetSeek(own.seek_store, StableHash(identity), own.make_seek_entries);
+      own.identity_hash = StableHash(identity);
+      own.decoder.SetSeek(own.seek_store, own.identity_hash, own.make_seek_entries);
     }
     own.Enter(StageObserver::kSource);
     const absl::Status read =
@@ -207,23 +231,78 @@ class StagedPipeline : public Pipeline {
 
   absl::Status RunStages(const PipelinePart& part, uint64_t record, const SampleKey& key,
                          Context& own, absl::Span<std::byte* const> destinations) const {
-    const StagePlan& plan = part.plan;
-    const uint64_t samples_before = samples_.fetch_add(1, std::memory_order_relaxed);
-    for (size_t i = 0; i < plan.source_feature_count; ++i) {
+    const Sample sample = {key, record, samples_.fetch_add(1, std::memory_order_relaxed)};
+    BeginStages(part, own);
+    if (own.observer != nullptr) {
+      own.observer->Leave(StageObserver::kSource, {own.values, part.plan.source_features});
+    }
+    const bool cached = part.cached.has_value() && own.cache_store != nullptr;
+    if (cached && MakeKept(part, sample, own, destinations)) {
+      const StagePlan& plan = part.cached->plan;
+      BULKHEAD_RETURN_IF_ERROR(
+          RunStages(plan, plan.kept.stages, plan.stages.size(), sample, own, destinations));
+      return WriteOutputs(plan, own, destinations);
+    }
+    BULKHEAD_RETURN_IF_ERROR(
+        RunStages(part.plan, 0, part.plan.stages.size(), sample, own, destinations));
+    return WriteOutputs(part.plan, own, destinations);
+  }
+
+  struct Sample {
+    const SampleKey& key;
+    uint64_t record;
+    uint64_t samples_before;
+  };
+
+  // The values as the source gives them.
+  static void BeginStages(const PipelinePart& part, Context& own) {
+    for (size_t i = 0; i < part.plan.source_feature_count; ++i) {
       own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
-    if (own.observer != nullptr) {
-      own.observer->Leave(StageObserver::kSource, {own.values, plan.source_features});
+  }
+
+  // Has the values behind the cache stage found, or made and kept. False when they cannot be made:
+  // then the sample is to be made without a cache, which decides what is wrong with it.
+  bool MakeKept(const PipelinePart& part, const Sample& sample, Context& own,
+                absl::Span<std::byte* const> destinations) const {
+    const CachedPlan& cached = *part.cached;
+    own.Enter(cached.number);
+    const StoreKey key = cached.KeyOf(own.identity_hash, own.values);
+    if (own.cache_store->Find(key, own.kept) &&
+        ReadKept(own.kept, cached.plan.kept.signatures, own.kept_values)) {
+      for (size_t i = 0; i < own.kept_values.size(); ++i) {
+        own.values[cached.plan.kept.features[i]] = own.kept_values[i];
+      }
+      ++own.counts.kept_found;
+      return true;
     }
-    for (size_t i = 0; i < plan.stages.size(); ++i) {
+    // Without room, what is there to be joined across the cache stage is joined.
+    if (!own.cache_store->HasRoom()) return false;
+    if (!RunStages(cached.plan, 0, cached.plan.kept.stages, sample, own, destinations).ok()) {
+      BeginStages(part, own);
+      return false;
+    }
+    own.Enter(cached.number);
+    own.kept.clear();
+    for (const size_t feature : cached.plan.kept.features) {
+      AppendKept(own.values[feature], own.kept);
+    }
+    own.cache_store->Add(key, own.kept);
+    ++own.counts.kept_added;
+    return true;
+  }
+
+  absl::Status RunStages(const StagePlan& plan, size_t begin, size_t end, const Sample& sample,
+                         Context& own, absl::Span<std::byte* const> destinations) const {
+    for (size_t i = begin; i < end; ++i) {
       const PlannedStage& planned = plan.stages[i];
       own.Enter(planned.number);
       std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
       own.trail.clear();
       GeometryTrail* trail = planned.followers.empty() ? nullptr : &own.trail;
       BULKHEAD_RETURN_IF_ERROR(planned.stage->RunOn(
-          {own.values, planned.features},
-          {own.decoder, own.scratch[i], key, record, samples_before, target, trail}));
+          {own.values, planned.features}, {own.decoder, own.scratch[i], sample.key, sample.record,
+                                           sample.samples_before, target, trail}));
       for (const PlannedFollower& follower : planned.followers) {
         BULKHEAD_RETURN_IF_ERROR(planned.stage->place().Name(
             Follow(own.trail, follower.annotation, own.values[follower.feature],
@@ -233,6 +312,11 @@ class StagedPipeline : public Pipeline {
         own.observer->Leave(planned.number, {own.values, planned.features});
       }
     }
+    return absl::OkStatus();
+  }
+
+  static absl::Status WriteOutputs(const StagePlan& plan, Context& own,
+                                   absl::Span<std::byte* const> destinations) {
     own.Enter(StageObserver::kOutside);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
       const PlannedOutput& output = plan.outputs[i];
@@ -259,6 +343,13 @@ bool Matches(const Source& source, const SourceSignature& signature) {
       source.features().begin(), source.features().end(), signature.source_features.begin(),
       signature.source_features.end(),
       [](const FeatureSignature& a, const FeatureSignature& b) { return a.name == b.name; });
+}
+
+absl::Status Load(const StagePlan& plan, const PipelineOptions& options) {
+  for (const PlannedStage& planned : plan.stages) {
+    BULKHEAD_RETURN_IF_ERROR(planned.stage->Load(options.user_code));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Disagree(absl::string_view what) {
@@ -289,8 +380,11 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
     PipelinePart part;
     BULKHEAD_ASSIGN_OR_RETURN(
         part.plan, PlanStages(chains[i], signature.sources[i], signature.schema, options.fuse));
-    for (const PlannedStage& planned : part.plan.stages) {
-      BULKHEAD_RETURN_IF_ERROR(planned.stage->Load(options.user_code));
+    BULKHEAD_RETURN_IF_ERROR(Load(part.plan, options));
+    if (!chains[i].caches.empty()) {
+      BULKHEAD_ASSIGN_OR_RETURN(
+          part.cached, PlanCached(chains[i], signature.sources[i], signature.schema, options.fuse));
+      BULKHEAD_RETURN_IF_ERROR(Load(part.cached->plan, options));
     }
     part.first_record = record_count;
     record_count += source->record_count();

@@ -18,9 +18,7 @@ namespace bulkhead {
 
 class StageObserver;
 struct UserCode;
-namespace jpeg {
-class SeekStore;
-}
+class ValueStore;
 
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
@@ -32,9 +30,10 @@ class PipelineContext {
   StageObserver* observer = nullptr;
   // What the thread's images take of the worker's allowance, if it has one; for one sample.
   DecodeShare decode_share;
-  // Where seek entries of JPEG images are kept, which outlives this; null: nowhere. And whether
-  // those that are missing are made.
-  jpeg::SeekStore* seek_store = nullptr;
+  // Where seek entries of JPEG images are kept, and what cache stages keep; both outlive this,
+  // null: nowhere. And whether seek entries that are missing are made.
+  ValueStore* seek_store = nullptr;
+  ValueStore* cache_store = nullptr;
   bool make_seek_entries = false;
 };
 

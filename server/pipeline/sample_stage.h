@@ -63,11 +63,13 @@ struct StageContext {
 // Where a stage stands in the written spec: names it in messages and keys its random numbers, so
 // that fusing stages renumbers nothing.
 struct StagePlace {
-  // The key is the path with slashes: "stages/2", "source/mixture/sources/1/stages/0".
-  StagePlace(std::string stage_path, std::string stage_name)
+  // The key is a path with slashes: "stages/2", "source/mixture/sources/1/stages/0". `key_path`:
+  // the path for that; the default is the other one.
+  StagePlace(std::string stage_path, std::string stage_name, absl::string_view key_path = "")
       : path(std::move(stage_path)),
         name(std::move(stage_name)),
-        key(StableHash(absl::StrReplaceAll(path, {{"[", "/"}, {"]", ""}, {".", "/"}}))) {}
+        key(StableHash(absl::StrReplaceAll(key_path.empty() ? absl::string_view(path) : key_path,
+                                           {{"[", "/"}, {"]", ""}, {".", "/"}}))) {}
 
   std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
   std::string name;  // "decode_image"

@@ -11,6 +11,13 @@ namespace bulkhead {
 struct SampleKey;
 class StageValues;
 
+// What a thread has decoded, and what it was spared.
+struct DecodeCounts {
+  jpeg::DecodeCounts jpeg;
+  uint64_t kept_found = 0;  // samples for which a cache stage had what stands before it
+  uint64_t kept_added = 0;  // and for which it did not, and has now
+};
+
 // Is told what the thread that runs a pipeline is at, before it begins with it. One belongs to one
 // PipelineContext, and is called by the thread that uses that. Must be quick: a sample makes a call
 // for every stage. When a sample ends in an exception, nothing more is told: the last word stands.
@@ -34,8 +41,8 @@ class StageObserver {
   virtual void Leave(uint32_t stage, const StageValues& values) { (void)stage, (void)values; }
   // A batch stage is done with the batch.
   virtual void LeaveBatchStage(uint32_t stage) { (void)stage; }
-  // What the thread's decoder has done so far; before EndSample.
-  virtual void CountDecodes(const jpeg::DecodeCounts& counts) { (void)counts; }
+  // What the thread has done so far; before EndSample.
+  virtual void CountDecodes(const DecodeCounts& counts) { (void)counts; }
   virtual void EndSample() = 0;
   // As EndSample; no sample more is done.
   virtual void EndBatch() { EndSample(); }

@@ -42,8 +42,8 @@ bool IsPixels(const FeatureSignature& feature) {
 class Planner {
  public:
   Planner(const SourceChain& chain, const SourceSignature& signature, const v1::BatchSchema& schema,
-          bool fuse)
-      : chain_(chain), signature_(signature), schema_(schema), fuse_(fuse) {}
+          bool fuse, size_t cut)
+      : chain_(chain), signature_(signature), schema_(schema), fuse_(fuse), cut_(cut) {}
 
   absl::StatusOr<StagePlan> Run() {
     for (const FeatureSignature& feature : signature_.source_features) NumberOf(feature.name);
@@ -56,6 +56,7 @@ class Planner {
       }
       PlanFaults(i, end);
       i = end;
+      if (i == cut_) PlanKept();
     }
     plan_.feature_count = numbers_.size();
     BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
@@ -71,7 +72,7 @@ class Planner {
   const v1::Stage& StageAt(size_t i) const { return *chain_.steps[i].stage; }
   StageSite Site(size_t i) const {
     return {StageAt(i),
-            {chain_.steps[i].path, StageName(StageAt(i))},
+            {chain_.steps[i].path, StageName(StageAt(i)), chain_.steps[i].key_path},
             signature_.FeaturesBefore(i),
             signature_.FeaturesBefore(i + 1)};
   }
@@ -102,19 +103,45 @@ class Planner {
     return StageAt(i).has_fault() || (decoder && DeclaresAnnotation(StageAt(i)));
   }
 
+  // Where what may be joined with stage i ends.
+  size_t EndFor(size_t i) const { return i < cut_ ? cut_ : chain_.steps.size(); }
+
   // The number of the stage behind stage i, those left out that are passed over.
   size_t NextStage(size_t i) const {
     const bool decoder = StageAt(i).has_decode_image();
+    const size_t end = EndFor(i);
     do {
       ++i;
-    } while (i < chain_.steps.size() && IsPassedOver(i, decoder));
+    } while (i < end && IsPassedOver(i, decoder));
     return i;
+  }
+
+  // All stages before the cut are planned.
+  void PlanKept() {
+    plan_.kept.stages = plan_.stages.size();
+    for (const FeatureSignature& feature : signature_.FeaturesBefore(cut_)) {
+      const size_t number = NumberOf(feature.name);
+      const bool changed =
+          std::any_of(plan_.stages.begin(), plan_.stages.end(),
+                      [&](const PlannedStage& stage) { return ChangesFeature(stage, number); });
+      if (!changed) continue;
+      plan_.kept.features.push_back(number);
+      plan_.kept.signatures.push_back(feature);
+    }
+  }
+
+  static bool ChangesFeature(const PlannedStage& stage, size_t number) {
+    for (size_t i = 0; i < stage.features.size(); ++i) {
+      if (stage.features[i] == number && stage.stage->Changes(i)) return true;
+    }
+    return std::any_of(stage.followers.begin(), stage.followers.end(),
+                       [&](const PlannedFollower& follower) { return follower.feature == number; });
   }
 
   // The stage behind stage i, when it works on the same one feature; null when not.
   const v1::Stage* Follower(size_t i) const {
     const size_t next = NextStage(i);
-    if (next == chain_.steps.size() || StageReads(StageAt(i)).size() != 1) return nullptr;
+    if (next == EndFor(i) || StageReads(StageAt(i)).size() != 1) return nullptr;
     return StageReads(StageAt(next)) == StageReads(StageAt(i)) ? &StageAt(next) : nullptr;
   }
 
@@ -265,6 +292,7 @@ class Planner {
   const SourceSignature& signature_;
   const v1::BatchSchema& schema_;
   bool fuse_;
+  size_t cut_;                             // number of stages before the cut
   std::map<std::string, size_t> numbers_;  // of features, by name
   StagePlan plan_;
 };
@@ -273,7 +301,12 @@ class Planner {
 
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse) {
-  return Planner(chain, signature, schema, fuse).Run();
+  return Planner(chain, signature, schema, fuse, chain.steps.size()).Run();
+}
+
+absl::StatusOr<StagePlan> PlanStagesCut(const SourceChain& chain, const SourceSignature& signature,
+                                        const v1::BatchSchema& schema, bool fuse) {
+  return Planner(chain, signature, schema, fuse, chain.caches[0].steps_before).Run();
 }
 
 }  // namespace bulkhead

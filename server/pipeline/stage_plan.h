@@ -52,6 +52,14 @@ struct StagePlan {
   size_t source_feature_count = 0;
   std::vector<size_t> source_features;  // their numbers: 0, 1, …
   size_t feature_count = 0;
+  // Of a plan that is cut at a cache stage: the stages before it, and the features that they change
+  // or make and that are there behind it.
+  struct Kept {
+    size_t stages = 0;
+    std::vector<size_t> features;
+    std::vector<FeatureSignature> signatures;
+  };
+  Kept kept;
 };
 
 // Plans what is done to the samples of one source of a normalized spec, with that source's
@@ -62,6 +70,10 @@ struct StagePlan {
 // when signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse);
+
+// The same cut at the chain's cache stage: nothing before it is joined with anything behind.
+absl::StatusOr<StagePlan> PlanStagesCut(const SourceChain& chain, const SourceSignature& signature,
+                                        const v1::BatchSchema& schema, bool fuse);
 
 }  // namespace bulkhead
 

@@ -243,6 +243,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.seeks = MayDecodeParts(prepared.spec);
+  config.caches = !FirstCacheStage(prepared.spec).empty();
   return config;
 }
 

@@ -1,5 +1,7 @@
 #include "server/spec/fingerprint.h"
 
+#include <algorithm>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
@@ -80,6 +82,24 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
   return text;
 }
 
+template <typename Stages>
+void DropCaches(Stages& stages) {
+  stages.erase(std::remove_if(stages.begin(), stages.end(),
+                              [](const v1::Stage& stage) { return stage.has_cache(); }),
+               stages.end());
+}
+
+// What is kept changes no byte.
+v1::PipelineSpec WithoutCaches(v1::PipelineSpec spec) {
+  DropCaches(*spec.mutable_stages());
+  if (spec.source().has_mixture()) {
+    for (v1::MixedSource& mixed : *spec.mutable_source()->mutable_mixture()->mutable_sources()) {
+      DropCaches(*mixed.mutable_stages());
+    }
+  }
+  return spec;
+}
+
 }  // namespace
 
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
@@ -98,7 +118,8 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
   return HexDigest(text);
 }
 
-std::string BytesFingerprint(const v1::PipelineSpec& spec) {
+std::string BytesFingerprint(const v1::PipelineSpec& whole) {
+  const v1::PipelineSpec spec = WithoutCaches(whole);
   std::string text = "bulkhead bytes 1\n";
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
   absl::StrAppend(&text, "spec=",

@@ -118,6 +118,7 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
   PipelineSignature signature;
   for (const SourceChain& chain : chains) {
     SourceSignature& source = signature.sources.emplace_back();
+    BULKHEAD_RETURN_IF_ERROR(CheckCaches(chain));
     BULKHEAD_ASSIGN_OR_RETURN(source.source_features, ChainFeatures(chain));
     BULKHEAD_RETURN_IF_ERROR(InferStages(chain, chain.own_steps, source));
   }

@@ -16,8 +16,15 @@ namespace {
 using Stages = google::protobuf::RepeatedPtrField<v1::Stage>;
 
 void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain) {
+  int number = 0;  // without cache stages
   for (int i = 0; i < stages.size(); ++i) {
-    chain.steps.push_back({&stages[i], absl::StrCat(prefix, "stages[", i, "]")});
+    std::string path = absl::StrCat(prefix, "stages[", i, "]");
+    if (stages[i].has_cache()) {
+      chain.caches.push_back({&stages[i].cache(), std::move(path), chain.steps.size()});
+      continue;
+    }
+    chain.steps.push_back(
+        {&stages[i], std::move(path), absl::StrCat(prefix, "stages[", number++, "]")});
   }
 }
 
@@ -64,6 +71,45 @@ std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec) {
     AddSteps(spec.stages(), "", chain);
   }
   return chains;
+}
+
+std::string FirstCacheStage(const v1::PipelineSpec& spec) {
+  for (const SourceChain& chain : SourceChains(spec)) {
+    if (!chain.caches.empty()) return chain.caches[0].path + ".cache";
+  }
+  return "";
+}
+
+absl::Status CheckCaches(const SourceChain& chain) {
+  if (chain.caches.empty()) return absl::OkStatus();
+  const SourceChain::CachePoint& cache = chain.caches[0];
+  const std::string path = cache.path + ".cache";
+  if (chain.caches.size() > 1) {
+    return SpecError(chain.caches[1].path + ".cache",
+                     absl::StrCat("is the second cache in the way of a sample, behind ", cache.path,
+                                  "; leave one out"));
+  }
+  if (cache.steps_before == 0) {
+    return SpecError(path,
+                     "stands before all stages, so there is nothing to keep; put it behind the "
+                     "stages that cost time, such as decode_image and resize");
+  }
+  for (size_t i = 0; i < cache.steps_before; ++i) {
+    const v1::Stage& stage = *chain.steps[i].stage;
+    const std::string step = absl::StrCat(chain.steps[i].path, ".", StageName(stage));
+    const bool own_code = stage.has_python() || stage.has_native();
+    if (own_code && cache.stage->key().empty()) {
+      return SpecError(path + ".key",
+                       absl::StrCat("is missing: what ", step,
+                                    " makes is kept beyond your code; write any key, and another "
+                                    "one whenever the code changes"));
+    }
+    if (!own_code && IsRandomStage(stage)) {
+      return SpecError(path, absl::StrCat("would keep what ", step,
+                                          " drew in the first epoch; put it before that stage"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool MayDecodeParts(const v1::PipelineSpec& spec) {

@@ -13,17 +13,27 @@
 namespace bulkhead {
 
 // One source of a spec and everything that is done to its samples. A spec without a mixture has
-// one; of a mixture, each source has one: its own stages, then the common ones. Points into the
-// spec, which must outlive it and stay as it is.
+// one; of a mixture, each source has one: its own stages, then the common ones. `cache` stages do
+// nothing to a sample: they are no steps. Points into the spec, which must outlive it and stay as
+// it is.
 struct SourceChain {
   struct Step {
     const v1::Stage* stage = nullptr;
     std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
+    // The path that it would have without cache stages: what its random numbers are keyed by.
+    std::string key_path;
+  };
+  // A cache stage.
+  struct CachePoint {
+    const v1::Cache* stage = nullptr;
+    std::string path;
+    size_t steps_before = 0;
   };
   const v1::Source* source = nullptr;
   const google::protobuf::Map<std::string, v1::Feature>* features = nullptr;
   std::vector<Step> steps;
   size_t own_steps = 0;  // the first so many are this source's own
+  std::vector<CachePoint> caches;
   // Of a mixture: the number of the source and its place, "source.mixture.sources[1]".
   std::optional<int64_t> source_id;
   std::string path;
@@ -37,6 +47,12 @@ std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind
 // The place of the first stage that runs Python, among samples' stages or batches'; empty when
 // there is none.
 std::string FirstPythonStage(const v1::PipelineSpec& spec);
+
+// The place of the first cache stage, "stages[1].cache"; empty when there is none.
+std::string FirstCacheStage(const v1::PipelineSpec& spec);
+
+// Whether the chain's cache stages stand where they can. Errors: SPEC_INVALID.
+absl::Status CheckCaches(const SourceChain& chain);
 
 // Whether it decodes images and crops, so that parts of images may be all that is decoded.
 bool MayDecodeParts(const v1::PipelineSpec& spec);

@@ -52,10 +52,13 @@ struct PoolWorker {
 
   // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.
   std::map<uint64_t, uint64_t> mapped;
-  // Of the cache of seek entries: the newest segment that it was told of, and the one that it
-  // writes to (0: none).
-  uint64_t segments_told = 0;
-  uint64_t segment_written = 0;
+  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to
+  // (0: none).
+  struct Segments {
+    uint64_t told = 0;
+    uint64_t written = 0;
+  };
+  std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
   bool rehearsed = false;  // produced samples for its warm-up
   uint64_t peak_memory_bytes = 0;
   // RLIMIT_DATA, once it is bound; 0: not known.

@@ -30,9 +30,19 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
 
 namespace {
 
-std::unique_ptr<SegmentFolder> OpenSeekFolder(const std::string& folder, uint64_t bytes) {
-  if (folder.empty()) return nullptr;
-  return SegmentFolder::Open({.folder = folder, .prefix = "seek", .most_bytes = bytes});
+std::unique_ptr<SegmentFolder> OpenSeekFolder(const Supervisor::Config::Cache& cache) {
+  if (cache.folder.empty()) return nullptr;
+  return SegmentFolder::Open({.folder = cache.folder, .prefix = "seek", .most_bytes = cache.bytes});
+}
+
+// Decoded images are a hundred times as large as their seek entries.
+std::unique_ptr<SegmentFolder> OpenStageFolder(const Supervisor::Config::Cache& cache) {
+  if (cache.folder.empty()) return nullptr;
+  return SegmentFolder::Open({.folder = cache.folder,
+                              .prefix = "cache",
+                              .most_bytes = cache.bytes,
+                              .first_bytes = uint64_t{64} << 20,
+                              .largest_bytes = uint64_t{1} << 30});
 }
 
 }  // namespace
@@ -44,8 +54,10 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       loop_(std::move(loop)),
       budget_(std::move(budget)),
       compartment_(std::move(compartment)),
-      seek_segments_(OpenSeekFolder(config_.seek_folder, config_.seek_bytes),
-                     config_.no_seek_reason),
+      seek_segments_(internal::v1::CACHE_KIND_SEEK, OpenSeekFolder(config_.seek_entries),
+                     config_.seek_entries.reason),
+      stage_segments_(internal::v1::CACHE_KIND_STAGE, OpenStageFolder(config_.cache_stages),
+                      config_.cache_stages.reason),
       index_jobs_(std::make_unique<IndexJobs>(
           loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
           compartment_.get(), [this] { return AdmitIndexWorker(); })) {
@@ -119,6 +131,7 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
                   compartment_.get(),
                   config_.sandbox,
                   &seek_segments_,
+                  &stage_segments_,
                   memory},
       HeldTo(pipeline));
   pool->Start();
@@ -342,6 +355,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
     index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);
     seek_segments_.Describe(*response.mutable_seek_cache());
+    stage_segments_.Describe(*response.mutable_stage_cache());
     *response.mutable_memory() = budget_->Snapshot();
   });
   usage_.Fill(response);

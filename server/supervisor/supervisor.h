@@ -58,11 +58,15 @@ class Supervisor {
     bool enforce_quotas = true;
     // Names the workers' cgroups: the service's boot id.
     std::string name = "supervisor";
-    // Where seek entries of JPEG images are kept: a folder, and the bytes that they may have.
-    // Empty: they are not, and why.
-    std::string seek_folder;
-    uint64_t seek_bytes = 0;
-    std::string no_seek_reason;
+    // Where something is kept from sample to sample: a folder, and the bytes that it may take.
+    // Empty: nothing is, and why.
+    struct Cache {
+      std::string folder;
+      uint64_t bytes = 0;
+      std::string reason;
+    };
+    Cache seek_entries;  // of JPEG images
+    Cache cache_stages;
   };
 
   // Errors: Compartment::Open's, where a cgroup is required.
@@ -164,7 +168,8 @@ class Supervisor {
 
   // Of the loop's thread.
   std::unique_ptr<Compartment> compartment_;  // outlives the workers
-  SeekSegments seek_segments_;
+  CacheSegments seek_segments_;
+  CacheSegments stage_segments_;
   ExitLog exits_;
   ReplacementGate replacement_gate_;
   std::unique_ptr<IndexJobs> index_jobs_;

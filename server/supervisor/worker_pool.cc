@@ -19,8 +19,7 @@ WorkerPool::~WorkerPool() {
   context_.loop->Cancel(watch_timer_);
   for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
   context_.gate->Leave(this);
-  if (context_.seek_segments == nullptr) return;
-  ForEachWorker([&](PoolWorker& worker) { context_.seek_segments->OnGone(worker); });
+  ForEachWorker([&](PoolWorker& worker) { GiveSegmentsBack(worker); });
 }
 
 void WorkerPool::Start() {

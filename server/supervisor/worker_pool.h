@@ -12,13 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/cache_segments.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/memory_budget.h"
 #include "server/supervisor/pool_worker.h"
 #include "server/supervisor/recycle_policy.h"
 #include "server/supervisor/replacement_gate.h"
-#include "server/supervisor/seek_segments.h"
 #include "server/supervisor/stream.h"
 #include "server/supervisor/worker_timeouts.h"
 
@@ -41,7 +41,8 @@ struct PipelineConfig {
   bool python = false;      // it has stages of Python
   // It has batch stages: a lease is a whole batch, and all threads of a worker are at one.
   bool whole_batches = false;
-  bool seeks = false;  // it decodes parts of JPEG images, so that seek entries are of use
+  bool seeks = false;   // it decodes parts of JPEG images, so that seek entries are of use
+  bool caches = false;  // it has cache stages
 };
 
 // What every pool of a service has in common.
@@ -55,8 +56,9 @@ struct PoolContext {
   Compartment* compartment = nullptr;
   // What every worker enters before it sees data.
   internal::v1::Sandbox sandbox;
-  // Where the workers' seek entries are kept; null: nowhere.
-  SeekSegments* seek_segments = nullptr;
+  // Where the workers' seek entries are kept, and what their cache stages keep; null: nowhere.
+  CacheSegments* seek_segments = nullptr;
+  CacheSegments* stage_segments = nullptr;
   // What the pool's workers were promised: let go of when the last of them was reaped, also of
   // those that the pool leaves behind when it is destroyed. May be null.
   std::shared_ptr<const MemoryClaim> memory;
@@ -189,8 +191,9 @@ class WorkerPool {
   void FailAll(const absl::Status& status);
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  // Tells the workers of what is new in the cache of seek entries.
+  // Tells the workers of what is new in the caches.
   void SendSegments() const;
+  void GiveSegmentsBack(PoolWorker& worker) const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
   void AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const;
@@ -243,7 +246,9 @@ class WorkerPool {
   uint64_t past_substitutions_ = 0;  // of streams that are gone
   uint64_t past_delivered_ = 0;
   uint64_t leases_redone_ = 0;
-  v1::JpegDecodes past_jpeg_;  // of workers that are gone
+  // Of workers that are gone.
+  v1::JpegDecodes past_jpeg_;
+  v1::KeptCounts past_kept_;
 };
 
 }  // namespace bulkhead

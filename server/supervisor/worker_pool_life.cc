@@ -133,7 +133,11 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       worker.mapped.erase(message.stream_removed().stream_id());
       break;
     case internal::v1::FromWorker::kSegmentFull:
-      if (context_.seek_segments != nullptr) context_.seek_segments->OnFull(worker);
+      for (CacheSegments* segments : {context_.seek_segments, context_.stage_segments}) {
+        if (segments != nullptr && segments->kind() == message.segment_full().kind()) {
+          segments->OnFull(worker);
+        }
+      }
       SendSegments();
       break;
     case internal::v1::FromWorker::kFailed:
@@ -166,13 +170,25 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
 }
 
 void WorkerPool::SendSegments() const {
-  if (!config_.seeks || context_.seek_segments == nullptr) return;
   const bool writes = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     return stream->config().binding.reads_again();
   });
   // One that is made for a worker is news to those before it.
   for (int round = 0; round < 2; ++round) {
-    ForEachWorker([&](PoolWorker& worker) { context_.seek_segments->Tell(worker, writes); });
+    ForEachWorker([&](PoolWorker& worker) {
+      if (config_.seeks && context_.seek_segments != nullptr) {
+        context_.seek_segments->Tell(worker, writes);
+      }
+      if (config_.caches && context_.stage_segments != nullptr) {
+        context_.stage_segments->Tell(worker, writes);
+      }
+    });
+  }
+}
+
+void WorkerPool::GiveSegmentsBack(PoolWorker& worker) const {
+  for (CacheSegments* segments : {context_.seek_segments, context_.stage_segments}) {
+    if (segments != nullptr) segments->OnGone(worker);
   }
 }
 
@@ -263,8 +279,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   leases_redone_ += redone;
   if (redone > 0) samples_redone_ += worker.held_samples();
   RecordExit(worker, end, flight, redone);
-  AddDecodes(flight, past_jpeg_);
-  if (context_.seek_segments != nullptr) context_.seek_segments->OnGone(worker);
+  AddDecodes(flight, past_jpeg_, past_kept_);
+  GiveSegmentsBack(worker);
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
@@ -375,8 +391,12 @@ void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
     delivered += stream->samples_delivered();
   }
   v1::JpegDecodes& jpeg = *response.mutable_jpeg();
+  v1::KeptCounts& kept = *response.mutable_kept();
   AddDecodes(past_jpeg_, jpeg);
-  ForEachWorker([&](const PoolWorker& worker) { AddDecodes(worker.recorder.Snapshot(), jpeg); });
+  kept.set_found(kept.found() + past_kept_.found());
+  kept.set_added(kept.added() + past_kept_.added());
+  ForEachWorker(
+      [&](const PoolWorker& worker) { AddDecodes(worker.recorder.Snapshot(), jpeg, kept); });
   response.set_samples_substituted(response.samples_substituted() + substitutions);
   response.set_samples_delivered(response.samples_delivered() + delivered);
   response.set_samples_produced(response.samples_produced() + samples_);

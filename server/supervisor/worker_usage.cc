@@ -67,7 +67,7 @@ void AppendStages(const FlightSnapshot& flight,
   }
 }
 
-void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum) {
+void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept) {
   const FlightSnapshot::Decodes& decodes = flight.decodes;
   v1::JpegDecodes more;
   for (size_t i = 0; i < decodes.files.size(); ++i) {
@@ -81,6 +81,8 @@ void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum) {
   more.set_entries_made(decodes.entries_made);
   more.set_mcus(decodes.mcus);
   more.set_mcus_read(decodes.mcus_read);
+  kept.set_found(kept.found() + decodes.kept_found);
+  kept.set_added(kept.added() + decodes.kept_added);
   AddDecodes(more, sum);
 }
 

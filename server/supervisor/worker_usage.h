@@ -24,8 +24,9 @@ void DescribeProcess(const WorkerProcess& process, uint64_t peak_memory_bytes,
 void AppendStages(const FlightSnapshot& flight,
                   google::protobuf::RepeatedPtrField<v1::StageUsage>& stages);
 
-// Adds up JPEG files that were decoded: those of a worker to those of others.
-void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum);
+// Adds up JPEG files that were decoded, and samples that need not be: those of a worker to those of
+// others.
+void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept);
 void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum);
 
 // What the threads that are at a sample are at.

@@ -68,7 +68,8 @@ void FlightNotes::Enter(uint32_t stage) {
   current_stage.stage = stage_;
 }
 
-void FlightNotes::CountDecodes(const jpeg::DecodeCounts& counts) {
+void FlightNotes::CountDecodes(const DecodeCounts& all) {
+  const jpeg::DecodeCounts& counts = all.jpeg;
   FlightDecodes& noted = recorder_.thread(thread_).decodes;
   const auto note = [](std::atomic<uint64_t>& counter, uint64_t value) {
     counter.store(value, std::memory_order_relaxed);
@@ -79,6 +80,8 @@ void FlightNotes::CountDecodes(const jpeg::DecodeCounts& counts) {
   note(noted.entries_made, counts.entries_made);
   note(noted.mcus, counts.mcus);
   note(noted.mcus_read, counts.mcus_read);
+  note(noted.kept_found, all.kept_found);
+  note(noted.kept_added, all.kept_added);
 }
 
 void FlightNotes::EndSample() { recorder_.EndSample(thread_); }

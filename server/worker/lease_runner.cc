@@ -168,13 +168,12 @@ class LeaseRunner::WatchedPipeline final : public Pipeline {
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
                          absl::Duration retry_delay, absl::Duration progress_interval,
                          const FlightRecorder* recorder,
-                         std::optional<uint64_t> decode_allowance_bytes,
-                         jpeg::SeekStore* seek_store)
+                         std::optional<uint64_t> decode_allowance_bytes, WorkerStores stores)
     : report_(std::move(report)),
       pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
       retry_delay_(retry_delay),
       recorder_(recorder),
-      seek_store_(seek_store) {
+      stores_(stores) {
   if (decode_allowance_bytes.has_value()) allowance_.emplace(*decode_allowance_bytes, threads);
   if (recorder_ != nullptr) recorder_->SetStages(FlightStageNames(*pipeline_));
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Run(i); });
@@ -337,7 +336,8 @@ void LeaseRunner::Run(uint32_t thread) {
   const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
   if (notes.has_value()) context->observer = &*notes;
   if (allowance_.has_value()) context->decode_share.SetAllowance(&*allowance_);
-  context->seek_store = seek_store_;
+  context->seek_store = stores_.seek_entries;
+  context->cache_store = stores_.cache_stages;
   while (true) {
     Item item;
     {

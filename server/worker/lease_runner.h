@@ -17,11 +17,17 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/arena.h"
 #include "server/arena/flight_recorder.h"
+#include "server/base/value_store.h"
 #include "server/image/decode_allowance.h"
-#include "server/image/jpeg/seek_store.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
+
+// Where things are kept from sample to sample; null: nowhere.
+struct WorkerStores {
+  ValueStore* seek_entries = nullptr;
+  ValueStore* cache_stages = nullptr;
+};
 
 // The decode threads of a worker: take leases in the order they came, produce their samples in
 // place, report them, and in between, once a second, that samples were finished.
@@ -41,14 +47,13 @@ class LeaseRunner {
   static constexpr int kReadRetries = 3;
 
   // The threads note in `recorder`, if there is one, what they are at; their decoded images share
-  // `decode_allowance_bytes`, where given; seek entries are kept in `seek_store`, if there is one.
-  // Recorder and store must outlive this.
+  // `decode_allowance_bytes`, where given. Recorder and stores must outlive this.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
               absl::Duration progress_interval = absl::Seconds(1),
               const FlightRecorder* recorder = nullptr,
               std::optional<uint64_t> decode_allowance_bytes = std::nullopt,
-              jpeg::SeekStore* seek_store = nullptr);
+              WorkerStores stores = {});
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
@@ -116,7 +121,7 @@ class LeaseRunner {
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
   const FlightRecorder* const recorder_;
-  jpeg::SeekStore* const seek_store_;
+  const WorkerStores stores_;
   std::optional<DecodeAllowance> allowance_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);

@@ -21,7 +21,7 @@
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/worker/lease_runner.h"
-#include "server/worker/seek_cache.h"
+#include "server/worker/segment_store.h"
 #include "server/worker/worker_sandbox.h"
 
 namespace bulkhead {
@@ -47,7 +47,7 @@ class Session {
   // Sends a message; a supervisor that is gone ends the process, whatever its threads are doing.
   void Report(const internal::v1::FromWorker& message);
   void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
-  void ReportSegmentFull();
+  void ReportSegmentFull(internal::v1::CacheKind kind);
   // Carries out one order. False when it makes no sense.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
   absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd);
@@ -62,7 +62,8 @@ class Session {
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
   std::optional<FlightRecorder> recorder_;
-  SeekCache seek_cache_{[this] { ReportSegmentFull(); }};
+  SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
+  SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // to the quota and the sandbox, by an index job
 };
@@ -81,9 +82,9 @@ void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_
   Report(message);
 }
 
-void Session::ReportSegmentFull() {
+void Session::ReportSegmentFull(internal::v1::CacheKind kind) {
   internal::v1::FromWorker message;
-  message.mutable_segment_full();
+  message.mutable_segment_full()->set_kind(kind);
   Report(message);
 }
 
@@ -131,8 +132,10 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       return runner_ != nullptr && runner_->SetQuarantine(message.set_quarantine()).ok();
     case internal::v1::ToWorker::kAddSegment:
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
-      // Without it images are decoded as ever.
-      seek_cache_.AddSegment(packet.fds[0].get(), message.add_segment().writable()).IgnoreError();
+      // Without it samples are made as ever.
+      (message.add_segment().kind() == internal::v1::CACHE_KIND_SEEK ? seek_store_ : stage_store_)
+          .AddSegment(packet.fds[0].get(), message.add_segment().writable())
+          .IgnoreError();
       return true;
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;
@@ -212,7 +215,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
-      kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()), &seek_cache_);
+      kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()),
+      WorkerStores{&seek_store_, &stage_store_});
   if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
   internal::v1::FromWorker message;

@@ -82,6 +82,8 @@ const std::map<std::string, std::string>& Samples() {
       {"python-path", "/code"},
       {"native-path", "/libraries"},
       {"insecure-tcp", "true"},
+      {"cache-bytes", "1GiB"},
+      {"stage-cache-bytes", "2GiB"},
       {"worker-program", "/bin/worker"},
       {"embedded", "true"},
       {"watch-pid", "17"},

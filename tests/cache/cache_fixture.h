@@ -37,7 +37,7 @@ class CacheFixture : public testing::Test {
     return fd;
   }
 
-  static CacheKey Key(uint64_t number) { return {{number, number * 7}}; }
+  static StoreKey Key(uint64_t number) { return {{number, number * 7}}; }
   static std::string Value(uint64_t number, size_t bytes) {
     std::string value(bytes, static_cast<char>('a' + number % 26));
     return absl::StrCat(number, " ", value);

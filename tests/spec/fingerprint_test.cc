@@ -133,6 +133,17 @@ TEST(FingerprintTest, ProcessingIsInTheBytesOnly) {
   }
 }
 
+TEST(FingerprintTest, CacheStagesAreNoPartOfIt) {
+  auto spec = RecordsToImages();
+  v1::Stage cache;
+  cache.mutable_cache()->set_key("1");
+  *spec.add_stages() = cache;
+  for (int i = spec.stages_size() - 1; i > 1; --i) spec.mutable_stages()->SwapElements(i, i - 1);
+  ASSERT_TRUE(spec.stages(1).has_cache());
+  EXPECT_EQ(BytesFingerprint(spec), BytesFingerprint(RecordsToImages()));
+  EXPECT_EQ(OrderFingerprint(spec, TwoFiles()), OrderFingerprint(RecordsToImages(), TwoFiles()));
+}
+
 TEST(FingerprintTest, ListsAreCutInTheOrderAndNamedInTheBytes) {
   const auto list = [](const char* text) {
     auto spec = FromText<v1::PipelineSpec>(

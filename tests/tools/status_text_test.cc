@@ -54,6 +54,17 @@ TEST(StatusTextTest, SaysHowJpegFilesWereDecoded) {
                         "the disk is full\n"));
 }
 
+TEST(StatusTextTest, SaysWhatCacheStagesKeep) {
+  v1::GetStatusResponse status;
+  EXPECT_EQ(StatusText(status).find("cache stages"), std::string::npos);
+  status.mutable_kept()->set_found(300);
+  status.mutable_kept()->set_added(150);
+  status.mutable_stage_cache()->set_bytes(64 << 20);
+  status.mutable_stage_cache()->set_most_bytes(uint64_t{16} << 30);
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("cache stages: 300 samples found, 150 added (64MiB of 16GiB)\n"));
+}
+
 TEST(StatusTextTest, SaysWhichPartOfTheSandboxIsMissingAndWhy) {
   v1::GetStatusResponse status;
   status.mutable_containment()->set_quota_level("kernel-private");

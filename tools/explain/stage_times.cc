@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "server/base/error.h"
-#include "server/image/jpeg/seek_map.h"
+#include "server/base/value_map.h"
 #include "server/pipeline/stage_observer.h"
 
 namespace bulkhead::tools {
@@ -32,7 +32,7 @@ class Stopwatch : public StageObserver {
     running_ = false;
   }
 
-  void CountDecodes(const jpeg::DecodeCounts& counts) override { counts_ = counts; }
+  void CountDecodes(const DecodeCounts& counts) override { counts_ = counts.jpeg; }
 
   void Reset() {
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
@@ -68,7 +68,7 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   Stopwatch watch(StageObserver::kFirstStage + names.size());
   const std::unique_ptr<PipelineContext> context = local.pipeline().NewContext();
   context->observer = &watch;
-  jpeg::SeekMap seek_entries;
+  ValueMap seek_entries;
   if (again) context->seek_store = &seek_entries;
   context->make_seek_entries = again;
   std::vector<std::byte> batch(local.schema().batch_bytes());

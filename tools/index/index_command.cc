@@ -74,10 +74,10 @@ absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line) {
                             GetStatusMessage(loader.target(), kStatusDeadline));
   const uint64_t found = after.jpeg().entries_found() - before.jpeg().entries_found();
   const uint64_t made = after.jpeg().entries_made() - before.jpeg().entries_made();
-  const v1::SeekCacheStatus& cache = after.seek_cache();
+  const v1::CacheStatus& cache = after.seek_cache();
   line.Finish(absl::StrFormat(
       "seek entries: %d were made, %d were known before; the segments take %s of %s", made, found,
-       FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes())));
+      FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes())));
   if (cache.reason().empty()) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("not all could be kept: ", cache.reason(),
                                                    "; give the service more --cache-bytes"));

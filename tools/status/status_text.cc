@@ -87,7 +87,7 @@ std::string Newest(const std::string& title, const Entries& entries, const Descr
 }
 
 // Nothing while no JPEG file was decoded.
-std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::SeekCacheStatus& cache) {
+std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache) {
   uint64_t own = 0;
   uint64_t others = 0;
   for (const v1::JpegDecodes::Files& files : jpeg.files()) {
@@ -106,6 +106,15 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::SeekCacheStatus& cache) 
   }
   if (!cache.reason().empty()) absl::StrAppend(&text, "; none are added: ", cache.reason());
   return text + "\n";
+}
+
+// Nothing while no cache stage was met.
+std::string Kept(const v1::KeptCounts& kept, const v1::CacheStatus& cache) {
+  const uint64_t all = kept.found() + kept.added();
+  if (all == 0 && (cache.segments() == 0 || cache.reason().empty())) return "";
+  return absl::StrFormat("cache stages: %d samples found, %d added (%s of %s)%s\n", kept.found(),
+                         kept.added(), FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes()),
+                         cache.reason().empty() ? "" : "; none are added: " + cache.reason());
 }
 
 }  // namespace
@@ -129,6 +138,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                     FormatBytes(memory.replacement_bytes()), "\n");
   }
   absl::StrAppend(&text, Jpeg(status.jpeg(), status.seek_cache()));
+  absl::StrAppend(&text, Kept(status.kept(), status.stage_cache()));
   absl::StrAppendFormat(&text, "\n%-20s %4s %4s %-10s %9s %9s %9s %9s  %s\n", "pipeline", "slot",
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");
   for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));

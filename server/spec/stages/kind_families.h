@@ -17,6 +17,7 @@ std::vector<NumberedKind> BoxKinds();         // boxes, and rows of varying numb
 std::vector<NumberedKind> NumberKinds();      // element types, layouts, labels
 std::vector<NumberedKind> UserKinds();        // the user's own code
 std::vector<NumberedKind> FaultKinds();       // misbehaviour on purpose
+std::vector<NumberedKind> CacheKinds();       // what is kept from epoch to epoch
 
 }  // namespace bulkhead
 

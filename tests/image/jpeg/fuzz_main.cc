@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "server/image/jpeg/seek_map.h"
+#include "server/base/value_map.h"
 #include "tests/image/jpeg/jpeg_files.h"
 
 namespace bulkhead {
@@ -103,7 +103,7 @@ class Fuzzer {
   std::vector<std::string> seeds_;
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
   JpegDecoder indexed_{JpegDecoder::Way::kFastest};
-  jpeg::SeekMap entries_;
+  ValueMap entries_;
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   uint64_t decodes_ = 0;
   std::map<std::string, uint64_t> reasons_;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/image/jpeg/seek_map.h"
+#include "server/base/value_map.h"
 #include "server/image/jpeg_decoder.h"
 #include "tests/image/jpeg/jpeg_files.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 // A decoder that keeps seek entries, and one without.
 struct Indexed {
-  jpeg::SeekMap map;
+  ValueMap map;
   JpegDecoder with{JpegDecoder::Way::kFastest};
   JpegDecoder without{JpegDecoder::Way::kFastest};
 

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_WORKER_SEEK_CACHE_H_
-#define BULKHEAD_SERVER_WORKER_SEEK_CACHE_H_
+#ifndef BULKHEAD_SERVER_WORKER_SEGMENT_STORE_H_
+#define BULKHEAD_SERVER_WORKER_SEGMENT_STORE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -11,25 +11,25 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "server/base/value_store.h"
 #include "server/cache/segment.h"
-#include "server/image/jpeg/seek_store.h"
 
 namespace bulkhead {
 
-// The seek entries that a worker knows: segments of the service's cache, to which it is told to add
-// while it lives. It writes to one of them. Thread-safe; many threads find at once.
-class SeekCache final : public jpeg::SeekStore {
+// What a worker knows of what is kept: the segments of one of the service's caches, of which it is
+// told while it lives. It writes to one of them. Thread-safe; many threads find at once.
+class SegmentStore final : public ValueStore {
  public:
   // `on_full` is called, once for each segment that it was given for writing, by the thread that
   // found no room.
-  explicit SeekCache(std::function<void()> on_full) : on_full_(std::move(on_full)) {}
+  explicit SegmentStore(std::function<void()> on_full) : on_full_(std::move(on_full)) {}
 
   // DATA_LOSS when `fd` holds no segment. The one for writing takes the place of the one before.
   absl::Status AddSegment(int fd, bool writable);
 
-  bool Find(const jpeg::SeekKey& key, std::string& entries) override;
+  bool Find(const StoreKey& key, std::string& value) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }
-  void Add(const jpeg::SeekKey& key, absl::string_view entries) override;
+  void Add(const StoreKey& key, absl::string_view value) override;
 
  private:
   const std::function<void()> on_full_;
@@ -43,4 +43,4 @@ class SeekCache final : public jpeg::SeekStore {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_WORKER_SEEK_CACHE_H_
+#endif  // BULKHEAD_SERVER_WORKER_SEGMENT_STORE_H_

@@ -1,17 +1,10 @@
-#include "server/worker/seek_cache.h"
+#include "server/worker/segment_store.h"
 
 #include <utility>
 
 namespace bulkhead {
-namespace {
 
-CacheKey KeyOf(const jpeg::SeekKey& key) {
-  return {{key.record, uint64_t{key.crc32c} << 32 | key.bytes}};
-}
-
-}  // namespace
-
-absl::Status SeekCache::AddSegment(int fd, bool writable) {
+absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   // What this worker writes it reads like any other.
   auto reading = Segment::OpenForReading(fd);
   if (!reading.ok()) return reading.status();
@@ -32,20 +25,20 @@ absl::Status SeekCache::AddSegment(int fd, bool writable) {
   return absl::OkStatus();
 }
 
-bool SeekCache::Find(const jpeg::SeekKey& key, std::string& entries) {
+bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   absl::ReaderMutexLock lock(&segments_mutex_);
   for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
-    if (segment->Find(KeyOf(key), entries)) return true;
+    if (segment->Find(key, value)) return true;
   }
   return false;
 }
 
-void SeekCache::Add(const jpeg::SeekKey& key, absl::string_view entries) {
+void SegmentStore::Add(const StoreKey& key, absl::string_view value) {
   bool full = false;
   {
     absl::MutexLock lock(&writer_mutex_);
     if (!writer_.has_value()) return;
-    full = !writer_->Add(KeyOf(key), entries);
+    full = !writer_->Add(key, value);
     if (full) {
       writer_.reset();
       has_room_ = false;

@@ -1,4 +1,4 @@
-#include "server/worker/seek_cache.h"
+#include "server/worker/segment_store.h"
 
 #include <gtest/gtest.h>
 
@@ -18,11 +18,11 @@ UniqueFd NewSegment(uint64_t bytes = kBytes) {
   return *std::move(fd);
 }
 
-jpeg::SeekKey Key(uint64_t record) { return {record, 7, 1000}; }
+StoreKey Key(uint64_t record) { return {{record, 7}}; }
 
-TEST(SeekCacheTest, FindsWhatAnyWorkerAdded) {
-  SeekCache one([] {});
-  SeekCache other([] {});
+TEST(SegmentStoreTest, FindsWhatAnyWorkerAdded) {
+  SegmentStore one([] {});
+  SegmentStore other([] {});
   const UniqueFd fd = NewSegment();
   const UniqueFd second = NewSegment();
   ASSERT_TRUE(one.AddSegment(fd.get(), true).ok());
@@ -31,20 +31,19 @@ TEST(SeekCacheTest, FindsWhatAnyWorkerAdded) {
   ASSERT_TRUE(other.AddSegment(fd.get(), false).ok());
   one.Add(Key(1), "first");
   other.Add(Key(2), "second");
-  for (SeekCache* cache : {&one, &other}) {
+  for (SegmentStore* cache : {&one, &other}) {
     std::string entries;
     ASSERT_TRUE(cache->Find(Key(1), entries));
     EXPECT_EQ(entries, "first");
     ASSERT_TRUE(cache->Find(Key(2), entries));
     EXPECT_EQ(entries, "second");
     EXPECT_FALSE(cache->Find(Key(3), entries));
-    EXPECT_FALSE(cache->Find({1, 8, 1000}, entries)) << "other bytes";
-    EXPECT_FALSE(cache->Find({1, 7, 1001}, entries)) << "another length";
+    EXPECT_FALSE(cache->Find({{1, 8}}, entries)) << "another second word";
   }
 }
 
-TEST(SeekCacheTest, HasRoomOnlyInASegmentOfItsOwn) {
-  SeekCache cache([] {});
+TEST(SegmentStoreTest, HasRoomOnlyInASegmentOfItsOwn) {
+  SegmentStore cache([] {});
   EXPECT_FALSE(cache.HasRoom());
   cache.Add(Key(1), "nowhere to go");
   const UniqueFd reading = NewSegment();
@@ -55,9 +54,9 @@ TEST(SeekCacheTest, HasRoomOnlyInASegmentOfItsOwn) {
   EXPECT_TRUE(cache.HasRoom());
 }
 
-TEST(SeekCacheTest, SaysOnceThatASegmentIsFull) {
+TEST(SegmentStoreTest, SaysOnceThatASegmentIsFull) {
   int full = 0;
-  SeekCache cache([&] { ++full; });
+  SegmentStore cache([&] { ++full; });
   const std::string entries(5000, 'e');
   for (int round = 1; round <= 3; ++round) {
     const UniqueFd fd = NewSegment();
@@ -70,8 +69,8 @@ TEST(SeekCacheTest, SaysOnceThatASegmentIsFull) {
   EXPECT_TRUE(cache.Find(Key(1000), found)) << "what is in full segments stays";
 }
 
-TEST(SeekCacheTest, IsForManyThreads) {
-  SeekCache cache([] {});
+TEST(SegmentStoreTest, IsForManyThreads) {
+  SegmentStore cache([] {});
   const UniqueFd fd = NewSegment();
   ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
   std::atomic<int> wrong = 0;
@@ -90,8 +89,8 @@ TEST(SeekCacheTest, IsForManyThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(SeekCacheTest, RefusesWhatIsNoSegment) {
-  SeekCache cache([] {});
+TEST(SegmentStoreTest, RefusesWhatIsNoSegment) {
+  SegmentStore cache([] {});
   const auto fd = CreateSharedMemory("nothing", kBytes);
   ASSERT_TRUE(fd.ok());
   EXPECT_FALSE(cache.AddSegment(fd->get(), true).ok());

@@ -1,0 +1,29 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_KEPT_VALUES_H_
+#define BULKHEAD_SERVER_PIPELINE_KEPT_VALUES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/pipeline/value.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead {
+
+// Values of some features as bytes, for a cache stage: one record for each, in the features' order.
+//
+//   record: header of 64 bytes | the value, contiguous | shares of boxes that are left, float32
+//   each
+//
+// each part beginning at a multiple of 16 bytes. Of this machine's byte order.
+void AppendKept(const Value& value, std::string& bytes);
+
+// Reads such records back as views into `bytes`, which must stay as they are while the values are
+// used, one for each of `signatures`. False when they are not what these features can be: then the
+// values mean nothing. Whatever stands in `bytes`, nothing beyond them is looked at, then or later.
+bool ReadKept(std::string& bytes, absl::Span<const FeatureSignature> signatures,
+              std::vector<Value>& values);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_KEPT_VALUES_H_
