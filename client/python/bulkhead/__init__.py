@@ -9,6 +9,8 @@
 
 from ._batch import Batch, TensorSpec
 from ._loader import Loader
+from ._pipeline import Pipeline
+from ._pipeline_methods import Feature, StageOutput, TruncatedImages
 from ._service import service_status
 from ._stream import Progress, Substitution
 from .errors import (
@@ -43,10 +45,12 @@ __all__ = [
     "DataError",
     "DeadlineExceeded",
     "EpochsExhausted",
+    "Feature",
     "InvalidArgument",
     "Loader",
     "LoaderClosed",
     "OutOfThreads",
+    "Pipeline",
     "Progress",
     "ProtocolError",
     "ResourceExhausted",
@@ -55,10 +59,12 @@ __all__ = [
     "ServiceUnavailable",
     "SlotsExhausted",
     "SpecError",
+    "StageOutput",
     "Substitution",
     "Superseded",
     "TensorSpec",
     "TransportUnavailable",
+    "TruncatedImages",
     "WorkerError",
     "service_status",
 ]

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 import grpc
 
-from . import _proto, errors
+from . import _descriptor, _proto, errors
 
 
 def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
@@ -39,15 +39,10 @@ def _to_dict(message) -> Dict[str, Any]:
     """
     return {
         field.name: [_plain(field, item) for item in getattr(message, field.name)]
-        if _is_repeated(field)
+        if _descriptor.is_repeated(field)
         else _plain(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
     }
-
-
-def _is_repeated(field) -> bool:
-    repeated = getattr(field, "is_repeated", None)  # new in protobuf 6, which took `label` away later
-    return field.label == field.LABEL_REPEATED if repeated is None else bool(repeated)
 
 
 def _plain(field, value) -> Any:

@@ -1,0 +1,200 @@
+"""What the methods of bulkhead.Pipeline stand on: a spec's message that is copied, never changed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Type, TypeVar, Union
+
+from . import _descriptor, _proto, _spec_message, _spec_text
+from ._list_file import ListFile
+from .errors import SpecError
+
+PathLike = Union[str, "os.PathLike[str]"]
+# By the source that reads them: None for the spec's own, else its number in a mixture.
+Lists = Mapping[Optional[int], ListFile]
+
+_Self = TypeVar("_Self", bound="PipelineBase")
+
+
+def given(**options: Any) -> Dict[str, Any]:
+    """The options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+class PipelineBase:
+    """Immutable: every method returns another pipeline. Thread-safe."""
+
+    __slots__ = ("_base_dir", "_lists", "_message")
+
+    _message: Any
+    _base_dir: Optional[str]
+    _lists: Lists
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "a Pipeline begins with a source: Pipeline.tfrecord(…), image_folder, image_list, range, "
+            "mixture or from_lists; or with Pipeline.from_yaml(…)"
+        )
+
+    @classmethod
+    def _make(
+        cls: Type[_Self], message: Any, base_dir: Optional[PathLike], lists: Optional[Lists] = None
+    ) -> _Self:
+        self = object.__new__(cls)
+        folder = None if base_dir is None else os.path.abspath(os.fspath(base_dir))
+        for name, value in (("_message", message), ("_base_dir", folder), ("_lists", lists or {})):
+            object.__setattr__(self, name, value)
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Pipeline does not change; its methods return another one")
+
+    __delattr__ = None  # type: ignore[assignment]
+
+    # What the generated methods call.
+
+    @classmethod
+    def _source(
+        cls: Type[_Self],
+        name: str,
+        options: Mapping[str, Any],
+        base_dir: Optional[PathLike],
+        **beside: Any,
+    ) -> _Self:
+        message = _proto.PipelineSpec()
+        _spec_message.fill(message, {"source": {name: options}, **beside})
+        return cls._make(message, base_dir)
+
+    def _changed(self: _Self, message: Any) -> _Self:
+        return self._make(message, self._base_dir, self._lists)
+
+    def _copy(self) -> Any:
+        message = _proto.PipelineSpec()
+        message.CopyFrom(self._message)
+        return message
+
+    def _stage(self: _Self, field: str, name: str, options: Mapping[str, Any]) -> _Self:
+        return self._append(field, {name: options})
+
+    def _order(self: _Self, name: str, options: Mapping[str, Any]) -> _Self:
+        return self._option("order", {name: options})
+
+    def _option(self: _Self, field: str, value: Any) -> _Self:
+        """Sets it, or clears it when `value` is None; what was set before is gone."""
+        message = self._copy()
+        message.ClearField(field)
+        if value is not None:
+            _spec_message.fill(message, {field: value})
+        return self._changed(message)
+
+    def _append(self: _Self, field: str, item: Mapping[str, Any]) -> _Self:
+        message = self._copy()
+        items = getattr(message, field)
+        _spec_message.fill(items.add(), item, (field, len(items) - 1))
+        return self._changed(message)
+
+    # What it is.
+
+    @property
+    def base_dir(self) -> Optional[str]:
+        """Absolute folder that relative paths start from; None: the current one at a Loader's start."""
+        return self._base_dir
+
+    def _complete(self) -> Any:
+        """The message with the paths of its list files, which exist from now on."""
+        if not self._lists:
+            return self._message
+        message = self._copy()
+        for place, list_file in self._lists.items():
+            source = message.source
+            if place is not None:
+                source = source.mixture.sources[place].source
+            source.image_list.path = list_file.path
+        return message
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The spec as plain dict, as `Loader` takes it; lists are lists, enums lower-case texts."""
+        return _spec_text.to_dict(self._complete())
+
+    def to_yaml(self) -> str:
+        """The spec as YAML; what a Loader sends, so a SpecError's line is one of these."""
+        return _spec_text.to_yaml(self.to_dict())
+
+    def _identity(self) -> Tuple[bytes, Optional[str], Tuple[Any, ...]]:
+        lists = tuple((place, file.text) for place, file in self._lists.items())
+        return self._message.SerializeToString(deterministic=True), self._base_dir, lists
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both write the same spec, with paths from the same folder."""
+        if not isinstance(other, PipelineBase):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __reduce__(self) -> Any:
+        return (_unpickled, (type(self), *self._identity()))
+
+    if not TYPE_CHECKING:  # else every name would pass for a method
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            names = [word for word in dir(type(self)) if not word.startswith("_")]
+            raise AttributeError("a Pipeline: " + _spec_message.unknown("method", name, names))
+
+
+def _unpickled(
+    cls: Type[_Self], data: bytes, base_dir: Optional[str], lists: Tuple[Any, ...]
+) -> _Self:
+    message = _proto.PipelineSpec.FromString(data)
+    return cls._make(message, base_dir, {place: ListFile(text) for place, text in lists})
+
+
+def mixed(pairs: Any) -> Tuple[Any, Lists, Optional[str]]:
+    """A spec's message whose source mixes those of (weight, pipeline) pairs; lists; base_dir."""
+    message = _proto.PipelineSpec()
+    sources = message.source.mixture.sources
+    takes = {field.name for field in sources.add().DESCRIPTOR.fields}
+    del sources[:]
+    lists: Dict[Optional[int], ListFile] = {}
+    folders = set()
+    for index, pair in enumerate(pairs):
+        place = ("source", "mixture", "sources", index)
+        try:
+            weight, part = pair
+        except (TypeError, ValueError):
+            weight, part = None, None
+        if not isinstance(part, PipelineBase):
+            raise SpecError(
+                f"{_spec_message.place_text(place)}: must be a pair of a weight and a Pipeline, "
+                f"not {type(pair).__name__}"
+            )
+        target = sources.add()
+        _spec_message.fill(target, {"weight": weight}, place)
+        for field, value in part._message.ListFields():
+            if field.name not in takes:
+                raise SpecError(
+                    f"{_spec_message.place_text(place)}: `{field.name}` is of the whole mixture; call "
+                    f"{field.name} on what Pipeline.mixture returns"
+                )
+            if _descriptor.is_map(field):
+                for key in value:
+                    getattr(target, field.name)[key].CopyFrom(value[key])
+            elif _descriptor.is_repeated(field):
+                getattr(target, field.name).extend(value)
+            elif field.message_type is not None:
+                getattr(target, field.name).CopyFrom(value)
+            else:
+                setattr(target, field.name, value)
+        if None in part._lists:
+            lists[index] = part._lists[None]
+        folders.add(part.base_dir)
+    folders.discard(None)
+    if len(folders) > 1:
+        raise SpecError(
+            f"the pipelines of a mixture start from different folders: {', '.join(sorted(folders))}; "
+            "give one base_dir to all of them, and absolute paths"
+        )
+    return message, lists, folders.pop() if folders else None
