@@ -8,11 +8,12 @@
 """
 
 from ._batch import Batch, TensorSpec
-from ._loader import Loader
+from ._events import Progress, Substitution
+from ._loader import Loader, metrics_text
 from ._pipeline import Pipeline
 from ._pipeline_methods import Feature, StageOutput, TruncatedImages
 from ._service import service_status
-from ._stream import Progress, Substitution
+from ._stats import LoaderStats
 from .errors import (
     BudgetExceeded,
     BulkheadError,
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidArgument",
     "Loader",
     "LoaderClosed",
+    "LoaderStats",
     "OutOfThreads",
     "Pipeline",
     "Progress",
@@ -66,5 +68,6 @@ __all__ = [
     "TransportUnavailable",
     "TruncatedImages",
     "WorkerError",
+    "metrics_text",
     "service_status",
 ]

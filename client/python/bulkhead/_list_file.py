@@ -23,22 +23,24 @@ class ListFile:
     A forked child leaves its parent's file alone. Thread-safe.
     """
 
+    NAME = "list.tsv"  # always: names of files, below the spec's folder, are part of a cursor
+
     def __init__(self, text: str):
         self.text = text
-        self._path: Optional[str] = None
+        self._folder: Optional[str] = None
         self._writing = threading.Lock()
 
     @property
-    def path(self) -> str:
+    def folder(self) -> str:
         with self._writing:
-            if self._path is None:
+            if self._folder is None:
                 folder = tempfile.mkdtemp(prefix="bulkhead-list-")  # mode 0700
                 weakref.finalize(self, _remove, folder, os.getpid())
-                path = os.path.join(folder, "list.tsv")
+                path = os.path.join(folder, self.NAME)
                 with open(path, "w", encoding="utf-8", newline="\n") as file:
                     file.write(self.text)
-                self._path = path
-            return self._path
+                self._folder = os.path.realpath(folder)
+            return self._folder
 
 
 def _remove(folder: str, owner: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _pipeline_repr, _proto, _spec, _spec_message, _yaml_reader
 from ._list_file import ListFile, Rows
@@ -53,12 +53,12 @@ class Pipeline(PipelineMethods):
             when every source was gone through (all_exhausted), or after samples_per_epoch (never).
         samples_per_epoch: Samples of an epoch, with stop="never".
         """
-        message, lists, base_dir = mixed(sources)
+        message, base_dir = mixed(sources)
         place = ("source", "mixture")
         for name, value in (("stop", stop), ("samples_per_epoch", samples_per_epoch)):
             if value is not None:
                 _spec_message.fill(message.source.mixture, {name: value}, place)
-        return cls._make(message, base_dir, lists)
+        return cls._make(message, base_dir)
 
     @classmethod
     def from_lists(
@@ -72,11 +72,12 @@ class Pipeline(PipelineMethods):
     ) -> "Pipeline":
         """Images by their paths, with labels; gives `image` (encoded bytes), `label` and `path`.
 
-        Short lists (2,000 lines, 64 KiB) stand in the spec. A longer one is written, when a Loader or
-        to_yaml first needs it, to a file in a private temporary folder, with absolute paths. The
-        folder goes when the last Pipeline and Loader made from this one are gone, so text of to_yaml
-        outlives its list; pickling takes the lines along. A service elsewhere does not see that file:
-        write a list beside the images for it, and name it with `image_list`.
+        Short lists (2,000 lines, 64 KiB) stand in the spec, with the paths as they are given. A
+        longer one is written, with absolute paths, to a file in a private temporary folder when a
+        Loader, `base_dir` or `to_yaml` first needs it. The folder goes with the last Pipeline and
+        Loader made from this one, so the text of to_yaml outlives its list; pickling takes the lines
+        along, and a cursor fits the same list in another run. A service elsewhere does not see that
+        file: write a list beside the images for it, and name it with `image_list`.
 
         paths: Texts or path objects; with several `images` a row of as many for each sample.
         labels: Numbers, one a path (a row of them with several label_names): int64, or float32 if one
@@ -88,21 +89,22 @@ class Pipeline(PipelineMethods):
         image_names = [images] if isinstance(images, str) else list(images)
         names = [label_names] if isinstance(label_names, str) else list(label_names)
         rows = Rows(paths, labels, len(image_names), len(names))
-        options = {"delimiter": "tab", "images": image_names}
+        options: Dict[str, Any] = {"delimiter": "tab", "images": image_names}
         if labels is None:
             options["unlabeled"] = True
         else:
             options.update(labels=names, label_dtype="float32" if rows.float_labels else "int64")
-        entries, lists, longest = rows.inline(), {}, rows.longest_path_bytes
+        list_file = None
+        entries, longest = rows.inline(), rows.longest_path_bytes
         if entries is not None:
             options["entries"] = entries
         else:
             text, longest = rows.text(os.path.abspath(os.fspath(base_dir or ".")))
-            lists[None] = ListFile(text)
+            list_file = ListFile(text)
         if longest > 256:  # the default
             options["max_path_bytes"] = longest
         made = cls._source("image_list", options, base_dir)
-        return cls._make(made._message, base_dir, lists)
+        return cls._make(made._message, base_dir, list_file)
 
     @classmethod
     def from_yaml(cls, spec: PathLike, *, base_dir: Optional[PathLike] = None) -> "Pipeline":

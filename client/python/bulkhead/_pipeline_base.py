@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
 from . import _descriptor, _proto, _spec_message, _spec_text
 from ._list_file import ListFile
 from .errors import SpecError
 
 PathLike = Union[str, "os.PathLike[str]"]
-# By the source that reads them: None for the spec's own, else its number in a mixture.
-Lists = Mapping[Optional[int], ListFile]
 
 _Self = TypeVar("_Self", bound="PipelineBase")
 
@@ -24,11 +22,11 @@ def given(**options: Any) -> Dict[str, Any]:
 class PipelineBase:
     """Immutable: every method returns another pipeline. Thread-safe."""
 
-    __slots__ = ("_base_dir", "_lists", "_message")
+    __slots__ = ("_base_dir", "_list", "_message")
 
     _message: Any
     _base_dir: Optional[str]
-    _lists: Lists
+    _list: Optional[ListFile]  # the lines of a source that names no path
 
     def __init__(self) -> None:
         raise TypeError(
@@ -38,11 +36,14 @@ class PipelineBase:
 
     @classmethod
     def _make(
-        cls: Type[_Self], message: Any, base_dir: Optional[PathLike], lists: Optional[Lists] = None
+        cls: Type[_Self],
+        message: Any,
+        base_dir: Optional[PathLike],
+        list_file: Optional[ListFile] = None,
     ) -> _Self:
         self = object.__new__(cls)
         folder = None if base_dir is None else os.path.abspath(os.fspath(base_dir))
-        for name, value in (("_message", message), ("_base_dir", folder), ("_lists", lists or {})):
+        for name, value in (("_message", message), ("_base_dir", folder), ("_list", list_file)):
             object.__setattr__(self, name, value)
         return self
 
@@ -66,7 +67,7 @@ class PipelineBase:
         return cls._make(message, base_dir)
 
     def _changed(self: _Self, message: Any) -> _Self:
-        return self._make(message, self._base_dir, self._lists)
+        return self._make(message, self._base_dir, self._list)
 
     def _copy(self) -> Any:
         message = _proto.PipelineSpec()
@@ -97,19 +98,18 @@ class PipelineBase:
 
     @property
     def base_dir(self) -> Optional[str]:
-        """Absolute folder that relative paths start from; None: the current one at a Loader's start."""
-        return self._base_dir
+        """Absolute folder that relative paths start from; None: the current one at a Loader's start.
+
+        With a long list of `from_lists` it is the folder of the list's file.
+        """
+        return self._list.folder if self._list is not None else self._base_dir
 
     def _complete(self) -> Any:
-        """The message with the paths of its list files, which exist from now on."""
-        if not self._lists:
+        """The message with its list file, if there is one."""
+        if self._list is None:
             return self._message
         message = self._copy()
-        for place, list_file in self._lists.items():
-            source = message.source
-            if place is not None:
-                source = source.mixture.sources[place].source
-            source.image_list.path = list_file.path
+        message.source.image_list.path = ListFile.NAME
         return message
 
     def to_dict(self) -> Dict[str, Any]:
@@ -120,9 +120,9 @@ class PipelineBase:
         """The spec as YAML; what a Loader sends, so a SpecError's line is one of these."""
         return _spec_text.to_yaml(self.to_dict())
 
-    def _identity(self) -> Tuple[bytes, Optional[str], Tuple[Any, ...]]:
-        lists = tuple((place, file.text) for place, file in self._lists.items())
-        return self._message.SerializeToString(deterministic=True), self._base_dir, lists
+    def _identity(self) -> Tuple[bytes, Optional[str], Optional[str]]:
+        text = self._list.text if self._list is not None else None
+        return self._message.SerializeToString(deterministic=True), self._base_dir, text
 
     def __eq__(self, other: object) -> bool:
         """Whether both write the same spec, with paths from the same folder."""
@@ -146,20 +146,19 @@ class PipelineBase:
 
 
 def _unpickled(
-    cls: Type[_Self], data: bytes, base_dir: Optional[str], lists: Tuple[Any, ...]
+    cls: Type[_Self], data: bytes, base_dir: Optional[str], text: Optional[str]
 ) -> _Self:
     message = _proto.PipelineSpec.FromString(data)
-    return cls._make(message, base_dir, {place: ListFile(text) for place, text in lists})
+    return cls._make(message, base_dir, ListFile(text) if text is not None else None)
 
 
-def mixed(pairs: Any) -> Tuple[Any, Lists, Optional[str]]:
-    """A spec's message whose source mixes those of (weight, pipeline) pairs; lists; base_dir."""
+def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
+    """A spec's message whose source mixes those of (weight, pipeline) pairs, and its base_dir."""
     message = _proto.PipelineSpec()
     sources = message.source.mixture.sources
     takes = {field.name for field in sources.add().DESCRIPTOR.fields}
     del sources[:]
-    lists: Dict[Optional[int], ListFile] = {}
-    folders = set()
+    folders: Set[str] = set()
     for index, pair in enumerate(pairs):
         place = ("source", "mixture", "sources", index)
         try:
@@ -170,6 +169,11 @@ def mixed(pairs: Any) -> Tuple[Any, Lists, Optional[str]]:
             raise SpecError(
                 f"{_spec_message.place_text(place)}: must be a pair of a weight and a Pipeline, "
                 f"not {type(pair).__name__}"
+            )
+        if part._list is not None:
+            raise SpecError(
+                f"{_spec_message.place_text(place)}: a long list of from_lists cannot be mixed; write "
+                "it to a file, and use Pipeline.image_list"
             )
         target = sources.add()
         _spec_message.fill(target, {"weight": weight}, place)
@@ -188,13 +192,11 @@ def mixed(pairs: Any) -> Tuple[Any, Lists, Optional[str]]:
                 getattr(target, field.name).CopyFrom(value)
             else:
                 setattr(target, field.name, value)
-        if None in part._lists:
-            lists[index] = part._lists[None]
-        folders.add(part.base_dir)
-    folders.discard(None)
+        if part.base_dir is not None:
+            folders.add(part.base_dir)
     if len(folders) > 1:
         raise SpecError(
             f"the pipelines of a mixture start from different folders: {', '.join(sorted(folders))}; "
             "give one base_dir to all of them, and absolute paths"
         )
-    return message, lists, folders.pop() if folders else None
+    return message, folders.pop() if folders else None

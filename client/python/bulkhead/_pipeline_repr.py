@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import keyword
+import math
 from typing import Any, Dict, Iterator, List, Optional
 
 from . import _spec_text
-from ._pipeline_base import Lists, PipelineBase
+from ._list_file import ListFile
+from ._pipeline_base import PipelineBase
 
 _LINE = 88
 # In the order in which things happen.
@@ -17,7 +19,7 @@ _OF_ALL = ("batch_stages", "outputs", "batch", "seed", "epochs", "errors", "dete
 def code(pipeline: PipelineBase) -> str:
     """Python, which evaluates to an equal Pipeline unless it has a list file."""
     spec = _spec_text.to_dict(pipeline._message)
-    steps = [_source(spec, pipeline.base_dir, pipeline._lists), *_calls(spec)]
+    steps = [_source(spec, pipeline._base_dir, pipeline._list), *_calls(spec)]
     return _chain(steps, "")
 
 
@@ -29,27 +31,31 @@ def _chain(steps: List[str], indent: str) -> str:
     return f"(\n{inner}Pipeline" + f"\n{inner}".join(steps) + f"\n{indent})"
 
 
-def _source(spec: Dict[str, Any], base_dir: Optional[str], lists: Lists, indent: str = "    ") -> str:
-    ((name, options),) = spec.get("source", {"from_dict": {}}).items() or [("from_dict", {})]
-    if name == "from_dict":
+def _source(
+    spec: Dict[str, Any],
+    base_dir: Optional[str],
+    list_file: Optional[ListFile] = None,
+    indent: str = "    ",
+) -> str:
+    if not spec.get("source"):
         return ".from_dict({})"
+    ((name, options),) = spec["source"].items()
     beside = {} if base_dir is None else {"base_dir": base_dir}
     if name == "mixture":
         parts = options.pop("sources", [])
-        texts = [_part(part, lists.get(i), base_dir, indent) for i, part in enumerate(parts)]
+        texts = [_part(part, base_dir, indent) for part in parts]
         inner = "".join(f"\n{indent}    {text}," for text in texts)
         return f".mixture([{inner}\n{indent}]{_arguments(options, first=False)})"
     if name == "tfrecord":
         options["features"] = spec.get("features", {})
-    if None in lists:
-        count = lists[None].text.count("\n")
+    if list_file is not None:
+        count = list_file.text.count("\n")
         return f".from_lists(<{count} paths>{_arguments(beside, first=False)})"
     return f".{name}({_arguments({**options, **beside})})"
 
 
-def _part(part: Dict[str, Any], list_file: Any, base_dir: Optional[str], indent: str) -> str:
-    lists = {} if list_file is None else {None: list_file}
-    steps = [_source(part, base_dir, lists, indent + "    "), *_calls(part)]
+def _part(part: Dict[str, Any], base_dir: Optional[str], indent: str) -> str:
+    steps = [_source(part, base_dir, indent=indent + "    "), *_calls(part)]
     return f"({part.get('weight', 0)!r}, {_chain(steps, indent + '    ')})"
 
 
@@ -80,9 +86,17 @@ def _stage(stage: Dict[str, Any], of_batches: bool) -> str:
 
 def _arguments(options: Dict[str, Any], first: bool = True) -> str:
     words = [
-        f"{name}_={_spec_text.short(value)!r}"
-        if keyword.iskeyword(name)
-        else f"{name}={_spec_text.short(value)!r}"
+        f"{name}{'_' * keyword.iskeyword(name)}={_value(_spec_text.short(value))}"
         for name, value in options.items()
     ]
     return ("" if first or not words else ", ") + ", ".join(words)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_value(item)}" for key, item in value.items()) + "}"
+    return repr(value)

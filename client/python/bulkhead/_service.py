@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-import grpc
-
 from . import _descriptor, _proto, errors
 
 
@@ -16,6 +14,8 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
     names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable when nobody answers.
     """
+    import grpc  # with the first connection, as in _stream
+
     with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         ask = channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",

@@ -187,9 +187,10 @@ def _integer(value: Any, low: int, end: int) -> int:
         value = int(value)
     if isinstance(value, (str, bool)) or not isinstance(value, numbers.Integral):
         raise ValueError(f"must be a whole number, but is {_shown(value)}")
-    if not low <= value < end:
-        raise ValueError(f"must lie between {low} and {end - 1}, but is {value}")
-    return int(value)
+    number = int(value)
+    if not low <= number < end:
+        raise ValueError(f"must lie between {low} and {end - 1}, but is {number}")
+    return number
 
 
 def _real(value: Any, narrow: bool) -> float:

@@ -119,7 +119,8 @@ class _Reader:
         return value
 
     def sequence(self, path: Path, depth: int) -> List[Any]:
-        column, items = self.column(), []
+        column = self.column()
+        items: List[Any] = []
         while self.peek() and self.column() == column and self.at_word("-"):
             self.at += 1
             place = path + (len(items),)
@@ -131,7 +132,8 @@ class _Reader:
         return items
 
     def map(self, path: Path, depth: int) -> Dict[str, Any]:
-        column, entries = self.column(), {}
+        column = self.column()
+        entries: Dict[str, Any] = {}
         while self.peek() and self.column() == column and not self.at_word("..."):
             if not self.at_key():
                 self.fail("a key and a colon are expected here; does it stand too far left?")
