@@ -73,11 +73,11 @@ class Pipeline(PipelineMethods):
         """Images by their paths, with labels; gives `image` (encoded bytes), `label` and `path`.
 
         Short lists (2,000 lines, 64 KiB) stand in the spec, with the paths as they are given. A
-        longer one is written, with absolute paths, to a file in a private temporary folder when a
-        Loader, `base_dir` or `to_yaml` first needs it. The folder goes with the last Pipeline and
-        Loader made from this one, so the text of to_yaml outlives its list; pickling takes the lines
-        along, and a cursor fits the same list in another run. A service elsewhere does not see that
-        file: write a list beside the images for it, and name it with `image_list`.
+        longer one is written, with absolute paths, to a file in a private temporary folder, which is
+        `base_dir`, when that is first asked for. The folder goes with the last Pipeline and Loader
+        made from this one. Pickling takes the lines along, and a cursor fits the same list in another
+        run. A service elsewhere does not see that file: write a list beside the images for it, and
+        name it with `image_list`.
 
         paths: Texts or path objects; with several `images` a row of as many for each sample.
         labels: Numbers, one a path (a row of them with several label_names): int64, or float32 if one

@@ -111,8 +111,9 @@ def test_a_long_list_is_a_file_that_goes_with_its_pipelines(long_lists):
 def test_no_file_is_written_before_it_is_needed(long_lists):
     pipeline = Pipeline.from_lists(ODD, range(8)).batch(2)
     assert pipeline._list._folder is None
-    pipeline.to_yaml()
-    assert pipeline._list._folder is not None
+    assert "path: list.tsv" in pipeline.to_yaml()
+    assert pipeline._list._folder is None
+    assert os.listdir(pipeline.base_dir) == ["list.tsv"]
 
 
 def test_long_lists_are_equal_by_their_lines_and_travel_in_pickles(long_lists):
