@@ -9,9 +9,9 @@ import socket
 import time
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Tuple
 
-from . import _progress_line, _proto, _reaper, _spec, errors
+from . import _progress_line, _proto, _reaper, _spec, _stream, errors
 from ._batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
@@ -97,7 +97,9 @@ class Loader:
     A service that says nothing at all for 10 s, not even that it lives, counts as lost; an embedded
     one is then killed and started again.
 
-    One thread should use a loader. It cannot be used in a forked child: open one there.
+    One thread should use a loader. It cannot be used in a forked child, and no other can be opened
+    there while the parent has one: start processes by multiprocessing's spawn method. It cannot be
+    pickled: give another process the spec, and `state_dict()`.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Loader:
             allow_changed_bytes=allow_changed_bytes,
         )
         message = cursor_from_dict(cursor) if cursor is not None else None
+        _stream.check_fork()
         self._closed = False
         _reaper.start()
         try:
@@ -217,8 +220,9 @@ class Loader:
     def _check(self) -> HealingStream:
         if self._owner != os.getpid():
             raise errors.LoaderClosed(
-                "this loader belongs to the process that this one was forked from; open a loader "
-                "in the child (with PyTorch: no num_workers, the service has its own workers)",
+                "this loader belongs to the process that this one was forked from; use it there, or "
+                "start this process by multiprocessing's spawn method and open a loader in it (with "
+                "PyTorch's DataLoader: num_workers=0, the service has its own workers)",
                 "FORKED",
             )
         if self._closed or self._stream is None:
@@ -434,6 +438,12 @@ class Loader:
             return
         self._closed = True
         _end(self._stream, self._endpoint)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Loader cannot be pickled: it is a connection. Give the other process the spec (a Pipeline "
+            "can be pickled) and the cursor of state_dict(), and open a loader there"
+        )
 
     def __enter__(self) -> "Loader":
         return self

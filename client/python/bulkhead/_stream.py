@@ -487,6 +487,22 @@ class Stream:
         _live.discard(self)
 
 
+def check_fork() -> None:
+    """Raises in a child that was forked while its parent had a stream.
+
+    gRPC cannot be used there: both processes wait on one epoll instance, and what the child adds to
+    it crashes the parent.
+    """
+    if _inherited:
+        raise errors.BulkheadError(
+            "this process was forked from one that had an open loader, and gRPC cannot be used in it: "
+            "start it by multiprocessing's spawn method, or fork before the first loader is opened "
+            "(with PyTorch's DataLoader: num_workers=0, the service has its own workers)",
+            "FORKED",
+            code="FAILED_PRECONDITION",
+        )
+
+
 def close_all() -> None:
     """At interpreter exit: gRPC's threads must not outlive the interpreter."""
     for stream in list(_live):
