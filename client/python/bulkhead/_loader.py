@@ -324,6 +324,7 @@ class Loader:
 
     @property
     def rank(self) -> int:
+        """This consumer's, below the world_size."""
         return int(self._open.rank)
 
     @property
@@ -342,10 +343,12 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
+        """Samples of a full batch."""
         return self._check().layout.batch_size
 
     @property
     def samples_per_epoch(self) -> int:
+        """Of all ranks together."""
         return self._check().opened.samples_per_epoch
 
     @property

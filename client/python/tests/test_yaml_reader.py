@@ -8,6 +8,7 @@ import repository_specs
 from bulkhead import _yaml_reader
 from bulkhead._yaml_reader import YamlFault, read
 
+SPECS = list(repository_specs.specs())
 NULLS = ("", "~", "null", "Null", "NULL")
 
 
@@ -25,7 +26,7 @@ def as_pyyaml_reads(text):
     return plain(yaml.load(text, yaml.BaseLoader))
 
 
-@pytest.mark.parametrize("where, text", repository_specs.specs())
+@pytest.mark.parametrize("where, text", SPECS)
 def test_specs_are_read_as_pyyaml_reads_them(where, text):
     assert plain(read(text)[0]) == as_pyyaml_reads(text)
 
@@ -117,7 +118,7 @@ def test_what_cannot_be_read_says_where_and_why(text, line, column, words):
     assert raised.value.mark == (line, column)
 
 
-@pytest.mark.parametrize("where, text", repository_specs.specs())
+@pytest.mark.parametrize("where, text", SPECS)
 def test_a_damaged_text_is_refused_or_read_and_never_hangs(where, text):
     rng = random.Random(where)
     for _ in range(60):
