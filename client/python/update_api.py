@@ -1,4 +1,4 @@
-"""Writes docs/api/python.md from the signatures and docstrings of the package; run it when they change.
+"""Writes docs/api/python.md from the docstrings of the package; run it when they change.
 
 A test fails while the file is stale.
 """
@@ -16,7 +16,7 @@ import bulkhead  # noqa: E402
 
 HEAD = """# API of the Python package
 
-Written by `client/python/update_api.py` from the docstrings. What belongs together, by task: [python.md](../python.md).
+Written by `client/python/update_api.py` from the docstrings. By task: [python.md](../python.md).
 """
 _OPTION = re.compile(r"^(\w+): (.*)")
 _FIELD = re.compile(r"^    (\w+): ([^=#]+?)(?: = .*?)?(?:  # (.*))?$", re.MULTILINE)
@@ -39,7 +39,11 @@ def prose(doc):
 
 
 def spelled(annotation):
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    text = (
+        annotation
+        if isinstance(annotation, str)
+        else getattr(annotation, "__name__", str(annotation))
+    )
     return re.sub(r"\b(_\w+|np)\.", lambda m: "" if m[1] != "np" else "np.", text).replace("'", "")
 
 
@@ -60,7 +64,9 @@ def signature(name, function, drop_first):
             word += f" = {parameter.default!r}"
         words.append(word)
     result = inspect.signature(function).return_annotation
-    arrow = "" if result is inspect.Signature.empty or drop_first is None else f" -> {spelled(result)}"
+    arrow = (
+        "" if result is inspect.Signature.empty or drop_first is None else f" -> {spelled(result)}"
+    )
     arrow = arrow.replace("_Self", "Pipeline").replace('"', "")
     line = f"{name}({', '.join(words)}){arrow}"
     if len(line) > 100:
@@ -86,7 +92,9 @@ def method_text(cls, name, value):
     else:
         plain = isinstance(value, staticmethod)
         function = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
-        owner = cls.__name__ if isinstance(value, (classmethod, staticmethod)) else cls.__name__.lower()
+        owner = (
+            cls.__name__ if isinstance(value, (classmethod, staticmethod)) else cls.__name__.lower()
+        )
         head = signature(f"{owner}.{name}", function, 0 if plain else 1)
     return f"### {cls.__name__}.{name}\n\n{head}\n{prose(inspect.getdoc(value))}\n"
 
@@ -129,7 +137,9 @@ def generate():
         if inspect.isclass(value):
             parts.append(class_text(name, value))
         else:
-            parts.append(f"## {name}\n\n{signature(name, value, 0)}\n{prose(inspect.getdoc(value))}\n")
+            parts.append(
+                f"## {name}\n\n{signature(name, value, 0)}\n{prose(inspect.getdoc(value))}\n"
+            )
     parts.append("## Errors\n\nReasons and what to do: [errors.md](../errors.md).\n")
     parts.append(prose(inspect.getdoc(bulkhead.BulkheadError)) + "\n")
     rows = ["| class | is a | raised when |", "|---|---|---|"]

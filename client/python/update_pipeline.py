@@ -152,9 +152,7 @@ def docstring(summary, fields, comments, owner, indent):
     for name, _, field in fields:
         text = comments[f".bulkhead.v1.{owner}.{field.name}"] or f"As `{before}`."
         before = name
-        paragraphs.append(
-            textwrap.fill(f"{name}: {text}", 96 - indent, subsequent_indent="    ")
-        )
+        paragraphs.append(textwrap.fill(f"{name}: {text}", 96 - indent, subsequent_indent="    "))
     body = paragraphs[0] + ("\n\n" + "\n".join(paragraphs[1:]) if fields else "")
     lines = ('"""' + body + ('\n"""' if "\n" in body else '"""')).split("\n")
     return [" " * indent + line if line else "" for line in lines]
@@ -205,19 +203,27 @@ def source_method(all_types, name, message):
     base = ["base_dir: Optional[PathLike] = None"]
     lines += signature(name, "cls: Type[_Self]", required, optional, "_Self", base)
     doc = docstring(
-        all_types.comments[f".bulkhead.v1.{message.name}"], fields, all_types.comments,
-        message.name, 8,
+        all_types.comments[f".bulkhead.v1.{message.name}"],
+        fields,
+        all_types.comments,
+        message.name,
+        8,
     )
     extra = []
     if features:
-        extra += ["features: What to read from each record, by the name under which stages and batches",
-                  "    know it: `{\"image\": Feature.bytes(key=\"img_raw\"), \"label\": \"int64\"}`."]
-    extra += ["base_dir: Folder that relative paths start from. Default: the current one, when the",
-              "    Loader is made."]
+        extra += [
+            "features: What to read from each record, by the name under which stages and batches",
+            '    know it: `{"image": Feature.bytes(key="img_raw"), "label": "int64"}`.',
+        ]
+    extra += [
+        "base_dir: Folder that relative paths start from. Default: the current one, when the",
+        "    Loader is made.",
+    ]
     doc[-1:] = [" " * 8 + line for line in extra] + ['        """']
     own = ", features=features" if features else ""
     return [
-        *lines, *doc,
+        *lines,
+        *doc,
         *options_lines([item for item in fields if item[2] is not None]),
         f'        return cls._source("{name}", options, base_dir{own})',
         "",
@@ -266,15 +272,22 @@ def typed_dict(all_types, name):
 
 
 def feature_class(all_types):
-    lines = ["class Feature:", '    """How tf.Example features are read; for `Pipeline.tfrecord`."""', ""]
+    lines = [
+        "class Feature:",
+        '    """How tf.Example features are read; for `Pipeline.tfrecord`."""',
+        "",
+    ]
     for choice in all_types.message("Feature").field:
         if not choice.HasField("oneof_index"):
             continue
         message = all_types.messages[choice.type_name]
         required, optional = parameters(all_types, message)
         doc = docstring(
-            all_types.comments[choice.type_name], required + optional, all_types.comments,
-            message.name, 8,
+            all_types.comments[choice.type_name],
+            required + optional,
+            all_types.comments,
+            message.name,
+            8,
         )
         if not doc[-1].endswith('    """'):
             doc = [doc[0][:-3], "", '        """']
@@ -331,18 +344,31 @@ def generate():
     for name, message in batch_stages:
         how = f'_stage("batch_stages", "{name}", options)'
         if name in taken:
-            text = f"The stage `{name}` for whole batches. {all_types.comments['.bulkhead.v1.' + message.name]}"
+            comment = all_types.comments[f".bulkhead.v1.{message.name}"]
+            text = f"The stage `{name}` for whole batches. {comment}"
             methods += method(all_types, f"batch_{name}", message, how, text)
         else:
             methods += method(all_types, name, message, how)
-    methods += method(all_types, "batch", all_types.message("Batch"), '_option("batch", options)',
-                      all_types.comments[".bulkhead.v1.PipelineSpec.batch"])
+    methods += method(
+        all_types,
+        "batch",
+        all_types.message("Batch"),
+        '_option("batch", options)',
+        all_types.comments[".bulkhead.v1.PipelineSpec.batch"],
+    )
     for name, message in orders:
         methods += method(all_types, f"order_{name}", message, f'_order("{name}", options)')
-    methods += method(all_types, "filter", all_types.message("Condition"), '_append("filter", options)')
+    methods += method(
+        all_types, "filter", all_types.message("Condition"), '_append("filter", options)'
+    )
     methods += method(all_types, "split", all_types.message("Split"), '_option("split", options)')
-    methods += method(all_types, "errors", all_types.message("ErrorPolicy"), '_option("errors", options)',
-                      all_types.comments[".bulkhead.v1.PipelineSpec.errors"])
+    methods += method(
+        all_types,
+        "errors",
+        all_types.message("ErrorPolicy"),
+        '_option("errors", options)',
+        all_types.comments[".bulkhead.v1.PipelineSpec.errors"],
+    )
     for field in spec.field:
         if field.type != Field.TYPE_MESSAGE:
             methods += option_method(all_types, field)
@@ -353,7 +379,10 @@ def generate():
         lines += [*typed_dict(all_types, name), ""]
     lines += [*feature_class(all_types), ""]
     lines += ["class PipelineMethods(PipelineBase):"]
-    lines += ['    """Sources, stages and options, each with the words of the specification."""', ""]
+    lines += [
+        '    """Sources, stages and options, each with the words of the specification."""',
+        "",
+    ]
     lines += ["    __slots__ = ()", ""]
     lines += methods
     text = "\n".join(line.rstrip() for line in lines)

@@ -172,6 +172,7 @@ class Batch(Mapping[str, np.ndarray]):
 
     @property
     def last_in_epoch(self) -> bool:
+        """Whether the epoch ends with it, on this rank."""
         return self.batches_left_in_epoch == 0
 
     @property

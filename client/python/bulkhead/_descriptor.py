@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 
+# FieldDescriptor.CPPTYPE_… and LABEL_REPEATED, which not every version's descriptors have.
+INT32, INT64, UINT32, UINT64, DOUBLE, FLOAT, BOOL, ENUM, STRING = range(1, 10)
+_LABEL_REPEATED = 3
+
+
 def is_repeated(field) -> bool:
     """Also true for maps."""
-    repeated = getattr(field, "is_repeated", None)  # new in protobuf 6, which took `label` away later
-    return field.label == field.LABEL_REPEATED if repeated is None else bool(repeated)
+    repeated = getattr(
+        field, "is_repeated", None
+    )  # new in protobuf 6, which took `label` away later
+    return field.label == _LABEL_REPEATED if repeated is None else bool(repeated)
 
 
 def is_map(field) -> bool:
@@ -30,15 +37,16 @@ def choices_of(message_type) -> List[str]:
 
 def is_choice(message_type) -> bool:
     """Whether the message is one oneof and nothing else: a stage, a source, an order."""
-    return {choice_of(field) for field in message_type.fields} == set(choices_of(message_type)) and (
-        len(choices_of(message_type)) == 1
-    )
+    return {choice_of(field) for field in message_type.fields} == set(
+        choices_of(message_type)
+    ) and (len(choices_of(message_type)) == 1)
 
 
 def enum_names(enum_type) -> Dict[int, str]:
     """What a spec writes for each value: {2: "linear"} for INTERPOLATION_LINEAR."""
-    prefix = enum_type.values[0].name[: -len("UNSPECIFIED")]
-    return {value.number: value.name[len(prefix) :].lower() for value in enum_type.values[1:]}
+    values = list(enum_type.values)
+    prefix = values[0].name[: -len("UNSPECIFIED")]
+    return {value.number: value.name[len(prefix) :].lower() for value in values[1:]}
 
 
 def field_names(message_type) -> List[str]:

@@ -62,11 +62,9 @@ class Rows:
             raise InvalidArgument("there are no paths; a list needs at least one sample")
         if len(label_rows) != len(path_rows):
             raise InvalidArgument(
-                f"there are {len(path_rows)} paths and {len(label_rows)} labels; each path needs one"
+                f"there are {len(path_rows)} paths and {len(label_rows)} labels; they go by pairs"
             )
-        self._paths = [
-            tuple(_path(path, i) for path in row) for i, row in enumerate(path_rows)
-        ]
+        self._paths = [tuple(_path(path, i) for path in row) for i, row in enumerate(path_rows)]
         numbers = [tuple(_number(value, i) for value in row) for i, row in enumerate(label_rows)]
         self.float_labels = any(isinstance(value, float) for row in numbers for value in row)
         self._labels = ["".join("\t" + repr(value) for value in row) for row in numbers]
@@ -119,8 +117,8 @@ def _path(value: Any, index: int) -> str:
         raise InvalidArgument(f"paths[{index}] is empty")
     if path[-1] in _SPACE or any(c in path for c in "\t\n\0"):
         raise InvalidArgument(
-            f"{where} holds a tab, an end of line or a zero, or ends with a blank, which no list can "
-            "say; rename the file"
+            f"{where} holds a tab, an end of line or a zero, or ends with a blank, which no list "
+            "can say; rename the file"
         )
     # A list takes these beginnings for something else.
     return "./" + path if path[0] in "#\"'\ufeff" + _SPACE else path

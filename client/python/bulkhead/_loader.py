@@ -84,8 +84,8 @@ class Loader:
     `credit_bytes` nothing: that memory is the service's.
 
     `rename` maps outputs to the names that batches and `schema` have for them. `progress` is called
-    with a Progress while the service prepares, on the thread that constructs the loader; True writes
-    a line to stderr if that is a terminal, and a tqdm class or bar is driven.
+    with a Progress while the service prepares, on the thread that constructs the loader; True
+    writes a line to stderr if that is a terminal, and a tqdm class or bar is driven.
 
     `transport` is "auto": a service on a Unix socket hands its memory over and batches are not copied
     at all; where that cannot be, they travel over gRPC and `transport_reason` says why. "shm" makes
@@ -220,9 +220,9 @@ class Loader:
     def _check(self) -> HealingStream:
         if self._owner != os.getpid():
             raise errors.LoaderClosed(
-                "this loader belongs to the process that this one was forked from; use it there, or "
-                "start this process by multiprocessing's spawn method and open a loader in it (with "
-                "PyTorch's DataLoader: num_workers=0, the service has its own workers)",
+                "this loader belongs to the process that this one was forked from; use it there, "
+                "or start this process by multiprocessing's spawn method and open a loader in it "
+                "(with PyTorch's DataLoader: num_workers=0, the service has its own workers)",
                 "FORKED",
             )
         if self._closed or self._stream is None:
@@ -319,7 +319,7 @@ class Loader:
 
     @property
     def name(self) -> str:
-        """Of the consumer, as the service knows it; one that no other loader has unless it was given."""
+        """Of the consumer, as the service knows it; unlike all others unless it was given."""
         return str(self._open.name)
 
     @property
@@ -444,8 +444,8 @@ class Loader:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Loader cannot be pickled: it is a connection. Give the other process the spec (a Pipeline "
-            "can be pickled) and the cursor of state_dict(), and open a loader there"
+            "a Loader cannot be pickled: it is a connection. Give the other process the spec (a "
+            "Pipeline can be pickled) and the cursor of state_dict(), and open a loader there"
         )
 
     def __enter__(self) -> "Loader":

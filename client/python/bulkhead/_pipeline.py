@@ -45,7 +45,7 @@ class Pipeline(PipelineMethods):
         stop: Optional[MixtureStop] = None,
         samples_per_epoch: Optional[int] = None,
     ) -> "Pipeline":
-        """Several sources, drawn from in fixed proportions; gives `source_id` beside their features.
+        """Several sources, drawn from in fixed proportions; adds the feature `source_id`.
 
         sources: Pairs of a weight above 0 and a Pipeline with all that is this source's own:
             features, filter, split, skip, take, order, and stages before the common ones.
@@ -73,15 +73,15 @@ class Pipeline(PipelineMethods):
         """Images by their paths, with labels; gives `image` (encoded bytes), `label` and `path`.
 
         Short lists (2,000 lines, 64 KiB) stand in the spec, with the paths as they are given. A
-        longer one is written, with absolute paths, to a file in a private temporary folder, which is
-        `base_dir`, when that is first asked for. The folder goes with the last Pipeline and Loader
-        made from this one. Pickling takes the lines along, and a cursor fits the same list in another
-        run. A service elsewhere does not see that file: write a list beside the images for it, and
-        name it with `image_list`.
+        longer one is written, with absolute paths, to a file in a private temporary folder, which
+        is `base_dir`, when that is first asked for. The folder goes with the last Pipeline and
+        Loader made from this one. Pickling takes the lines along, and a cursor fits the same list
+        in another run. A service elsewhere does not see that file: write a list beside the images
+        for it, and name it with `image_list`.
 
         paths: Texts or path objects; with several `images` a row of as many for each sample.
-        labels: Numbers, one a path (a row of them with several label_names): int64, or float32 if one
-            of them is a float. Default: no labels.
+        labels: Numbers, one a path (a row of them with several label_names): int64, or float32 if
+            one of them is a float. Default: no labels.
         images: Names of the path columns.
         label_names: Names of the label columns.
         base_dir: Folder that relative paths start from. Default: the current one.

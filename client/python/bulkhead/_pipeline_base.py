@@ -1,4 +1,4 @@
-"""What the methods of bulkhead.Pipeline stand on: a spec's message that is copied, never changed."""
+"""What the methods of Pipeline stand on: a spec's message that is copied, never changed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class PipelineBase:
 
     def __init__(self) -> None:
         raise TypeError(
-            "a Pipeline begins with a source: Pipeline.tfrecord(…), image_folder, image_list, range, "
-            "mixture or from_lists; or with Pipeline.from_yaml(…)"
+            "a Pipeline begins with a source: Pipeline.tfrecord(…), image_folder, image_list, "
+            "range, mixture or from_lists; or with Pipeline.from_yaml(…)"
         )
 
     @classmethod
@@ -98,7 +98,7 @@ class PipelineBase:
 
     @property
     def base_dir(self) -> Optional[str]:
-        """Absolute folder that relative paths start from; None: the current one at a Loader's start.
+        """Absolute folder that relative paths start from; None: a Loader's current one.
 
         With a long list of `from_lists` it is the folder of the list's file.
         """
@@ -160,27 +160,27 @@ def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
     del sources[:]
     folders: Set[str] = set()
     for index, pair in enumerate(pairs):
-        place = ("source", "mixture", "sources", index)
+        path = ("source", "mixture", "sources", index)
+        place = _spec_message.place_text(path)
         try:
             weight, part = pair
         except (TypeError, ValueError):
             weight, part = None, None
         if not isinstance(part, PipelineBase):
             raise SpecError(
-                f"{_spec_message.place_text(place)}: must be a pair of a weight and a Pipeline, "
-                f"not {type(pair).__name__}"
+                f"{place}: must be a pair of a weight and a Pipeline, not {type(pair).__name__}"
             )
         if part._list is not None:
             raise SpecError(
-                f"{_spec_message.place_text(place)}: a long list of from_lists cannot be mixed; write "
+                f"{place}: a long list of from_lists cannot be mixed; write "
                 "it to a file, and use Pipeline.image_list"
             )
         target = sources.add()
-        _spec_message.fill(target, {"weight": weight}, place)
+        _spec_message.fill(target, {"weight": weight}, path)
         for field, value in part._message.ListFields():
             if field.name not in takes:
                 raise SpecError(
-                    f"{_spec_message.place_text(place)}: `{field.name}` is of the whole mixture; call "
+                    f"{place}: `{field.name}` is of the whole mixture; call "
                     f"{field.name} on what Pipeline.mixture returns"
                 )
             if _descriptor.is_map(field):
@@ -196,7 +196,7 @@ def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
             folders.add(part.base_dir)
     if len(folders) > 1:
         raise SpecError(
-            f"the pipelines of a mixture start from different folders: {', '.join(sorted(folders))}; "
-            "give one base_dir to all of them, and absolute paths"
+            "the pipelines of a mixture start from different folders: "
+            f"{', '.join(sorted(folders))}; give one base_dir to all of them, and absolute paths"
         )
     return message, folders.pop() if folders else None

@@ -41,7 +41,9 @@ class _Line:
         self._shown = 0
 
     def __call__(self, progress: Progress) -> None:
-        text = f"bulkhead: {progress.activity}, {progress.files_done} of {progress.files_total} files"
+        text = (
+            f"bulkhead: {progress.activity}, {progress.files_done} of {progress.files_total} files"
+        )
         if progress.records:
             text += f", {progress.records:,} records"
         if progress.eta is not None:

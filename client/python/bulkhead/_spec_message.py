@@ -25,8 +25,12 @@ _NOT_FINITE = {
     "-.inf": -math.inf,
     "-infinity": -math.inf,
 }
-_INTEGERS = {1: (-(1 << 31), 1 << 31), 2: (-(1 << 63), 1 << 63), 3: (0, 1 << 32), 4: (0, 1 << 64)}
-_DOUBLE, _FLOAT, _BOOL, _ENUM, _STRING = 5, 6, 7, 8, 9  # FieldDescriptor.CPPTYPE_…
+_INTEGERS = {
+    _descriptor.INT32: (-(1 << 31), 1 << 31),
+    _descriptor.INT64: (-(1 << 63), 1 << 63),
+    _descriptor.UINT32: (0, 1 << 32),
+    _descriptor.UINT64: (0, 1 << 64),
+}
 
 
 def fill(
@@ -38,14 +42,14 @@ def fill(
 ) -> None:
     """Sets what `values` gives; SpecError for unknown names, wrong types and double choices.
 
-    Where a list is asked for one value may stand alone, and a stage without options may be its name.
+    Where a list is asked for one value may stand alone; a stage without options may be its name.
     With `marks` errors begin with `name`:line:column.
     """
     _Filler(name, marks or {}).message(message, values, path)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """"unknown stage `resise`; did you mean `resize`?" """
+    """ "unknown stage `resise`; did you mean `resize`?" """
     names = list(known)
     nearest = difflib.get_close_matches(name, names, 1)
     if nearest:
@@ -54,7 +58,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def place_text(path: Path) -> str:
-    """"stages[1].resize.size"."""
+    """ "stages[1].resize.size"."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -154,13 +158,13 @@ class _Filler:
         try:
             if kind in _INTEGERS:
                 return _integer(value, *_INTEGERS[kind])
-            if kind in (_DOUBLE, _FLOAT):
-                return _real(value, kind == _FLOAT)
-            if kind == _BOOL:
+            if kind in (_descriptor.DOUBLE, _descriptor.FLOAT):
+                return _real(value, kind == _descriptor.FLOAT)
+            if kind == _descriptor.BOOL:
                 return _truth(value)
-            if kind == _ENUM:
+            if kind == _descriptor.ENUM:
                 return _enum_number(field.enum_type, value)
-            assert kind == _STRING
+            assert kind == _descriptor.STRING
             in_map = field.containing_type.GetOptions().map_entry  # constants of a user's stage
             return _text(value, numbers_too=in_map)
         except ValueError as error:

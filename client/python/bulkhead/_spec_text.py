@@ -36,7 +36,7 @@ def _plain(field: Any, value: Any) -> Any:
         return to_dict(value)
     if field.enum_type is not None:
         return _descriptor.enum_names(field.enum_type)[value]
-    if field.cpp_type == field.CPPTYPE_FLOAT:
+    if field.cpp_type == _descriptor.FLOAT:
         # The shortest decimal that is this float32: 123.675, not 123.67500305175781.
         value = float(str(np.float32(value)))
     if isinstance(value, float) and value.is_integer() and 0 < abs(value) < 2**53:

@@ -14,8 +14,11 @@ from bulkhead._batch import Batch
 
 def batch_of(samples, valid=None, first=100):
     header = _proto.BatchHeader(
-        epoch=2, sample_count=samples, valid_count=samples if valid is None else valid,
-        first_position=first, batches_left_in_epoch=5,
+        epoch=2,
+        sample_count=samples,
+        valid_count=samples if valid is None else valid,
+        first_position=first,
+        batches_left_in_epoch=5,
     )
     arrays = {"x": np.arange(samples * 3).reshape(samples, 3), "y": np.arange(samples)}
     return Batch(arrays, header, 7, {"consumed": 9, "quarantined": []})

@@ -36,7 +36,11 @@ def test_the_guide_names_what_there_is():
 
 
 def test_the_guides_pipelines_can_be_built():
-    blocks = [b for b in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL) if "Pipeline" in b]
+    blocks = [
+        b
+        for b in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+        if "Pipeline" in b
+    ]
     assert len(blocks) >= 3
     names = {
         "Pipeline": bulkhead.Pipeline,

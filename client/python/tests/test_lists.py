@@ -44,7 +44,12 @@ def test_short_lists_stand_in_the_spec():
 def test_odd_paths_are_written_as_a_list_reads_them():
     pipeline = Pipeline.from_lists(ODD)
     assert source(pipeline)["entries"] == [
-        "./#1.jpg", "a b.jpg", "it's, ok.jpg", './"q".jpg', "./ x.jpg", *ODD[5:],
+        "./#1.jpg",
+        "a b.jpg",
+        "it's, ok.jpg",
+        './"q".jpg',
+        "./ x.jpg",
+        *ODD[5:],
     ]
     assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
 
@@ -68,7 +73,9 @@ def test_numbers_of_paths_and_labels_must_agree():
         Pipeline.from_lists([], [])
     with pytest.raises(bulkhead.InvalidArgument, match="not one text"):
         Pipeline.from_lists("photos")
-    with pytest.raises(bulkhead.InvalidArgument, match=r"labels\[0\] has 2 values, but 1 are named"):
+    with pytest.raises(
+        bulkhead.InvalidArgument, match=r"labels\[0\] has 2 values, but 1 are named"
+    ):
         Pipeline.from_lists(["a"], [[1, 2]])
 
 

@@ -1,4 +1,4 @@
-"""What a trainer's process does - fork, spawn, fail, be interrupted, import twice - and what is left of it."""
+"""What a trainer's process does - fork, spawn, fail, import twice - and what is left of it."""
 
 import os
 import pathlib
@@ -52,7 +52,8 @@ def script(tmp_path, fake_program):
     def run(body, code=0, interrupt=False):
         path = tmp_path / "trainer.py"
         path.write_text(
-            PRELUDE + textwrap.indent(textwrap.dedent(body), "    ")
+            PRELUDE
+            + textwrap.indent(textwrap.dedent(body), "    ")
             + "\nif __name__ == '__main__':\n    main()\n"
         )
         runtime = tmp_path / "run"
@@ -129,7 +130,9 @@ def test_a_forked_child_does_not_ask_for_a_status_either(fake):
     os.close(reader)
 
 
-@pytest.mark.parametrize("opening", ["with bulkhead.Loader(SPEC) as loader:", "if (loader := bulkhead.Loader(SPEC)):"])
+@pytest.mark.parametrize(
+    "opening", ["with bulkhead.Loader(SPEC) as loader:", "if (loader := bulkhead.Loader(SPEC)):"]
+)
 def test_an_exception_in_the_loop_is_all_that_is_said(script, opening):
     _, errors = script(
         f"""
@@ -143,7 +146,9 @@ def test_an_exception_in_the_loop_is_all_that_is_said(script, opening):
     assert errors.rstrip().endswith("RuntimeError: of the model")
 
 
-@pytest.mark.parametrize("place", ["while True: count(loader.stream())", "threading.Event().wait()"])
+@pytest.mark.parametrize(
+    "place", ["while True: count(loader.stream())", "threading.Event().wait()"]
+)
 def test_ctrl_c_ends_a_trainer_and_its_service(script, place):
     _, errors = script(
         f"""
@@ -203,7 +208,9 @@ def test_each_thread_may_have_a_loader(fake):
     answers = []
 
     def use():
-        values = [int(value) for batch in fake.open(samples=200, batch=8) for value in batch["index"]]
+        values = [
+            int(value) for batch in fake.open(samples=200, batch=8) for value in batch["index"]
+        ]
         answers.append(values == list(range(200)))
 
     threads = [threading.Thread(target=use) for _ in range(6)]

@@ -15,7 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    missing = [name for name in ("pip", "setuptools", "wheel") if not importlib.util.find_spec(name)]
+    missing = [
+        name for name in ("pip", "setuptools", "wheel") if not importlib.util.find_spec(name)
+    ]
     if missing:
         pytest.skip(f"a wheel needs python3-{', python3-'.join(missing)}")
     folder = tmp_path_factory.mktemp("wheel")

@@ -63,7 +63,9 @@ def test_what_both_read_is_the_same(text):
 def random_value(rng, depth):
     kind = rng.randrange(6) if depth < 4 else 5
     if kind in (0, 1):
-        return {random_text(rng) or "k": random_value(rng, depth + 1) for _ in range(rng.randrange(4))}
+        return {
+            random_text(rng) or "k": random_value(rng, depth + 1) for _ in range(rng.randrange(4))
+        }
     if kind == 2:
         return [random_value(rng, depth + 1) for _ in range(rng.randrange(4))]
     return random_text(rng)
@@ -82,7 +84,10 @@ def test_what_pyyaml_writes_is_read(seed):
         value = {"top": random_value(rng, 0)}
         for style in (True, False, None):
             text = yaml.dump(
-                value, default_flow_style=style, width=1 << 30, allow_unicode=bool(seed % 2),
+                value,
+                default_flow_style=style,
+                width=1 << 30,
+                allow_unicode=bool(seed % 2),
                 default_style='"' if seed % 4 == 0 else None,
             )
             if "? " in text:  # keys that PyYAML takes for long ones
