@@ -50,7 +50,8 @@ class PipelineBase:
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a Pipeline does not change; its methods return another one")
 
-    __delattr__ = None  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a Pipeline does not change; its methods return another one")
 
     # What the generated methods call.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from . import _descriptor, _proto, _stream, errors
+from ._endpoint import check_target
 
 
 def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
@@ -14,6 +15,7 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
     names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable when nobody answers.
     """
+    check_target(target)
     _stream.check_fork()
     import grpc  # with the first connection, as in _stream
 

@@ -115,6 +115,11 @@ def test_a_long_list_is_a_file_that_goes_with_its_pipelines(long_lists):
     assert not os.path.exists(folder)
 
 
+def test_a_folder_that_no_list_can_say_is_refused(long_lists):
+    with pytest.raises(bulkhead.InvalidArgument, match="from which its paths start"):
+        Pipeline.from_lists(ODD, base_dir="/a\tb")
+
+
 def test_no_file_is_written_before_it_is_needed(long_lists):
     pipeline = Pipeline.from_lists(ODD, range(8)).batch(2)
     assert pipeline._list._folder is None

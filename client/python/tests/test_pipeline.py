@@ -205,6 +205,8 @@ def test_a_method_leaves_its_pipeline_as_it_is():
     assert first != second and "batch" not in first.to_dict()
     with pytest.raises(AttributeError, match="does not change"):
         first._message = None
+    with pytest.raises(AttributeError, match="does not change"):
+        del first._message
 
 
 def test_arrays_and_paths_are_taken_for_lists_and_texts(tmp_path):
