@@ -146,21 +146,32 @@ def test_an_exception_in_the_loop_is_all_that_is_said(script, opening):
     assert errors.rstrip().endswith("RuntimeError: of the model")
 
 
-@pytest.mark.parametrize(
-    "place", ["while True: count(loader.stream())", "threading.Event().wait()"]
-)
+@pytest.mark.parametrize("place", ["loader.next_batch()", "threading.Event().wait()"])
 def test_ctrl_c_ends_a_trainer_and_its_service(script, place):
     _, errors = script(
         f"""
-        loader = bulkhead.Loader({{**SPEC, "epochs": 1 << 40}})
-        loader.next_batch()
+        loader = bulkhead.Loader({{**SPEC, "mode": "stall"}})
         print("ready", flush=True)
-        {place}
+        while True:
+            {place}
         """,
         code=-signal.SIGINT,
         interrupt=True,
     )
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_ctrl_c_in_the_midst_of_giving_a_slot_back_is_not_lost(fake_shm, monkeypatch):
+    loader = fake_shm.open(samples=400, batch=8)
+    batch = loader.next_batch()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loader._stream._door, "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        del batch
+        threading.Event().wait(30)
 
 
 def test_ctrl_c_in_a_wait_leaves_a_loader_that_goes_on(fake):
