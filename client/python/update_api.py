@@ -80,7 +80,7 @@ def members(cls):
         if not base.__module__.startswith("bulkhead"):
             continue
         for name, value in vars(base).items():
-            if not name.startswith("_") and inspect.getdoc(value):
+            if not name.startswith("_") and inspect.getdoc(getattr(cls, name)):
                 yield name, value
 
 
@@ -96,7 +96,8 @@ def method_text(cls, name, value):
             cls.__name__ if isinstance(value, (classmethod, staticmethod)) else cls.__name__.lower()
         )
         head = signature(f"{owner}.{name}", function, 0 if plain else 1)
-    return f"### {cls.__name__}.{name}\n\n{head}\n{prose(inspect.getdoc(value))}\n"
+    doc = prose(inspect.getdoc(getattr(cls, name)))
+    return f"### {cls.__name__}.{name}\n\n{head}\n{doc}\n"
 
 
 def fields_text(cls):
