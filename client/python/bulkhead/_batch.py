@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
@@ -186,8 +187,10 @@ class Batch(Mapping[str, np.ndarray]):
         Where the samples do not divide evenly the first pieces have one more; no piece is empty, so
         that few samples give fewer pieces. Each has its own positions and valid_count, and keeps the
         memory of the whole batch; its cursor is the whole batch's: the state after the last piece.
-        Only the first piece's arrays are aligned to 64 bytes whatever a sample's size.
+        What else a Batch says, as `last_in_epoch`, is also the whole batch's. Only the first piece's
+        arrays are aligned to 64 bytes whatever a sample's size.
         """
+        parts = operator.index(parts)
         if parts < 1:
             raise InvalidArgument(f"a batch cannot be split into {parts} parts")
         size, larger = divmod(self.sample_count, parts)

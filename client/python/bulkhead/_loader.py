@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
 
 from . import _progress_line, _proto, _reaper, _spec, _stream, errors
 from ._batch import (
@@ -29,7 +29,8 @@ from ._stats import LoaderStats, exposition
 atexit.register(close_all)
 
 _TRANSPORTS = ("auto", "shm", "grpc")
-_loaders: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+# A plain set, which list() copies at one go: another thread may open a loader meanwhile.
+_loaders: "Set[weakref.ref[Loader]]" = set()
 
 
 def metrics_text() -> str:
@@ -37,7 +38,8 @@ def metrics_text() -> str:
 
     The metrics are called bulkhead_client_…; labels are the loader's name and rank.
     """
-    mine = [loader for loader in _loaders if loader._is_open()]
+    alive = [loader for loader in (known() for known in list(_loaders)) if loader is not None]
+    mine = [loader for loader in alive if loader._is_open()]
     return exposition({(loader.name, loader.rank): loader.stats for loader in mine})
 
 
@@ -144,7 +146,7 @@ class Loader:
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
-        self._progress = progress
+        self._progress = _progress_line.checked(progress)
         self._rename = _checked_names(rename)
         self._batches = self._samples = self._bytes = 0
         self._wait_seconds = 0.0
@@ -171,7 +173,7 @@ class Loader:
         except BaseException:
             self.close()
             raise
-        _loaders.add(self)
+        _loaders.add(weakref.ref(self, _loaders.discard))
 
     def _start(self, cursor) -> None:
         self._open.incarnation = time.time_ns()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _pipeline_repr, _proto, _spec, _spec_message, _yaml_reader
+from . import _pipeline_repr, _proto, _spec, _spec_message, _spec_yaml
 from ._list_file import ListFile, Rows
 from ._pipeline_base import PathLike, mixed
 from ._pipeline_methods import MixtureStop, PipelineMethods
@@ -110,8 +110,8 @@ class Pipeline(PipelineMethods):
     def from_yaml(cls, spec: PathLike, *, base_dir: Optional[PathLike] = None) -> "Pipeline":
         """The Pipeline of a spec's path, or of its YAML or JSON text.
 
-        SpecError names line and column; DataError, a file that cannot be read. Tags, block texts
-        and plain texts over several lines are not read: give such a spec to the Loader itself.
+        SpecError names line and column; DataError, a file that cannot be read; ImportError, that
+        PyYAML is missing: install `bulkhead-loader[yaml]`, or give the file to a Loader as it is.
 
         base_dir: Folder that relative paths start from. Default: that of the file; for a text, the
             current one when the Loader is made.
@@ -120,8 +120,8 @@ class Pipeline(PipelineMethods):
             raise SpecError(f"a spec is a path or text, not {type(spec).__name__}")
         source = _spec.load(spec)
         try:
-            values, marks = _yaml_reader.read(source.text)
-        except _yaml_reader.YamlFault as fault:
+            values, marks = _spec_yaml.read(source.text)
+        except _spec_yaml.YamlFault as fault:
             line, column = fault.mark
             raise SpecError(
                 f"{source.name}:{line}:{column}: {fault.message}",

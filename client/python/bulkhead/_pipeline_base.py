@@ -160,6 +160,7 @@ def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
     takes = {field.name for field in sources.add().DESCRIPTOR.fields}
     del sources[:]
     folders: Set[str] = set()
+    without_folder = False
     for index, pair in enumerate(pairs):
         path = ("source", "mixture", "sources", index)
         place = _spec_message.place_text(path)
@@ -195,9 +196,14 @@ def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
                 setattr(target, field.name, value)
         if part.base_dir is not None:
             folders.add(part.base_dir)
-    if len(folders) > 1:
+        elif not target.source.HasField("range"):  # it names no path
+            without_folder = True
+    names = sorted(folders)
+    if folders and without_folder:
+        names.append("the current one when the Loader is made")
+    if len(names) > 1:
         raise SpecError(
             "the pipelines of a mixture start from different folders: "
-            f"{', '.join(sorted(folders))}; give one base_dir to all of them, and absolute paths"
+            f"{', '.join(names)}; give one base_dir to all of them, and absolute paths"
         )
-    return message, folders.pop() if folders else None
+    return message, names[0] if names else None

@@ -12,6 +12,19 @@ from .errors import InvalidArgument
 ProgressOption = Union[bool, None, Callable[[Progress], None], Any]
 
 
+def checked(option: ProgressOption) -> ProgressOption:
+    """The option; InvalidArgument for what is none."""
+    if option is None or isinstance(option, bool) or callable(option) or _is_bar(option):
+        return option
+    raise InvalidArgument(
+        f"progress is True, something to call with each Progress, or tqdm, not {option!r}"
+    )
+
+
+def _is_bar(option: Any) -> bool:
+    return hasattr(option, "update") and hasattr(option, "total")
+
+
 def reporter(option: ProgressOption) -> Any:
     """None, or what is called with each Progress; `finish` it when all is told."""
     if option is True:
@@ -20,13 +33,7 @@ def reporter(option: ProgressOption) -> Any:
         return None
     if isinstance(option, type) and hasattr(option, "update"):
         return _Bar(option(desc="bulkhead", unit="file", leave=False), own=True)
-    if hasattr(option, "update") and hasattr(option, "total"):
-        return _Bar(option, own=False)
-    if not callable(option):
-        raise InvalidArgument(
-            f"progress is True, something to call with each Progress, or tqdm, not {option!r}"
-        )
-    return option
+    return _Bar(option, own=False) if _is_bar(option) else option
 
 
 def finish(reporter: Any) -> None:

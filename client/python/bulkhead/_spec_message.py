@@ -10,7 +10,7 @@ import re
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
 from . import _descriptor
-from ._yaml_reader import Mark, Path, Text
+from ._spec_yaml import Mark, Path, Text
 from .errors import SpecError
 
 # What a float32 can hold.

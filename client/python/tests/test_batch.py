@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _proto
+from bulkhead import _loader, _proto
 from bulkhead._batch import Batch
 
 
@@ -50,6 +50,14 @@ def test_padding_falls_to_the_last_pieces():
 def test_no_piece_at_all_is_refused():
     for parts in (0, -1):
         with pytest.raises(bulkhead.InvalidArgument, match="cannot be split"):
+            batch_of(8).split(parts)
+
+
+def test_the_number_of_pieces_is_a_whole_number():
+    pieces = batch_of(8).split(np.int64(2))
+    assert type(pieces[0].sample_count) is int and json.dumps(list(pieces[1].positions))
+    for parts in (2.0, "2", None):
+        with pytest.raises(TypeError):
             batch_of(8).split(parts)
 
 
@@ -168,6 +176,32 @@ def test_metrics_are_prometheus_text(fake):
     assert all(name.endswith("_total") == (kind == "counter") for name, kind in types)
     loader.close()
     assert 'rank="1"' not in bulkhead.metrics_text()
+
+
+def test_metrics_can_be_asked_for_while_loaders_are_opened(fake, monkeypatch):
+    first = fake.open(loader={"name": "first"})
+    is_open = type(first)._is_open
+    opened = []
+
+    def opening_another(loader):
+        if not opened:
+            opened.append(None)
+            opened.append(fake.open())
+        return is_open(loader)
+
+    monkeypatch.setattr(type(first), "_is_open", opening_another)
+    assert 'loader="first"' in bulkhead.metrics_text()
+    assert len(opened) == 2
+
+
+def test_metrics_forget_a_loader_that_is_gone(fake):
+    fake.open(loader={"name": "gone"}).close()
+    before = len(_loader._loaders)
+    loader = bulkhead.Loader({"range": 1}, fake.open().target, name="gone", timeout=10)
+    assert len(_loader._loaders) > before
+    del loader
+    gc.collect()
+    assert 'loader="gone"' not in bulkhead.metrics_text()
 
 
 def test_stats_are_ready_for_json(fake):

@@ -279,6 +279,15 @@ def test_a_mixture_refuses_what_is_of_the_whole():
         )
 
 
+def test_a_mixture_does_not_move_relative_paths_to_another_folder():
+    here, there = Pipeline.image_folder("x"), Pipeline.image_folder("x", base_dir="/a")
+    for parts in ([(1, here), (1, there)], [(1, there), (1, here)]):
+        with pytest.raises(SpecError, match="different folders: /a, the current one"):
+            Pipeline.mixture(parts)
+    assert Pipeline.mixture([(1, here), (1, here)]).base_dir is None
+    assert Pipeline.mixture([(1, Pipeline.range(5)), (1, there)]).base_dir == "/a"
+
+
 # Faults.
 
 
@@ -336,7 +345,7 @@ def test_unknown_names_raise_at_once():
         ("source: {rnge: {size: 3}}", 1, "spec:1:10: source.rnge: unknown source `rnge`; did you"),
         ("source:\n  range: {size: 1_0}\n", 2, "spec:2:11: source.range.size: must be a whole"),
         ("batch: {size: 3, last: dorp}", 1, "spec:1:18: batch.last: unknown value `dorp`"),
-        ("batch: {size: 3\n", 2, "spec:2:1: `,` or `}` is expected"),
+        ("batch: {size: 3\n", 2, "spec:2:1: not valid YAML: .*expected ',' or '}'"),
         ("stages:\n  - resize: {size: 3}\n    flip: {}\n", 3, "spec:3:5: stages.0..flip: unknown"),
         ("stages:\n  - resize: {}\n    pad: {}\n", 3, "one stage only: `resize` is given already"),
         ("stages: [deocde_image]", 1, "unknown stage `deocde_image`; did you mean `decode_image`"),

@@ -72,6 +72,7 @@ def test_a_bar_of_the_callers_stays_open(fake):
 def test_what_can_not_be_called_is_refused(fake):
     with pytest.raises(bulkhead.InvalidArgument, match="progress is True, something to call"):
         fake.open(loader={"progress": 3})
+    assert not fake.opens  # before anything is asked of a service
 
 
 def test_the_line_says_what_is_known():

@@ -68,5 +68,5 @@ def test_its_description_names_what_it_needs(wheel):
     with zipfile.ZipFile(wheel) as file:
         (name,) = (name for name in file.namelist() if name.endswith("/METADATA"))
         text = file.read(name).decode()
-    for line in ("Name: bulkhead-loader", "Requires-Python: >=3.9", "Requires-Dist: protobuf"):
+    for line in ("Name: bulkhead-loader", "Requires-Python: >=3.9", "Requires-Dist: protobuf", "Provides-Extra: yaml"):
         assert line in text
