@@ -56,6 +56,40 @@ def test_the_service_understands_both_alike(describe, where, text):
     assert describe(json.dumps(pipeline.to_dict())) == wanted
 
 
+REST = "source: {range: {size: 40}}\nbatch: {size: 8}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "outputs:\n  - >-\n    index\n",
+        "outputs: [!!str index]\nseed: !!int 7\n",
+        "outputs: &names [index]\nseed: &n 4\ntake: *n\n",
+        "stages:\n  - cast:\n      input: index\n      dtype: 'float32'\n  -\n    normalize: {input: index, mean: .5e+1}\n",
+        '"outputs": ["\\x69n\\u0064\\U00000065x"]\n',
+        "order: ~\nepochs: forever\ndeterministic: FALSE\n",
+        "? seed\n: 12\n# a comment\nskip: 3 # another\n",
+        "stages: [one_hot: {input: index, classes: 40}]\n",
+    ],
+)
+def test_the_service_reads_yaml_as_the_builder_does(describe, text):
+    text = REST + text
+    try:
+        wanted = describe(text)
+    except grpc.RpcError as refused:
+        pytest.fail(refused.details())
+    assert describe(Pipeline.from_yaml(text).to_yaml()) == wanted
+
+
+def test_a_dict_may_name_any_path(photos, folder):
+    place = folder / "Ünïcode \U0001f600"
+    shutil.copytree(photos / "folder", place)
+    spec = {"source": {"image_folder": {"path": place}}, "batch": {"size": 8}, "epochs": 1}
+    spec["stages"] = [{"decode_image": {}}, {"resize": {"size": 8}}]
+    with bulkhead.Loader(spec, timeout=60) as loader:
+        assert loader.next_batch().sample_count == 8
+
+
 def test_most_specs_of_the_repository_are_valid(describe):
     refused = []
     for where, text in SPECS:

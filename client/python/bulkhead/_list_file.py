@@ -135,4 +135,5 @@ def _number(value: Any, index: int) -> Any:
         return value
     if isinstance(value, float) and value - value == 0:  # finite
         return value
-    raise InvalidArgument(f"labels[{index}] is no number that a batch can hold: {value!r}")
+    advice = "; number the classes" if isinstance(value, str) else ""
+    raise InvalidArgument(f"labels[{index}] is no number that a batch can hold: {value!r}{advice}")

@@ -67,7 +67,9 @@ def read(text: str) -> Document:
 
 
 def _escape_it(character: str) -> str:
-    return f"the character {character!r} is none of text; in double quotes an escape can stand for it"
+    return (
+        f"the character {character!r} is none of text; in double quotes an escape can stand for it"
+    )
 
 
 def _mark_at(text: str, at: int) -> Mark:

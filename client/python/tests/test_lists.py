@@ -169,3 +169,8 @@ def test_a_loader_keeps_the_file(long_lists, fake):
 def test_a_long_list_cannot_be_mixed(long_lists):
     with pytest.raises(bulkhead.SpecError, match="write it to a file"):
         Pipeline.mixture([(1, Pipeline.from_lists(ODD)), (1, Pipeline.range(3))])
+
+
+def test_labels_that_are_names_are_to_be_numbered():
+    with pytest.raises(bulkhead.InvalidArgument, match="'cat'; number the classes"):
+        Pipeline.from_lists(["a.jpg"], ["cat"])

@@ -24,7 +24,10 @@ def test_characters_of_a_dict_are_written_as_they_are():
 @pytest.mark.parametrize(
     "spec, words",
     [
-        ({"path": object()}, "the dict is no spec: it holds text, numbers, lists and dicts, not object"),
+        (
+            {"path": object()},
+            "the dict is no spec: it holds text, numbers, lists and dicts, not object",
+        ),
         ({"path": b"x"}, "not bytes"),
         ({(1, 2): 3}, "keys must be"),
         ({"path": "\udc80"}, "not UTF-8"),

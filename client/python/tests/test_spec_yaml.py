@@ -14,7 +14,9 @@ from bulkhead._spec_yaml import Text, YamlFault, read
 SPECS = list(repository_specs.specs())
 
 
-@pytest.mark.parametrize("word", ["yes", "on", "010", "0x1F", "1_000", "1:30", "2001-01-01", "=", "1e3"])
+@pytest.mark.parametrize(
+    "word", ["yes", "on", "010", "0x1F", "1_000", "1:30", "2001-01-01", "=", "1e3"]
+)
 def test_single_values_stay_the_texts_they_are(word):
     (value,) = read(f"a: {word}\n").value.values()
     assert value == word and type(value) is Text
