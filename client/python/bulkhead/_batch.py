@@ -184,10 +184,10 @@ class Batch(Mapping[str, np.ndarray]):
     def split(self, parts: int) -> List["Batch"]:
         """The batch in at most `parts` pieces of equal size, as Batches that copy nothing.
 
-        Where the samples do not divide evenly the first pieces have one more; no piece is empty, so
-        that few samples give fewer pieces. Each has its own positions and valid_count, and keeps the
-        memory of the whole batch; its cursor is the whole batch's: the state after the last piece.
-        What else a Batch says, as `last_in_epoch`, is also the whole batch's. Only the first piece's
+        Where the samples do not divide evenly the first pieces have one more; no piece is empty,
+        so that few samples give fewer pieces. Each has its own positions and valid_count, and keeps
+        the memory of the whole batch; its cursor is the whole batch's: the state after the last
+        piece. `last_in_epoch` and the like are the whole batch's, too. Only the first piece's
         arrays are aligned to 64 bytes whatever a sample's size.
         """
         parts = operator.index(parts)

@@ -80,7 +80,9 @@ class Rows:
     def text(self, folder: str) -> Tuple[str, int]:
         """All lines with absolute paths, relative ones starting from `folder`; the longest path."""
         if any(c in folder for c in "\t\n\0"):
-            raise InvalidArgument(f"no list can say {folder!r}, from which its paths start; move it")
+            raise InvalidArgument(
+                f"no list can say {folder!r}, from which its paths start; move it"
+            )
         rows = [tuple(os.path.join(folder, path) for path in row) for row in self._paths]
         longest = max(len(path.encode("utf-8")) for row in rows for path in row)
         lines = ("\t".join(row) + labels + "\n" for row, labels in zip(rows, self._labels))

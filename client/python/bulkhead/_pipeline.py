@@ -84,7 +84,8 @@ class Pipeline(PipelineMethods):
             one of them is a float. Default: no labels.
         images: Names of the path columns.
         label_names: Names of the label columns.
-        base_dir: Folder that relative paths start from. Default: the current one.
+        base_dir: Folder that relative paths start from. Default: the current one: of a short list
+            when the Loader is made, of a longer one now.
         """
         image_names = [images] if isinstance(images, str) else list(images)
         names = [label_names] if isinstance(label_names, str) else list(label_names)

@@ -1,4 +1,4 @@
-"""The YAML of specs as Python values that say where they stand; by PyYAML, imported at first use."""
+"""The YAML of specs as Python values and their places; PyYAML is imported at first use."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ def test_what_yaml_can_say_is_read(text, value):
         ("x: 1\na: b\x85c\n", 2, 5, r"'\\x85' is none of text"),
         ('a: "\\U00110000"\n', 1, 1, "not valid YAML"),
     ],
+    ids=lambda value: str(value)[:30],
 )
 def test_what_cannot_be_read_says_where_and_why(text, line, column, words):
     with pytest.raises(YamlFault, match=words) as raised:
