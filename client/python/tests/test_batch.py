@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -195,12 +196,13 @@ def test_metrics_can_be_asked_for_while_loaders_are_opened(fake, monkeypatch):
 
 
 def test_metrics_forget_a_loader_that_is_gone(fake):
-    fake.open(loader={"name": "gone"}).close()
-    before = len(_loader._loaders)
-    loader = bulkhead.Loader({"range": 1}, fake.open().target, name="gone", timeout=10)
-    assert len(_loader._loaders) > before
+    loader = bulkhead.Loader("{}", fake.open().target, name="gone", timeout=10)
+    assert 'loader="gone"' in bulkhead.metrics_text()
+    known = weakref.ref(loader)
+    assert known in _loader._loaders  # equal while the loader lives
     del loader
     gc.collect()
+    assert known() is None and all(other() is not None for other in _loader._loaders)
     assert 'loader="gone"' not in bulkhead.metrics_text()
 
 
