@@ -8,9 +8,12 @@
 """
 
 from ._batch import Batch, TensorSpec
-from ._loader import Loader
+from ._events import Progress, Substitution
+from ._loader import Loader, metrics_text
+from ._pipeline import Pipeline
+from ._pipeline_methods import Feature, StageOutput, TruncatedImages
 from ._service import service_status
-from ._stream import Progress, Substitution
+from ._stats import LoaderStats
 from .errors import (
     BudgetExceeded,
     BulkheadError,
@@ -43,10 +46,13 @@ __all__ = [
     "DataError",
     "DeadlineExceeded",
     "EpochsExhausted",
+    "Feature",
     "InvalidArgument",
     "Loader",
     "LoaderClosed",
+    "LoaderStats",
     "OutOfThreads",
+    "Pipeline",
     "Progress",
     "ProtocolError",
     "ResourceExhausted",
@@ -55,10 +61,13 @@ __all__ = [
     "ServiceUnavailable",
     "SlotsExhausted",
     "SpecError",
+    "StageOutput",
     "Substitution",
     "Superseded",
     "TensorSpec",
     "TransportUnavailable",
+    "TruncatedImages",
     "WorkerError",
+    "metrics_text",
     "service_status",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import fcntl
 import mmap
 import os
@@ -9,7 +10,7 @@ from typing import Set
 
 import numpy as np
 
-from . import _proto
+from . import _proto, _reaper
 from ._door import Door
 from .errors import ProtocolError
 
@@ -101,5 +102,7 @@ class _SlotLease:
             arena = self._arena
             arena.held.discard(self._slot)
             arena._door.release(arena.arena_id, self._slot, self._packet)
+        except KeyboardInterrupt:  # Python drops what a destructor raises: Ctrl-C comes once more
+            _reaper.bury(_thread.interrupt_main)
         except Exception:  # the interpreter may be half gone
             pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import operator
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
@@ -171,12 +173,41 @@ class Batch(Mapping[str, np.ndarray]):
 
     @property
     def last_in_epoch(self) -> bool:
+        """Whether the epoch ends with it, on this rank."""
         return self.batches_left_in_epoch == 0
 
     @property
     def cursor(self) -> Dict[str, Any]:
         """State after this batch, ready for JSON: `Loader.load_state_dict` goes on from there."""
         return copy_cursor(self._cursor)
+
+    def split(self, parts: int) -> List["Batch"]:
+        """The batch in at most `parts` pieces of equal size, as Batches that copy nothing.
+
+        Where the samples do not divide evenly the first pieces have one more; no piece is empty,
+        so that few samples give fewer pieces. Each has its own positions and valid_count, and keeps
+        the memory of the whole batch; its cursor is the whole batch's: the state after the last
+        piece. `last_in_epoch` and the like are the whole batch's, too. Only the first piece's
+        arrays are aligned to 64 bytes whatever a sample's size.
+        """
+        parts = operator.index(parts)
+        if parts < 1:
+            raise InvalidArgument(f"a batch cannot be split into {parts} parts")
+        size, larger = divmod(self.sample_count, parts)
+        ends = [size * (i + 1) + min(i + 1, larger) for i in range(min(parts, self.sample_count))]
+        return [self._rows(begin, end) for begin, end in zip([0, *ends], ends)]
+
+    def _rows(self, begin: int, end: int) -> "Batch":
+        part = copy.copy(self)
+        part._arrays = {name: array[begin:end] for name, array in self._arrays.items()}
+        part.sample_count = end - begin
+        part.valid_count = max(min(self.valid_count, end) - begin, 0)
+        part._first_position = self._first_position + begin
+        return part
+
+    def _rename(self, names: Mapping[str, str]) -> None:
+        """Calls its arrays by other names."""
+        self._arrays = {names.get(name, name): array for name, array in self._arrays.items()}
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())

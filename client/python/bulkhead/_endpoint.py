@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+import re
+from typing import Any, Callable, Optional
 
 from . import _embedded
+from .errors import InvalidArgument
+
+_HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+# What gRPC itself would make of other forms.
+_OTHER_SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix-abstract:")
+
+
+def check_target(target: Any) -> None:
+    """Raises InvalidArgument for what is no address; gRPC would take port 65537 for port 1."""
+    if isinstance(target, str):
+        if target.startswith("unix:") and len(target) > len("unix:"):
+            return
+        address = _HOST_AND_PORT.fullmatch(target)
+        if address is not None and 0 < int(address[2]) < 1 << 16:
+            return
+        if target.startswith(_OTHER_SCHEMES):
+            return
+    raise InvalidArgument(
+        f'target is "host:port" or "unix:/path", not {target!r}; without one the loader starts a '
+        "service of its own"
+    )
 
 
 class Endpoint:
@@ -18,6 +40,8 @@ class Endpoint:
         cache_dir: Optional[str],
         timeout: float,
     ):
+        if target is not None:
+            check_target(target)
         self._options = (workers, threads, cache_dir)
         self.embedded = target is None
         self.service: Optional[_embedded.EmbeddedService] = None

@@ -13,7 +13,8 @@ from . import _door, _proto, _stream, errors
 from ._batch import Batch, Layout
 from ._door import Door, DoorError
 from ._endpoint import Endpoint
-from ._stream import Progress, Stream, Substitution, UnusableArena
+from ._events import Progress, Substitution
+from ._stream import Stream, UnusableArena
 
 _log = logging.getLogger("bulkhead")
 
@@ -178,6 +179,10 @@ class HealingStream:
     @property
     def held_slots(self) -> int:
         return self._stream.held_slots
+
+    @property
+    def ready_batches(self) -> int:
+        return self._stream.ready_batches
 
     @property
     def opened(self):

@@ -8,9 +8,10 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+import weakref
+from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
 
-from . import _proto, _reaper, _spec, errors
+from . import _progress_line, _proto, _reaper, _spec, _stream, errors
 from ._batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
@@ -20,12 +21,35 @@ from ._batch import (
     cursor_to_dict,
 )
 from ._endpoint import Endpoint
+from ._events import Substitution
 from ._healing import HealingStream, close_all
-from ._stream import Progress, Substitution
+from ._progress_line import ProgressOption
+from ._stats import LoaderStats, exposition
 
 atexit.register(close_all)
 
 _TRANSPORTS = ("auto", "shm", "grpc")
+# A plain set, which list() copies at one go: another thread may open a loader meanwhile.
+_loaders: "Set[weakref.ref[Loader]]" = set()
+
+
+def metrics_text() -> str:
+    """`Loader.stats` of this process's open loaders in Prometheus's text format, version 0.0.4.
+
+    The metrics are called bulkhead_client_…; labels are the loader's name and rank.
+    """
+    alive = [loader for loader in (known() for known in list(_loaders)) if loader is not None]
+    mine = [loader for loader in alive if loader._is_open()]
+    return exposition({(loader.name, loader.rank): loader.stats for loader in mine})
+
+
+def _checked_names(rename: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    names = rename or {}
+    if not isinstance(names, Mapping) or not all(isinstance(n, str) for n in names.values()):
+        raise errors.InvalidArgument(
+            f'rename maps outputs to names, as {{"image": "x"}}, not {rename!r}'
+        )
+    return dict(names)
 
 
 def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
@@ -45,9 +69,9 @@ class Loader:
                 for batch in loader:          # what is left of one epoch
                     train(batch["image"], batch["label"])
 
-    `spec` is a path, YAML or JSON text, or a dict. `target` is "host:port" or "unix:/path"; without
-    one a service is started for this process and ends with it (loaders with equal `workers`,
-    `threads` and `cache_dir` share it).
+    `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port" or
+    "unix:/path"; without one a service is started for this process and ends with it (loaders with
+    equal `workers`, `threads` and `cache_dir` share it).
 
     A loop gives what is left of one epoch; the next loop goes on with the next epoch, and a loop left
     by `break` is continued by the next. After the last epoch a loop raises EpochsExhausted.
@@ -59,8 +83,11 @@ class Loader:
     `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no progress.
     `credits` and `credit_bytes` bound what the loader holds ahead of the trainer; batches that it
     handed out are the trainer's own. Over shared memory `credits` bounds both together, and
-    `credit_bytes` nothing: that memory is the service's. `progress` is called while the service prepares, on the thread
-    that constructs the loader.
+    `credit_bytes` nothing: that memory is the service's.
+
+    `rename` maps outputs to the names that batches and `schema` have for them. `progress` is called
+    with a Progress while the service prepares, on the thread that constructs the loader; True
+    writes a line to stderr if that is a terminal, and a tqdm class or bar is driven.
 
     `transport` is "auto": a service on a Unix socket hands its memory over and batches are not copied
     at all; where that cannot be, they travel over gRPC and `transport_reason` says why. "shm" makes
@@ -72,7 +99,9 @@ class Loader:
     A service that says nothing at all for 10 s, not even that it lives, counts as lost; an embedded
     one is then killed and started again.
 
-    One thread should use a loader. It cannot be used in a forked child: open one there.
+    One thread should use a loader. It cannot be used in a forked child, and no other can be opened
+    there while the parent has one: start processes by multiprocessing's spawn method. It cannot be
+    pickled: give another process the spec, and `state_dict()`.
     """
 
     def __init__(
@@ -93,7 +122,8 @@ class Loader:
         credits: int = 4,
         credit_bytes: int = 256 << 20,
         transport: str = "auto",
-        progress: Optional[Callable[[Progress], None]] = None,
+        rename: Optional[Mapping[str, str]] = None,
+        progress: ProgressOption = None,
     ):
         self._closed = True  # until there is something to close
         self._endpoint: Optional[Endpoint] = None
@@ -112,10 +142,14 @@ class Loader:
             raise errors.InvalidArgument(
                 f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
             )
-        text, text_name, base_dir = _spec.load(spec)
+        text, text_name, base_dir, _ = _spec.load(spec)
+        self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
-        self._progress = progress
+        self._progress = _progress_line.checked(progress)
+        self._rename = _checked_names(rename)
+        self._batches = self._samples = self._bytes = 0
+        self._wait_seconds = 0.0
         self._transport = transport
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         self._open = _proto.Open(
@@ -129,14 +163,17 @@ class Loader:
             allow_changed_bytes=allow_changed_bytes,
         )
         message = cursor_from_dict(cursor) if cursor is not None else None
+        _stream.check_fork()
         self._closed = False
         _reaper.start()
         try:
             self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout)
             self._start(message)
+            self._check_rename()
         except BaseException:
             self.close()
             raise
+        _loaders.add(weakref.ref(self, _loaders.discard))
 
     def _start(self, cursor) -> None:
         self._open.incarnation = time.time_ns()
@@ -148,13 +185,16 @@ class Loader:
         self._stream = stream = HealingStream(
             self._endpoint, self._open, self._reconnect_timeout, self._transport
         )
+        progress = _progress_line.reporter(self._progress)
         try:
-            stream.wait_opened(self._timeout, self._progress)
+            stream.wait_opened(self._timeout, progress)
         except BaseException:
             if before is not None:
                 self._stream = before  # closed, but it knows what was opened
             stream.close()
             raise
+        finally:
+            _progress_line.finish(progress)
         if before is not None:
             self._reconnects_before += before.reconnects
         opened = stream.opened
@@ -164,11 +204,27 @@ class Loader:
         self._finished = False
         self._suspended = False
 
+    def _check_rename(self) -> None:
+        names = [tensor.name for tensor in self._check().layout.tensors]
+        unknown = [name for name in self._rename if name not in names]
+        if unknown:
+            raise errors.InvalidArgument(
+                f"rename: there is no output '{unknown[0]}'; the outputs are {', '.join(names)}"
+            )
+        called = [self._rename.get(name, name) for name in names]
+        twice = [name for name in called if called.count(name) > 1]
+        if twice:
+            raise errors.InvalidArgument(f"rename: two outputs would be called '{twice[0]}'")
+
+    def _is_open(self) -> bool:
+        return not self._closed and self._owner == os.getpid()
+
     def _check(self) -> HealingStream:
         if self._owner != os.getpid():
             raise errors.LoaderClosed(
-                "this loader belongs to the process that this one was forked from; open a loader "
-                "in the child (with PyTorch: no num_workers, the service has its own workers)",
+                "this loader belongs to the process that this one was forked from; use it there, "
+                "or start this process by multiprocessing's spawn method and open a loader in it "
+                "(with PyTorch's DataLoader: num_workers=0, the service has its own workers)",
                 "FORKED",
             )
         if self._closed or self._stream is None:
@@ -186,7 +242,11 @@ class Loader:
         if self._suspended:
             self._start(cursor_from_dict(self._cursor))
             stream = self._check()
-        batch = stream.next(self._timeout if timeout is None else timeout)
+        started = time.monotonic()
+        try:
+            batch = stream.next(self._timeout if timeout is None else timeout)
+        finally:
+            self._wait_seconds += time.monotonic() - started
         if batch is None:
             self._finished = True
             self._left = 0
@@ -194,6 +254,11 @@ class Loader:
             self._cursor = batch.cursor
             self._epoch = batch.epoch
             self._left = batch.batches_left_in_epoch
+            self._batches += 1
+            self._samples += batch.valid_count
+            self._bytes += batch.sample_count * sum(stream.layout.sample_bytes)
+            if self._rename:
+                batch._rename(self._rename)
         return batch
 
     def __iter__(self) -> Iterator[Batch]:
@@ -249,14 +314,43 @@ class Loader:
     @property
     def schema(self) -> Tuple[TensorSpec, ...]:
         """The outputs, in the order in which batches give them."""
-        return self._check().layout.tensors
+        return tuple(
+            tensor._replace(name=self._rename.get(tensor.name, tensor.name))
+            for tensor in self._check().layout.tensors
+        )
+
+    @property
+    def name(self) -> str:
+        """Of the consumer, as the service knows it; unlike all others unless it was given."""
+        return str(self._open.name)
+
+    @property
+    def rank(self) -> int:
+        """This consumer's, below the world_size."""
+        return int(self._open.rank)
+
+    @property
+    def stats(self) -> LoaderStats:
+        """What the loader did so far; also of a closed one."""
+        stream = self._stream if self._is_open() else None
+        return LoaderStats(
+            self._batches,
+            self._samples,
+            self._bytes,
+            self._wait_seconds,
+            self.reconnects,
+            stream.ready_batches if stream is not None else 0,
+            stream.held_slots if stream is not None else 0,
+        )
 
     @property
     def batch_size(self) -> int:
+        """Samples of a full batch."""
         return self._check().layout.batch_size
 
     @property
     def samples_per_epoch(self) -> int:
+        """Of all ranks together."""
         return self._check().opened.samples_per_epoch
 
     @property
@@ -349,6 +443,12 @@ class Loader:
             return
         self._closed = True
         _end(self._stream, self._endpoint)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Loader cannot be pickled: it is a connection. Give the other process the spec (a "
+            "Pipeline can be pickled) and the cursor of state_dict(), and open a loader there"
+        )
 
     def __enter__(self) -> "Loader":
         return self

@@ -34,6 +34,7 @@ _FACTORY = (
 StreamRequest = _message("bulkhead.v1.StreamRequest")
 StreamResponse = _message("bulkhead.v1.StreamResponse")
 BatchHeader = _message("bulkhead.v1.BatchHeader")
+PipelineSpec = _message("bulkhead.v1.PipelineSpec")
 Open = _message("bulkhead.v1.Open")
 Cursor = _message("bulkhead.v1.Cursor")
 GetStatusResponse = _message("bulkhead.v1.GetStatusResponse")

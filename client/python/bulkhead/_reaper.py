@@ -6,10 +6,14 @@ holds a lock. So a destructor only queues here what is to be ended.
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
 from typing import Any, Callable, Optional
+
+# What ending a service may take, and a little more.
+_FINISH_SECONDS = 15.0
 
 # SimpleQueue.put is made for destructors: it may interrupt itself.
 _jobs: "queue.SimpleQueue[Callable[[], Any]]" = queue.SimpleQueue()
@@ -43,9 +47,18 @@ def _run(jobs) -> None:
         del job  # else what it ended would live until the next one
 
 
+def _finish() -> None:
+    """At interpreter exit: what is being ended ends whole, or its folder would be left behind."""
+    if _thread is not None:
+        done = threading.Event()
+        bury(done.set)
+        done.wait(_FINISH_SECONDS)
+
+
 def _forget_in_child() -> None:
     global _jobs, _starting, _thread
     _jobs, _starting, _thread = queue.SimpleQueue(), threading.Lock(), None
 
 
+atexit.register(_finish)
 os.register_at_fork(after_in_child=_forget_in_child)

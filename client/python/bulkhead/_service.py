@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-import grpc
-
-from . import _proto, errors
+from . import _descriptor, _proto, _stream, errors
+from ._endpoint import check_target
 
 
 def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
@@ -16,6 +15,10 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
     names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable when nobody answers.
     """
+    check_target(target)
+    _stream.check_fork()
+    import grpc  # with the first connection, as in _stream
+
     with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         ask = channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",
@@ -39,15 +42,10 @@ def _to_dict(message) -> Dict[str, Any]:
     """
     return {
         field.name: [_plain(field, item) for item in getattr(message, field.name)]
-        if _is_repeated(field)
+        if _descriptor.is_repeated(field)
         else _plain(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
     }
-
-
-def _is_repeated(field) -> bool:
-    repeated = getattr(field, "is_repeated", None)  # new in protobuf 6, which took `label` away later
-    return field.label == field.LABEL_REPEATED if repeated is None else bool(repeated)
 
 
 def _plain(field, value) -> Any:

@@ -7,9 +7,10 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, Union
 
+from ._pipeline_base import PipelineBase
 from .errors import DataError, SpecError
 
-Spec = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], PipelineBase]
 
 MAX_SPEC_BYTES = 1 << 20
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -19,6 +20,7 @@ class SpecInput(NamedTuple):
     text: str
     name: str
     base_dir: str
+    is_file: bool = False
 
 
 def _looks_like_path(spec: str) -> bool:
@@ -49,19 +51,46 @@ def _read(path: str) -> SpecInput:
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         raise _cannot_read(path, error.strerror or str(error), missing) from None
-    return SpecInput(text, path, os.path.dirname(os.path.abspath(path)))
+    return SpecInput(text, path, os.path.dirname(os.path.abspath(path)), True)
+
+
+def _json(spec: Mapping[str, Any]) -> str:
+    try:
+        # Characters as they are: the service reads no pair of \\u escapes as one.
+        return json.dumps(spec, default=_plain, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"the dict is no spec: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # of NumPy
+        return value.tolist()
+    raise TypeError(f"it holds text, numbers, lists and dicts, not {type(value).__name__}")
 
 
 def load(spec: Spec) -> SpecInput:
-    """A path, the text itself, or a dict; relative paths start from the file's folder, else cwd."""
-    if isinstance(spec, Mapping):
-        result = SpecInput(json.dumps(spec), "spec", os.getcwd())
+    """A path, the text itself, a dict or a Pipeline.
+
+    Relative paths start from the file's or the Pipeline's folder, else from the current one.
+    """
+    if isinstance(spec, PipelineBase):
+        result = SpecInput(spec.to_yaml(), "pipeline", spec.base_dir or os.getcwd())
+    elif isinstance(spec, Mapping):
+        result = SpecInput(_json(spec), "spec", os.getcwd())
     elif isinstance(spec, os.PathLike):
         result = _read(os.fspath(spec))
     elif isinstance(spec, str):
         result = _read(spec) if _looks_like_path(spec) else SpecInput(spec, "spec", os.getcwd())
     else:
-        raise SpecError(f"a spec is a path, text or a dict, not {type(spec).__name__}")
-    if len(result.text.encode("utf-8")) > MAX_SPEC_BYTES:
+        raise SpecError(f"a spec is a path, text, a dict or a Pipeline, not {type(spec).__name__}")
+    try:
+        size = len(result.text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise SpecError(f"{result.name}: not UTF-8 text: {error}") from None
+    if size > MAX_SPEC_BYTES:
         raise SpecError(f"{result.name}: a spec has at most 1 MiB", metadata={"file": result.name})
     return result

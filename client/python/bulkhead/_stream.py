@@ -8,9 +8,8 @@ import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
 
-import grpc
 import numpy as np
 
 from . import _proto, errors
@@ -18,8 +17,12 @@ from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
 from ._door import Door, DoorError
-from ._order import WINDOW, Order
+from ._events import Progress, Substitution
+from ._order import Order
 from ._wire import Part, parse
+
+if TYPE_CHECKING:
+    import grpc
 
 _log = logging.getLogger("bulkhead")
 
@@ -46,25 +49,6 @@ _GRANT_SECONDS = 10.0  # the grant is sent before the message that leads to it
 # Streams that a forked child inherited; their destructors must not run there.
 _inherited: List["Stream"] = []
 _live: "set[Stream]" = set()
-
-
-class Progress(NamedTuple):
-    """What the service does before the first batch."""
-
-    files_done: int
-    files_total: int
-    records: int
-    eta: Optional[float]  # seconds
-    activity: str
-
-
-class Substitution(NamedTuple):
-    """A sample that could not be produced and whose place another one took."""
-
-    epoch: int
-    position: int
-    substitute_position: int
-    message: str
 
 
 class UnusableArena(errors.TransportUnavailable):
@@ -126,6 +110,8 @@ class Stream:
         self._exhausted_since: Optional[float] = None
         self._warned_exhausted = False
 
+        import grpc  # not earlier: it takes longer than all else that this package imports
+
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(_proto.StreamRequest(open=open_request))
         self._channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
@@ -164,6 +150,8 @@ class Stream:
         self._requests.put(None)
 
     def _receive_all(self) -> Optional[errors.BulkheadError]:
+        import grpc
+
         try:
             for message in self._call:
                 self._heard += 1
@@ -341,6 +329,11 @@ class Stream:
         with self._changed:
             return len(self._arena.held) - len(self._ready) if self._arena is not None else 0
 
+    @property
+    def ready_batches(self) -> int:
+        """Batches that arrived whole and were not handed out."""
+        return len(self._ready)
+
     def resume_cursor(self):
         """State after the last batch that arrived whole."""
         return cursor_from_dict(self._resume)
@@ -492,6 +485,22 @@ class Stream:
             self._reader.join(5.0)
         self._channel.close()
         _live.discard(self)
+
+
+def check_fork() -> None:
+    """Raises in a child that was forked while its parent had a stream.
+
+    gRPC cannot be used there: both processes wait on one epoll instance, and what the child adds to
+    it crashes the parent.
+    """
+    if _inherited:
+        raise errors.BulkheadError(
+            "this process was forked from one that had an open loader, and gRPC cannot be used in it: "
+            "start it by multiprocessing's spawn method, or fork before the first loader is opened "
+            "(with PyTorch's DataLoader: num_workers=0, the service has its own workers)",
+            "FORKED",
+            code="FAILED_PRECONDITION",
+        )
 
 
 def close_all() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional
-
-import grpc
+from typing import TYPE_CHECKING, Mapping, Optional
 
 from . import _proto
+
+if TYPE_CHECKING:
+    import grpc
 
 
 class BulkheadError(Exception):
@@ -189,14 +190,14 @@ _DATA_REASONS = frozenset(
 )
 
 
-def _class_of(reason: str, code: grpc.StatusCode) -> type:
+def _class_of(reason: str, code: str) -> type:
     if reason in _BY_REASON:
         return _BY_REASON[reason]
-    if reason in _DATA_REASONS or code is grpc.StatusCode.DATA_LOSS:
+    if reason in _DATA_REASONS or code == "DATA_LOSS":
         return DataError
-    if code is grpc.StatusCode.UNAVAILABLE:
+    if code == "UNAVAILABLE":
         return ServiceUnavailable
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+    if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded
     return BulkheadError
 
@@ -216,28 +217,27 @@ def _error_info(trailers):
 
 def from_rpc(error: grpc.RpcError, target: str) -> BulkheadError:
     """The exception for a failed call to `target`."""
-    code, text = error.code(), error.details() or ""
+    code, text = error.code().name, error.details() or ""
     info = _error_info(error.trailing_metadata())
     if info is not None:
-        return _class_of(info.reason, code)(text, info.reason, dict(info.metadata), code.name)
+        return _class_of(info.reason, code)(text, info.reason, dict(info.metadata), code)
     metadata = {"target": target}
     # UNKNOWN is gRPC's word when the connection goes while a call begins.
-    lost = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
-    if code in lost:
+    if code in ("UNAVAILABLE", "CANCELLED", "UNKNOWN"):
         return ServiceUnavailable(
             f"the service at {target} cannot be reached or has ended ({text}); check that "
             "bulkheadd runs there, then go on from the last cursor",
             metadata=metadata,
             code="UNAVAILABLE",
         )
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+    if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded(
-            f"the service at {target} did not answer in time", metadata=metadata, code=code.name
+            f"the service at {target} did not answer in time", metadata=metadata, code=code
         )
-    if code is grpc.StatusCode.UNIMPLEMENTED:
+    if code == "UNIMPLEMENTED":
         return ProtocolError(
             f"what listens at {target} is not a Bulkhead service ({text})",
             metadata=metadata,
-            code=code.name,
+            code=code,
         )
-    return BulkheadError(f"the service at {target} failed: {text}", code.name, metadata, code.name)
+    return BulkheadError(f"the service at {target} failed: {text}", code, metadata, code)

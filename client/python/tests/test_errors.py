@@ -7,7 +7,7 @@ import time
 import pytest
 
 import bulkhead
-from bulkhead import _healing, errors
+from bulkhead import _endpoint, _healing, errors
 
 
 def drain(loader):
@@ -83,6 +83,21 @@ def test_nobody_at_the_target(tmp_path):
     assert caught.value.metadata["target"].endswith("nobody.sock")
     with pytest.raises(ConnectionError):
         bulkhead.Loader({}, "127.0.0.1:1", timeout=10)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "name", "h:99999", "h:0", "h:port", "http://h:1", "a b:1", ":1", "unix:", 5, b"unix:/x"],
+)
+def test_a_target_that_is_no_address_is_refused_at_once(target):
+    for use in (lambda: bulkhead.Loader({}, target), lambda: bulkhead.service_status(target)):
+        with pytest.raises(bulkhead.InvalidArgument, match="target is .host:port. or .unix:/path."):
+            use()
+
+
+@pytest.mark.parametrize("target", ["h:1", "[::1]:65535", "unix:rel", "dns:///h:1", "10.0.0.1:80"])
+def test_addresses_of_every_kind_are_taken(target):
+    _endpoint.check_target(target)
 
 
 def test_a_target_that_never_answers_meets_the_deadline():

@@ -90,6 +90,9 @@ def test_memory_is_recycled_once_nothing_refers_to_it(fake):
 
 def test_credits_bound_what_is_sent_ahead(fake):
     loader = fake.open(samples=400, batch=8, loader={"credits": 3})
+    stream = loader._stream._stream
+    with stream._changed:  # before any is taken: a fast trainer never has them all outstanding
+        assert stream._changed.wait_for(lambda: stream.ready_batches == 3, 10)
     for _ in loader:
         pass
     assert fake.most_outstanding == 3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
 
-from bulkhead import _batch, _proto, _service, _wire
+from bulkhead import _batch, _descriptor, _proto, _wire
 from bulkhead.errors import ProtocolError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -133,4 +133,4 @@ def test_a_string_without_a_colon_is_a_path(tmp_path, monkeypatch, name, words):
     ],
 )
 def test_repeated_fields_are_known_to_old_and_new_protobuf(field, repeated):
-    assert _service._is_repeated(types.SimpleNamespace(**field)) is repeated
+    assert _descriptor.is_repeated(types.SimpleNamespace(**field)) is repeated

@@ -1,0 +1,55 @@
+"""Pages about the package are about this package."""
+
+import importlib.util
+import pathlib
+import re
+
+import bulkhead
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+GUIDE = ROOT.parents[1] / "docs" / "python.md"
+
+
+def test_the_reference_is_that_of_the_docstrings():
+    spec = importlib.util.spec_from_file_location("update_api", ROOT / "update_api.py")
+    update = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(update)
+    assert update.OUTPUT.read_text() == update.generate(), "run update_api.py"
+
+
+def test_what_is_public_is_explained():
+    for name in bulkhead.__all__:
+        assert getattr(bulkhead, name).__doc__, name
+    for cls in (bulkhead.Loader, bulkhead.Batch, bulkhead.Pipeline):
+        for name in dir(cls):
+            if not name.startswith("_") and name not in ("get", "items", "keys", "values"):
+                assert getattr(cls, name).__doc__, f"{cls.__name__}.{name}"
+
+
+def test_the_guide_names_what_there_is():
+    text = GUIDE.read_text()
+    for owner, name in re.findall(r"\b(bulkhead|Pipeline|Feature|loader|batch)\.(\w+)\(", text):
+        holder = {"bulkhead": bulkhead, "loader": bulkhead.Loader, "batch": bulkhead.Batch}.get(
+            owner, getattr(bulkhead, owner, None)
+        )
+        assert hasattr(holder, name), f"{owner}.{name}"
+
+
+def test_the_guides_pipelines_can_be_built():
+    blocks = [
+        b
+        for b in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+        if "Pipeline" in b
+    ]
+    assert len(blocks) >= 3
+    names = {
+        "Pipeline": bulkhead.Pipeline,
+        "positives": bulkhead.Pipeline.range(3),
+        "negatives": bulkhead.Pipeline.range(3),
+        "paths": ["a.jpg"],
+        "labels": [1],
+    }
+    for block in blocks:
+        if "Loader(" not in block:
+            exec(block, names)
+    assert names["pipeline"].to_dict()["batch"] == {"size": 64}

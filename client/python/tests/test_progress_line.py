@@ -1,0 +1,87 @@
+"""Preparation as a line on a terminal, or as a bar."""
+
+import io
+import sys
+
+import pytest
+
+import bulkhead
+from bulkhead import _progress_line
+
+PREPARING = {"progress": 3, "samples": 8}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_line_is_written_over_and_cleared(fake, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": True})
+    shown = terminal.getvalue().split("\r")
+    assert any(text.startswith("bulkhead: indexing") and "of 9 files" in text for text in shown)
+    assert "\n" not in terminal.getvalue()
+    assert shown[-1] == "" and shown[-2].strip() == ""
+
+
+@pytest.mark.parametrize("option", [True, None, False])
+def test_nothing_is_written_where_no_terminal_is_or_nobody_asked(fake, monkeypatch, option):
+    text = Terminal() if option is not True else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", text)
+    fake.open(**PREPARING, loader={"progress": option})
+    assert text.getvalue() == ""
+
+
+class Bar:
+    """As tqdm's."""
+
+    made = []
+
+    def __init__(self, desc="", unit="", leave=True, total=None):
+        self.desc, self.unit, self.leave, self.total = desc, unit, leave, total
+        self.n, self.closed, self.told = 0, False, []
+        Bar.made.append(self)
+
+    def update(self, count):
+        self.n += count
+        self.told.append(self.n)
+
+    def set_description(self, desc, refresh=True):
+        self.desc = desc
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_class_of_tqdm_makes_a_bar_that_is_closed(fake):
+    Bar.made.clear()
+    fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": Bar})
+    (bar,) = Bar.made
+    assert (bar.total, bar.unit, bar.closed) == (9, "file", True)
+    assert bar.n == 2 and bar.desc == "indexing 2"
+
+
+def test_a_bar_of_the_callers_stays_open(fake):
+    bar = Bar()
+    fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": bar})
+    assert bar.n == 2 and not bar.closed
+
+
+def test_what_can_not_be_called_is_refused(fake):
+    with pytest.raises(bulkhead.InvalidArgument, match="progress is True, something to call"):
+        fake.open(loader={"progress": 3})
+    assert not fake.opens  # before anything is asked of a service
+
+
+def test_the_line_says_what_is_known():
+    sys_stderr, sys.stderr = sys.stderr, Terminal()
+    try:
+        line = _progress_line.reporter(True)
+        line(bulkhead.Progress(2, 9, 12345, 7.4, "indexing a"))
+        assert sys.stderr.getvalue() == (
+            "\rbulkhead: indexing a, 2 of 9 files, 12,345 records, 7 s left"
+        )
+    finally:
+        sys.stderr = sys_stderr
