@@ -15,7 +15,7 @@ readonly ENVIRONMENTS=$ROOT/build/frameworks
 # prepare NAME - an environment with exactly what its requirements.txt names. PyTorch is Debian's, for the one on PyPI
 # brings 5.5 GB of CUDA libraries; the others are pinned, each beside its own NumPy and protobuf.
 prepare() {
-  local environment=$ENVIRONMENTS/$1 wanted=$TESTS/$1/requirements.txt started=$SECONDS
+  local environment=$ENVIRONMENTS/$1 wanted=$TESTS/${1}_tests/requirements.txt started=$SECONDS
   if cmp -s "$wanted" "$environment/requirements.txt"; then return 0; fi
   rm -rf "$environment"
   mkdir -p "$ENVIRONMENTS"
@@ -34,7 +34,7 @@ if (($# == 0)); then
   set -- torch tf jax
 fi
 for name in "$@"; do
-  if [[ ! -f $TESTS/$name/requirements.txt ]]; then
+  if [[ ! -f $TESTS/${name}_tests/requirements.txt ]]; then
     echo "frameworks: there is no '$name'; there are torch, tf and jax" >&2
     exit 2
   fi
@@ -50,7 +50,7 @@ for name in "$@"; do
   prepare "$name"
   echo "frameworks: $name"
   started=$SECONDS
-  "$ENVIRONMENTS/$name/bin/python" -m pytest -p no:cacheprovider -q --durations=5 "$TESTS/$name" || failed+=("$name")
+  "$ENVIRONMENTS/$name/bin/python" -m pytest -p no:cacheprovider -q --durations=5 "$TESTS/${name}_tests" || failed+=("$name")
   echo "frameworks: $name took $((SECONDS - started)) s"
 done
 if ((${#failed[@]})); then

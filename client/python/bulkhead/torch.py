@@ -29,11 +29,11 @@ _NO_WORKERS = (
 _OWN_TO_RANKS = ("quarantined", "substitutions")
 
 
-def _tensor(array: np.ndarray) -> torch.Tensor:
+def _tensor(array: np.ndarray, dtype_name: str) -> torch.Tensor:
     """The array's memory as tensor, which keeps it; byte strings as uint8."""
-    if array.dtype.kind == "S":
+    if dtype_name == "bytes":
         return torch.from_numpy(as_bytes(array))
-    if array.dtype.name == "bfloat16":
+    if dtype_name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
@@ -174,12 +174,10 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
         )
         wanted: List[str] = []
         fill(self._structure, wanted.append)
-        self._wanted = list(dict.fromkeys(wanted))
-        for output in self.schema:
-            if output.name not in self._wanted:
-                continue
+        self._outputs = [output for output in self.schema if output.name in wanted]
+        for output in self._outputs:
             try:
-                _tensor(np.empty((0, *output.shape), output.dtype))
+                _tensor(np.empty((0, *output.shape), output.dtype), output.dtype_name)
             except TypeError:
                 self.close()
                 raise errors.InvalidArgument(
@@ -199,7 +197,9 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
         raise errors.InvalidArgument(f"a Dataset cannot go to another process; {_NO_WORKERS}")
 
     def _send(self, batch: Batch) -> Any:
-        tensors = {name: _tensor(batch[name]) for name in self._wanted}
+        tensors = {
+            output.name: _tensor(batch[output.name], output.dtype_name) for output in self._outputs
+        }
         return tensors if self._copy is None else self._copy.send(tensors)
 
     def _arrive(self, sent: Any) -> Any:
