@@ -1,8 +1,9 @@
 """A small network in JAX that learns ten classes from a service.
 
-    python examples/jax_train.py [--data FOLDER] [--target unix:/run/user/1000/loader.sock]
+    python examples/jax_train.py [--data FOLDER] [--target unix:SOCKET]
 
-Without a target it starts a service of its own. Ends with an error below an accuracy of 0.9 on the validation part.
+Without a target it starts a service of its own. Ends with an error below an accuracy of 0.9 on the
+validation part.
 """
 
 import argparse
@@ -38,7 +39,11 @@ def spec(images: pathlib.Path, part: str, *augment: object) -> dict:
 
 def predict(parameters, image):
     step = image.shape[1] // SIDE
-    small = image.reshape(len(image), SIDE, step, SIDE, step, 3).mean(axis=(2, 4)).reshape(len(image), -1)
+    small = (
+        image.reshape(len(image), SIDE, step, SIDE, step, 3)
+        .mean(axis=(2, 4))
+        .reshape(len(image), -1)
+    )
     hidden = jax.nn.relu(small @ parameters["w1"] + parameters["b1"])
     return hidden @ parameters["w2"] + parameters["b2"]
 

@@ -1,9 +1,10 @@
-"""A small network in Keras that learns ten classes from one service: an endless augmented stream for training, and a
-stream for validation that starts at position 0 each epoch.
+"""A small network in Keras that learns ten classes from one service: an endless augmented stream
+for training, and a stream for validation that starts at position 0 each epoch.
 
-    python examples/keras_train.py [--color bgr|gray] [--data FOLDER] [--target unix:/run/user/1000/loader.sock]
+    python examples/keras_train.py [--color bgr|gray] [--data FOLDER] [--target unix:SOCKET]
 
-Without a target it starts a service of its own. Ends with an error below a validation accuracy of 0.9.
+Without a target it starts a service of its own. Ends with an error below a validation accuracy of
+0.9.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """A small network in PyTorch that learns ten classes from a service, with checkpoints.
 
-    python examples/torch_train.py [--data FOLDER] [--target unix:/run/user/1000/loader.sock]
+    python examples/torch_train.py [--data FOLDER] [--target unix:SOCKET]
 
-Without a target it starts a service of its own. A run that finds a checkpoint in FOLDER goes on from it. Ends with an
-error below an accuracy of 0.9 on the validation part.
+Without a target it starts a service of its own. A run that finds a checkpoint in FOLDER goes on
+from it. Ends with an error below an accuracy of 0.9 on the validation part.
 """
 
 import argparse
@@ -60,7 +60,9 @@ def main() -> None:
     )
     optimizer = torch.optim.Adam(model.parameters(), 0.003)
     names = ("image", "label")
-    train = bulkhead.torch.Dataset(spec(images, "train", *augment), arguments.target, structure=names)
+    train = bulkhead.torch.Dataset(
+        spec(images, "train", *augment), arguments.target, structure=names
+    )
     check = bulkhead.torch.Dataset(spec(images, "validation"), arguments.target, structure=names)
 
     checkpoint = arguments.data / "checkpoint.pt"

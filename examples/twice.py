@@ -1,5 +1,5 @@
-"""Trains twice from a service, which is killed (SIGKILL) and started again in the middle of the second run, and
-compares every number that the training printed.
+"""Trains twice from a service, which is killed (SIGKILL) and started again in the middle of the
+second run, and compares every number that the training printed.
 
     python examples/twice.py examples/torch_train.py [options of that example]
 
@@ -28,7 +28,8 @@ class Service:
     def start(self) -> None:
         ready, child_end = os.pipe()
         self._process = subprocess.Popen(
-            [*self._command, "--log-level", "err", "--ready-fd", str(child_end)], pass_fds=(child_end,)
+            [*self._command, "--log-level", "err", "--ready-fd", str(child_end)],
+            pass_fds=(child_end,),
         )
         os.close(child_end)
         with os.fdopen(ready) as said:
@@ -43,7 +44,9 @@ class Service:
 def train(command: list, service: Service, kill_after: int = 0) -> list:
     """What the training printed, line by line; the service is killed behind line `kill_after`."""
     process = subprocess.Popen(
-        [sys.executable, "-u", *command, "--target", service.target], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-u", *command, "--target", service.target],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     lines = []
     for line in process.stdout:
@@ -57,7 +60,11 @@ def train(command: list, service: Service, kill_after: int = 0) -> list:
 
 
 def main() -> None:
-    program = os.environ.get("BULKHEAD_SERVER") or shutil.which("bulkheadd") or sys.exit("there is no bulkheadd")
+    program = (
+        os.environ.get("BULKHEAD_SERVER")
+        or shutil.which("bulkheadd")
+        or sys.exit("there is no bulkheadd")
+    )
     with tempfile.TemporaryDirectory(prefix="twice-") as name:
         folder = pathlib.Path(name)
         command = [*sys.argv[1:], "--data", f"{folder}/data"]

@@ -69,9 +69,9 @@ class _Item(NamedTuple):
 
 
 class Adapter:
-    """A Loader whose batches become another framework's, up to `in_flight` of them ahead of the loop.
+    """A Loader whose batches become another framework's, `in_flight` of them ahead of the loop.
 
-    next_batch ──send──▶ at most `in_flight` items ──arrive──▶ the training step, which the cursor counts
+    next_batch ──send──▶ at most `in_flight` items ──arrive──▶ the loop, which the cursor counts
 
     One thread should use it, as a Loader.
     """

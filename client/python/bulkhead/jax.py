@@ -28,12 +28,13 @@ class Loader(Adapter):
             for batch in loader:              # what is left of one epoch
                 state = step(state, batch["image"], batch["label"])
 
-    Arrays are made by `jax.device_put` from the memory in which the workers wrote them. On the CPU they
-    are views of it: over shared memory a slot comes back when the last array on it dies, and
-    `credits` of them may be held. On other devices they are copies, made while the program goes on;
-    `in_flight` batches are under way ahead of the loop, the one that comes next included (1 by default
-    on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and errors are those of
-    `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits` …).
+    Arrays are made by `jax.device_put` from the memory in which the workers wrote them. On the
+    CPU they are views of it: over shared memory a slot comes back when the last array on it dies,
+    and `credits` of them may be held. On other devices they are copies, made while the program
+    goes on; `in_flight` batches are under way ahead of the loop, the one that comes next included
+    (1 by default on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and
+    errors are those of `bulkhead.Loader`; further keyword arguments go to it (`workers`,
+    `cursor`, `credits` …).
 
     `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
     renames; without it an element is a dict of all outputs. Byte strings come as uint8 with a last
@@ -41,10 +42,11 @@ class Loader(Adapter):
     is set, as everywhere in JAX.
 
     Each process reads its own part: `rank` and `world_size` are jax.process_index() and
-    jax.process_count() unless they are given. With `sharding` (a jax.sharding.Sharding, or a dict of
-    them by output) the parts of all processes are put together to global arrays by
-    `jax.make_array_from_process_local_data`; it must divide the batch, so that `batch: {last: drop}` or
-    `pad` is needed where the data does not come out even. `device` places the arrays on a single device.
+    jax.process_count() unless they are given. With `sharding` (a jax.sharding.Sharding, or a dict
+    of them by output) the parts of all processes are put together to global arrays by
+    `jax.make_array_from_process_local_data`; it must divide the batch, so that `last: drop` or
+    `last: pad` is needed where the data does not come out even. `device` places the arrays on a
+    single device.
     """
 
     def __init__(

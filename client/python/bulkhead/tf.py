@@ -8,41 +8,41 @@
 
 from __future__ import annotations
 
-import collections
-import json
-import os
 import threading
-from typing import Any, Callable, Deque, Dict, Iterator, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from . import errors
 from ._adapter import Structure, checked_structure, fill
-from ._batch import Batch, TensorSpec, copy_cursor
+from ._batch import Batch, TensorSpec
 from ._loader import Loader as BatchLoader
+from ._steps import Steps
 
 __all__ = ["Loader"]
 
-# Batches outside tf.data's own buffer: the step's, one that was freed and whose array TensorFlow has
-# not let go of yet, one on its way into the buffer, and one for the service to send.
+# Batches outside tf.data's own buffer: the step's, one that was freed and whose array TensorFlow
+# has not let go of yet, one on its way into the buffer, and one for the service to send.
 _BESIDE_BUFFER = 4
 
 
 class Loader:
     """Batches of a Bulkhead service as elements of a tf.data.Dataset, and for Keras.
 
-        train = bulkhead.tf.Loader("train.yaml", structure=({"input": "image"}, {"output": "label"}))
-        valid = bulkhead.tf.Loader("valid.yaml", structure=({"input": "image"}, {"output": "label"}))
+        names = ({"input": "image"}, {"output": "label"})
+        train = bulkhead.tf.Loader("train.yaml", structure=names)
+        valid = bulkhead.tf.Loader("valid.yaml", structure=names)
         model.fit(
             train.stream(), steps_per_epoch=len(train),
             validation_data=valid.validation(), validation_steps=len(valid),
             callbacks=[train.callback()],
         )
 
-    `structure` chooses and arranges the outputs: an output's name, or a dict or tuple of such; without
-    it an element is a dict of all outputs. Byte strings come as tf.string. `rank`, `world_size` and
-    all further keyword arguments are those of `bulkhead.Loader` (`workers`, `cursor`, …).
+    `structure` chooses and arranges the outputs: an output's name, or a dict or tuple of such;
+    without it an element is a dict of all outputs. Byte strings come as tf.string. `rank`,
+    `world_size` and all further keyword arguments are those of `bulkhead.Loader` (`workers`,
+    `cursor`, …).
 
     Three datasets, of which one is in use at a time:
 
@@ -50,16 +50,16 @@ class Loader:
     - `epoch()`: an iteration is what is left of one epoch, the next one the next epoch.
     - `validation()`: an iteration is the whole of epoch 0, from its position 0, every time.
 
-    Tensors view the memory in which the workers wrote them, without a copy; over shared memory the
-    slot comes back when the tensor is gone. `buffer` batches (2) are made ready in the background, and
-    `credits` follows from it. Add no `prefetch`, `cache`, `shuffle` or `batch` that holds many elements:
-    they would hold the slots, and wait for themselves until SlotsExhausted. Where they are wanted,
-    `copy=True` gives tensors of their own.
+    Tensors view the memory in which the workers wrote them, without a copy; over shared memory
+    the slot comes back when the tensor is gone. `buffer` batches (2) are made ready in the
+    background, and `credits` follows from it. Add no `prefetch`, `cache`, `shuffle` or `batch`
+    that holds many elements: they would hold the slots, and wait for themselves until
+    SlotsExhausted. Where they are wanted, `copy=True` gives tensors of their own.
 
-    tf.data fetches ahead of the training step, so the cursor has to be told what a step got: iterating
-    this object counts, and so does the Keras callback of `callback()`. Then a new iteration goes on
-    behind the last step, and `state_dict` is the cursor there. Without either a new iteration goes on
-    behind what was fetched, and `state_dict` raises.
+    tf.data fetches ahead of the training step, so the cursor has to be told what a step got:
+    iterating this object counts, and so does the Keras callback of `callback()`. Then a new
+    iteration goes on behind the last step, and `state_dict` is the cursor there. Without either a
+    new iteration goes on behind what was fetched, and `state_dict` raises.
     """
 
     def __init__(
@@ -79,9 +79,6 @@ class Loader:
         self._copy = copy
         self._fetching = threading.Lock()  # guards the loader and `_iteration`; held in waits
         self._iteration = 0  # the newest; older ones end
-        self._lock = threading.Lock()  # guards what follows, for moments; the inner one of the two
-        self._counts = False  # whether the steps are told
-        self._fetched: Deque[Dict[str, Any]] = collections.deque()  # cursors that no step has got
         self._failure: Optional[errors.BulkheadError] = None  # that ended the newest iteration
         self.loader = BatchLoader(spec, target, **options)
         try:
@@ -90,7 +87,7 @@ class Loader:
         except BaseException:
             self.loader.close()
             raise
-        self._cursor = self.loader.state_dict()
+        self._steps = Steps(self.loader.state_dict())
 
     def _signature_of(self, name: str) -> tf.TensorSpec:
         output = next(output for output in self.loader.schema if output.name == name)
@@ -113,14 +110,13 @@ class Loader:
         return dataset.apply(tf.data.experimental.assert_cardinality(len(self)))
 
     def _dataset(self, generator: Callable[[], Iterator[Any]]) -> tf.data.Dataset:
-        return tf.data.Dataset.from_generator(
-            generator, output_signature=self._signature
-        ).prefetch(self._buffer)
+        return tf.data.Dataset.from_generator(generator, output_signature=self._signature).prefetch(
+            self._buffer
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """Eager elements of what is left of one epoch; the cursor counts each as it is given."""
-        with self._lock:
-            self._counts = True
+        self._steps.count()
         elements = iter(self.epoch())
         while True:
             try:
@@ -131,13 +127,14 @@ class Loader:
                 if self._failure is None:
                     raise
                 raise self._failure.again() from None
-            self._count_steps(1)
+            self._steps.taken(1)
             yield element
+            del element  # its slot would stay taken while the next one is waited for
 
     def _go_on(self, open_batches: Callable[[], Iterator[Batch]]) -> Iterator[Any]:
         def position() -> Iterator[Batch]:
-            if self._counts and self._fetched:  # fetched for an iteration that was dropped
-                self._seek(self._cursor)
+            if self._steps.dropped:
+                self._seek(self._steps.cursor)
             return open_batches()
 
         return self._elements(position)
@@ -147,32 +144,30 @@ class Loader:
             here = self.loader.state_dict()
             if (here["epoch"], here["consumed"]) != (0, 0):
                 self.loader.set_epoch(0)
-            with self._lock:
-                self._fetched.clear()
+            self._steps.restart(self.loader.state_dict())
             return iter(self.loader)
 
         return self._elements(position)
 
     def _elements(self, position: Callable[[], Iterator[Batch]]) -> Iterator[Any]:
         """Runs on tf.data's threads; `position` brings the loader to where the iteration begins."""
-        with self._fetching:
-            self._iteration += 1
-            mine = self._iteration
-            self._failure = None
-            batches = position()
+        batches: Optional[Iterator[Batch]] = None
+        mine = 0
         while True:
             with self._fetching:
-                if mine != self._iteration:
-                    return
                 try:
-                    batch = next(batches, None)
+                    if batches is None:
+                        self._iteration += 1
+                        mine = self._iteration
+                        self._failure = None
+                        batches = position()
+                    batch = next(batches, None) if mine == self._iteration else None
                 except errors.BulkheadError as error:
                     self._failure = error.again()
                     raise
                 if batch is None:
                     return
-                with self._lock:
-                    self._fetched.append(batch.cursor)
+                self._steps.fetched(batch.cursor)
             box = [fill(self._structure, batch.__getitem__)]
             del batch
             if self._copy:
@@ -200,27 +195,17 @@ class Loader:
     def callback(self, path: Optional[str] = None) -> Any:
         """A Keras callback that tells the cursor what the training steps got.
 
-        With `path` it writes the cursor there, as JSON, at the end of each epoch; a run that goes on
-        gives it as `cursor`. Put it before ModelCheckpoint, and resume both from the same epoch.
+        With `path` it writes the cursor there, as JSON, at the end of each epoch; a run that goes
+        on gives it as `cursor`. Put it before ModelCheckpoint, and resume both from the same
+        epoch.
         """
-        with self._lock:
-            self._counts = True
-        return _make_callback(self, path)
+        from .keras import StepCallback  # tf.data alone does not need Keras
 
-    def _count_steps(self, steps: int) -> None:
-        with self._lock:
-            for _ in range(min(steps, len(self._fetched))):
-                self._cursor = self._fetched.popleft()
+        return StepCallback(self._steps, path)
 
     def state_dict(self) -> Dict[str, Any]:
         """The cursor after the last element that a training step got, ready for JSON."""
-        with self._lock:
-            if self._fetched and not self._counts:
-                raise errors.InvalidArgument(
-                    "nobody told which of the fetched batches were trained on: give fit() the "
-                    "callback of `callback()`, or iterate over this object"
-                )
-            return copy_cursor(self._cursor)
+        return self._steps.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a cursor; iterations that are under way end."""
@@ -230,9 +215,7 @@ class Loader:
 
     def _seek(self, state: Mapping[str, Any]) -> None:
         self.loader.load_state_dict(state)
-        with self._lock:
-            self._fetched.clear()
-            self._cursor = self.loader.state_dict()
+        self._steps.restart(self.loader.state_dict())
 
     # The end.
 
@@ -245,28 +228,3 @@ class Loader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _make_callback(loader: Loader, path: Optional[str]) -> Any:
-    # Keras is imported here: tf.data alone does not need it.
-    class Progress(tf.keras.callbacks.Callback):
-        def __init__(self) -> None:
-            super().__init__()
-            self._steps = 0  # of this epoch that the loader was told
-
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            self._steps = 0
-
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            # With steps_per_execution it is called once for several steps.
-            loader._count_steps(batch + 1 - self._steps)
-            self._steps = batch + 1
-
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            if path is not None:
-                beside = f"{path}.new"
-                with open(beside, "w", encoding="utf-8") as file:
-                    json.dump(loader.state_dict(), file)
-                os.replace(beside, path)
-
-    return Progress()

@@ -45,7 +45,7 @@ def _group_place(group: Any) -> Optional[Any]:
         return distributed.get_rank(group), distributed.get_world_size(group)
     if group is not None:
         raise errors.InvalidArgument(
-            "group is given, but torch.distributed is not initialized: call init_process_group first"
+            "group is given, but torch.distributed is not initialized: call init_process_group"
         )
     return None
 
@@ -101,9 +101,9 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
             for batch in dataset:             # what is left of one epoch
                 train(batch["image"], batch["label"])
 
-    Each element is a batch. A tensor views the memory in which the workers wrote it, without a copy,
-    and keeps it: over shared memory a slot comes back when the last tensor on it dies, and `credits`
-    of them may be held. Loops, `stream()`, `len`, `set_epoch` and errors are those of
+    Each element is a batch. A tensor views the memory in which the workers wrote it, without a
+    copy, and keeps it: over shared memory a slot comes back when the last tensor on it dies, and
+    `credits` of them may be held. Loops, `stream()`, `len`, `set_epoch` and errors are those of
     `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits` …).
 
     `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
@@ -111,21 +111,22 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
     dimension of their bound, filled up with zeros.
 
     `rank` and `world_size` are those of the process group where torch.distributed is initialized
-    (`group`, else the default one), else of the environment variables RANK and WORLD_SIZE, else 0 and
-    1; arguments win. In a process group every rank must open a dataset at the same time: their
-    cursors, batch sizes and world sizes are compared, and a difference is CursorMismatch on all of
-    them; records quarantined for one are for all. No comparison takes place when `rank` or
+    (`group`, else the default one), else of the environment variables RANK and WORLD_SIZE, else 0
+    and 1; arguments win. In a process group every rank must open a dataset at the same time:
+    their cursors, batch sizes and world sizes are compared, and a difference is CursorMismatch on
+    all of them; records quarantined for one are for all. No comparison takes place when `rank` or
     `world_size` is given without `group`. `load_state_dict` and a resume compare again.
 
-    `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the one that
-    comes next included; to a GPU through pinned memory on a CUDA stream of its own. Without it
-    `in_flight` is 1.
+    `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the one
+    that comes next included; to a GPU through pinned memory on a CUDA stream of its own. Without
+    it `in_flight` is 1.
 
     Checkpoints: `state_dict` is the cursor after the last batch that the loop got, which makes it
     work by itself and in torchdata's StatefulDataLoader(dataset, batch_size=None). A DataLoader
     must have batch_size=None (an element is a batch already) and num_workers=0.
 
-    Raises InvalidArgument when an output has a type that this PyTorch lacks, and what Loader raises.
+    Raises InvalidArgument when an output has a type that this PyTorch lacks, and what Loader
+    raises.
     """
 
     def __init__(
@@ -169,9 +170,7 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
             raise
 
     def _open(self, spec, target, structure, in_flight, options) -> None:
-        super().__init__(
-            spec, target, self._rank, self._world_size, structure, in_flight, options
-        )
+        super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
         fill(self._structure, wanted.append)
         self._outputs = [output for output in self.schema if output.name in wanted]
@@ -182,8 +181,8 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
                 self.close()
                 raise errors.InvalidArgument(
                     f"output '{output.name}' is {output.dtype_name}, which PyTorch "
-                    f"{torch.__version__} has no tensors of: put a `cast` behind the spec's stages, "
-                    "or leave the output out of the structure"
+                    f"{torch.__version__} has no tensors of: put a `cast` behind the spec's "
+                    "stages, or leave the output out of the structure"
                 ) from None
 
     # Elements.
@@ -266,7 +265,8 @@ def _common_cursor(ranks: List[_Standing]) -> Dict[str, Any]:
     ]
     if differing:
         raise errors.CursorMismatch(
-            "the ranks would not read one data set in step: " + "; ".join(differing)
+            "the ranks would not read one data set in step: "
+            + "; ".join(differing)
             + "; resume all ranks from one checkpoint, with one spec and one batch size",
             code="FAILED_PRECONDITION",
         )

@@ -56,12 +56,13 @@ def run_python(*words, timeout=240, **environment):
 
 STREAM = """
 with bulkhead.Loader({spec}, workers=1) as loader:
-    print([int(batch["index"][0]) for batch in loader], bulkhead.service_status(loader.target)["streams"] != [])
+    print([int(batch["index"][0]) for batch in loader], end=" ")
+    print(len(bulkhead.service_status(loader.target)["streams"]))
 """
 
 
 def stream_after_imports(imports, then):
-    """What a program prints that imports in this order, streams, and does `then` with its framework."""
+    """What a program prints that imports in this order, streams, and does `then`."""
     lines = [f"import {module}" for module in imports]
     if "bulkhead" not in imports:
         lines.append("import bulkhead")

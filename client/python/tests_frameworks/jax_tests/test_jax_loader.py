@@ -38,7 +38,9 @@ def test_elements_come_in_the_structure_that_is_asked_for():
     with Loader(numbers(16, 8), structure=("index", {"x": "index"})) as loader:
         for number, also in loader:
             assert isinstance(number, jax.Array) and (number == also["x"]).all()
-    with pytest.raises(bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"):
+    with pytest.raises(
+        bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"
+    ):
         Loader(numbers(16, 8), structure="image")
 
 
@@ -81,9 +83,7 @@ def test_each_process_has_a_part_unless_it_says_otherwise(monkeypatch):
 def test_a_device_and_a_sharding_together_are_refused():
     device = jax.devices()[0]
     with pytest.raises(bulkhead.InvalidArgument, match="not both"):
-        Loader(
-            numbers(16, 4), device=device, sharding=jax.sharding.SingleDeviceSharding(device)
-        )
+        Loader(numbers(16, 4), device=device, sharding=jax.sharding.SingleDeviceSharding(device))
 
 
 def test_an_output_without_a_sharding_is_refused():
@@ -101,7 +101,8 @@ for given in (sharding, {"index": sharding}):
     with bulkhead.jax.Loader(spec, sharding=given) as loader:
         for batch in loader:
             array = batch["index"]
-            print([shard.data.tolist() for shard in array.addressable_shards], int(jax.jit(lambda x: x.sum())(array)))
+            total = int(jax.jit(lambda x: x.sum())(array))
+            print([shard.data.tolist() for shard in array.addressable_shards], total)
 """
 
 

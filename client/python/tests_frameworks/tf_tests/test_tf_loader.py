@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from bulkhead.tf import Loader
 from conftest import numbers
-from tensorflow import keras
+from recorder import STRUCTURE, Recorder, floats
 
 
 def firsts(elements):
@@ -42,7 +42,9 @@ def test_elements_have_the_structure_and_the_signature_that_is_asked_for():
         assert x["input"].numpy().tolist() == y["output"].numpy().tolist() == list(range(8))
     with Loader(numbers(16, 8)) as loader:
         assert list(next(iter(loader))) == ["index"]
-    with pytest.raises(bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"):
+    with pytest.raises(
+        bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"
+    ):
         Loader(numbers(16, 8), structure=({"input": "image"},))
 
 
@@ -125,49 +127,13 @@ def test_a_buffer_of_none_is_refused():
         Loader(numbers(16, 8), buffer=0)
 
 
-class Recorder:
-    """A Keras model that notes the first number of each batch that it trains or is validated on."""
-
-    def __init__(self, **compile_options):
-        seen = self.seen = []
-
-        class Note(keras.layers.Layer):
-            def build(self, shape):
-                self.weight = self.add_weight(shape=(), initializer="ones")
-
-            def call(self, x):
-                def note(value):
-                    seen.append(int(value[0]))
-                    return np.float32(0)
-
-                nothing = tf.ensure_shape(tf.numpy_function(note, [x], tf.float32), ())
-                return x * self.weight + nothing
-
-        x = keras.Input((), name="input")
-        self.model = keras.Model({"input": x}, {"output": Note(name="output")(x)})
-        self.model.compile(keras.optimizers.SGD(1e-9), loss={"output": "mse"}, **compile_options)
-
-    def take(self):
-        seen, self.seen[:] = list(self.seen), []
-        return seen
-
-
-STRUCTURE = ({"input": "index"}, {"output": "index"})
-FLOATS = [{"cast": {"input": "index", "dtype": "float32"}}]
-
-
-def floats(samples, batch, **more):
-    return numbers(samples, batch, stages=FLOATS, **more)
-
-
 def test_keras_trains_on_every_batch_once_and_validates_from_position_0(tmp_path):
     recorder = Recorder()
     training, validation = list(range(0, 80, 8)), [0, 4, 8]
-    with Loader(floats(80, 8), structure=STRUCTURE) as train, Loader(
-        floats(12, 4), structure=STRUCTURE
-    ) as valid:
-        assert train.loader.target == valid.loader.target  # one service, one budget
-        assert len(bulkhead.service_status(train.loader.target)["streams"]) == 2
+    with (
+        Loader(floats(80, 8), structure=STRUCTURE) as train,
+        Loader(floats(12, 4), structure=STRUCTURE) as valid,
+    ):
         fit = dict(
             steps_per_epoch=4,
             validation_data=valid.validation(),
@@ -177,6 +143,8 @@ def test_keras_trains_on_every_batch_once_and_validates_from_position_0(tmp_path
         )
         recorder.model.fit(train.stream(), epochs=2, **fit)
         assert recorder.take() == training[:4] + validation + training[4:8] + validation
+        assert train.loader.target == valid.loader.target  # one service, one budget
+        assert len(bulkhead.service_status(train.loader.target)["streams"]) == 2
         assert train.state_dict()["consumed"] == 64
         saved = json.loads((tmp_path / "cursor.json").read_text())
         assert saved == train.state_dict()
@@ -184,8 +152,24 @@ def test_keras_trains_on_every_batch_once_and_validates_from_position_0(tmp_path
         recorder.model.fit(train.stream(), epochs=1, **fit)
         assert recorder.take() == training[8:] + training[:2] + validation
     with Loader(floats(80, 8), structure=STRUCTURE, cursor=saved) as train:
-        recorder.model.fit(train.stream(), steps_per_epoch=3, verbose=0, callbacks=[train.callback()])
+        recorder.model.fit(
+            train.stream(), steps_per_epoch=3, verbose=0, callbacks=[train.callback()]
+        )
         assert recorder.take() == training[8:] + training[:1]
+
+
+def test_a_callback_that_comes_late_goes_on_behind_what_was_fetched():
+    with Loader(floats(80, 8), structure=STRUCTURE) as train:
+        elements = iter(train.stream())
+        next(elements)
+        del elements
+        recorder = Recorder()
+        recorder.model.fit(
+            train.stream(), steps_per_epoch=2, verbose=0, callbacks=[train.callback()]
+        )
+        first, second = recorder.take()
+        assert first > 0 and second == first + 8
+        assert train.state_dict()["consumed"] == second + 8
 
 
 def test_steps_of_one_execution_are_all_counted():
@@ -198,11 +182,15 @@ def test_steps_of_one_execution_are_all_counted():
 
 
 def test_an_idle_validation_stream_is_never_timed_out(service):
-    """Idle for longer than any limit on the way: 2 s until a worker counts as hung (this service's),
-    10 s of silence, 20 s between keep-alive pings, 30 s until a pipeline without streams is stopped."""
-    with Loader(numbers(64, 8), service.target, structure="index") as valid, Loader(
-        numbers(1 << 20, 8), service.target, structure="index"
-    ) as train:
+    """Idle for longer than any limit on the way.
+
+    They are 2 s until a worker counts as hung (this service's; 30 s by default), 10 s of silence,
+    20 s between keep-alive pings, and 30 s until a pipeline without streams is stopped.
+    """
+    with (
+        Loader(numbers(64, 8), service.target, structure="index") as valid,
+        Loader(numbers(1 << 20, 8), service.target, structure="index") as train,
+    ):
         elements = iter(valid.validation())
         before = firsts([next(elements)])
         boot = valid.loader.boot_id

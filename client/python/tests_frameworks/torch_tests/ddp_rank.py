@@ -35,7 +35,7 @@ def cursor_after(batches):
 
 
 def train():
-    """Half an epoch of DDP, a checkpoint, the other half from it; the network's weights at the end."""
+    """Half an epoch of DDP, a checkpoint, the other half from it; the weights at the end."""
     torch.manual_seed(1)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
@@ -78,7 +78,9 @@ def quarantine():
 
 
 def main():
-    distributed.init_process_group("gloo", init_method=f"file://{RENDEZVOUS}", rank=RANK, world_size=RANKS)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{RENDEZVOUS}", rank=RANK, world_size=RANKS
+    )
     if CASE == "train":
         result = train()
     elif CASE == "load":

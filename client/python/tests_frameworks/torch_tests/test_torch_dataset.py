@@ -52,7 +52,9 @@ def test_elements_come_in_the_structure_that_is_asked_for():
 
 
 def test_a_name_that_is_no_output_is_refused_with_those_that_are():
-    with pytest.raises(bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"):
+    with pytest.raises(
+        bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"
+    ):
         Dataset(numbers(16, 8), structure=("image", "index"))
     with pytest.raises(bulkhead.InvalidArgument, match="not int"):
         Dataset(numbers(16, 8), structure=[3])
@@ -69,10 +71,15 @@ def test_types_and_values_arrive(dtype):
 
 @pytest.mark.parametrize(
     "dtype, function, values",
-    [("bool", "bool(i % 2)", [False, True]), ("bfloat16", "np.uint16(0x3FC0 + i * 0x40)", [1.5, 2.0])],
+    [
+        ("bool", "bool(i % 2)", [False, True]),
+        ("bfloat16", "np.uint16(0x3FC0 + i * 0x40)", [1.5, 2.0]),
+    ],
 )
 def test_types_that_only_functions_make_arrive(dtype, function, values, tmp_path, monkeypatch):
-    (tmp_path / f"make_{dtype}.py").write_text(f"import numpy as np\ndef make(i): return {function}\n")
+    (tmp_path / f"make_{dtype}.py").write_text(
+        f"import numpy as np\ndef make(i): return {function}\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     output = {"name": "made", "dtype": dtype}
     stage = {"function": f"make_{dtype}:make", "inputs": "index", "outputs": [output]}
@@ -124,9 +131,7 @@ def test_a_group_without_a_process_group_is_refused():
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_dataloader_are_refused_with_advice(method):
     with Dataset(numbers(16, 4)) as dataset:
-        loader = DataLoader(
-            dataset, batch_size=None, num_workers=1, multiprocessing_context=method
-        )
+        loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)
         with pytest.raises(bulkhead.InvalidArgument, match="num_workers=0"):
             next(iter(loader))
         assert firsts(dataset) == [0, 4, 8, 12]
