@@ -65,6 +65,7 @@ class _Item(NamedTuple):
     value: Any  # what `send` made of the batch
     cursor: Mapping[str, Any]
     epoch: int
+    valid_count: int
     last: bool
 
 
@@ -97,11 +98,13 @@ class Adapter:
         except BaseException:
             self.loader.close()
             raise
-        self._note(self.loader.state_dict())
+        self._valid_count = 0
+        self._stand_at(self.loader.state_dict())
 
-    def _note(self, cursor: Mapping[str, Any], epoch: Optional[int] = None) -> None:
+    def _stand_at(self, cursor: Mapping[str, Any]) -> None:
+        self._ahead.clear()
         self._cursor = cursor
-        self._epoch = cursor["epoch"] if epoch is None else epoch
+        self._epoch: int = cursor["epoch"]
 
     # What a framework does with a batch.
 
@@ -148,13 +151,13 @@ class Adapter:
                 return
             if batch is None:
                 return
-            cursor, epoch, last = batch.cursor, batch.epoch, batch.last_in_epoch
-            self._ahead.append(_Item(self._send(batch), cursor, epoch, last))
+            facts = (batch.cursor, batch.epoch, batch.valid_count, batch.last_in_epoch)
+            self._ahead.append(_Item(self._send(batch), *facts))
             del batch
 
     def _give(self) -> Any:
         item = self._ahead.popleft()
-        self._note(item.cursor, item.epoch)
+        self._cursor, self._epoch, self._valid_count = item.cursor, item.epoch, item.valid_count
         return self._arrive(item.value)
 
     def __len__(self) -> int:
@@ -188,6 +191,11 @@ class Adapter:
         """The epoch of the last element that a loop got."""
         return self._epoch
 
+    @property
+    def valid_count(self) -> int:
+        """How many samples of that element are genuine; the rest pad it (batch.last: pad)."""
+        return self._valid_count
+
     # Checkpoints.
 
     def state_dict(self) -> Dict[str, Any]:
@@ -199,8 +207,7 @@ class Adapter:
         if not self._ahead and dict(state) == self.loader.state_dict():
             return  # where it stands already, as after opening with `cursor`
         self.loader.load_state_dict(state)
-        self._ahead.clear()
-        self._note(self.loader.state_dict())
+        self._stand_at(self.loader.state_dict())
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`; nothing happens when it is there already."""
@@ -209,8 +216,7 @@ class Adapter:
         if at_start and not self._ahead:
             return
         self.loader.set_epoch(epoch)
-        self._ahead.clear()
-        self._note(self.loader.state_dict())
+        self._stand_at(self.loader.state_dict())
 
     # The end.
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
@@ -17,6 +18,7 @@ import tensorflow as tf
 from . import errors
 from ._adapter import Structure, checked_structure, fill
 from ._batch import Batch, TensorSpec
+from ._buffers import BufferPool
 from ._loader import Loader as BatchLoader
 from ._steps import Steps
 
@@ -25,6 +27,30 @@ __all__ = ["Loader"]
 # Batches outside tf.data's own buffer: the step's, one that was freed and whose array TensorFlow
 # has not let go of yet, one on its way into the buffer, and one for the service to send.
 _BESIDE_BUFFER = 4
+_ALIGNMENT = 64
+_KEPT_COPIES = 8  # blocks that nobody uses
+
+
+class _Copies:
+    """Batches in memory of their own, aligned as TensorFlow needs it to copy no more."""
+
+    def __init__(self, batch_size: int, schema: Tuple[TensorSpec, ...]):
+        self._offsets: Dict[str, int] = {}
+        end = 0
+        for output in schema:
+            self._offsets[output.name] = end
+            size = output.dtype.itemsize * batch_size * math.prod(output.shape)
+            end += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._pool = BufferPool(end, _KEPT_COPIES)
+
+    def of(self, batch: Batch) -> Dict[str, np.ndarray]:
+        block = self._pool.take()
+        arrays = {}
+        for name, array in batch.items():
+            copy = np.ndarray(array.shape, array.dtype, buffer=block, offset=self._offsets[name])
+            copy[...] = array
+            arrays[name] = copy
+        return arrays
 
 
 class Loader:
@@ -76,7 +102,6 @@ class Loader:
             raise errors.InvalidArgument("buffer must be at least 1")
         options.setdefault("credits", buffer + _BESIDE_BUFFER)
         self._buffer = buffer
-        self._copy = copy
         self._fetching = threading.Lock()  # guards the loader and `_iteration`; held in waits
         self._iteration = 0  # the newest; older ones end
         self._failure: Optional[errors.BulkheadError] = None  # that ended the newest iteration
@@ -87,6 +112,7 @@ class Loader:
         except BaseException:
             self.loader.close()
             raise
+        self._copies = _Copies(self.loader.batch_size, self.schema) if copy else None
         self._steps = Steps(self.loader.state_dict())
 
     def _signature_of(self, name: str) -> tf.TensorSpec:
@@ -168,10 +194,9 @@ class Loader:
                 if batch is None:
                     return
                 self._steps.fetched(batch.cursor)
-            box = [fill(self._structure, batch.__getitem__)]
-            del batch
-            if self._copy:
-                box = [tf.nest.map_structure(np.copy, box.pop())]
+            arrays = batch if self._copies is None else self._copies.of(batch)
+            box = [fill(self._structure, arrays.__getitem__)]
+            del batch, arrays
             yield box.pop()
 
     def __len__(self) -> int:

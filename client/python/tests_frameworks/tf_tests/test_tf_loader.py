@@ -48,13 +48,15 @@ def test_elements_have_the_structure_and_the_signature_that_is_asked_for():
         Loader(numbers(16, 8), structure=({"input": "image"},))
 
 
-def test_byte_strings_are_tf_strings(tmp_path):
+@pytest.mark.parametrize("copy", [False, True])
+def test_byte_strings_are_tf_strings(tmp_path, copy):
     (tmp_path / "x.png").write_bytes(b"")
     source = {"image_list": {"entries": ["x.png 1", "x.png 2"], "max_path_bytes": 8}}
     spec = {"source": source, "batch": {"size": 2}, "outputs": ["path", "label"]}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
-    with Loader(tmp_path / "spec.json", structure="path") as loader:
-        assert next(iter(loader)).numpy().tolist() == [b"x.png", b"x.png"]
+    with Loader(tmp_path / "spec.json", structure=("path", "label"), copy=copy) as loader:
+        ((path, label),) = loader
+        assert path.numpy().tolist() == [b"x.png", b"x.png"] and label.numpy().tolist() == [1, 2]
 
 
 def test_tensors_view_the_slots_and_give_them_back():
@@ -77,9 +79,9 @@ def let_go_except(loader, count):
 
 def test_copies_hold_no_slot_and_may_be_kept():
     with Loader(numbers(64, 8), structure="index", copy=True) as loader:
-        kept = list(loader.epoch())
+        kept = [element for _ in range(3) for element in loader.epoch()]
         assert let_go(loader) == 0
-        assert firsts(kept) == list(range(0, 64, 8))
+        assert firsts(kept) == 3 * list(range(0, 64, 8))
 
 
 def test_validation_starts_at_position_0_every_time():

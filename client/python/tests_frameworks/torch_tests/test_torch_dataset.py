@@ -218,6 +218,18 @@ def test_a_stream_crosses_epochs_and_the_end_is_an_error():
             list(dataset)
 
 
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_what_pads_the_last_batch_is_counted_out(in_flight):
+    spec = numbers(10, 4)
+    spec["batch"]["last"] = "pad"
+    with Dataset(spec, in_flight=in_flight) as dataset:
+        assert [(len(batch["index"]), dataset.valid_count) for batch in dataset] == [
+            (4, 4),
+            (4, 4),
+            (4, 2),
+        ]
+
+
 def test_a_copy_to_a_device_gives_the_slots_back():
     # The meta device has no memory; to get there is a copy all the same, in which slots come back.
     with Dataset(numbers(32, 4), device="meta") as dataset:
