@@ -198,6 +198,16 @@ def test_batches_in_flight_are_counted_when_the_loop_gets_them():
         assert firsts(dataset) == list(range(0, 32, 4)) and dataset.epoch == 1
 
 
+def test_a_loop_that_continues_fetches_nothing_of_the_next_epoch():
+    with Dataset(numbers(32, 4), in_flight=3) as dataset:
+        elements = iter(dataset)
+        before = firsts(next(elements) for _ in range(6))
+        assert len(dataset) == 2
+        assert before + firsts(dataset) == list(range(0, 32, 4))
+        assert dataset.loader.held_slots == 0
+        assert dataset.loader.state_dict() == dataset.state_dict()
+
+
 def test_what_was_fetched_ahead_is_dropped_by_a_jump():
     with Dataset(numbers(32, 4), in_flight=3) as dataset:
         elements = iter(dataset)
