@@ -1,6 +1,6 @@
 #!/bin/bash
 # The Python client with the real PyTorch, TensorFlow with Keras, and JAX, on the CPU: makes each one's environment
-# where it is missing, in build/frameworks, and runs its tests and examples. On a clean machine that downloads 400 MB.
+# where it is missing, in build/frameworks, and runs its tests and examples.
 #
 #   scripts/frameworks.sh              all of them
 #   scripts/frameworks.sh torch jax    these

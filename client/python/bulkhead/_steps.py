@@ -10,6 +10,10 @@ from . import errors
 from ._batch import copy_cursor
 
 
+# No buffer holds as many batches: whoever told has stopped telling.
+_MOST_AHEAD = 4096
+
+
 class Steps:
     """The cursors of batches that were fetched and that no training step has got yet.
 
@@ -34,6 +38,9 @@ class Steps:
 
     def fetched(self, cursor: Mapping[str, Any]) -> None:
         with self._lock:
+            if len(self._fetched) == _MOST_AHEAD:
+                self._told = False
+                self._fetched.clear()
             if self._told:
                 self._fetched.append(cursor)
             else:
