@@ -61,6 +61,11 @@ def number_of_environment(name: str) -> Optional[int]:
     return int(text)
 
 
+def at_start(cursor: Mapping[str, Any], epoch: int) -> bool:
+    """Whether no batch of `epoch` was given yet, out of turn neither."""
+    return (cursor["epoch"], cursor["consumed"]) == (epoch, 0) and "completed" not in cursor
+
+
 class _Item(NamedTuple):
     value: Any  # what `send` made of the batch
     cursor: Mapping[str, Any]
@@ -92,6 +97,7 @@ class Adapter:
             raise errors.InvalidArgument("in_flight must be at least 1")
         self._in_flight = in_flight
         self._ahead: Deque[_Item] = collections.deque()
+        self._unsent: Optional[Batch] = None  # `_send` failed on it, for want of memory say
         self.loader = Loader(spec, target, rank=rank, world_size=world_size, **options)
         try:
             self._structure = checked_structure(structure, self.loader.schema)
@@ -102,9 +108,13 @@ class Adapter:
         self._stand_at(self.loader.state_dict())
 
     def _stand_at(self, cursor: Mapping[str, Any]) -> None:
-        self._ahead.clear()
+        self._drop()
         self._cursor = cursor
         self._epoch: int = cursor["epoch"]
+
+    def _drop(self) -> None:
+        self._ahead.clear()
+        self._unsent = None
 
     # What a framework does with a batch.
 
@@ -144,7 +154,7 @@ class Adapter:
             if self._ahead and self._ahead[-1].last and not endless:
                 return
             try:
-                batch = next(batches, None)
+                batch = self._unsent or next(batches, None)
             except errors.EpochsExhausted:
                 if not self._ahead:
                     raise
@@ -152,7 +162,9 @@ class Adapter:
             if batch is None:
                 return
             facts = (batch.cursor, batch.epoch, batch.valid_count, batch.last_in_epoch)
+            self._unsent = batch
             self._ahead.append(_Item(self._send(batch), *facts))
+            self._unsent = None
             del batch
 
     def _give(self) -> Any:
@@ -165,7 +177,12 @@ class Adapter:
         for count, item in enumerate(self._ahead, start=1):
             if item.last:
                 return count
-        return len(self._ahead) + len(self.loader)
+        fetched = len(self._ahead)
+        if self._unsent is not None:
+            fetched += 1
+            if self._unsent.last_in_epoch:
+                return fetched
+        return fetched + len(self.loader)
 
     def __bool__(self) -> bool:
         return True
@@ -204,16 +221,14 @@ class Adapter:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a cursor; what was fetched ahead is dropped. Raises as Loader does."""
-        if not self._ahead and dict(state) == self.loader.state_dict():
+        if dict(state) == self._cursor == self.loader.state_dict():
             return  # where it stands already, as after opening with `cursor`
         self.loader.load_state_dict(state)
         self._stand_at(self.loader.state_dict())
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`; nothing happens when it is there already."""
-        here = self.state_dict()
-        at_start = (here["epoch"], here["consumed"]) == (epoch, 0) and "completed" not in here
-        if at_start and not self._ahead:
+        if at_start(self._cursor, epoch) and self._cursor == self.loader.state_dict():
             return
         self.loader.set_epoch(epoch)
         self._stand_at(self.loader.state_dict())
@@ -222,7 +237,7 @@ class Adapter:
 
     def close(self) -> None:
         """Ends the loader. Idempotent."""
-        self._ahead.clear()
+        self._drop()
         self.loader.close()
 
     def __enter__(self) -> Any:

@@ -19,7 +19,7 @@ import keras
 import numpy as np
 
 from . import errors
-from ._adapter import Structure, checked_structure, fill
+from ._adapter import Structure, at_start, checked_structure, fill
 from ._batch import Batch
 from ._loader import Loader
 from ._steps import Steps
@@ -68,7 +68,8 @@ class PyDataset(keras.utils.PyDataset):
     the PyDataset was opened.
 
     Batches come in order. Where Keras asks for another order it is told so (InvalidArgument):
-    that is fit() on a PyDataset that is not endless without shuffle=False, or `workers` above 1.
+    that is fit() on a PyDataset that is not endless without shuffle=False, or an attribute
+    `workers` (Keras's threads; the argument `workers` is the service's) above 1.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class PyDataset(keras.utils.PyDataset):
                 raise errors.InvalidArgument(
                     f"Keras asks for batch {index} where batch {self._next} is next: batches come "
                     "in the spec's order; call fit() with shuffle=False, or make the PyDataset "
-                    "endless and give steps_per_epoch, and leave `workers` at 1"
+                    "endless and give steps_per_epoch, and leave its `.workers`, Keras's threads, at 1"
                 )
             batch = next(self._batches, None)
             if batch is None:
@@ -123,8 +124,7 @@ class PyDataset(keras.utils.PyDataset):
 
     def _begin(self) -> Iterator[Batch]:
         if not self._endless:
-            here = self.loader.state_dict()
-            if (here["epoch"], here["consumed"]) != (0, 0):
+            if not at_start(self.loader.state_dict(), 0):
                 self.loader.set_epoch(0)
             return iter(self.loader)
         cursor = self._steps.cursor

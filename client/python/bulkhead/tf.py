@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import errors
-from ._adapter import Structure, checked_structure, fill
+from ._adapter import Structure, at_start, checked_structure, fill
 from ._batch import Batch, TensorSpec
 from ._buffers import BufferPool
 from ._loader import Loader as BatchLoader
@@ -167,8 +167,7 @@ class Loader:
 
     def _start_over(self) -> Iterator[Any]:
         def position() -> Iterator[Batch]:
-            here = self.loader.state_dict()
-            if (here["epoch"], here["consumed"]) != (0, 0):
+            if not at_start(self.loader.state_dict(), 0):
                 self.loader.set_epoch(0)
             self._steps.restart(self.loader.state_dict())
             return iter(self.loader)

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 import numpy as np
@@ -21,6 +23,9 @@ from ._batch import Batch
 
 __all__ = ["Dataset"]
 
+_log = logging.getLogger("bulkhead")
+
+_PATIENCE_SECONDS = 10.0  # then the log says whom a rank waits for
 _NO_WORKERS = (
     "the service has worker processes of its own: give DataLoader num_workers=0, and the Loader or "
     "bulkheadd the number of workers"
@@ -113,8 +118,8 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
     `rank` and `world_size` are those of the process group where torch.distributed is initialized
     (`group`, else the default one), else of the environment variables RANK and WORLD_SIZE, else 0
     and 1; arguments win. In a process group every rank must open a dataset at the same time:
-    their cursors, batch sizes and world sizes are compared, and a difference is CursorMismatch on
-    all of them; records quarantined for one are for all. No comparison takes place when `rank` or
+    their cursors, batch sizes, numbers of batches and world sizes are compared, and a difference is
+    CursorMismatch on all of them; records quarantined for one are for all. No comparison takes place when `rank` or
     `world_size` is given without `group`. `load_state_dict` and a resume compare again.
 
     `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the one
@@ -143,9 +148,6 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
         **options: Any,
     ):
         self._copy: Any = None
-        if device is not None:
-            place = torch.device(device)
-            self._copy = (_CudaCopy if place.type == "cuda" else _PlainCopy)(place)
         if in_flight is None:
             in_flight = 1 if device is None else 2
         found = _group_place(group)
@@ -159,7 +161,7 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
 
         failure: Optional[Exception] = None
         try:
-            self._open(spec, target, structure, in_flight, options)
+            self._open(spec, target, structure, device, in_flight, options)
         except Exception as error:  # the other ranks wait for what this one says
             failure = error
         try:
@@ -169,7 +171,10 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
                 self.close()
             raise
 
-    def _open(self, spec, target, structure, in_flight, options) -> None:
+    def _open(self, spec, target, structure, device, in_flight, options) -> None:
+        if device is not None:
+            place = torch.device(device)
+            self._copy = (_CudaCopy if place.type == "cuda" else _PlainCopy)(place)
         super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
         fill(self._structure, wanted.append)
@@ -225,14 +230,24 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
             if failure is not None:
                 raise failure
             return
-        mine = _Standing(None, str(failure), 0, 0)
+        mine = _Standing(None, str(failure), {})
         if failure is None:
-            mine = _Standing(self.state_dict(), "", self.batch_size, self._world_size)
-        all_ranks: List[Any] = [None] * torch.distributed.get_world_size(self._group)
-        torch.distributed.all_gather_object(all_ranks, mine, group=self._group)
+            sizes = {
+                "batch size": self.batch_size,
+                "batches per epoch": self.batches_per_epoch,
+                "world size": self._world_size,
+            }
+            mine = _Standing(self.state_dict(), "", sizes)
+        try:
+            all_ranks = _said_by_all(mine, self._group)
+        except RuntimeError as error:
+            raise failure or _other_rank_failed(
+                f"this rank could not compare its place with the others' ({error}): every rank "
+                "must construct its Dataset, and load states, at the same time; see why one is gone"
+            ) from error
         if failure is not None:
             raise failure
-        cursor = _common_cursor([_Standing(*standing) for standing in all_ranks])
+        cursor = _common_cursor(all_ranks)
         if cursor != self.state_dict():
             super().load_state_dict(cursor)
 
@@ -242,19 +257,41 @@ class _Standing(NamedTuple):
 
     cursor: Optional[Dict[str, Any]]
     failure: str
-    batch_size: int
-    world_size: int
+    sizes: Mapping[str, int]
+
+
+def _other_rank_failed(text: str) -> errors.BulkheadError:
+    return errors.BulkheadError(text, "OTHER_RANK_FAILED", code="FAILED_PRECONDITION")
+
+
+def _said_by_all(mine: _Standing, group: Any) -> List[_Standing]:
+    """What every rank tells, by rank. Waits for all of them, for as long as the group's timeout."""
+    warning = threading.Timer(
+        _PATIENCE_SECONDS,
+        _log.warning,
+        (
+            "rank %d waits for the other ranks: every rank of the process group must construct its "
+            "Dataset, and load states, at the same time",
+            torch.distributed.get_rank(group),
+        ),
+    )
+    warning.daemon = True
+    warning.start()
+    try:
+        said: List[Any] = [None] * torch.distributed.get_world_size(group)
+        torch.distributed.all_gather_object(said, mine, group=group)
+    finally:
+        warning.cancel()
+    return [_Standing(*standing) for standing in said]
 
 
 def _common_cursor(ranks: List[_Standing]) -> Dict[str, Any]:
     """The cursor of all: their quarantined records together, the most substitutions."""
     failed = [number for number, rank in enumerate(ranks) if rank.cursor is None]
     if failed:
-        raise errors.BulkheadError(
+        raise _other_rank_failed(
             "other ranks could not open their stream: "
-            + "; ".join(f"rank {number}: {ranks[number].failure}" for number in failed),
-            "OTHER_RANK_FAILED",
-            code="FAILED_PRECONDITION",
+            + "; ".join(f"rank {number}: {ranks[number].failure}" for number in failed)
         )
     facts = [_facts(rank) for rank in ranks]
     differing = [
@@ -271,6 +308,13 @@ def _common_cursor(ranks: List[_Standing]) -> Dict[str, Any]:
             code="FAILED_PRECONDITION",
         )
     cursors = [rank.cursor for rank in ranks if rank.cursor is not None]
+    if any("completed" in cursor for cursor in cursors):
+        raise errors.CursorMismatch(
+            "the cursor stands amid batches that one rank got out of turn (deterministic: false), "
+            "and other ranks got others: resume from the end of an epoch, or give `rank` and "
+            "`world_size` without `group` and each rank its own cursor",
+            code="FAILED_PRECONDITION",
+        )
     return {
         **cursors[0],
         "quarantined": sorted({record for cursor in cursors for record in cursor["quarantined"]}),
@@ -281,4 +325,4 @@ def _common_cursor(ranks: List[_Standing]) -> Dict[str, Any]:
 def _facts(rank: _Standing) -> Dict[str, Any]:
     assert rank.cursor is not None
     cursor = {name: value for name, value in rank.cursor.items() if name not in _OWN_TO_RANKS}
-    return {**cursor, "batch size": rank.batch_size, "world size": rank.world_size}
+    return {**cursor, **rank.sizes}

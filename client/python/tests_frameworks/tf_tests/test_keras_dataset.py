@@ -42,11 +42,18 @@ def test_a_whole_epoch_is_a_pass_of_a_dataset_that_is_not_endless():
         assert recorder.take() == 2 * [0, 8, 16]
 
 
+def test_a_pass_gives_what_an_earlier_one_got_out_of_turn():
+    with PyDataset(numbers(24, 8, deterministic=False), structure=("index",)) as dataset:
+        place = {"completed": [2], "batch_size": 8, "world_size": 1}
+        dataset.load_state_dict({**dataset.state_dict(), **place})
+        assert sorted(int(dataset[index][0][0]) for index in range(3)) == [0, 8, 16]
+
+
 def test_another_order_is_refused_with_advice():
     with PyDataset(numbers(24, 8), structure=("index",)) as dataset:
         assert dataset[0][0].tolist() == list(range(8))
         with pytest.raises(
-            bulkhead.InvalidArgument, match="batch 2 where batch 1 is next.*shuffle=False"
+            bulkhead.InvalidArgument, match="batch 2 where batch 1 is next.*shuffle=False.*`.workers`"
         ):
             dataset[2]
         assert dataset[1][0].tolist() == list(range(8, 16))

@@ -94,6 +94,14 @@ def test_validation_starts_at_position_0_every_time():
         assert firsts(loader.epoch()) != first
 
 
+def test_validation_gives_what_an_earlier_loop_got_out_of_turn():
+    spec = numbers(64, 8, deterministic=False)
+    with Loader(spec, structure="index") as loader:
+        place = {"completed": [2], "batch_size": 8, "world_size": 1}
+        loader.load_state_dict({**loader.state_dict(), **place})
+        assert sorted(firsts(loader.validation())) == list(range(0, 64, 8))
+
+
 def test_the_cursor_counts_what_the_loop_got():
     with Loader(numbers(64, 8), structure="index") as loader:
         for element in loader:

@@ -1,7 +1,11 @@
 """One rank of a job, for test_torch_ddp.py: ddp_rank.py CASE RENDEZVOUS RANK RANKS, prints JSON."""
 
 import json
+import logging
+import os
+import pathlib
 import sys
+import time
 
 import bulkhead.torch
 import torch
@@ -73,6 +77,43 @@ def one_fails():
     return {"spec": spec(samples=-1)} if RANK == 1 else {}
 
 
+def one_finds_no_device():
+    return {"device": "no_device"} if RANK == 1 else {}
+
+
+def other_ends():
+    batch = {"size": 5, "last": ["drop", "partial"][RANK]}
+    return {"spec": {**spec(), "batch": batch}}
+
+
+def out_of_turn():
+    """Every rank has rank 0's cursor, which stands amid batches out of turn."""
+    place = {"completed": [1], "batch_size": 4, "world_size": RANKS}
+    return {"spec": {**spec(), "deterministic": False}, "cursor": {**cursor_after(1), **place}}
+
+
+def one_dies():
+    if RANK == 1:
+        print("{}", flush=True)
+        os._exit(0)
+    return {}
+
+
+def one_is_late():
+    """Rank 1 opens when rank 0 has said that it waits; at last it gives up, and says so."""
+    said = pathlib.Path(RENDEZVOUS).with_name("said")
+    if RANK == 1:
+        until = time.monotonic() + 60
+        while not said.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        return {"name": "called" if said.exists() else "never-called"}
+    bulkhead.torch._PATIENCE_SECONDS = 0.1
+    handler = logging.Handler()
+    handler.emit = lambda record: said.write_text(record.getMessage())
+    logging.getLogger("bulkhead").addHandler(handler)
+    return {}
+
+
 def quarantine():
     return {"cursor": {**cursor_after(1), "quarantined": [f"range@{RANK}"], "substitutions": RANK}}
 
@@ -95,9 +136,10 @@ def main():
         options = {"spec": spec(), **globals()[CASE]()}
         try:
             with bulkhead.torch.Dataset(options.pop("spec"), **options) as dataset:
-                result = {"state": dataset.state_dict()}
-        except bulkhead.BulkheadError as error:
-            result = {"error": type(error).__name__, "reason": error.reason, "text": str(error)}
+                result = {"state": dataset.state_dict(), "name": options.get("name")}
+        except (bulkhead.BulkheadError, RuntimeError) as error:
+            result = {"error": type(error).__name__, "text": str(error)}
+            result["reason"] = getattr(error, "reason", None)
     print(json.dumps(result))
 
 

@@ -60,7 +60,9 @@ def test_a_name_that_is_no_output_is_refused_with_those_that_are():
         Dataset(numbers(16, 8), structure=[3])
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int32", "float16", "bfloat16", "float64"]
+)
 def test_types_and_values_arrive(dtype):
     stages = [{"cast": {"input": "index", "dtype": dtype}}]
     with Dataset(numbers(8, 8, stages=stages)) as dataset:
@@ -76,7 +78,7 @@ def test_types_and_values_arrive(dtype):
         ("bfloat16", "np.uint16(0x3FC0 + i * 0x40)", [1.5, 2.0]),
     ],
 )
-def test_types_that_only_functions_make_arrive(dtype, function, values, tmp_path, monkeypatch):
+def test_types_of_functions_arrive(dtype, function, values, tmp_path, monkeypatch):
     (tmp_path / f"make_{dtype}.py").write_text(
         f"import numpy as np\ndef make(i): return {function}\n"
     )
@@ -219,6 +221,27 @@ def test_what_was_fetched_ahead_is_dropped_by_a_jump():
         dataset.set_epoch(5)
         assert dataset.state_dict()["epoch"] == 5 and dataset.state_dict()["consumed"] == 0
         assert firsts(dataset) == list(range(0, 32, 4)) and dataset.epoch == 5
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+@pytest.mark.parametrize("number", [2, 8])
+def test_a_batch_that_the_device_had_no_room_for_comes_again(monkeypatch, number, in_flight):
+    with Dataset(numbers(32, 4), in_flight=in_flight) as dataset:
+        send, calls = dataset._send, []
+
+        def send_but_once(batch):
+            calls.append(1)
+            if len(calls) == number:
+                raise MemoryError
+            return send(batch)
+
+        monkeypatch.setattr(dataset, "_send", send_but_once)
+        seen = []
+        with pytest.raises(MemoryError):
+            seen += (int(batch["index"][0]) for batch in dataset)
+        assert len(dataset) == 8 - len(seen)
+        assert dataset.state_dict()["consumed"] == 4 * len(seen)
+        assert seen + firsts(dataset) == list(range(0, 32, 4))
 
 
 def test_a_stream_crosses_epochs_and_the_end_is_an_error():

@@ -64,6 +64,36 @@ def test_a_rank_that_cannot_open_ends_the_others_at_once(tmp_path):
     assert first["reason"] == "OTHER_RANK_FAILED" and "rank 1: " in first["text"]
 
 
+def test_a_rank_without_its_device_ends_the_others_at_once(tmp_path):
+    first, second = run_ranks(tmp_path, "one_finds_no_device")
+    assert second["error"] == "RuntimeError" and "no_device" in second["text"]
+    assert first["reason"] == "OTHER_RANK_FAILED" and "rank 1: " in first["text"]
+
+
+def test_ranks_whose_epochs_have_other_lengths_all_raise(tmp_path):
+    for result in run_ranks(tmp_path, "other_ends"):
+        assert result["error"] == "CursorMismatch"
+        assert "rank 1 has batches per epoch 5, rank 0 has 4" in result["text"]
+
+
+def test_a_cursor_amid_batches_out_of_turn_is_of_one_rank_alone(tmp_path):
+    for result in run_ranks(tmp_path, "out_of_turn"):
+        assert result["error"] == "CursorMismatch" and "end of an epoch" in result["text"]
+
+
+def test_a_rank_that_dies_before_it_opens_ends_the_others_with_advice(tmp_path):
+    first, _ = run_ranks(tmp_path, "one_dies")
+    assert first["reason"] == "OTHER_RANK_FAILED"
+    assert "every rank must construct its Dataset" in first["text"]
+
+
+def test_a_rank_that_is_late_is_waited_for_aloud(tmp_path):
+    first, second = run_ranks(tmp_path, "one_is_late")
+    assert second["name"] == "called" and first["state"] == second["state"]
+    said = (tmp_path / "said").read_text()
+    assert "rank 0 waits for the other ranks" in said
+
+
 def test_what_is_quarantined_for_one_rank_is_for_all(tmp_path):
     for result in run_ranks(tmp_path, "quarantine"):
         assert result["state"]["quarantined"] == ["range@0", "range@1"]
