@@ -32,6 +32,9 @@ class StepCallback(keras.callbacks.Callback):
 
     def __init__(self, steps: Steps, path: Optional[str] = None):
         super().__init__()
+        folder = os.path.dirname(os.path.abspath(path)) if path is not None else os.curdir
+        if not os.path.isdir(folder):
+            raise errors.InvalidArgument(f"there is no folder {folder} for the cursor: make it")
         self._steps = steps
         self._path = path
         self._seen = 0  # of this epoch

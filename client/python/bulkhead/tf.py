@@ -31,6 +31,14 @@ _ALIGNMENT = 64
 _KEPT_COPIES = 8  # blocks that nobody uses
 
 
+def _with_advice(error: errors.BulkheadError) -> errors.BulkheadError:
+    """The error without its traceback; where slots ran out, what helps with tf.data."""
+    message = error.message
+    if isinstance(error, errors.SlotsExhausted):
+        message += "; with tf.data: leave out stages that hold many elements, or give copy=True"
+    return type(error)(message, error.reason, error.metadata, error.code)
+
+
 class _Copies:
     """Batches in memory of their own, aligned as TensorFlow needs it to copy no more."""
 
@@ -188,8 +196,8 @@ class Loader:
                         batches = position()
                     batch = next(batches, None) if mine == self._iteration else None
                 except errors.BulkheadError as error:
-                    self._failure = error.again()
-                    raise
+                    self._failure = _with_advice(error)
+                    raise self._failure.again() from None
                 if batch is None:
                     return
                 self._steps.fetched(batch.cursor)

@@ -35,6 +35,12 @@ def test_keras_trains_on_every_batch_once_and_validates_from_position_0(tmp_path
         assert recorder.take() == training[8:] + training[:2] + validation
 
 
+def test_a_cursor_that_could_not_be_written_is_refused_before_training(tmp_path):
+    with PyDataset(numbers(24, 8), structure=("index",), endless=True) as dataset:
+        with pytest.raises(bulkhead.InvalidArgument, match="no folder .*missing"):
+            dataset.callback(str(tmp_path / "missing" / "cursor.json"))
+
+
 def test_a_whole_epoch_is_a_pass_of_a_dataset_that_is_not_endless():
     recorder = Recorder()
     with PyDataset(floats(24, 8), structure=STRUCTURE) as dataset:
@@ -53,7 +59,8 @@ def test_another_order_is_refused_with_advice():
     with PyDataset(numbers(24, 8), structure=("index",)) as dataset:
         assert dataset[0][0].tolist() == list(range(8))
         with pytest.raises(
-            bulkhead.InvalidArgument, match="batch 2 where batch 1 is next.*shuffle=False.*`.workers`"
+            bulkhead.InvalidArgument,
+            match="batch 2 where batch 1 is next.*shuffle=False.*`.workers`",
         ):
             dataset[2]
         assert dataset[1][0].tolist() == list(range(8, 16))

@@ -132,6 +132,14 @@ def test_errors_of_a_loop_are_those_of_the_loader():
             next(iter(loader))
 
 
+def test_who_keeps_all_slots_is_told_of_copies():
+    with Loader(numbers(64, 8), structure="index", credits=3, timeout=0.5) as loader:
+        with pytest.raises(bulkhead.SlotsExhausted, match="copy=True"):
+            list(loader)
+        with pytest.raises(tf.errors.OpError, match="copy=True"):
+            list(loader.epoch())
+
+
 def test_a_buffer_of_none_is_refused():
     with pytest.raises(bulkhead.InvalidArgument, match="buffer"):
         Loader(numbers(16, 8), buffer=0)

@@ -60,9 +60,7 @@ def test_a_name_that_is_no_output_is_refused_with_those_that_are():
         Dataset(numbers(16, 8), structure=[3])
 
 
-@pytest.mark.parametrize(
-    "dtype", ["uint8", "int32", "float16", "bfloat16", "float64"]
-)
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "bfloat16", "float64"])
 def test_types_and_values_arrive(dtype):
     stages = [{"cast": {"input": "index", "dtype": dtype}}]
     with Dataset(numbers(8, 8, stages=stages)) as dataset:
