@@ -113,7 +113,8 @@ class PyDataset(keras.utils.PyDataset):
                 raise errors.InvalidArgument(
                     f"Keras asks for batch {index} where batch {self._next} is next: batches come "
                     "in the spec's order; call fit() with shuffle=False, or make the PyDataset "
-                    "endless and give steps_per_epoch, and leave its `.workers`, Keras's threads, at 1"
+                    "endless and give steps_per_epoch; and leave its `.workers`, threads of Keras, "
+                    "at 1"
                 )
             batch = next(self._batches, None)
             if batch is None:

@@ -119,8 +119,10 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
     (`group`, else the default one), else of the environment variables RANK and WORLD_SIZE, else 0
     and 1; arguments win. In a process group every rank must open a dataset at the same time:
     their cursors, batch sizes, numbers of batches and world sizes are compared, and a difference is
-    CursorMismatch on all of them; records quarantined for one are for all. No comparison takes place when `rank` or
-    `world_size` is given without `group`. `load_state_dict` and a resume compare again.
+    CursorMismatch on all of them; records quarantined for one are for all. A rank that cannot open,
+    or is gone, is OTHER_RANK_FAILED on the others; one that is late is waited for until the group's
+    timeout, and the log says so after 10 s. No comparison takes place when `rank` or `world_size`
+    is given without `group`. `load_state_dict` and a resume compare again.
 
     `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the one
     that comes next included; to a GPU through pinned memory on a CUDA stream of its own. Without
