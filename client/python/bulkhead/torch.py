@@ -284,6 +284,7 @@ def _said_by_all(mine: _Standing, group: Any) -> List[_Standing]:
         torch.distributed.all_gather_object(said, mine, group=group)
     finally:
         warning.cancel()
+        warning.join()  # a thread that is left when the interpreter ends may abort the process
     return [_Standing(*standing) for standing in said]
 
 
