@@ -4,6 +4,7 @@
 #   scripts/setup.sh           what building and running needs
 #   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, a kernel with
 #                              cgroup v2)
+#   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (PyTorch, virtual environments)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
@@ -22,6 +23,9 @@ readonly TEST_PACKAGES=(
   binutils libopencv-imgcodecs-dev procps user-mode-linux
   python3 python3-numpy python3-grpcio python3-protobuf python3-pip python3-pytest python3-yaml
   python3-opencv
+)
+readonly FRAMEWORK_PACKAGES=(
+  python3 python3-venv python3-numpy python3-grpcio python3-protobuf python3-pytest python3-torch
 )
 readonly DEV_PACKAGES=(clang-format shellcheck git)
 
@@ -81,6 +85,9 @@ main() {
       --test)
         wanted+=("${TEST_PACKAGES[@]}")
         tests=true
+        ;;
+      --frameworks)
+        wanted+=("${FRAMEWORK_PACKAGES[@]}")
         ;;
       --dev)
         wanted+=("${TEST_PACKAGES[@]}" "${DEV_PACKAGES[@]}")

@@ -1,12 +1,8 @@
 #include "server/cache/segment.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -66,6 +62,14 @@ uint32_t HeaderChecksum(const Header& header) {
   return Crc32c({reinterpret_cast<const char*>(&header), offsetof(Header, crc32c)});
 }
 
+template <typename Header>
+bool ReadHeader(int fd, Header& header) {
+  const auto bytes = ReadPrefix(fd, sizeof(header));
+  if (!bytes.ok() || bytes->size() != sizeof(header)) return false;
+  std::memcpy(&header, bytes->data(), sizeof(header));
+  return true;
+}
+
 }  // namespace
 
 absl::Status Segment::Format(int fd, uint64_t bytes) {
@@ -73,21 +77,13 @@ absl::Status Segment::Format(int fd, uint64_t bytes) {
   if (bytes < kLeastBytes || bytes / kValueAlignment > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are no size of a segment"));
   }
-  if (const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
-    const bool no_room = error == ENOSPC || error == EDQUOT || error == EFBIG;
-    return absl::Status(
-        no_room ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
-        absl::StrCat(bytes, " bytes cannot be allocated: ", strerror(error)));
-  }
+  if (absl::Status allocated = AllocateFile(fd, bytes); !allocated.ok()) return allocated;
   Header header = {};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.bytes = bytes;
   header.slot_count = std::bit_floor(bytes / kBytesPerSlot);
   header.crc32c = HeaderChecksum(header);
-  if (pwrite(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header))) {
-    return absl::UnavailableError(absl::StrCat("a segment cannot be written: ", strerror(errno)));
-  }
-  return absl::OkStatus();
+  return WritePrefix(fd, {reinterpret_cast<const char*>(&header), sizeof(header)});
 }
 
 Segment::Header& Segment::header() const { return *reinterpret_cast<Header*>(map_.data()); }
@@ -98,8 +94,7 @@ Segment::Slot& Segment::slot(uint64_t number) const {
 
 absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
   Header header;
-  if (pread(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-      std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
+  if (!ReadHeader(fd, header) || std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
       header.crc32c != HeaderChecksum(header)) {
     return NotASegment();
   }
@@ -122,8 +117,7 @@ absl::StatusOr<Segment> Segment::OpenForWriting(int fd) { return Open(fd, true);
 
 bool Segment::IsFull(int fd) {
   Header header;
-  return pread(fd, &header, sizeof(header), 0) == static_cast<ssize_t>(sizeof(header)) &&
-         header.full != 0;
+  return ReadHeader(fd, header) && header.full != 0;
 }
 
 bool Segment::full() const {

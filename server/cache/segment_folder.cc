@@ -1,16 +1,11 @@
 #include "server/cache/segment_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/cache/segment.h"
 #include "server/os/filesystem.h"
 #include "server/os/random_name.h"
@@ -47,8 +42,9 @@ void SegmentFolder::FindSegments() {
     auto segment = std::make_unique<Segment>();
     segment->path = file.path;
     segment->earlier = true;
-    segment->reading.reset(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!segment->reading) continue;
+    auto reading = OpenFile(file.path, /*writable=*/false);
+    if (!reading.ok()) continue;
+    segment->reading = *std::move(reading);
     if (!bulkhead::Segment::OpenForReading(segment->reading.get()).ok()) {
       RemoveFile(file.path);
       continue;
@@ -67,9 +63,9 @@ uint64_t SegmentFolder::TotalBytes() const {
 
 bool SegmentFolder::TakeLock(Segment& segment) {
   if (segment.writing) return true;
-  UniqueFd fd(open(segment.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
-  segment.writing = std::move(fd);
+  auto fd = OpenFile(segment.path, /*writable=*/true);
+  if (!fd.ok() || !TryLockFile(fd->get())) return false;
+  segment.writing = *std::move(fd);
   return true;
 }
 
@@ -108,18 +104,14 @@ absl::StatusOr<SegmentFolder::Segment*> SegmentFolder::Make() {
   auto file = CreateUnnamedFile(config_.folder);
   if (!file.ok()) return file.status();
   absl::Status made = bulkhead::Segment::Format(file->get(), bytes);
-  if (made.ok() && flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
-    made =
-        absl::UnavailableError(absl::StrCat("a new segment cannot be locked: ", strerror(errno)));
+  if (made.ok() && !TryLockFile(file->get())) {
+    made = absl::UnavailableError("a new segment cannot be locked");
   }
   segment->path = absl::StrCat(config_.folder, "/", config_.prefix, "-", RandomName(8), kSuffix);
   if (made.ok()) made = NameFile(file->get(), segment->path);
   if (!made.ok()) return made;
   segment->writing = *std::move(file);
-  segment->reading.reset(open(segment->path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!segment->reading) {
-    return absl::UnavailableError(absl::StrCat(segment->path, ": ", strerror(errno)));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(segment->reading, OpenFile(segment->path, /*writable=*/false));
   segment->bytes = bytes;
   segment->id = next_id_++;
   segments_.push_back(std::move(segment));

@@ -5,6 +5,7 @@
 #include <glob.h>
 #include <linux/magic.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -123,6 +124,28 @@ absl::Status NameFile(int fd, const std::string& path) {
   }
   return absl::OkStatus();
 }
+
+absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable) {
+  UniqueFd fd(open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return SystemError(errno, path);
+  return fd;
+}
+
+absl::Status AllocateFile(int fd, uint64_t bytes) {
+  const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  if (error == 0) return absl::OkStatus();
+  const std::string what = absl::StrCat("allocating ", bytes, " bytes");
+  if (error != ENOSPC && error != EDQUOT && error != EFBIG) return SystemError(error, what);
+  return absl::ResourceExhaustedError(std::string(SystemError(error, what).message()));
+}
+
+absl::Status WritePrefix(int fd, absl::string_view bytes) {
+  const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), 0);
+  if (written == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
+  return SystemError(written < 0 ? errno : EIO, "writing a file");
+}
+
+bool TryLockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 bool IsInMemory(const std::string& folder) {
   struct statfs info;

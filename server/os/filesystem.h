@@ -53,6 +53,20 @@ absl::Status PublishFile(int fd, const std::string& path);
 // the machine. ALREADY_EXISTS when somebody has it.
 absl::Status NameFile(int fd, const std::string& path);
 
+// Opens the file at `path`, which is no symbolic link, for reading, or for reading and writing.
+absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable);
+
+// Makes an open file `bytes` long and takes the disk's blocks for all of it. Blocks for the disk.
+// RESOURCE_EXHAUSTED when that is full.
+absl::Status AllocateFile(int fd, uint64_t bytes);
+
+// Writes `bytes` at the beginning of an open file, whatever its position.
+absl::Status WritePrefix(int fd, absl::string_view bytes);
+
+// Takes the lock of an open file, which lasts until the last descriptor of that opening is closed,
+// in whichever process. False when another opening has it.
+bool TryLockFile(int fd);
+
 // Whether what lies in a folder lies in memory (tmpfs).
 bool IsInMemory(const std::string& folder);
 

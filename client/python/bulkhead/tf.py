@@ -1,0 +1,262 @@
+"""Bulkhead for TensorFlow and Keras.
+
+    import bulkhead.tf
+
+    for batch in bulkhead.tf.Loader("train.yaml"):
+        train(batch["image"], batch["label"])
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from . import errors
+from ._adapter import Structure, at_start, checked_structure, fill
+from ._batch import Batch, TensorSpec
+from ._buffers import BufferPool
+from ._loader import Loader as BatchLoader
+from ._steps import Steps
+
+__all__ = ["Loader"]
+
+# Batches outside tf.data's own buffer: the step's, one that was freed and whose array TensorFlow
+# has not let go of yet, one on its way into the buffer, and one for the service to send.
+_BESIDE_BUFFER = 4
+_ALIGNMENT = 64
+_KEPT_COPIES = 8  # blocks that nobody uses
+
+
+def _with_advice(error: errors.BulkheadError) -> errors.BulkheadError:
+    """The error without its traceback; where slots ran out, what helps with tf.data."""
+    message = error.message
+    if isinstance(error, errors.SlotsExhausted):
+        message += "; with tf.data: leave out stages that hold many elements, or give copy=True"
+    return type(error)(message, error.reason, error.metadata, error.code)
+
+
+class _Copies:
+    """Batches in memory of their own, aligned as TensorFlow needs it to copy no more."""
+
+    def __init__(self, batch_size: int, schema: Tuple[TensorSpec, ...]):
+        self._offsets: Dict[str, int] = {}
+        end = 0
+        for output in schema:
+            self._offsets[output.name] = end
+            size = output.dtype.itemsize * batch_size * math.prod(output.shape)
+            end += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._pool = BufferPool(end, _KEPT_COPIES)
+
+    def of(self, batch: Batch) -> Dict[str, np.ndarray]:
+        block = self._pool.take()
+        arrays = {}
+        for name, array in batch.items():
+            copy = np.ndarray(array.shape, array.dtype, buffer=block, offset=self._offsets[name])
+            copy[...] = array
+            arrays[name] = copy
+        return arrays
+
+
+class Loader:
+    """Batches of a Bulkhead service as elements of a tf.data.Dataset, and for Keras.
+
+        names = ({"input": "image"}, {"output": "label"})
+        train = bulkhead.tf.Loader("train.yaml", structure=names)
+        valid = bulkhead.tf.Loader("valid.yaml", structure=names)
+        model.fit(
+            train.stream(), steps_per_epoch=len(train),
+            validation_data=valid.validation(), validation_steps=len(valid),
+            callbacks=[train.callback()],
+        )
+
+    `structure` chooses and arranges the outputs: an output's name, or a dict or tuple of such;
+    without it an element is a dict of all outputs. Byte strings come as tf.string. `rank`,
+    `world_size` and all further keyword arguments are those of `bulkhead.Loader` (`workers`,
+    `cursor`, …).
+
+    Three datasets, of which one is in use at a time:
+
+    - `stream()`: all epochs, one after the other; for training.
+    - `epoch()`: an iteration is what is left of one epoch, the next one the next epoch.
+    - `validation()`: an iteration is the whole of epoch 0, from its position 0, every time.
+
+    Tensors view the memory in which the workers wrote them, without a copy; over shared memory
+    the slot comes back when the tensor is gone. `buffer` batches (2) are made ready in the
+    background, and `credits` follows from it. Add no `prefetch`, `cache`, `shuffle` or `batch`
+    that holds many elements: they would hold the slots, and wait for themselves until
+    SlotsExhausted. Where they are wanted, `copy=True` gives tensors of their own.
+
+    tf.data fetches ahead of the training step, so the cursor has to be told what a step got:
+    iterating this object counts, and so does the Keras callback of `callback()`. Then a new
+    iteration goes on behind the last step, and `state_dict` is the cursor there. Without either a
+    new iteration goes on behind what was fetched, and `state_dict` raises.
+    """
+
+    def __init__(
+        self,
+        spec: Any,
+        target: Optional[str] = None,
+        *,
+        structure: Optional[Structure] = None,
+        buffer: int = 2,
+        copy: bool = False,
+        **options: Any,
+    ):
+        if buffer < 1:
+            raise errors.InvalidArgument("buffer must be at least 1")
+        options.setdefault("credits", buffer + _BESIDE_BUFFER)
+        self._buffer = buffer
+        self._fetching = threading.Lock()  # guards the loader and `_iteration`; held in waits
+        self._iteration = 0  # the newest; older ones end
+        self._failure: Optional[errors.BulkheadError] = None  # that ended the newest iteration
+        self.loader = BatchLoader(spec, target, **options)
+        try:
+            self._structure = checked_structure(structure, self.loader.schema)
+            self._signature = fill(self._structure, self._signature_of)
+        except BaseException:
+            self.loader.close()
+            raise
+        self._copies = _Copies(self.loader.batch_size, self.schema) if copy else None
+        self._steps = Steps(self.loader.state_dict())
+
+    def _signature_of(self, name: str) -> tf.TensorSpec:
+        output = next(output for output in self.loader.schema if output.name == name)
+        dtype = tf.string if output.dtype.kind == "S" else tf.as_dtype(output.dtype)
+        return tf.TensorSpec((None, *output.shape), dtype, name=name)
+
+    # Datasets.
+
+    def stream(self) -> tf.data.Dataset:
+        """Elements of all epochs that are left, one after the other."""
+        return self._dataset(lambda: self._go_on(self.loader.stream))
+
+    def epoch(self) -> tf.data.Dataset:
+        """An iteration gives what is left of one epoch; the next goes on with the next epoch."""
+        return self._dataset(lambda: self._go_on(lambda: iter(self.loader)))
+
+    def validation(self) -> tf.data.Dataset:
+        """Every iteration gives epoch 0 from its start: the same elements every time."""
+        dataset = self._dataset(self._start_over)
+        return dataset.apply(tf.data.experimental.assert_cardinality(len(self)))
+
+    def _dataset(self, generator: Callable[[], Iterator[Any]]) -> tf.data.Dataset:
+        return tf.data.Dataset.from_generator(generator, output_signature=self._signature).prefetch(
+            self._buffer
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Eager elements of what is left of one epoch; the cursor counts each as it is given."""
+        self._steps.count()
+        elements = iter(self.epoch())
+        while True:
+            try:
+                element = next(elements)
+            except StopIteration:
+                return
+            except tf.errors.OpError:
+                if self._failure is None:
+                    raise
+                raise self._failure.again() from None
+            self._steps.taken(1)
+            yield element
+            del element  # its slot would stay taken while the next one is waited for
+
+    def _go_on(self, open_batches: Callable[[], Iterator[Batch]]) -> Iterator[Any]:
+        def position() -> Iterator[Batch]:
+            if self._steps.dropped:
+                self._seek(self._steps.cursor)
+            return open_batches()
+
+        return self._elements(position)
+
+    def _start_over(self) -> Iterator[Any]:
+        def position() -> Iterator[Batch]:
+            if not at_start(self.loader.state_dict(), 0):
+                self.loader.set_epoch(0)
+            self._steps.restart(self.loader.state_dict())
+            return iter(self.loader)
+
+        return self._elements(position)
+
+    def _elements(self, position: Callable[[], Iterator[Batch]]) -> Iterator[Any]:
+        """Runs on tf.data's threads; `position` brings the loader to where the iteration begins."""
+        batches: Optional[Iterator[Batch]] = None
+        mine = 0
+        while True:
+            with self._fetching:
+                try:
+                    if batches is None:
+                        self._iteration += 1
+                        mine = self._iteration
+                        self._failure = None
+                        batches = position()
+                    batch = next(batches, None) if mine == self._iteration else None
+                except errors.BulkheadError as error:
+                    self._failure = _with_advice(error)
+                    raise self._failure.again() from None
+                if batch is None:
+                    return
+                self._steps.fetched(batch.cursor)
+            arrays = batch if self._copies is None else self._copies.of(batch)
+            box = [fill(self._structure, arrays.__getitem__)]
+            del batch, arrays
+            yield box.pop()
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank: `steps_per_epoch` and `validation_steps`."""
+        return self.loader.batches_per_epoch
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def schema(self) -> Tuple[TensorSpec, ...]:
+        """The pipeline's outputs."""
+        return self.loader.schema
+
+    @property
+    def batch_size(self) -> int:
+        return self.loader.batch_size
+
+    # Checkpoints.
+
+    def callback(self, path: Optional[str] = None) -> Any:
+        """A Keras callback that tells the cursor what the training steps got.
+
+        With `path` it writes the cursor there, as JSON, at the end of each epoch; a run that goes
+        on gives it as `cursor`. Put it before ModelCheckpoint, and resume both from the same
+        epoch.
+        """
+        from .keras import StepCallback  # tf.data alone does not need Keras
+
+        return StepCallback(self._steps, path)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The cursor after the last element that a training step got, ready for JSON."""
+        return self._steps.state()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a cursor; iterations that are under way end."""
+        with self._fetching:
+            self._iteration += 1
+            self._seek(state)
+
+    def _seek(self, state: Mapping[str, Any]) -> None:
+        self.loader.load_state_dict(state)
+        self._steps.restart(self.loader.state_dict())
+
+    # The end.
+
+    def close(self) -> None:
+        """Ends the loader. Idempotent."""
+        self.loader.close()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,70 @@
+"""The adapters with the real frameworks and the real programs of $BULKHEAD_BIN_DIR."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+PACKAGE = HERE.parent
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+os.environ["BULKHEAD_SERVER"] = str(BIN / "bulkheadd")
+os.environ["PYTHONPATH"] = str(PACKAGE)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+sys.path[:0] = [str(PACKAGE), str(ROOT / "examples")]
+
+import bulkhead  # noqa: E402,F401  (the package of this tree, not an installed one)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Record indexes lie in the test's own folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def numbers(samples, batch, **more):
+    """A spec whose only output is the sample's number, as `index`."""
+    return {"source": {"range": {"size": samples}}, "batch": {"size": batch}, **more}
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A service on a Unix socket that can be killed and started again."""
+    from twice import Service
+
+    running = Service(BIN / "bulkheadd", tmp_path, "--root", tmp_path, "--worker-hang-timeout", "2")
+    yield running
+    running.kill()
+
+
+def run_python(*words, timeout=240, **environment):
+    """The standard output of a Python program; fails with its errors when it fails."""
+    result = subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **environment},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+STREAM = """
+with bulkhead.Loader({spec}, workers=1) as loader:
+    print([int(batch["index"][0]) for batch in loader], end=" ")
+    print(len(bulkhead.service_status(loader.target)["streams"]))
+"""
+
+
+def stream_after_imports(imports, then):
+    """What a program prints that imports in this order, streams, and does `then`."""
+    lines = [f"import {module}" for module in imports]
+    if "bulkhead" not in imports:
+        lines.append("import bulkhead")
+    program = "\n".join(lines) + STREAM.format(spec=json.dumps(numbers(24, 8))) + then
+    return run_python("-c", program).splitlines()

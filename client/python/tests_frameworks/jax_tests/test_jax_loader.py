@@ -1,0 +1,122 @@
+import gc
+import json
+
+import bulkhead
+import bulkhead.jax
+import jax
+import numpy as np
+import pytest
+from bulkhead.jax import Loader
+from conftest import numbers, run_python
+
+
+def firsts(batches):
+    return [int(batch["index"][0]) for batch in batches]
+
+
+def test_arrays_view_the_slot_and_keep_it_until_they_die():
+    with Loader(numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])) as loader:
+        assert loader.loader.transport == "shm"
+        kept = next(iter(loader))["index"]
+        assert loader.loader.held_slots == 1
+        assert firsts(loader) == list(range(8, 64, 8))
+        gc.collect()
+        assert kept.tolist() == list(range(8)) and loader.loader.held_slots == 1
+        del kept
+        gc.collect()
+        assert loader.loader.held_slots == 0
+
+
+def test_no_byte_is_copied_on_the_cpu():
+    with Loader(numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])) as loader:
+        batch = loader.loader.next_batch()
+        array = loader._send(batch)["index"]
+        assert array.unsafe_buffer_pointer() == batch["index"].ctypes.data
+
+
+def test_elements_come_in_the_structure_that_is_asked_for():
+    with Loader(numbers(16, 8), structure=("index", {"x": "index"})) as loader:
+        for number, also in loader:
+            assert isinstance(number, jax.Array) and (number == also["x"]).all()
+    with pytest.raises(
+        bulkhead.InvalidArgument, match="'image'; the pipeline's outputs are 'index'"
+    ):
+        Loader(numbers(16, 8), structure="image")
+
+
+def test_integers_of_64_bits_become_those_that_jax_has():
+    with Loader(numbers(16, 8)) as loader:
+        (first, second) = loader
+    assert first["index"].dtype == np.int32 and second["index"].tolist() == list(range(8, 16))
+
+
+def test_byte_strings_are_rows_of_uint8(tmp_path):
+    (tmp_path / "x.png").write_bytes(b"")
+    source = {"image_list": {"entries": ["x.png 1", "x.png 2"], "max_path_bytes": 8}}
+    spec = {"source": source, "batch": {"size": 2}, "outputs": ["path", "label"]}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    with Loader(tmp_path / "spec.json", structure="path") as loader:
+        (paths,) = loader
+    assert paths.shape == (2, 8) and bytes(paths[1].tolist()) == b"x.png\0\0\0"
+
+
+def test_it_resumes():
+    with Loader(numbers(32, 4), in_flight=3) as loader:
+        for batch in loader:
+            if batch["index"][0] == 8:
+                break
+        state = json.loads(json.dumps(loader.state_dict()))
+    assert state["consumed"] == 12
+    with Loader(numbers(32, 4), cursor=state) as loader:
+        assert len(loader) == 5 and firsts(loader) == [12, 16, 20, 24, 28]
+
+
+def test_each_process_has_a_part_unless_it_says_otherwise(monkeypatch):
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with Loader(numbers(16, 4)) as loader:
+        assert firsts(loader) == [4, 12]
+    with Loader(numbers(16, 4), rank=0, world_size=1) as loader:
+        assert firsts(loader) == [0, 4, 8, 12]
+
+
+def test_a_device_and_a_sharding_together_are_refused():
+    device = jax.devices()[0]
+    with pytest.raises(bulkhead.InvalidArgument, match="not both"):
+        Loader(numbers(16, 4), device=device, sharding=jax.sharding.SingleDeviceSharding(device))
+
+
+def test_an_output_without_a_sharding_is_refused():
+    with pytest.raises(bulkhead.InvalidArgument, match="nothing for 'index'"):
+        Loader(numbers(16, 4), sharding={})
+
+
+SHARDED = """
+import json, jax, numpy, bulkhead.jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+mesh = Mesh(numpy.array(jax.devices()), ("data",))
+sharding = NamedSharding(mesh, PartitionSpec("data"))
+spec = {"source": {"range": {"size": 16}}, "batch": {"size": 8}}
+for given in (sharding, {"index": sharding}):
+    with bulkhead.jax.Loader(spec, sharding=given) as loader:
+        for batch in loader:
+            array = batch["index"]
+            total = int(jax.jit(lambda x: x.sum())(array))
+            print([shard.data.tolist() for shard in array.addressable_shards], total)
+"""
+
+
+def test_a_batch_is_spread_over_the_devices_of_a_sharding():
+    output = run_python("-c", SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    expected = ["[[0, 1], [2, 3], [4, 5], [6, 7]] 28", "[[8, 9], [10, 11], [12, 13], [14, 15]] 92"]
+    assert output.splitlines() == 2 * expected
+
+
+def test_a_killed_service_is_a_longer_wait(service):
+    with Loader(numbers(400, 4), service.target, credits=2) as loader:
+        elements = iter(loader)
+        before = firsts(next(elements) for _ in range(5))
+        service.kill()
+        service.start()
+        assert before + firsts(elements) == list(range(0, 400, 4))
+        assert loader.loader.reconnects == 1

@@ -1,0 +1,146 @@
+"""One rank of a job, for test_torch_ddp.py: ddp_rank.py CASE RENDEZVOUS RANK RANKS, prints JSON."""
+
+import json
+import logging
+import os
+import pathlib
+import sys
+import time
+
+import bulkhead.torch
+import torch
+import torch.distributed as distributed
+
+CASE, RENDEZVOUS, RANK, RANKS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+
+
+def spec(batch=4, samples=48):
+    return {
+        "source": {"range": {"size": samples}},
+        "order": {"global": {}},
+        "errors": {"policy": "substitute", "max_fraction": 1},
+        "batch": {"size": batch},
+    }
+
+
+def indices(dataset, count=None):
+    seen = []
+    for batch in dataset:
+        seen += batch["index"].tolist()
+        if count is not None and len(seen) >= count:
+            break
+    return seen
+
+
+def cursor_after(batches):
+    with bulkhead.torch.Dataset(spec(), rank=RANK, world_size=RANKS) as dataset:
+        indices(dataset, 4 * batches)
+        return dataset.state_dict()
+
+
+def train():
+    """Half an epoch of DDP, a checkpoint, the other half from it; the weights at the end."""
+    torch.manual_seed(1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    seen = []
+
+    def step(batch):
+        loss = model(batch["index"].float()[:, None]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen.extend(batch["index"].tolist())
+
+    with bulkhead.torch.Dataset(spec()) as dataset:
+        for batch in dataset:
+            step(batch)
+            if len(seen) == 12:
+                break
+        state = dataset.state_dict()
+    with bulkhead.torch.Dataset(spec()) as dataset:
+        dataset.load_state_dict(state)
+        for batch in dataset:
+            step(batch)
+    return {"seen": seen, "weights": [p.item() for p in model.parameters()]}
+
+
+def other_cursors():
+    return {"cursor": cursor_after(RANK + 1)}
+
+
+def other_batches():
+    return {"spec": spec(batch=4 + 4 * RANK)}
+
+
+def one_fails():
+    return {"spec": spec(samples=-1)} if RANK == 1 else {}
+
+
+def one_finds_no_device():
+    return {"device": "no_device"} if RANK == 1 else {}
+
+
+def other_ends():
+    batch = {"size": 5, "last": ["drop", "partial"][RANK]}
+    return {"spec": {**spec(), "batch": batch}}
+
+
+def out_of_turn():
+    """Every rank has rank 0's cursor, which stands amid batches out of turn."""
+    place = {"completed": [1], "batch_size": 4, "world_size": RANKS}
+    return {"spec": {**spec(), "deterministic": False}, "cursor": {**cursor_after(1), **place}}
+
+
+def one_dies():
+    if RANK == 1:
+        print("{}", flush=True)
+        os._exit(0)
+    return {}
+
+
+def one_is_late():
+    """Rank 1 opens when rank 0 has said that it waits; at last it gives up, and says so."""
+    said = pathlib.Path(RENDEZVOUS).with_name("said")
+    if RANK == 1:
+        until = time.monotonic() + 60
+        while not said.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        return {"name": "called" if said.exists() else "never-called"}
+    bulkhead.torch._PATIENCE_SECONDS = 0.1
+    handler = logging.Handler()
+    handler.emit = lambda record: said.write_text(record.getMessage())
+    logging.getLogger("bulkhead").addHandler(handler)
+    return {}
+
+
+def quarantine():
+    return {"cursor": {**cursor_after(1), "quarantined": [f"range@{RANK}"], "substitutions": RANK}}
+
+
+def main():
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{RENDEZVOUS}", rank=RANK, world_size=RANKS
+    )
+    if CASE == "train":
+        result = train()
+    elif CASE == "load":
+        state = cursor_after(RANK + 1)
+        with bulkhead.torch.Dataset(spec()) as dataset:
+            try:
+                dataset.load_state_dict(state)
+                result = {}
+            except bulkhead.BulkheadError as error:
+                result = {"error": type(error).__name__, "text": str(error)}
+    else:
+        options = {"spec": spec(), **globals()[CASE]()}
+        try:
+            with bulkhead.torch.Dataset(options.pop("spec"), **options) as dataset:
+                result = {"state": dataset.state_dict(), "name": options.get("name")}
+        except (bulkhead.BulkheadError, RuntimeError) as error:
+            result = {"error": type(error).__name__, "text": str(error)}
+            result["reason"] = getattr(error, "reason", None)
+    print(json.dumps(result))
+
+
+main()

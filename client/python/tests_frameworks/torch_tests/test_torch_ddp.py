@@ -1,0 +1,101 @@
+"""Ranks of one job, over gloo, each a process of its own."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+RANK = pathlib.Path(__file__).with_name("ddp_rank.py")
+
+
+def run_ranks(tmp_path, case, ranks=2):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, RANK, case, tmp_path / "rendezvous", str(rank), str(ranks)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(ranks)
+    ]
+    results = []
+    try:
+        for process in processes:
+            output, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors
+            results.append(json.loads(output.splitlines()[-1]))
+    finally:
+        for process in processes:
+            process.kill()
+    return results
+
+
+def test_ranks_share_an_epoch_and_stay_equal_across_a_checkpoint(tmp_path):
+    first, second = run_ranks(tmp_path, "train")
+    assert sorted(first["seen"] + second["seen"]) == list(range(48))
+    assert len(first["seen"]) == len(second["seen"])
+    assert first["weights"] == second["weights"]
+
+
+def test_ranks_with_other_cursors_all_raise_and_name_who_differs(tmp_path):
+    for result in run_ranks(tmp_path, "other_cursors", ranks=3):
+        assert result["error"] == "CursorMismatch"
+        assert "rank 1 has consumed 24, rank 0 has 12" in result["text"]
+        assert "rank 2 has consumed 36, rank 0 has 12" in result["text"]
+
+
+def test_loading_other_states_raises_on_all_ranks(tmp_path):
+    for result in run_ranks(tmp_path, "load"):
+        assert result["error"] == "CursorMismatch"
+        assert "rank 1 has consumed 16, rank 0 has 8" in result["text"]
+
+
+def test_ranks_with_other_batch_sizes_all_raise(tmp_path):
+    for result in run_ranks(tmp_path, "other_batches"):
+        assert result["error"] == "CursorMismatch"
+        assert "rank 1 has batch size 8, rank 0 has 4" in result["text"]
+
+
+def test_a_rank_that_cannot_open_ends_the_others_at_once(tmp_path):
+    first, second = run_ranks(tmp_path, "one_fails")
+    assert second["error"] == "SpecError"
+    assert first["reason"] == "OTHER_RANK_FAILED" and "rank 1: " in first["text"]
+
+
+def test_a_rank_without_its_device_ends_the_others_at_once(tmp_path):
+    first, second = run_ranks(tmp_path, "one_finds_no_device")
+    assert second["error"] == "RuntimeError" and "no_device" in second["text"]
+    assert first["reason"] == "OTHER_RANK_FAILED" and "rank 1: " in first["text"]
+
+
+def test_ranks_whose_epochs_have_other_lengths_all_raise(tmp_path):
+    for result in run_ranks(tmp_path, "other_ends"):
+        assert result["error"] == "CursorMismatch"
+        assert "rank 1 has batches per epoch 5, rank 0 has 4" in result["text"]
+
+
+def test_a_cursor_amid_batches_out_of_turn_is_of_one_rank_alone(tmp_path):
+    for result in run_ranks(tmp_path, "out_of_turn"):
+        assert result["error"] == "CursorMismatch" and "end of an epoch" in result["text"]
+
+
+def test_a_rank_that_dies_before_it_opens_ends_the_others_with_advice(tmp_path):
+    first, _ = run_ranks(tmp_path, "one_dies")
+    assert first["reason"] == "OTHER_RANK_FAILED"
+    assert "every rank must construct its Dataset" in first["text"]
+
+
+def test_a_rank_that_is_late_is_waited_for_aloud(tmp_path):
+    first, second = run_ranks(tmp_path, "one_is_late")
+    assert second["name"] == "called" and first["state"] == second["state"]
+    said = (tmp_path / "said").read_text()
+    assert "rank 0 waits for the other ranks" in said
+
+
+def test_what_is_quarantined_for_one_rank_is_for_all(tmp_path):
+    for result in run_ranks(tmp_path, "quarantine"):
+        assert result["state"]["quarantined"] == ["range@0", "range@1"]
+        assert result["state"]["substitutions"] == 1
+        assert result["state"]["consumed"] == 8

@@ -1,0 +1,24 @@
+"""Whole programs: the example, and PyTorch beside gRPC in every order of import."""
+
+import itertools
+
+import pytest
+from conftest import ROOT, run_python, stream_after_imports
+
+
+def test_the_example_learns_the_same_when_its_service_is_killed():
+    examples = ROOT / "examples"
+    output = run_python(examples / "twice.py", examples / "torch_train.py")
+    losses = [line for line in output.splitlines() if line.startswith("epoch ")]
+    assert len(losses) > 90 and "the second time" not in "".join(losses)
+    assert float(losses[-1].split()[-1]) < float(losses[0].split()[-1]) / 10
+    assert "equal: " in output
+
+
+@pytest.mark.parametrize(
+    "imports", list(itertools.permutations(["torch", "bulkhead.torch", "grpc", "google.protobuf"]))
+)
+def test_any_order_of_imports_works(imports):
+    then = "print(torch.ones(3, 3).matmul(torch.ones(3, 3)).sum().item())"
+    program = (*imports, "torch") if imports[0] != "torch" else imports
+    assert stream_after_imports(program, then) == ["[0, 8, 16] 1", "27.0"]
