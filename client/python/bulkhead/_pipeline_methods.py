@@ -1078,6 +1078,22 @@ class PipelineMethods(PipelineBase):
         options = given(size=size, input=input)
         return self._stage("stages", "five_crop", options)
 
+    def cache(
+        self: _Self,
+        *,
+        key: Optional[str] = None,
+    ) -> _Self:
+        """Keeps what the stages before it made of each record, on the service's disk, for all
+        workers and for later runs: from the second epoch on these stages are not run any more.
+        Changes no batch, and neither random numbers nor cursors. Stages before it must draw no
+        random numbers; at most one in the way of a sample.
+
+        key: Part of what results are found by. Change it when code of your own that stands
+            before the stage (`python`, `native`) changes; required there.
+        """
+        options = given(key=key)
+        return self._stage("stages", "cache", options)
+
     def mixup(
         self: _Self,
         *,
