@@ -132,7 +132,10 @@ def measure(arguments, folder):
         limit = run_json("bench", "decode-limit", photos, "--threads", 1, "--repeat", arguments.copies, "--json")
         result = {"decode limit": limit["images_per_second"]}
         for way, (workload, options) in WAYS.items():
-            cache = [] if "--in-process" in options else ["--cache-dir", folder / "cache"]
+            # A single epoch makes no seek entries, and shall find none of another way's.
+            cache = ["--cache-dir", folder / ("seek" if "--epochs-before" in options else "plain")]
+            if "--in-process" in options:
+                cache = []
             spec = specs[workload]
             if options[-len(FIRST_OF_TWO):] == FIRST_OF_TWO:
                 spec = folder / "two_epochs.json"

@@ -140,7 +140,9 @@ def main():
         except (bulkhead.BulkheadError, RuntimeError) as error:
             result = {"error": type(error).__name__, "text": str(error)}
             result["reason"] = getattr(error, "reason", None)
-    print(json.dumps(result))
+    print(json.dumps(result), flush=True)
+    # Left to the interpreter's end, gloo's threads may end the process by an abort.
+    distributed.destroy_process_group()
 
 
 main()
