@@ -147,6 +147,7 @@ bool Segment::Find(const StoreKey& key, std::string& value) const {
     const uint32_t crc32c = found.crc32c;
     if (place > map_.size() || bytes > map_.size() - place) continue;
     value.assign(reinterpret_cast<const char*>(map_.data()) + place, bytes);
+    map_.Forget(place, bytes);
     if (Checksum(key, value) == crc32c) return true;
   }
   return false;
@@ -160,6 +161,7 @@ bool Segment::Add(const StoreKey& key, absl::string_view value) {
     Slot& free = slot(hash + i);
     if (free.state != kFree) continue;
     std::memcpy(map_.data() + end_, value.data(), value.size());
+    map_.Forget(end_, value.size());
     free.key = key;
     free.place = static_cast<uint32_t>(end_ / kValueAlignment);
     free.bytes = static_cast<uint32_t>(value.size());

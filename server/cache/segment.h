@@ -22,6 +22,9 @@ namespace bulkhead {
 // died in the middle, a machine that lost power, or one that writes nonsense costs a value, and
 // never gives a wrong one. Little-endian.
 //
+// What was found or added is not left in the process's memory: the page cache has it, as long as
+// there is room.
+//
 // Find may be called while another process, or another thread, adds. Add is for one thread at a
 // time.
 class Segment {

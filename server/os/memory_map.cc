@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -98,6 +99,14 @@ absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection)
   map.data_ = static_cast<std::byte*>(data);
   map.size_ = bytes;
   return map;
+}
+
+void MemoryMap::Forget(uint64_t offset, uint64_t bytes) const {
+  // A fault maps what the page cache has around it: fault_around_bytes, or all of a large folio.
+  constexpr uint64_t kAround = uint64_t{2} << 20;
+  const uint64_t begin = offset / kAround * kAround;
+  const uint64_t end = std::min(size_, (offset + bytes + kAround - 1) / kAround * kAround);
+  madvise(data_ + begin, end - begin, MADV_DONTNEED);
 }
 
 void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 
 namespace bulkhead {
@@ -35,7 +36,9 @@ std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown, in
       stage.first_seconds = seconds;
       continue;
     }
-    const bool is_slow = slowdown > 0 && seconds >= kMinSeconds && stage.first_seconds > 0 &&
+    // A cache stage is as slow as its disk, whoever waits for it.
+    const bool can_be = slowdown > 0 && !absl::EndsWith(now.name, " cache");
+    const bool is_slow = can_be && seconds >= kMinSeconds && stage.first_seconds > 0 &&
                          seconds >= slowdown * stage.first_seconds;
     if (is_slow && stage.was_slow && slow.empty()) {
       slow = absl::StrFormat("%s takes %.2f ms a sample, %.1f times as long as when it was new",

@@ -22,6 +22,7 @@ class StageTimes {
 
   // Notes the counters. When a window has ended and, in this window and the one before, a stage
   // took at least `slowdown` times as long as in the first: says so, with figures; else empty.
+  // Cache stages, which wait for a disk, are never slow.
   std::string Note(const FlightSnapshot& snapshot, double slowdown, int64_t now_ns);
 
  private:

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <fstream>
 #include <thread>
 
 #include "tests/cache/cache_fixture.h"
@@ -81,6 +82,28 @@ TEST_F(SegmentTest, TakesItsBlocksFromTheDiskWhenItIsMade) {
   struct stat info;
   ASSERT_EQ(fstat(fd.get(), &info), 0);
   EXPECT_GE(static_cast<uint64_t>(info.st_blocks) * 512, kBytes);
+}
+
+TEST_F(SegmentTest, LeavesNoValuesInTheProcess) {
+  const auto resident_kib = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("RssFile:", 0) == 0) return std::stol(line.substr(8));
+    }
+    return -1L;
+  };
+  constexpr uint64_t kLarge = uint64_t{64} << 20;
+  const UniqueFd fd = MakeSegment(kLarge);
+  auto writer = Segment::OpenForWriting(fd.get());
+  const auto reader = Segment::OpenForReading(fd.get());
+  const long before = resident_kib();
+  std::string value;
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_TRUE(writer->Add(Key(i), Value(i, 200'000)));
+    ASSERT_TRUE(reader->Find(Key(i), value));
+    ASSERT_EQ(value, Value(i, 200'000));
+  }
+  EXPECT_LT(resident_kib() - before, 8 * 1024) << "of 80 MB that were touched";
 }
 
 TEST_F(SegmentTest, IsReadByAnotherProcessWhileItIsWritten) {

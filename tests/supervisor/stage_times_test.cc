@@ -41,6 +41,14 @@ TEST_F(StageTimesTest, OneSlowWindowIsAnAccident) {
   EXPECT_EQ(Window(0.01), "");
 }
 
+TEST_F(StageTimesTest, ACacheStageIsAsSlowAsItsDisk) {
+  flight_.stages = {{"source"}, {"stages[2] cache"}};
+  Window(0.001);
+  Window(0.001);
+  EXPECT_EQ(Window(0.01), "");
+  EXPECT_EQ(Window(0.01), "");
+}
+
 TEST_F(StageTimesTest, FewSamplesAndShortStagesSayNothing) {
   Window(0.00001);
   Window(0.00001);
