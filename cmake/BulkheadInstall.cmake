@@ -2,6 +2,7 @@
 #   runtime        the programs, into bin
 #   python-stages  what runs Python stages in the user's interpreter, into lib beside that bin
 #   development    bulkhead/stage.h, for libraries of native stages
+#   client         the C++ client (BulkheadClientPackage)
 #   rare-formats   the plugin for BMP, TIFF and PNM, into lib, where a worker in the bin beside it looks
 install(TARGETS bulkheadd bulkhead-worker bulkhead RUNTIME DESTINATION bin COMPONENT runtime)
 if(TARGET bulkhead_imgcodecs)

@@ -3,7 +3,7 @@ function(bulkhead_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(bulkhead_${name} STATIC ${ARG_SOURCES})
   add_library(bulkhead::${name} ALIAS bulkhead_${name})
-  target_include_directories(bulkhead_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(bulkhead_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(bulkhead_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 

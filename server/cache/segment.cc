@@ -22,6 +22,10 @@ constexpr uint64_t kBytesPerSlot = 1024;
 // Of its slots a segment fills so many at most, in eighths.
 constexpr uint64_t kMostEighths = 6;
 
+// What a fault maps beside what was asked for, and what may be mapped before it is dropped.
+constexpr uint64_t kTouchedAround = uint64_t{64} << 10;
+constexpr uint64_t kMostTouched = uint64_t{1} << 20;
+
 constexpr uint32_t kFree = 0;
 constexpr uint32_t kTaken = 1;
 
@@ -135,6 +139,15 @@ void Segment::FindEnd() {
   }
 }
 
+void Segment::Touched(uint64_t bytes) const {
+  const std::atomic_ref touched(touched_);
+  const uint64_t now =
+      touched.fetch_add(bytes + kTouchedAround, std::memory_order_relaxed) + bytes + kTouchedAround;
+  if (now < kMostTouched) return;
+  touched.store(0, std::memory_order_relaxed);
+  map_.Forget(0, map_.size());
+}
+
 bool Segment::Find(const StoreKey& key, std::string& value) const {
   const uint64_t hash = MixBits(key.words[0], key.words[1]);
   for (uint64_t i = 0; i <= slot_mask_; ++i) {
@@ -147,7 +160,7 @@ bool Segment::Find(const StoreKey& key, std::string& value) const {
     const uint32_t crc32c = found.crc32c;
     if (place > map_.size() || bytes > map_.size() - place) continue;
     value.assign(reinterpret_cast<const char*>(map_.data()) + place, bytes);
-    map_.Forget(place, bytes);
+    Touched(bytes);
     if (Checksum(key, value) == crc32c) return true;
   }
   return false;
@@ -161,7 +174,7 @@ bool Segment::Add(const StoreKey& key, absl::string_view value) {
     Slot& free = slot(hash + i);
     if (free.state != kFree) continue;
     std::memcpy(map_.data() + end_, value.data(), value.size());
-    map_.Forget(end_, value.size());
+    Touched(value.size());
     free.key = key;
     free.place = static_cast<uint32_t>(end_ / kValueAlignment);
     free.bytes = static_cast<uint32_t>(value.size());

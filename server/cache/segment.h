@@ -62,11 +62,15 @@ class Segment {
   Slot& slot(uint64_t number) const;
   // Where the writer goes on: behind the last value that counts.
   void FindEnd();
+  // Notes that a value was touched; now and then takes what was touched out of the process.
+  void Touched(uint64_t bytes) const;
 
   MemoryMap map_;
   uint64_t slot_mask_ = 0;
   uint64_t end_ = 0;     // of the values, from the beginning of the file
   uint64_t values_ = 0;  // slots that are taken
+  // Bytes of the file that may be mapped by now; written by whichever thread.
+  mutable uint64_t touched_ = 0;
 };
 
 }  // namespace bulkhead

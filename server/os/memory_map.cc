@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -102,11 +101,8 @@ absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection)
 }
 
 void MemoryMap::Forget(uint64_t offset, uint64_t bytes) const {
-  // A fault maps what the page cache has around it: fault_around_bytes, or all of a large folio.
-  constexpr uint64_t kAround = uint64_t{2} << 20;
-  const uint64_t begin = offset / kAround * kAround;
-  const uint64_t end = std::min(size_, (offset + bytes + kAround - 1) / kAround * kAround);
-  madvise(data_ + begin, end - begin, MADV_DONTNEED);
+  const uint64_t begin = offset / kSmallestPage * kSmallestPage;
+  madvise(data_ + begin, offset + bytes - begin, MADV_DONTNEED);
 }
 
 void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {

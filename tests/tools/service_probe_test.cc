@@ -49,6 +49,21 @@ TEST(ServiceProbeTest, KnowsItsWorkersWhenTheStreamIsOver) {
   EXPECT_EQ(use.arena_bytes, 1000u);
 }
 
+TEST(ServiceProbeTest, ForgetsOthersWorkersOnceItKnowsItsOwn) {
+  v1::GetStatusResponse first;  // the stream has been opened, but does not show yet
+  AddWorker(first, "p1", 10);
+  AddWorker(first, "p2", 400);
+  v1::GetStatusResponse second = first;
+  AddStream(second, "mine", "p1", 1000);
+  std::string pipeline;
+  ServiceUse use;
+  CountStatus(first, "mine", pipeline, use);
+  EXPECT_EQ(use.workers_memory_bytes, 410u);
+  CountStatus(second, "mine", pipeline, use);
+  EXPECT_EQ(use.workers_memory_bytes, 10u);
+  EXPECT_EQ(use.worker_memory_bytes, 10u);
+}
+
 TEST(ServiceProbeTest, KeepsTheHighestThatWasSeen) {
   v1::GetStatusResponse high;
   high.mutable_supervisor()->set_memory_bytes(70);

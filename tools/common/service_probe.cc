@@ -19,10 +19,15 @@ void Raise(uint64_t& kept, uint64_t seen) { kept = std::max(kept, seen); }
 
 void CountStatus(const v1::GetStatusResponse& status, const std::string& stream,
                  std::string& pipeline, ServiceUse& use) {
+  const bool was_known = !pipeline.empty();
   for (const v1::StreamStatus& other : status.streams()) {
     if (other.name() != stream) continue;
     pipeline = other.pipeline();
     Raise(use.arena_bytes, other.arena().bytes());
+  }
+  if (!was_known && !pipeline.empty()) {
+    // What was counted so far may have been others'.
+    use.workers_memory_bytes = use.worker_memory_bytes = 0;
   }
   uint64_t peaks = 0;
   for (const v1::WorkerStatus& worker : status.workers()) {

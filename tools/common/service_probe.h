@@ -21,7 +21,7 @@ struct ServiceUse {
 
 // Counts an answer of the service into `use`. Workers count when they belong to `pipeline`, which
 // is learned from the stream called `stream` and stays known when that stream is over. While it is
-// not known, all workers of streams count.
+// not known, all workers of streams count, but only until it is.
 void CountStatus(const v1::GetStatusResponse& status, const std::string& stream,
                  std::string& pipeline, ServiceUse& use);
 
