@@ -27,6 +27,7 @@ endif()
 # A program should not load libraries whose symbols it never uses: cold start is measured.
 add_link_options(-Wl,--as-needed)
 
+option(BULKHEAD_LIBFUZZER "Build the fuzzer that needs clang's libFuzzer (scripts/fuzz_jpeg.sh)" OFF)
 set(BULKHEAD_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 if(BULKHEAD_SANITIZE)
   add_compile_options(-fsanitize=${BULKHEAD_SANITIZE})

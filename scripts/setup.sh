@@ -4,6 +4,7 @@
 #   scripts/setup.sh           what building and running needs
 #   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, a kernel with
 #                              cgroup v2)
+#   scripts/setup.sh --fuzz        and what scripts/fuzz_jpeg.sh needs (clang with libFuzzer)
 #   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (PyTorch, virtual environments)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
@@ -88,6 +89,9 @@ main() {
         ;;
       --frameworks)
         wanted+=("${FRAMEWORK_PACKAGES[@]}")
+        ;;
+      --fuzz)
+        wanted+=(clang libclang-rt-14-dev)
         ;;
       --dev)
         wanted+=("${TEST_PACKAGES[@]}" "${DEV_PACKAGES[@]}")
