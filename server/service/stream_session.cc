@@ -214,8 +214,8 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
     absl::MutexLock lock(&mutex_);
     schema_ = prepared.signature.schema;
     resolved_ = prepared.resolved;
+    opening_ = Serialize(response);
   }
-  Enqueue(response);
   // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
   // first slot before the first lease, the others while it is worked on.
   (*arena)->Prefault(0);
@@ -270,6 +270,13 @@ void StreamSession::OnSlotsReleased(uint32_t slots) {
   absl::MutexLock lock(&mutex_);
   // Which of them came back is the door's affair; here they only count.
   for (; slots > 0 && !unreleased_.empty(); --slots) unreleased_.pop_front();
+  WriteNext();
+}
+
+void StreamSession::OnAdded() {
+  // Not before: whoever knows that it is open may ask for the status at once.
+  absl::MutexLock lock(&mutex_);
+  queue_.push_back(std::move(opening_));
   WriteNext();
 }
 

@@ -22,8 +22,8 @@ namespace bulkhead {
 // client that came through the arena door, which slot it lies in.
 //
 //   gRPC threads: OnReadDone, OnWriteDone, OnCancel ─┐
-//   preparing thread: Progress, Opened ──────────────┼─▶ outgoing queue ─▶ one write at a time
-//   supervisor's thread: OnBatch, OnEvent, OnEnd ────┤
+//   preparing thread: Progress ──────────────────────┼─▶ outgoing queue ─▶ one write at a time
+//   supervisor's thread: Opened, OnBatch, OnEvent … ─┤
 //   service's loop: heartbeats, released slots ──────┘
 //
 // Life: made by Start for a new call; keeps itself alive until gRPC is done with it (OnDone) and
@@ -43,6 +43,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnDone() override;
 
   // StreamObserver
+  void OnAdded() override;
   void OnBatch(ReadyBatch batch) override;
   void OnEvent(const v1::SampleEvent& event) override;
   void OnEnd() override;
@@ -89,6 +90,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   absl::Mutex mutex_;
   v1::BatchSchema schema_ ABSL_GUARDED_BY(mutex_);
   v1::Credits credits_ ABSL_GUARDED_BY(mutex_);
+  grpc::ByteBuffer opening_ ABSL_GUARDED_BY(mutex_);  // Opened, until the stream is there
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::ByteBuffer> frames_ ABSL_GUARDED_BY(mutex_);  // of the batch under way
   grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);

@@ -51,6 +51,8 @@ struct ReadyBatch {
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
+  // The stream is there, and a status shows it. Before all else, unless it fails at once.
+  virtual void OnAdded() {}
   virtual void OnBatch(ReadyBatch batch) = 0;
   virtual void OnEvent(const v1::SampleEvent& event) = 0;
   // The last batch was delivered. Nothing follows.

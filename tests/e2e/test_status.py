@@ -29,6 +29,19 @@ def test_status_names_workers_streams_and_memory(folder):
         service.stop()
 
 
+def test_a_stream_that_is_open_is_there(folder):
+    # The first slot takes a while to be touched.
+    spec = write_spec(folder / "s.json", source={"range": {"size": 4_000_000}}, batch={"size": 4_000_000}, epochs=1)
+    service = Service(folder, "--workers", "1")
+    try:
+        for number in range(10):
+            with bulkhead.Loader(spec, service.target, name=f"number {number}"):
+                names = [stream["name"] for stream in bulkhead.service_status(service.target)["streams"]]
+                assert f"number {number}" in names
+    finally:
+        service.stop()
+
+
 def test_no_service_is_a_clear_error(folder):
     with pytest.raises(bulkhead.ServiceUnavailable, match="nobody.sock|does not say"):
         bulkhead.service_status(f"unix:{folder}/nobody.sock", timeout=2)
