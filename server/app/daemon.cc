@@ -289,8 +289,6 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   return metrics;
 }
 
-}  // namespace
-
 // What is kept lies beside the record indexes, but never in memory: that is what quotas are for.
 absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
                                                 const std::string& folder) {
@@ -313,6 +311,8 @@ absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::s
   cache.bytes = *size;
   return cache;
 }
+
+}  // namespace
 
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
   LoaderServer::Config config;

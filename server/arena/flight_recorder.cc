@@ -23,17 +23,6 @@ void Add(int64_t& sum, int64_t more) {
   sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(more));
 }
 
-void AddDecodes(const FlightDecodes& noted, FlightSnapshot::Decodes& sum) {
-  for (size_t i = 0; i < sum.files.size(); ++i) sum.files[i] += noted.files[i].load(kRelaxed);
-  sum.crops += noted.crops.load(kRelaxed);
-  sum.entries_found += noted.entries_found.load(kRelaxed);
-  sum.entries_made += noted.entries_made.load(kRelaxed);
-  sum.mcus += noted.mcus.load(kRelaxed);
-  sum.mcus_read += noted.mcus_read.load(kRelaxed);
-  sum.kept_found += noted.kept_found.load(kRelaxed);
-  sum.kept_added += noted.kept_added.load(kRelaxed);
-}
-
 // At most `bytes` of what a worker wrote, unprintable bytes replaced.
 std::string CleanText(const char* text, size_t bytes) {
   std::string clean(text, strnlen(text, bytes));
@@ -171,7 +160,7 @@ FlightSnapshot FlightRecorder::Snapshot() const {
                                            FlightThread::kSampleBytes);
     if (thread.lease_id != 0) thread.sample = CleanText(own.sample, length);
     snapshot.samples += own.samples.load(kRelaxed);
-    AddDecodes(own.decodes, snapshot.decodes);
+    for (size_t i = 0; i < kFlightCounts; ++i) snapshot.counts[i] += own.counts[i].load(kRelaxed);
     snapshot.threads.push_back(std::move(thread));
   }
   const uint32_t refused = header_->refused_stage.load(std::memory_order_acquire);

@@ -25,19 +25,21 @@ struct FlightCounters {
   std::atomic<uint64_t> runs{0};        // samples that went through it
 };
 
-// What a thread has decoded: DecodeCounts of server/pipeline/stage_observer.h.
-struct FlightDecodes {
-  static constexpr size_t kMaxReasons = 16;
-
-  std::atomic<uint64_t> files[kMaxReasons] = {};  // by the reason why libjpeg-turbo did it, 0: none
-  std::atomic<uint64_t> crops{0};
-  std::atomic<uint64_t> entries_found{0};
-  std::atomic<uint64_t> entries_made{0};
-  std::atomic<uint64_t> mcus{0};
-  std::atomic<uint64_t> mcus_read{0};
-  std::atomic<uint64_t> kept_found{0};
-  std::atomic<uint64_t> kept_added{0};
+// What a thread has decoded, and what it was spared: WorkCounts of
+// server/pipeline/stage_observer.h.
+enum class FlightCount {
+  kCrops,
+  kEntriesFound,
+  kEntriesMade,
+  kMcus,
+  kMcusRead,
+  kKeptFound,
+  kKeptAdded,
+  // JPEG files from here on: by the reason why libjpeg-turbo decoded them, kFiles itself: none.
+  kFiles,
 };
+inline constexpr size_t kMostDecoders = 16;
+inline constexpr size_t kFlightCounts = static_cast<size_t>(FlightCount::kFiles) + kMostDecoders;
 
 // What one thread is at. Threads do not share cache lines.
 struct alignas(64) FlightThread {
@@ -55,7 +57,7 @@ struct alignas(64) FlightThread {
   std::atomic<uint64_t> samples{0};          // decided so far
   char sample[kSampleBytes] = {};            // record identity: "pos-003.tfrecord@81923"
   FlightCounters counters[kMaxStages];
-  FlightDecodes decodes;
+  std::atomic<uint64_t> counts[kFlightCounts] = {};  // by FlightCount
 };
 
 // The beginning of the shared page.
@@ -95,21 +97,15 @@ struct FlightSnapshot {
     int64_t began_ns = 0;
     int64_t grown_bytes = 0;  // of the whole worker's live bytes, since the sample began
   };
-  // Sums over the threads.
-  struct Decodes {
-    std::array<uint64_t, FlightDecodes::kMaxReasons> files{};
-    uint64_t crops = 0;
-    uint64_t entries_found = 0;
-    uint64_t entries_made = 0;
-    uint64_t mcus = 0;
-    uint64_t mcus_read = 0;
-    uint64_t kept_found = 0;
-    uint64_t kept_added = 0;
-  };
   std::vector<Stage> stages;    // in the order of their tags
   std::vector<Thread> threads;  // decode threads, those at no lease included
   uint64_t samples = 0;
-  Decodes decodes;
+  std::array<uint64_t, kFlightCounts> counts{};  // by FlightCount, of all threads together
+  uint64_t Count(FlightCount count) const { return counts[static_cast<size_t>(count)]; }
+  // JPEG files that were decoded by the decoder of that number.
+  uint64_t Files(size_t decoder) const {
+    return counts[static_cast<size_t>(FlightCount::kFiles) + decoder];
+  }
   int64_t live_bytes = 0;  // of all stages together
   // The allocation that ended the worker; empty and 0: none was refused.
   std::string refused_stage;

@@ -19,8 +19,9 @@ class ValueMap final : public ValueStore {
     return true;
   }
   bool HasRoom() override { return has_room; }
-  void Add(const StoreKey& key, absl::string_view value) override {
-    values_[Order(key)] = std::string(value);
+  bool Add(const StoreKey& key, absl::string_view value) override {
+    if (has_room) values_[Order(key)] = std::string(value);
+    return has_room;
   }
 
   size_t size() const { return values_.size(); }

@@ -24,8 +24,8 @@ class ValueStore {
   virtual bool Find(const StoreKey& key, std::string& value) = 0;
   // Whether Add would keep anything.
   virtual bool HasRoom() = 0;
-  // Keeps `value`; when that cannot be, nothing is said.
-  virtual void Add(const StoreKey& key, absl::string_view value) = 0;
+  // Keeps `value`; false when that cannot be.
+  virtual bool Add(const StoreKey& key, absl::string_view value) = 0;
 };
 
 }  // namespace bulkhead

@@ -78,7 +78,8 @@ bool ReadHeader(int fd, Header& header) {
 
 absl::Status Segment::Format(int fd, uint64_t bytes) {
   static_assert(sizeof(Header) == 64 && sizeof(Slot) == 32);
-  if (bytes < kLeastBytes || bytes / kValueAlignment > std::numeric_limits<uint32_t>::max()) {
+  static_assert(kMostBytes / kValueAlignment <= std::numeric_limits<uint32_t>::max());
+  if (bytes < kLeastBytes || bytes > kMostBytes) {
     return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are no size of a segment"));
   }
   if (absl::Status allocated = AllocateFile(fd, bytes); !allocated.ok()) return allocated;
@@ -104,7 +105,7 @@ absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
   }
   // The checksum is no proof against somebody who means ill.
   const bool sound = std::has_single_bit(header.slot_count) && header.bytes >= kLeastBytes &&
-                     header.bytes / kValueAlignment <= std::numeric_limits<uint32_t>::max() &&
+                     header.bytes <= kMostBytes &&
                      header.slot_count <= header.bytes / (2 * sizeof(Slot));
   if (!sound) return NotASegment();
   auto map = writable ? MemoryMap::Map(fd, header.bytes) : MemoryMap::MapReadOnly(fd, header.bytes);
@@ -167,6 +168,7 @@ bool Segment::Find(const StoreKey& key, std::string& value) const {
 }
 
 bool Segment::Add(const StoreKey& key, absl::string_view value) {
+  if (value.size() > map_.size() / 2) return false;
   const bool has_room = 8 * (values_ + 1) <= kMostEighths * (slot_mask_ + 1) &&
                         end_ <= map_.size() && value.size() <= map_.size() - end_;
   const uint64_t hash = MixBits(key.words[0], key.words[1]);

@@ -30,6 +30,7 @@ namespace bulkhead {
 class Segment {
  public:
   static constexpr uint64_t kLeastBytes = uint64_t{1} << 16;
+  static constexpr uint64_t kMostBytes = uint64_t{16} << 30;
 
   // Makes the empty file `fd` a segment of `bytes`. Blocks for the disk. RESOURCE_EXHAUSTED when it
   // is full.
@@ -46,7 +47,8 @@ class Segment {
   bool Find(const StoreKey& key, std::string& value) const;
 
   // Of a segment that is open for writing: false when there is no room, which is then noted in the
-  // file, so that nobody tries again.
+  // file, so that nobody tries again; and for a value of more than half the segment, which is never
+  // kept: a few of those would use up segment after segment.
   bool Add(const StoreKey& key, absl::string_view value);
   bool full() const;
 

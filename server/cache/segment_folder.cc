@@ -88,6 +88,10 @@ bool SegmentFolder::RemoveOldest() {
 }
 
 absl::StatusOr<SegmentFolder::Segment*> SegmentFolder::Make() {
+  if (segments_.size() >= 2 * kManySegments && !RemoveOldest()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", segments_.size(), " segments in ", config_.folder));
+  }
   const auto room = [this] {
     return config_.most_bytes - std::min(config_.most_bytes, TotalBytes());
   };
@@ -98,8 +102,10 @@ absl::StatusOr<SegmentFolder::Segment*> SegmentFolder::Make() {
                                                        " bytes"));
     }
   }
-  const uint64_t bytes =
-      std::min(std::clamp(TotalBytes(), config_.first_bytes, config_.largest_bytes), room());
+  const uint64_t largest =
+      std::max(config_.largest_bytes,
+               std::min(config_.most_bytes / kManySegments, bulkhead::Segment::kMostBytes));
+  const uint64_t bytes = std::min(std::clamp(TotalBytes(), config_.first_bytes, largest), room());
   auto segment = std::make_unique<Segment>();
   auto file = CreateUnnamedFile(config_.folder);
   if (!file.ok()) return file.status();

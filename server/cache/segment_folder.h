@@ -26,8 +26,11 @@ class SegmentFolder {
     std::string prefix;                           // of the segments' names: "seek"
     uint64_t most_bytes = 0;                      // of all segments together
     uint64_t first_bytes = uint64_t{4} << 20;     // of the first segment,
-    uint64_t largest_bytes = uint64_t{64} << 20;  // and of any
+    uint64_t largest_bytes = uint64_t{64} << 20;  // and of any, unless most_bytes is large
   };
+  // Every process has all segments open, so there must not be too many of them: with a large bound
+  // they are larger.
+  static constexpr uint64_t kManySegments = 64;
 
   // One segment, as others may have it.
   struct Segment {

@@ -89,12 +89,11 @@ void WriteBox(const Box& box, const BoxCoding& coding, ImageSize canvas, std::by
 
 void MoveBoxes(const Geometry& geometry, const BoxCoding& coding, const std::byte* in, size_t count,
                std::byte* out, float* visible) {
-  constexpr size_t kRowBytes = kBoxNumbers * sizeof(float);
   const PointMover mover(geometry);
   const Box canvas = {0, 0, static_cast<double>(geometry.after.width),
                       static_cast<double>(geometry.after.height)};
   for (size_t i = 0; i < count; ++i) {
-    const Box box = ReadBox(in + i * kRowBytes, coding, geometry.before);
+    const Box box = ReadBox(in + i * kBoxBytes, coding, geometry.before);
     const PointMover::Hull hull = mover.MoveRect({box.left, box.top}, {box.right, box.bottom});
     Box moved = {hull.low.x, hull.low.y, hull.high.x, hull.high.y};
     if (geometry.cuts()) {
@@ -104,23 +103,23 @@ void MoveBoxes(const Geometry& geometry, const BoxCoding& coding, const std::byt
         visible[i] = static_cast<float>(visible[i] * (moved.area() / whole));
       }
     }
-    WriteBox(moved, coding, geometry.after, out + i * kRowBytes);
+    WriteBox(moved, coding, geometry.after, out + i * kBoxBytes);
   }
 }
 
 void MovePoints(const Geometry& geometry, bool relative, const std::byte* in, size_t count,
                 std::byte* out) {
-  constexpr size_t kRowBytes = 2 * sizeof(float);
+  constexpr size_t kBoxBytes = 2 * sizeof(float);
   const PointMover mover(geometry);
   const Scale before = UnitOf(relative, geometry.before);
   const Scale after = UnitOf(relative, geometry.after);
   for (size_t i = 0; i < count; ++i) {
     double n[2];
-    Load(in + i * kRowBytes, n, 2);
+    Load(in + i * kBoxBytes, n, 2);
     const ImagePoint moved = mover.Move({n[0] * before.x, n[1] * before.y});
     n[0] = moved.x / after.x;
     n[1] = moved.y / after.y;
-    Store(n, 2, out + i * kRowBytes);
+    Store(n, 2, out + i * kBoxBytes);
   }
 }
 

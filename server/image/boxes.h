@@ -37,6 +37,7 @@ struct BoxCoding {
 };
 
 constexpr size_t kBoxNumbers = 4;
+constexpr size_t kBoxBytes = kBoxNumbers * sizeof(float);
 
 // Rows need no alignment. Computed in double; written as the nearest float32.
 Box ReadBox(const std::byte* row, const BoxCoding& coding, ImageSize canvas);

@@ -336,8 +336,7 @@ jpeg::Fallback JpegDecoder::DecodeCrop(PixelFormat format, const Rect& rect,
   absl::string_view made;
   const jpeg::Fallback reason = own_->DecodeAndIndex(format, rect, out, made);
   if (reason == jpeg::Fallback::kNone && !made.empty()) {
-    seek_.store->Add(key, made);
-    ++counts_.entries_made;
+    if (seek_.store->Add(key, made)) ++counts_.entries_made;
   }
   return reason;
 }

@@ -12,7 +12,15 @@ std::vector<Metric> ServiceMetrics();
 std::vector<Metric> WorkerMetrics();
 std::vector<Metric> StreamMetrics();
 std::vector<Metric> StageMetrics();
-std::vector<Metric> JpegMetrics();
+std::vector<Metric> DecodeMetrics();
+
+// Reads a series without labels: what `value` makes of the status.
+template <typename Value>
+auto Number(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    series.Add(static_cast<double>(value(view.status())));
+  };
+}
 
 }  // namespace bulkhead
 

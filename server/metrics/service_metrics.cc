@@ -72,13 +72,6 @@ void ReadSandbox(const StatusView& view, Series& series) {
 }
 
 // A metric without labels: one number of the status.
-template <typename Value>
-auto Number(Value value) {
-  return [value](const StatusView& view, Series& series) {
-    series.Add(static_cast<double>(value(view.status())));
-  };
-}
-
 std::vector<Metric> Processes() {
   return {
       {"bulkhead_build_info",

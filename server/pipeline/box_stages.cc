@@ -16,8 +16,6 @@
 namespace bulkhead {
 namespace {
 
-constexpr size_t kBoxBytes = kBoxNumbers * sizeof(float);
-
 float NumberAt(const std::byte* data, size_t i) {
   float number;
   std::memcpy(&number, data + i * sizeof(float), sizeof(float));

@@ -12,7 +12,7 @@ void FollowWithCoordinates(const Geometry& geometry, const Annotation& annotatio
   auto* out = reinterpret_cast<std::byte*>(memory.Free().Resize(value.size_bytes));
   memory.TakeFree();
   if (annotation.kind == Annotation::Kind::kBoxes) {
-    const size_t count = value.size_bytes / (kBoxNumbers * sizeof(float));
+    const size_t count = value.size_bytes / kBoxBytes;
     MoveBoxes(geometry, CodingOf(annotation), value.data, count, out, value.visible);
   } else {
     const size_t count = value.size_bytes / (2 * sizeof(float));

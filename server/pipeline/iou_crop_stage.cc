@@ -16,13 +16,12 @@ IouCropStage::IouCropStage(StagePlace place, const v1::RandomIouCrop& spec, cons
 }
 
 absl::Status IouCropStage::RunOn(const StageValues& values, const StageContext& context) const {
-  constexpr size_t kRowBytes = kBoxNumbers * sizeof(float);
   Value& image = values[0];
   Value& rows = values[1];
   const ImageSize size = image.image_size;
-  const size_t count = rows.size_bytes / kRowBytes;
+  const size_t count = rows.size_bytes / kBoxBytes;
   auto* boxes = reinterpret_cast<Box*>(context.scratch.bytes.Resize(count * sizeof(Box)));
-  for (size_t i = 0; i < count; ++i) boxes[i] = ReadBox(rows.data + i * kRowBytes, coding_, size);
+  for (size_t i = 0; i < count; ++i) boxes[i] = ReadBox(rows.data + i * kBoxBytes, coding_, size);
   SampleRandom random = place().Random(context.key);
   const std::optional<Rect> rect = RandomIouRect(size, {boxes, count}, bounds_, random);
   if (!rect.has_value()) return absl::OkStatus();
@@ -32,7 +31,7 @@ absl::Status IouCropStage::RunOn(const StageValues& values, const StageContext& 
   const double top = rect->top;
   for (size_t i = 0; i < count; ++i) {
     if (HasMiddleIn(boxes[i], *rect)) continue;
-    WriteBox({left, top, left, top}, coding_, size, out + i * kRowBytes);
+    WriteBox({left, top, left, top}, coding_, size, out + i * kBoxBytes);
     if (rows.visible != nullptr) rows.visible[i] = 0;
   }
   rows.data = out;

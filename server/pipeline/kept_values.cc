@@ -4,11 +4,12 @@
 #include <cstring>
 #include <limits>
 
+#include "server/image/boxes.h"
+
 namespace bulkhead {
 namespace {
 
 constexpr size_t kAlignment = 16;
-constexpr size_t kBoxBytes = 4 * sizeof(float);
 
 struct Record {
   uint64_t size_bytes = 0;
@@ -87,6 +88,7 @@ bool IsSound(const Value& value, const FeatureSignature& signature) {
     }
     return bytes == value.size_bytes && value.channels > 0;
   }
+  if (!signature.variable && value.count != 1) return false;
   for (size_t i = 0; i < signature.shape.size(); ++i) {
     const bool counted = i == 0 && signature.variable;
     if (counted && value.count > signature.shape[0]) return false;
@@ -95,14 +97,27 @@ bool IsSound(const Value& value, const FeatureSignature& signature) {
   return bytes == value.size_bytes;
 }
 
+size_t PlainBytes(const Value& value) {
+  if (value.form != Value::Form::kPixels) return value.size_bytes;
+  return value.pixels.row_bytes() * static_cast<size_t>(value.pixels.height);
+}
+
+size_t VisibleCount(const Value& value) {
+  return value.visible == nullptr ? 0 : value.size_bytes / kBoxBytes;
+}
+
 }  // namespace
+
+size_t KeptBytes(const Value& value) {
+  return sizeof(Record) + RoundedUp(PlainBytes(value)) +
+         RoundedUp(VisibleCount(value) * sizeof(float));
+}
 
 void AppendKept(const Value& value, std::string& bytes) {
   const bool pixels = value.form == Value::Form::kPixels;
   Record record;
-  record.size_bytes = pixels ? value.pixels.row_bytes() * static_cast<size_t>(value.pixels.height)
-                             : value.size_bytes;
-  record.visible_count = value.visible == nullptr ? 0 : value.size_bytes / kBoxBytes;
+  record.size_bytes = PlainBytes(value);
+  record.visible_count = VisibleCount(value);
   record.count = value.count;
   record.dtype = static_cast<uint32_t>(value.dtype);
   record.form = static_cast<uint8_t>(value.form);

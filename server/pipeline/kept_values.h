@@ -18,6 +18,9 @@ namespace bulkhead {
 // each part beginning at a multiple of 16 bytes. Of this machine's byte order.
 void AppendKept(const Value& value, std::string& bytes);
 
+// How much that adds.
+size_t KeptBytes(const Value& value);
+
 // Reads such records back as views into `bytes`, which must stay as they are while the values are
 // used, one for each of `signatures`. False when they are not what these features can be: then the
 // values mean nothing. Whatever stands in `bytes`, nothing beyond them is looked at, then or later.

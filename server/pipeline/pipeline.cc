@@ -59,6 +59,7 @@ class Context : public PipelineContext {
   // The sample is done.
   void GiveBackShare() {
     if (!decode_share.GiveBack()) return;
+    kept = std::string();
     for (StageScratch& stage : scratch) {
       stage.image.Release();
       stage.upright.Release();
@@ -79,7 +80,7 @@ class Context : public PipelineContext {
   // Of a cache stage: what was found, or is to be kept.
   std::string kept;
   std::vector<Value> kept_values;
-  DecodeCounts counts;
+  WorkCounts counts;
 
   void Enter(uint32_t stage) const {
     if (observer != nullptr) observer->Enter(stage);
@@ -152,7 +153,7 @@ class StagedPipeline : public Pipeline {
     own.GiveBackShare();
     if (own.observer != nullptr) {
       own.counts.jpeg = own.decoder.jpeg_counts();
-      own.observer->CountDecodes(own.counts);
+      own.observer->CountWork(own.counts);
       own.observer->EndSample();
     }
     return status;
@@ -200,7 +201,7 @@ class StagedPipeline : public Pipeline {
       const std::string identity = Identity(record);
       own.Name(identity);
       own.identity_hash = StableHash(identity);
-      own.decoder.SetSeek(own.seek_store, own.identity_hash, own.make_seek_entries);
+      own.decoder.SetSeek(own.seek_store, own.identity_hash, own.reads_again);
     }
     own.Enter(StageObserver::kSource);
     const absl::Status read =
@@ -268,27 +269,39 @@ class StagedPipeline : public Pipeline {
     const CachedPlan& cached = *part.cached;
     own.Enter(cached.number);
     const StoreKey key = cached.KeyOf(own.identity_hash, own.values);
-    if (own.cache_store->Find(key, own.kept) &&
-        ReadKept(own.kept, cached.plan.kept.signatures, own.kept_values)) {
-      for (size_t i = 0; i < own.kept_values.size(); ++i) {
-        own.values[cached.plan.kept.features[i]] = own.kept_values[i];
+    if (own.cache_store->Find(key, own.kept)) {
+      own.decode_share.Take(own.kept.size());
+      if (UseKept(cached, own)) {
+        ++own.counts.kept_found;
+        return true;
       }
-      ++own.counts.kept_found;
-      return true;
     }
-    // Without room, what is there to be joined across the cache stage is joined.
-    if (!own.cache_store->HasRoom()) return false;
+    // Where nothing is kept, what is there to be joined across the cache stage is joined.
+    if (!own.reads_again || !own.cache_store->HasRoom()) return false;
     if (!RunStages(cached.plan, 0, cached.plan.kept.stages, sample, own, destinations).ok()) {
       BeginStages(part, own);
       return false;
     }
     own.Enter(cached.number);
+    uint64_t bytes = 0;
+    for (const size_t feature : cached.plan.kept.features) bytes += KeptBytes(own.values[feature]);
+    own.decode_share.Take(bytes);
     own.kept.clear();
+    own.kept.reserve(bytes);
     for (const size_t feature : cached.plan.kept.features) {
       AppendKept(own.values[feature], own.kept);
     }
-    own.cache_store->Add(key, own.kept);
-    ++own.counts.kept_added;
+    // From what is kept, as it will be from now on; what cannot be read back would never be found.
+    if (UseKept(cached, own) && own.cache_store->Add(key, own.kept)) ++own.counts.kept_added;
+    return true;
+  }
+
+  // Takes the values behind the cache stage from what is kept; false when that makes no sense.
+  static bool UseKept(const CachedPlan& cached, Context& own) {
+    if (!ReadKept(own.kept, cached.plan.kept.signatures, own.kept_values)) return false;
+    for (size_t i = 0; i < own.kept_values.size(); ++i) {
+      own.values[cached.plan.kept.features[i]] = own.kept_values[i];
+    }
     return true;
   }
 

@@ -31,10 +31,11 @@ class PipelineContext {
   // What the thread's images take of the worker's allowance, if it has one; for one sample.
   DecodeShare decode_share;
   // Where seek entries of JPEG images are kept, and what cache stages keep; both outlive this,
-  // null: nowhere. And whether seek entries that are missing are made.
+  // null: nowhere.
   ValueStore* seek_store = nullptr;
   ValueStore* cache_store = nullptr;
-  bool make_seek_entries = false;
+  // Records are likely to be read again, so that what is missing there is worth making.
+  bool reads_again = false;
 };
 
 // Identifies a sample's randomness.

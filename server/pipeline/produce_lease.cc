@@ -25,7 +25,7 @@ class LeaseSample {
   LeaseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
               PipelineContext& context)
       : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {
-    context_.make_seek_entries = stream.binding.reads_again();
+    context_.reads_again = stream.binding.reads_again();
   }
 
   absl::Status Produce(uint64_t position, absl::Span<std::byte* const> destinations,

@@ -12,7 +12,7 @@ struct SampleKey;
 class StageValues;
 
 // What a thread has decoded, and what it was spared.
-struct DecodeCounts {
+struct WorkCounts {
   jpeg::DecodeCounts jpeg;
   uint64_t kept_found = 0;  // samples for which a cache stage had what stands before it
   uint64_t kept_added = 0;  // and for which it did not, and has now
@@ -42,7 +42,7 @@ class StageObserver {
   // A batch stage is done with the batch.
   virtual void LeaveBatchStage(uint32_t stage) { (void)stage; }
   // What the thread has done so far; before EndSample.
-  virtual void CountDecodes(const DecodeCounts& counts) { (void)counts; }
+  virtual void CountWork(const WorkCounts& counts) { (void)counts; }
   virtual void EndSample() = 0;
   // As EndSample; no sample more is done.
   virtual void EndBatch() { EndSample(); }

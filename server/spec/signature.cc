@@ -60,6 +60,13 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
       pixels = configured == 0 ? kDefaultMaxPixels : configured;
       largest = std::max(largest, pixels);
     }
+    if (stage.has_cache()) {
+      // What is kept, as one piece.
+      for (const FeatureSignature& feature : signature.features_after[i]) {
+        total =
+            total + ValueBytes(feature, max_pixels[feature.name]) + CheckedCount(feature.max_bytes);
+      }
+    }
     if (MayEnlarge(stage)) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
       if (feature.path != StepPath(chain.steps[i])) continue;

@@ -68,21 +68,21 @@ void AppendStages(const FlightSnapshot& flight,
 }
 
 void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept) {
-  const FlightSnapshot::Decodes& decodes = flight.decodes;
   v1::JpegDecodes more;
-  for (size_t i = 0; i < decodes.files.size(); ++i) {
+  for (size_t i = 0; i < kMostDecoders; ++i) {
     const int decoder = static_cast<int>(i) + 1;
-    if (decodes.files[i] == 0 || !v1::JpegDecoder_IsValid(decoder)) continue;
-    more.add_files()->set_decoder(static_cast<v1::JpegDecoder>(decoder));
-    more.mutable_files()->rbegin()->set_count(decodes.files[i]);
+    if (flight.Files(i) == 0 || !v1::JpegDecoder_IsValid(decoder)) continue;
+    v1::JpegDecodes::Files& files = *more.add_files();
+    files.set_decoder(static_cast<v1::JpegDecoder>(decoder));
+    files.set_count(flight.Files(i));
   }
-  more.set_crops(decodes.crops);
-  more.set_entries_found(decodes.entries_found);
-  more.set_entries_made(decodes.entries_made);
-  more.set_mcus(decodes.mcus);
-  more.set_mcus_read(decodes.mcus_read);
-  kept.set_found(kept.found() + decodes.kept_found);
-  kept.set_added(kept.added() + decodes.kept_added);
+  more.set_crops(flight.Count(FlightCount::kCrops));
+  more.set_entries_found(flight.Count(FlightCount::kEntriesFound));
+  more.set_entries_made(flight.Count(FlightCount::kEntriesMade));
+  more.set_mcus(flight.Count(FlightCount::kMcus));
+  more.set_mcus_read(flight.Count(FlightCount::kMcusRead));
+  kept.set_found(kept.found() + flight.Count(FlightCount::kKeptFound));
+  kept.set_added(kept.added() + flight.Count(FlightCount::kKeptAdded));
   AddDecodes(more, sum);
 }
 

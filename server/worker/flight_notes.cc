@@ -14,7 +14,7 @@ static_assert(StageObserver::kOutside == FlightRecorder::kWorkerStage);
 static_assert(StageObserver::kSource == FlightRecorder::kSourceStage);
 static_assert(StageObserver::kFirstStage == FlightRecorder::kFirstStage);
 
-static_assert(jpeg::kFallbackCount <= FlightDecodes::kMaxReasons);
+static_assert(jpeg::kFallbackCount <= kMostDecoders);
 
 // A counter that only this thread writes to.
 void Add(std::atomic<uint64_t>& counter, uint64_t more) {
@@ -68,20 +68,21 @@ void FlightNotes::Enter(uint32_t stage) {
   current_stage.stage = stage_;
 }
 
-void FlightNotes::CountDecodes(const DecodeCounts& all) {
-  const jpeg::DecodeCounts& counts = all.jpeg;
-  FlightDecodes& noted = recorder_.thread(thread_).decodes;
-  const auto note = [](std::atomic<uint64_t>& counter, uint64_t value) {
-    counter.store(value, std::memory_order_relaxed);
+void FlightNotes::CountWork(const WorkCounts& counts) {
+  std::atomic<uint64_t>* const noted = recorder_.thread(thread_).counts;
+  const auto note = [noted](FlightCount which, uint64_t value, size_t behind = 0) {
+    noted[static_cast<size_t>(which) + behind].store(value, std::memory_order_relaxed);
   };
-  for (size_t i = 0; i < counts.files.size(); ++i) note(noted.files[i], counts.files[i]);
-  note(noted.crops, counts.crops);
-  note(noted.entries_found, counts.entries_found);
-  note(noted.entries_made, counts.entries_made);
-  note(noted.mcus, counts.mcus);
-  note(noted.mcus_read, counts.mcus_read);
-  note(noted.kept_found, all.kept_found);
-  note(noted.kept_added, all.kept_added);
+  note(FlightCount::kCrops, counts.jpeg.crops);
+  note(FlightCount::kEntriesFound, counts.jpeg.entries_found);
+  note(FlightCount::kEntriesMade, counts.jpeg.entries_made);
+  note(FlightCount::kMcus, counts.jpeg.mcus);
+  note(FlightCount::kMcusRead, counts.jpeg.mcus_read);
+  note(FlightCount::kKeptFound, counts.kept_found);
+  note(FlightCount::kKeptAdded, counts.kept_added);
+  for (size_t i = 0; i < counts.jpeg.files.size(); ++i) {
+    note(FlightCount::kFiles, counts.jpeg.files[i], i);
+  }
 }
 
 void FlightNotes::EndSample() { recorder_.EndSample(thread_); }

@@ -32,7 +32,7 @@ class FlightNotes final : public StageObserver {
   void BeginSample(const SampleKey& key) override;
   void NameSample(absl::string_view identity) override;
   void Enter(uint32_t stage) override;
-  void CountDecodes(const DecodeCounts& counts) override;
+  void CountWork(const WorkCounts& counts) override;
   void EndSample() override;
   void EndBatch() override;
 

@@ -33,18 +33,17 @@ bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   return false;
 }
 
-void SegmentStore::Add(const StoreKey& key, absl::string_view value) {
-  bool full = false;
+bool SegmentStore::Add(const StoreKey& key, absl::string_view value) {
   {
     absl::MutexLock lock(&writer_mutex_);
-    if (!writer_.has_value()) return;
-    full = !writer_->Add(key, value);
-    if (full) {
-      writer_.reset();
-      has_room_ = false;
-    }
+    if (!writer_.has_value()) return false;
+    if (writer_->Add(key, value)) return true;
+    if (!writer_->full()) return false;
+    writer_.reset();
+    has_room_ = false;
   }
-  if (full) on_full_();
+  on_full_();
+  return false;
 }
 
 }  // namespace bulkhead

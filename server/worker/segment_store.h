@@ -29,7 +29,7 @@ class SegmentStore final : public ValueStore {
 
   bool Find(const StoreKey& key, std::string& value) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }
-  void Add(const StoreKey& key, absl::string_view value) override;
+  bool Add(const StoreKey& key, absl::string_view value) override;
 
  private:
   const std::function<void()> on_full_;

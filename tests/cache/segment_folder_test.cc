@@ -1,5 +1,7 @@
 #include "server/cache/segment_folder.h"
 
+#include <gmock/gmock.h>
+
 #include <fstream>
 #include <set>
 
@@ -104,6 +106,32 @@ TEST_F(SegmentFolderTest, StaysWithinItsBound) {
   const auto none = folder->Lend();
   EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(FileCount(), 3u);
+}
+
+TEST_F(SegmentFolderTest, MakesLargerSegmentsUnderALargeBound) {
+  SegmentFolder::Config config = Config(SegmentFolder::kManySegments * 8 * kSmall);
+  const auto folder = SegmentFolder::Open(config);
+  while (folder->segments().size() < 6) {
+    const auto lent = folder->Lend();
+    ASSERT_TRUE(lent.ok());
+  }
+  EXPECT_EQ(folder->segments().back()->bytes, 8 * kSmall) << "not the 4 of the configuration";
+}
+
+TEST_F(SegmentFolderTest, MakesNoMoreThanAProcessMayHaveOpen) {
+  // Under a bound that is raised from run to run.
+  absl::Status status;
+  for (const uint64_t bound : {64, 128, 256, 512}) {
+    SegmentFolder::Config config = Config(bound * kSmall);
+    config.largest_bytes = kSmall;
+    const auto folder = SegmentFolder::Open(config);
+    do {
+      status = folder->Lend().status();
+    } while (status.ok());
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.ToString(), testing::HasSubstr("128 segments"));
+  EXPECT_EQ(FileCount(), 2 * SegmentFolder::kManySegments);
 }
 
 TEST_F(SegmentFolderTest, MakesRoomByWhatEarlierRunsLeft) {

@@ -77,6 +77,14 @@ TEST_F(SegmentTest, SaysWhenItIsFull) {
   }
 }
 
+TEST_F(SegmentTest, IsNotFullForAValueThatIsTooLarge) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  EXPECT_FALSE(writer->Add(Key(1), Value(1, kBytes / 2 + 1)));
+  EXPECT_FALSE(writer->full());
+  EXPECT_TRUE(writer->Add(Key(2), Value(2, kBytes / 2 - 10)));
+}
+
 TEST_F(SegmentTest, TakesItsBlocksFromTheDiskWhenItIsMade) {
   const UniqueFd fd = MakeSegment(kBytes);
   struct stat info;
@@ -175,6 +183,8 @@ TEST_F(SegmentTest, RefusesWhatIsNone) {
   ASSERT_EQ(ftruncate(fd.get(), kBytes / 2), 0);
   EXPECT_FALSE(Segment::OpenForReading(fd.get()).ok());
   EXPECT_FALSE(Segment::Format(fd.get(), 100).ok());
+  EXPECT_EQ(Segment::Format(fd.get(), Segment::kMostBytes + 1).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

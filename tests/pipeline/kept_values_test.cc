@@ -43,7 +43,12 @@ struct Sample {
 
   std::string Bytes() const {
     std::string bytes;
-    for (const Value& value : values) AppendKept(value, bytes);
+    size_t expected = 0;
+    for (const Value& value : values) {
+      AppendKept(value, bytes);
+      expected += KeptBytes(value);
+      EXPECT_EQ(bytes.size(), expected);
+    }
     return bytes;
   }
 };
@@ -85,6 +90,10 @@ TEST(KeptValuesTest, AreRefusedWhereTheyAreNotWhatTheFeaturesCanBe) {
   EXPECT_TRUE(refused(1, [](FeatureSignature& f) { f.shape = {16, 5}; }));
   EXPECT_TRUE(refused(1, [](FeatureSignature& f) { f.kind = FeatureSignature::Kind::kEncoded; }));
   EXPECT_FALSE(refused(0, [](FeatureSignature& f) { f.shape = {6, 10, 3}; }));
+  EXPECT_TRUE(refused(1, [](FeatureSignature& f) {
+    f.variable = false;
+    f.shape = {2, 4};
+  })) << "two rows of a feature that has none to count";
   std::vector<FeatureSignature> fewer = {sample.signatures[0]};
   EXPECT_FALSE(ReadKept(bytes, fewer, values)) << "something is left over";
   std::string shorter = bytes.substr(0, bytes.size() - 1);

@@ -22,73 +22,13 @@
 #include "server/image/image_decoder.h"
 #include "server/os/process_usage.h"
 #include "server/worker/current_stage.h"
-#include "server/worker/flight_notes.h"
 #include "tests/image/test_images.h"
+#include "tests/worker/allocation_tracker_fixture.h"
 
 extern "C" void* __libc_malloc(size_t size) noexcept;
 
 namespace bulkhead {
 namespace {
-
-constexpr uint32_t kStage = 2;
-constexpr uint32_t kOther = 3;
-constexpr int64_t kMiB = int64_t{1} << 20;
-
-// Lives as long as the process: its counters are malloc's.
-const FlightRecorder& Recorder() {
-  static const FlightRecorder& recorder = *[] {
-    auto* const made = new FlightRecorder(FlightRecorder::Create(2).value());
-    made->SetStages(std::vector<std::string>{"worker", "source", "a", "b"});
-    AllocationTracker::Start().Attach(*made, true);
-    return made;
-  }();
-  return recorder;
-}
-
-struct Live {
-  int64_t bytes = 0;
-  int64_t blocks = 0;
-  bool operator==(const Live& other) const {
-    return bytes == other.bytes && blocks == other.blocks;
-  }
-};
-std::ostream& operator<<(std::ostream& out, const Live& live) {
-  return out << live.blocks << " blocks of " << live.bytes << " bytes";
-}
-
-Live LiveIn(uint32_t stage) {
-  Live live;
-  for (const FlightThread* shard :
-       {&Recorder().shared(), &Recorder().thread(0), &Recorder().thread(1)}) {
-    live.bytes += shard->counters[stage].live_bytes;
-    live.blocks += shard->counters[stage].live_blocks;
-  }
-  return live;
-}
-
-// Runs `work` on decode thread `thread` as part of `stage`.
-void RunIn(uint32_t stage, const std::function<void()>& work, uint32_t thread = 0) {
-  const FlightRecorder& recorder = Recorder();
-  std::thread([&] {
-    FlightNotes notes(recorder, thread);
-    notes.BeginSample({});
-    notes.Enter(stage);
-    work();
-    notes.Enter(StageObserver::kOutside);
-    notes.EndSample();
-  }).join();
-}
-
-// What `work` leaves behind in the stage that it runs in.
-Live LeftBy(const std::function<void()>& work) {
-  const Live before = LiveIn(kStage);
-  RunIn(kStage, work);
-  const Live after = LiveIn(kStage);
-  return {after.bytes - before.bytes, after.blocks - before.blocks};
-}
-
-// Counted with what glibc rounds it up to, the tag included.
-Live SizeOf(void* block) { return {static_cast<int64_t>(malloc_usable_size(block)) + 8, 1}; }
 
 TEST(AllocationTrackerTest, ABlockIsCountedUntilItIsFreedInWhateverStage) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{24}, size_t{1000}, size_t{5} << 20}) {
@@ -312,88 +252,6 @@ TEST(AllocationTrackerTest, ImageLibrariesAreCounted) {
   EXPECT_GT(LiveIn(kStage).bytes, before.bytes + 300 * 400 * 3 + 5000);
   RunIn(kOther, forget);
   EXPECT_EQ(LiveIn(kStage), before);
-}
-
-void* MapPages(size_t bytes, int protection = PROT_READ | PROT_WRITE,
-               int flags = MAP_PRIVATE | MAP_ANONYMOUS) {
-  void* const mapped = mmap(nullptr, bytes, protection, flags, -1, 0);
-  EXPECT_NE(mapped, MAP_FAILED);
-  return mapped;
-}
-
-TEST(AllocationTrackerTest, MappingsAreCountedUntilTheyAreUnmapped) {
-  char* mapped = nullptr;
-  EXPECT_EQ(LeftBy([&] { mapped = static_cast<char*>(MapPages(5 * 4096 - 100)); }),
-            (Live{5 * 4096, 1}));
-  EXPECT_EQ(LeftBy([&] { munmap(mapped + 4096, 4096); }), (Live{-4096, 1}));  // now there are two
-  const Live before = LiveIn(kStage);
-  RunIn(kOther, [&] { munmap(mapped, 5 * 4096); });
-  EXPECT_EQ(LiveIn(kStage), (Live{before.bytes - 4 * 4096, before.blocks - 2}));
-  EXPECT_EQ(LeftBy([&] { EXPECT_EQ(munmap(mapped + 1, 4096), -1); }), (Live{0, 0}));
-}
-
-TEST(AllocationTrackerTest, RemappedPagesStayWithTheirStage) {
-  void* mapped = nullptr;
-  ASSERT_EQ(LeftBy([&] { mapped = MapPages(2 * 4096); }), (Live{2 * 4096, 1}));
-  const Live before = LiveIn(kStage);
-  RunIn(kOther, [&] { mapped = mremap(mapped, 2 * 4096, 64 * 4096, MREMAP_MAYMOVE); });
-  EXPECT_EQ(LiveIn(kStage), (Live{before.bytes + 62 * 4096, before.blocks}));
-  EXPECT_EQ(LeftBy([&] { munmap(mapped, 64 * 4096); }), (Live{-64 * 4096, -1}));
-}
-
-TEST(AllocationTrackerTest, PagesPutOverOthersTakeTheirPlace) {
-  char* mapped = nullptr;
-  RunIn(kOther, [&] { mapped = static_cast<char*>(MapPages(4 * 4096)); });
-  const Live other = LiveIn(kOther);
-  const Live left = LeftBy([&] {
-    mmap(mapped, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  });
-  EXPECT_EQ(left, (Live{4096, 1}));
-  EXPECT_EQ(LiveIn(kOther), (Live{other.bytes - 4096, other.blocks}));
-  munmap(mapped, 4 * 4096);
-}
-
-TEST(AllocationTrackerTest, OnlyPrivateMemoryIsCountedAndOnce) {
-  const Live none{0, 0};
-  EXPECT_EQ(LeftBy([] { MapPages(8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS); }),
-            none);
-  EXPECT_EQ(LeftBy([] { MapPages(8192, PROT_NONE); }), none);
-  void* large = nullptr;  // glibc maps it
-  const Live left = LeftBy([&] { large = std::malloc(64 * kMiB); });
-  EXPECT_EQ(left.blocks, 1);
-  EXPECT_LT(left.bytes, 65 * kMiB);
-  std::free(large);
-}
-
-// Runs `work` in stage kStage of a child process with a recorder of its own; returns how the child
-// ended and what its recorder says then.
-struct Ended {
-  int status = 0;
-  FlightSnapshot recorder;
-};
-Ended RunInChild(const std::function<void(AllocationTracker&)>& prepare,
-                 const std::function<void()>& work, bool attribution = true) {
-  Recorder();
-  const FlightRecorder recorder = FlightRecorder::Create(2).value();
-  recorder.SetStages(std::vector<std::string>{"worker", "source", "a", "b"});
-  const pid_t child = fork();
-  if (child == 0) {
-    AllocationTracker& tracker = AllocationTracker::Start();
-    tracker.Attach(recorder, true);
-    if (!attribution) tracker.Attach(recorder, false);
-    std::thread([&] {
-      FlightNotes notes(recorder, 1);
-      notes.BeginSample({});
-      notes.Enter(kStage);
-      prepare(tracker);
-      work();
-      _exit(17);
-    }).join();
-  }
-  Ended ended;
-  EXPECT_EQ(waitpid(child, &ended.status, 0), child);
-  ended.recorder = recorder.Snapshot();
-  return ended;
 }
 
 void Limit(AllocationTracker& tracker) {

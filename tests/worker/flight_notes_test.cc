@@ -5,8 +5,12 @@
 
 #include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/image/jpeg/fallback.h"
 #include "server/worker/current_stage.h"
 
 namespace bulkhead {
@@ -26,6 +30,16 @@ class NamedPipeline final : public Pipeline {
     return absl::OkStatus();
   }
 };
+
+// The recorder counts files by Fallback, the status by JpegDecoder, one further on.
+TEST(FlightNotesTest, DecodersAreCalledTheSameInTheStatus) {
+  for (size_t i = 1; i < jpeg::kFallbackCount; ++i) {
+    const std::string name = v1::JpegDecoder_Name(static_cast<v1::JpegDecoder>(i + 1));
+    EXPECT_EQ(absl::AsciiStrToLower(name),
+              absl::StrCat("jpeg_decoder_", jpeg::FallbackName(static_cast<jpeg::Fallback>(i))));
+  }
+  EXPECT_FALSE(v1::JpegDecoder_IsValid(jpeg::kFallbackCount + 1)) << "one more in the status";
+}
 
 TEST(FlightNotesTest, NumbersOfStagesAreThoseOfTheirNames) {
   const std::vector<std::string> names = FlightStageNames(NamedPipeline());

@@ -29,8 +29,8 @@ TEST(SegmentStoreTest, FindsWhatAnyWorkerAdded) {
   ASSERT_TRUE(one.AddSegment(second.get(), false).ok());
   ASSERT_TRUE(other.AddSegment(second.get(), true).ok());
   ASSERT_TRUE(other.AddSegment(fd.get(), false).ok());
-  one.Add(Key(1), "first");
-  other.Add(Key(2), "second");
+  EXPECT_TRUE(one.Add(Key(1), "first"));
+  EXPECT_TRUE(other.Add(Key(2), "second"));
   for (SegmentStore* cache : {&one, &other}) {
     std::string entries;
     ASSERT_TRUE(cache->Find(Key(1), entries));
@@ -45,7 +45,7 @@ TEST(SegmentStoreTest, FindsWhatAnyWorkerAdded) {
 TEST(SegmentStoreTest, HasRoomOnlyInASegmentOfItsOwn) {
   SegmentStore cache([] {});
   EXPECT_FALSE(cache.HasRoom());
-  cache.Add(Key(1), "nowhere to go");
+  EXPECT_FALSE(cache.Add(Key(1), "nowhere to go"));
   const UniqueFd reading = NewSegment();
   ASSERT_TRUE(cache.AddSegment(reading.get(), false).ok());
   EXPECT_FALSE(cache.HasRoom());
@@ -67,6 +67,17 @@ TEST(SegmentStoreTest, SaysOnceThatASegmentIsFull) {
   }
   std::string found;
   EXPECT_TRUE(cache.Find(Key(1000), found)) << "what is in full segments stays";
+}
+
+TEST(SegmentStoreTest, KeepsItsSegmentWhenAValueIsTooLarge) {
+  int full = 0;
+  SegmentStore cache([&] { ++full; });
+  const UniqueFd fd = NewSegment();
+  ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+  EXPECT_FALSE(cache.Add(Key(1), std::string(kBytes - 1, 'e')));
+  EXPECT_TRUE(cache.HasRoom());
+  EXPECT_TRUE(cache.Add(Key(2), "small"));
+  EXPECT_EQ(full, 0);
 }
 
 TEST(SegmentStoreTest, IsForManyThreads) {

@@ -32,7 +32,7 @@ class Stopwatch : public StageObserver {
     running_ = false;
   }
 
-  void CountDecodes(const DecodeCounts& counts) override { counts_ = counts.jpeg; }
+  void CountWork(const WorkCounts& counts) override { counts_ = counts.jpeg; }
 
   void Reset() {
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
@@ -70,7 +70,7 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   context->observer = &watch;
   ValueMap seek_entries;
   if (again) context->seek_store = &seek_entries;
-  context->make_seek_entries = again;
+  context->reads_again = again;
   std::vector<std::byte> batch(local.schema().batch_bytes());
   const uint64_t epoch_samples = local.samples_per_epoch();
   // One at a time, each to the batch's first place; batch stages need whole batches.

@@ -12,9 +12,10 @@ struct DecodeCounts {
   FallbackCounts files{};      // decoded
   uint64_t crops = 0;          // files that were decoded here and not as a whole
   uint64_t entries_found = 0;  // of these, by seek entries that were known
-  uint64_t entries_made = 0;   // files whose seek entries were made
-  uint64_t mcus = 0;           // of the files that were decoded here,
-  uint64_t mcus_read = 0;      // and those that the entropy decoder went through
+  uint64_t entries_made =
+      0;              // files whose seek entries were made and kept, those included that have none
+  uint64_t mcus = 0;  // of the files that were decoded here,
+  uint64_t mcus_read = 0;  // and those that the entropy decoder went through
 };
 
 }  // namespace bulkhead::jpeg

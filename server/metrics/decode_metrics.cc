@@ -22,37 +22,9 @@ void ReadFiles(const StatusView& view, Series& series) {
   }
 }
 
-template <typename Value>
-auto Jpeg(Value value) {
-  return [value](const StatusView& view, Series& series) {
-    series.Add(static_cast<double>(value(view.status().jpeg())));
-  };
-}
-
-template <typename Value>
-auto Kept(Value value) {
-  return [value](const StatusView& view, Series& series) {
-    series.Add(static_cast<double>(value(view.status().kept())));
-  };
-}
-
-template <typename Value>
-auto StageCache(Value value) {
-  return [value](const StatusView& view, Series& series) {
-    series.Add(static_cast<double>(value(view.status().stage_cache())));
-  };
-}
-
-template <typename Value>
-auto SeekCache(Value value) {
-  return [value](const StatusView& view, Series& series) {
-    series.Add(static_cast<double>(value(view.status().seek_cache())));
-  };
-}
-
 }  // namespace
 
-std::vector<Metric> JpegMetrics() {
+std::vector<Metric> DecodeMetrics() {
   return {
       {"bulkhead_jpeg_files_total",
        MetricType::Counter,
@@ -66,67 +38,67 @@ std::vector<Metric> JpegMetrics() {
        "",
        {},
        "JPEG files of which our own decoder decoded a rectangle.",
-       Jpeg([](const auto& jpeg) { return jpeg.crops(); })},
+       Number([](const auto& status) { return status.jpeg().crops(); })},
       {"bulkhead_jpeg_seek_entries_found_total",
        MetricType::Counter,
        "",
        {},
        "Of these, decoded by seek entries that were known.",
-       Jpeg([](const auto& jpeg) { return jpeg.entries_found(); })},
+       Number([](const auto& status) { return status.jpeg().entries_found(); })},
       {"bulkhead_jpeg_seek_entries_made_total",
        MetricType::Counter,
        "",
        {},
        "JPEG files whose seek entries were made in passing.",
-       Jpeg([](const auto& jpeg) { return jpeg.entries_made(); })},
+       Number([](const auto& status) { return status.jpeg().entries_made(); })},
       {"bulkhead_jpeg_mcus_total",
        MetricType::Counter,
        "",
        {},
        "MCUs of the files that our own decoder decoded.",
-       Jpeg([](const auto& jpeg) { return jpeg.mcus(); })},
+       Number([](const auto& status) { return status.jpeg().mcus(); })},
       {"bulkhead_jpeg_mcus_read_total",
        MetricType::Counter,
        "",
        {},
        "Of these MCUs, those whose data was read; the others were left out.",
-       Jpeg([](const auto& jpeg) { return jpeg.mcus_read(); })},
+       Number([](const auto& status) { return status.jpeg().mcus_read(); })},
       {"bulkhead_seek_cache_bytes",
        MetricType::Gauge,
        "bytes",
        {},
        "Disk that the segments of seek entries take.",
-       SeekCache([](const auto& cache) { return cache.bytes(); })},
-      {"bulkhead_cache_found_total",
-       MetricType::Counter,
-       "",
-       {},
-       "Samples for which a cache stage had what stands before it.",
-       Kept([](const auto& kept) { return kept.found(); })},
-      {"bulkhead_cache_added_total",
-       MetricType::Counter,
-       "",
-       {},
-       "Samples for which it had not, and has now.",
-       Kept([](const auto& kept) { return kept.added(); })},
-      {"bulkhead_cache_bytes",
-       MetricType::Gauge,
-       "bytes",
-       {},
-       "Disk that the segments of cache stages take.",
-       StageCache([](const auto& cache) { return cache.bytes(); })},
-      {"bulkhead_cache_limit_bytes",
-       MetricType::Gauge,
-       "bytes",
-       {},
-       "What they may take; 0: nothing is kept.",
-       StageCache([](const auto& cache) { return cache.most_bytes(); })},
+       Number([](const auto& status) { return status.seek_cache().bytes(); })},
       {"bulkhead_seek_cache_limit_bytes",
        MetricType::Gauge,
        "bytes",
        {},
        "What they may take; 0: none are kept.",
-       SeekCache([](const auto& cache) { return cache.most_bytes(); })},
+       Number([](const auto& status) { return status.seek_cache().most_bytes(); })},
+      {"bulkhead_cache_found_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples for which a cache stage had what stands before it.",
+       Number([](const auto& status) { return status.kept().found(); })},
+      {"bulkhead_cache_added_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Samples for which it had not, and has now.",
+       Number([](const auto& status) { return status.kept().added(); })},
+      {"bulkhead_cache_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "Disk that the segments of cache stages take.",
+       Number([](const auto& status) { return status.stage_cache().bytes(); })},
+      {"bulkhead_cache_limit_bytes",
+       MetricType::Gauge,
+       "bytes",
+       {},
+       "What they may take; 0: nothing is kept.",
+       Number([](const auto& status) { return status.stage_cache().most_bytes(); })},
   };
 }
 
