@@ -199,7 +199,14 @@ void AddCacheWarnings(const v1::PipelineSpec& spec, const PipelineSignature& sig
       }
       bytes += extents;
     }
-    if (whole) {
+    const auto end = chains[i].steps.begin() + static_cast<ptrdiff_t>(cache.steps_before);
+    const bool resized = std::any_of(chains[i].steps.begin(), end,
+                                     [](const auto& step) { return step.stage->has_resize(); });
+    if (whole && resized) {
+      warnings.push_back(absl::StrCat(
+          cache.path, ".cache keeps images of any size on the service's disk, up to its ",
+          "--stage-cache-bytes; `bulkhead explain` measures how much that is"));
+    } else if (whole) {
       warnings.push_back(absl::StrCat(
           cache.path,
           ".cache keeps whole images, 3 bytes a pixel: of JPEG files ten times and more ",

@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_BASE_VALUE_MAP_H_
 #define BULKHEAD_SERVER_BASE_VALUE_MAP_H_
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,6 +14,9 @@ namespace bulkhead {
 // Values in this process, for tools and tests. For one thread.
 class ValueMap final : public ValueStore {
  public:
+  explicit ValueMap(uint64_t most_bytes = std::numeric_limits<uint64_t>::max())
+      : most_bytes_(most_bytes) {}
+
   bool Find(const StoreKey& key, std::string& value) override {
     const auto found = values_.find(Order(key));
     if (found == values_.end()) return false;
@@ -20,14 +25,21 @@ class ValueMap final : public ValueStore {
   }
   bool HasRoom() override { return has_room; }
   bool Add(const StoreKey& key, absl::string_view value) override {
-    if (has_room) values_[Order(key)] = std::string(value);
-    return has_room;
+    if (!has_room || value.size() > most_bytes_ - bytes_) return false;
+    std::string& kept = values_[Order(key)];
+    bytes_ += value.size() - kept.size();
+    kept = std::string(value);
+    return true;
   }
 
   size_t size() const { return values_.size(); }
+  uint64_t bytes() const { return bytes_; }  // of what was added
   // The only value.
   std::string& only() { return values_.begin()->second; }
-  void Clear() { values_.clear(); }
+  void Clear() {
+    values_.clear();
+    bytes_ = 0;
+  }
 
   bool has_room = true;
 
@@ -35,6 +47,8 @@ class ValueMap final : public ValueStore {
   using Ordered = std::pair<uint64_t, uint64_t>;
   static Ordered Order(const StoreKey& key) { return {key.words[0], key.words[1]}; }
 
+  const uint64_t most_bytes_;
+  uint64_t bytes_ = 0;
   std::map<Ordered, std::string> values_;
 };
 

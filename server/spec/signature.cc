@@ -43,13 +43,39 @@ CheckedCount ValueBytes(const FeatureSignature& feature, uint64_t max_pixels) {
   return open_extents > 0 ? bytes * CheckedCount(max_pixels) : bytes;
 }
 
-// The largest image's coefficients once, the result of every stage, and the sample's place in the
-// batch. What a record's encoded bytes take is not in it: nothing in a spec bounds them.
+using MaxPixels = std::map<std::string, uint64_t>;  // by the feature that holds the image
+
+// What a cache stage keeps of a sample, in one piece beside the values that it was made of.
+CheckedCount KeptBytes(const SourceChain& chain, const SourceSignature& signature,
+                       const MaxPixels& max_pixels) {
+  CheckedCount total(0);
+  for (const SourceChain::CachePoint& cache : chain.caches) {
+    for (const FeatureSignature& feature : signature.FeaturesBefore(cache.steps_before)) {
+      const auto pixels = max_pixels.find(feature.name);
+      total = total + CheckedCount(feature.max_bytes) +
+              ValueBytes(feature, pixels == max_pixels.end() ? 0 : pixels->second);
+    }
+  }
+  return total;
+}
+
+// A sample's place in the batch; once more while a batch stage has a row aside.
+CheckedCount BatchBytes(const v1::BatchSchema& schema, bool has_batch_stages) {
+  CheckedCount total(0);
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    total = total + CheckedCount(tensor.sample_bytes()) * CheckedCount(has_batch_stages ? 2 : 1);
+  }
+  return total;
+}
+
+// The largest image's coefficients once, the result of every stage, what a cache stage keeps, and
+// the sample's place in the batch. What a record's encoded bytes take is not in it: nothing in a
+// spec bounds them.
 CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signature,
                          const v1::BatchSchema& schema, bool has_batch_stages) {
   CheckedCount total(0);
   uint64_t largest = 0;
-  std::map<std::string, uint64_t> max_pixels;  // by the feature that holds the image
+  MaxPixels max_pixels;
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
     // What the stage wrote is as large as its largest image may be.
@@ -59,13 +85,6 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
       const uint64_t configured = stage.decode_image().max_pixels();
       pixels = configured == 0 ? kDefaultMaxPixels : configured;
       largest = std::max(largest, pixels);
-    }
-    if (stage.has_cache()) {
-      // What is kept, as one piece.
-      for (const FeatureSignature& feature : signature.features_after[i]) {
-        total =
-            total + ValueBytes(feature, max_pixels[feature.name]) + CheckedCount(feature.max_bytes);
-      }
     }
     if (MayEnlarge(stage)) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
@@ -77,11 +96,7 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
-  // In the batch; once more while a batch stage has a row aside.
-  for (const v1::TensorSchema& tensor : schema.tensors()) {
-    total = total + CheckedCount(tensor.sample_bytes()) * CheckedCount(has_batch_stages ? 2 : 1);
-  }
-  return total;
+  return total + KeptBytes(chain, signature, max_pixels) + BatchBytes(schema, has_batch_stages);
 }
 
 // Raises declared_bytes to the largest value of a declared size that a stage reads. Values of

@@ -130,6 +130,15 @@ class Service:
     def workers(self):
         return children_of(self.process.pid)
 
+    def kill_worker(self, number=0):
+        """Kills one of the workers by SIGKILL; False when there is none at this moment."""
+        workers = self.workers()
+        try:
+            os.kill(workers[number % len(workers)], signal.SIGKILL)
+        except (ProcessLookupError, ZeroDivisionError):  # it has just ended by itself
+            return False
+        return True
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)

@@ -1,8 +1,6 @@
 """The stage `cache`: the same batches with and without it, in any number of epochs, services and workers."""
 
 import json
-import os
-import signal
 
 import bulkhead
 import pytest
@@ -98,9 +96,7 @@ def test_killed_workers_change_nothing(start, folder, photos):
 
     def kill(number):
         if number % 4 == 3:
-            pids = [int(worker["pid"]) for worker in bulkhead.service_status(service.target)["workers"] if worker["pid"]]
-            if pids:
-                os.kill(pids[number % len(pids)], signal.SIGKILL)
+            service.kill_worker(number)
 
     assert batches(service, cached, kill) == expected
 
@@ -200,6 +196,23 @@ def test_validate_says_what_it_will_take(folder, photos):
     assert "stages[2].cache keeps 12288 bytes (12.0 KiB) a sample" in warning(["decode_image", RESIZE, "cache", *RANDOM])
     whole = warning(["decode_image", "cache", RESIZE])
     assert "stages[1].cache keeps whole images" in whole and "put resize before it" in whole
+
+
+    shorter = warning(["decode_image", {"resize": {"shorter_side": 64}}, "cache", {"center_crop": {"size": 40}}])
+    assert "stages[2].cache keeps images of any size" in shorter and "bulkhead explain" in shorter
+
+
+def test_a_single_epoch_keeps_nothing(start, folder, photos):
+    stages = ["decode_image", RESIZE, "cache", *RANDOM]
+    service = start()
+    once = spec_with(folder, photos, stages, "once.json")
+    once.write_text(json.dumps({**json.loads(once.read_text()), "epochs": 1}))
+    first = batches(service, once)
+    assert kept(service) == {"found": 0, "added": 0}
+    assert batches(service, spec_with(folder, photos, stages))[:len(first)] == first
+    assert kept(service)["added"] == SAMPLES
+    batches(service, once)
+    assert kept(service)["found"] == SAMPLES * EPOCHS, "what is there is used"
 
 
 def test_a_users_function_is_kept_under_its_key(start, folder, photos):

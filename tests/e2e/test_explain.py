@@ -85,10 +85,20 @@ def test_explain_says_where_time_and_memory_go(photos, folder):
     assert memory["workers"] == 2 * memory["replacement"] > 0
     # From the second epoch on crops are decoded by seek entries.
     assert 0 < told["mcus_read_by_seek"] < told["mcus_read"] <= 1
-    assert told["seek_seconds"] > 0
+    assert told["again_seconds"] > 0
     one, many = told["batches"]
     assert (one["size"], many["size"]) == (1, 64)
     assert many["arena_bytes"] > 30 * one["arena_bytes"] > 0
+
+    # A cache stage: what comes from there.
+    value = json.loads(spec.read_text())
+    (folder / "kept.json").write_text(json.dumps({**value, "stages": ["decode_image", {"resize": {"size": [64, 64]}}, "cache"]}))
+    kept = json.loads(tool("explain", "--spec", folder / "kept.json", "--samples", 20, "--json"))
+    assert kept["stages"][3]["name"] == "stages[2] cache"
+    assert kept["kept_share"] == 1 and 3 * 64 * 64 <= kept["kept_sample_bytes"] < 3 * 64 * 64 + 1024
+    assert kept["again_seconds"] > 0
+    text = tool("explain", "--spec", folder / "kept.json", "--samples", 20)
+    assert "the cache stage's values" in text and "of 100% of them" in text
 
     text = tool("explain", "--spec", spec, "--samples", 20)
     assert "with the above" in text and "largest first" in text and "left of the budget" in text and "Not the loader's" in text

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 
@@ -140,7 +139,7 @@ def test_a_killed_worker_changes_no_byte(start, folder):
         for i, batch in enumerate(loader):
             assert np.array_equal(batch["draws"], expected[i]["draws"])
             if i in (20, 200):
-                os.kill(service.workers()[0], signal.SIGKILL)
+                service.kill_worker()
     assert len(bulkhead.service_status(service.target)["recent_exits"]) >= 2
 
 

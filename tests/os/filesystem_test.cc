@@ -29,6 +29,15 @@ class FilesystemTest : public testing::Test {
   std::string folder_;
 };
 
+TEST_F(FilesystemTest, AFileThatTheDiskCannotHoldIsNotAllocated) {
+  const UniqueFd fd(open(Write("f", "").c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(AllocateFile(fd.get(), 1 << 20).ok());
+  EXPECT_EQ(FileSize(fd.get()).value(), uint64_t{1} << 20);
+  const absl::Status refused = AllocateFile(fd.get(), uint64_t{1} << 60);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(FileSize(fd.get()).value(), uint64_t{1} << 20);
+}
+
 TEST_F(FilesystemTest, ExpandsGlobsInByteOrder) {
   Write("b.txt", "");
   Write("a.txt", "");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "bulkhead/loader.h"
@@ -98,7 +99,14 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
       const SourceChain& chain = chains[c];
       const size_t begin = common ? chain.own_steps : 0;
       const size_t end = common ? chain.steps.size() : chain.own_steps;
-      for (size_t i = begin; i < end; ++i) {
+      for (size_t i = begin; i <= end; ++i) {
+        for (const SourceChain::CachePoint& cache : chain.caches) {
+          const bool is_common = absl::StartsWith(cache.path, "stages[");
+          if (cache.steps_before == i && is_common == common) {
+            stages.push_back({absl::StrCat(cache.path, " cache"), {}, 0});
+          }
+        }
+        if (i == end) break;
         const std::string name = StageName(*chain.steps[i].stage);
         const std::string path = absl::StrCat(chain.steps[i].path, ".", name);
         stages.push_back({absl::StrCat(chain.steps[i].path, " ", name),
@@ -181,12 +189,15 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
   explanation.measured_samples = unfused.samples;
   explanation.unfused_seconds = unfused.sample_seconds;
   explanation.fused_seconds = fused.sample_seconds;
-  if (fused.jpeg.crops > 0) {
+  if (fused.jpeg.crops > 0 || !FirstCacheStage(spec).empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages again,
                               Measure(spec, arguments, true, true, explanation));
-    explanation.seek_seconds = again.sample_seconds;
+    explanation.again_seconds = again.sample_seconds;
     explanation.mcus_read = ShareRead(fused.jpeg);
     explanation.mcus_read_by_seek = ShareRead(again.jpeg);
+    explanation.kept_sample_bytes = again.kept_sample_bytes;
+    explanation.kept_share =
+        static_cast<double>(again.kept_found) / static_cast<double>(again.samples);
   }
   for (ExplainedStage& stage : explanation.stages) {
     stage.joined = true;

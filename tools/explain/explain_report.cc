@@ -40,14 +40,27 @@ std::string SizeOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(b
 
 double Rate(double seconds) { return seconds > 0 ? 1 / seconds : 0; }
 
-// What seek entries change; nothing where there are none.
-std::string SeekLine(const Explanation& explanation) {
-  if (explanation.seek_seconds == 0) return "";
-  return absl::StrFormat(
-      "\n  from the second epoch  %s a sample, %.0f samples/s a thread: seek entries, by which "
-      "%.0f%%\n                         of the images' MCUs are read, without them %.0f%%",
-      Milliseconds(explanation.seek_seconds), Rate(explanation.seek_seconds),
-      1e2 * explanation.mcus_read_by_seek, 1e2 * explanation.mcus_read);
+// What seek entries and a cache stage change; nothing where there is neither.
+std::string AgainLine(const Explanation& explanation) {
+  if (explanation.again_seconds == 0) return "";
+  std::string text =
+      absl::StrFormat("\n  from the second epoch  %s a sample, %.0f samples/s a thread",
+                      Milliseconds(explanation.again_seconds), Rate(explanation.again_seconds));
+  if (explanation.mcus_read_by_seek > 0) {
+    absl::StrAppendFormat(&text,
+                          ": seek entries, by which %.0f%%\n                         of the "
+                          "images' MCUs are read, without them %.0f%%",
+                          1e2 * explanation.mcus_read_by_seek, 1e2 * explanation.mcus_read);
+  }
+  if (explanation.kept_sample_bytes > 0) {
+    absl::StrAppendFormat(
+        &text,
+        ": the cache stage's values\n                         of %.0f%% of them, %s each; all "
+        "samples' take %s of the service's disk",
+        1e2 * explanation.kept_share, FormatBytes(explanation.kept_sample_bytes),
+        FormatBytes(explanation.kept_sample_bytes * explanation.samples_per_epoch));
+  }
+  return text;
 }
 
 std::string StageTable(const Explanation& explanation) {
@@ -113,7 +126,7 @@ std::string ExplanationText(const Explanation& explanation) {
       explanation.spec, explanation.samples_per_epoch, explanation.measured_samples,
       StageTable(explanation), Milliseconds(explanation.unfused_seconds),
       Rate(explanation.unfused_seconds), Milliseconds(explanation.fused_seconds),
-      Rate(explanation.fused_seconds), SeekLine(explanation), MemoryTable(explanation));
+      Rate(explanation.fused_seconds), AgainLine(explanation), MemoryTable(explanation));
   if (!explanation.batches.empty()) {
     absl::StrAppend(&text, "\nother batch sizes\n", BatchTable(explanation));
   }
@@ -159,7 +172,9 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("stages", stages)
       .Add("unfused_seconds", explanation.unfused_seconds)
       .Add("fused_seconds", explanation.fused_seconds)
-      .Add("seek_seconds", explanation.seek_seconds)
+      .Add("again_seconds", explanation.again_seconds)
+      .Add("kept_sample_bytes", explanation.kept_sample_bytes)
+      .Add("kept_share", explanation.kept_share)
       .Add("mcus_read", explanation.mcus_read)
       .Add("mcus_read_by_seek", explanation.mcus_read_by_seek)
       .Add("memory", memory)

@@ -49,11 +49,15 @@ struct Explanation {
   uint64_t measured_samples = 0;
   double unfused_seconds = 0;  // a sample, every stage by itself
   double fused_seconds = 0;    // a sample, as workers run it
-  // The same from the second epoch on, by seek entries of JPEG images; 0: there are none to make.
-  double seek_seconds = 0;
+  // The same from the second epoch on, by seek entries of JPEG images and by what a cache stage
+  // keeps; 0: there is neither.
+  double again_seconds = 0;
   // Of the images' MCUs, the share whose data is read.
   double mcus_read = 0;
   double mcus_read_by_seek = 0;
+  // Bytes that a cache stage keeps of a sample; 0: there is none.
+  uint64_t kept_sample_bytes = 0;
+  double kept_share = 0;                // of the measured samples, those that came from there
   std::vector<ExplainedMemory> memory;  // in any order
   uint64_t budget_bytes = 0;            // what the service may promise here
   std::vector<ExplainedBatch> batches;

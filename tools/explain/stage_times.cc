@@ -13,6 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A cache stage's values lie in memory here.
+constexpr uint64_t kMostKept = uint64_t{1} << 30;
+
 // Books the time between two calls to the stage that was named last.
 class Stopwatch : public StageObserver {
  public:
@@ -32,7 +35,7 @@ class Stopwatch : public StageObserver {
     running_ = false;
   }
 
-  void CountWork(const WorkCounts& counts) override { counts_ = counts.jpeg; }
+  void CountWork(const WorkCounts& counts) override { counts_ = counts; }
 
   void Reset() {
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
@@ -40,14 +43,16 @@ class Stopwatch : public StageObserver {
   }
   const std::vector<double>& seconds() const { return seconds_; }
   // Since Reset.
-  jpeg::DecodeCounts counts() const {
-    jpeg::DecodeCounts counts = counts_;
-    counts.crops -= counts_before_.crops;
-    counts.entries_found -= counts_before_.entries_found;
-    counts.entries_made -= counts_before_.entries_made;
-    counts.mcus -= counts_before_.mcus;
-    counts.mcus_read -= counts_before_.mcus_read;
-    for (size_t i = 0; i < counts.files.size(); ++i) counts.files[i] -= counts_before_.files[i];
+  WorkCounts counts() const {
+    WorkCounts counts = counts_;
+    const jpeg::DecodeCounts& before = counts_before_.jpeg;
+    counts.jpeg.crops -= before.crops;
+    counts.jpeg.entries_found -= before.entries_found;
+    counts.jpeg.entries_made -= before.entries_made;
+    counts.jpeg.mcus -= before.mcus;
+    counts.jpeg.mcus_read -= before.mcus_read;
+    for (size_t i = 0; i < before.files.size(); ++i) counts.jpeg.files[i] -= before.files[i];
+    counts.kept_found -= counts_before_.kept_found;
     return counts;
   }
 
@@ -56,8 +61,8 @@ class Stopwatch : public StageObserver {
   bool running_ = false;
   uint32_t stage_ = 0;
   Clock::time_point since_;
-  jpeg::DecodeCounts counts_;
-  jpeg::DecodeCounts counts_before_;
+  WorkCounts counts_;
+  WorkCounts counts_before_;
 };
 
 }  // namespace
@@ -69,7 +74,9 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   const std::unique_ptr<PipelineContext> context = local.pipeline().NewContext();
   context->observer = &watch;
   ValueMap seek_entries;
+  ValueMap kept(kMostKept);
   if (again) context->seek_store = &seek_entries;
+  if (again) context->cache_store = &kept;
   context->reads_again = again;
   std::vector<std::byte> batch(local.schema().batch_bytes());
   const uint64_t epoch_samples = local.samples_per_epoch();
@@ -93,7 +100,9 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   MeasuredStages measured;
   BULKHEAD_ASSIGN_OR_RETURN(measured.samples, produce(0, samples));
   samples = measured.samples;
-  measured.jpeg = watch.counts();
+  measured.jpeg = watch.counts().jpeg;
+  measured.kept_found = watch.counts().kept_found;
+  if (kept.size() > 0) measured.kept_sample_bytes = kept.bytes() / kept.size();
   const auto add = [&](const std::string& name, double seconds) {
     measured.stages.push_back({name, seconds / static_cast<double>(samples)});
     measured.sample_seconds += measured.stages.back().seconds;

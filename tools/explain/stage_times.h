@@ -22,6 +22,9 @@ struct MeasuredStages {
   double sample_seconds = 0;      // of all together
   uint64_t samples = 0;
   jpeg::DecodeCounts jpeg;  // of the samples that were measured
+  // Of what a cache stage keeps: how many of these samples came from there, and the bytes of one.
+  uint64_t kept_found = 0;
+  uint64_t kept_sample_bytes = 0;
 };
 
 // Produces the first `samples` positions of epoch 0 on the calling thread, `warm_up` others before

@@ -124,7 +124,7 @@ void AddIndexCommand(CLI::App& app, int& exit_code) {
       ->excludes(target);
   command->footer(
       "The service does the same by itself: record indexes when a stream is opened, seek entries\n"
-      "while the first epoch is decoded. A record is known by its name, which depends on the\n"
+      "while the first epoch is decoded. A record is known by its name, which may depend on the\n"
       "service's --root; so give --target where a service runs.\n"
       "\n"
       "Examples:\n"
