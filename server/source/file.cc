@@ -54,15 +54,22 @@ absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_v
 }
 
 std::string JoinPath(absl::string_view folder, absl::string_view path) {
-  if (path.empty()) return std::string(folder);
-  if (path[0] == '/' || folder.empty()) return std::string(path);
-  return absl::StrCat(folder, absl::EndsWith(folder, "/") ? "" : "/", path);
+  std::string joined;
+  JoinPath(folder, path, joined);
+  return joined;
+}
+
+void JoinPath(absl::string_view folder, absl::string_view path, std::string& joined) {
+  joined.clear();
+  if (path.empty() || path[0] != '/') absl::StrAppend(&joined, folder);
+  const bool has_slash = joined.empty() || joined.back() == '/' || path.empty();
+  absl::StrAppend(&joined, has_slash ? "" : "/", path);
 }
 
 std::string PlainPath(std::string path) {
   const bool is_plain = !absl::StartsWith(path, "./") && !absl::StrContains(path, "/.") &&
                         !absl::StrContains(path, "//");
-  return is_plain ? path : std::filesystem::path(path).lexically_normal().string();
+  return is_plain ? std::move(path) : std::filesystem::path(path).lexically_normal().string();
 }
 
 std::string FolderOf(const std::string& path) {
@@ -95,7 +102,7 @@ DataFile::DataFile(int fd, absl::string_view name, uint64_t size_bytes, int64_t 
 
 DataFile::DataFile(DataFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
-      name_(std::move(other.name_)),
+      name_(other.name_),
       size_bytes_(other.size_bytes_),
       mtime_ns_(other.mtime_ns_) {}
 
@@ -139,7 +146,7 @@ absl::Status DataFile::CheckUnchanged(uint64_t expected_size_bytes,
       absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
       absl::StrCat(name_, ": changed since it was indexed (", expected_size_bytes, " bytes then, ",
                    size_bytes_, " now); open the stream again to index it anew"),
-      {{"file", name_}});
+      {{"file", std::string(name_)}});
 }
 
 }  // namespace bulkhead

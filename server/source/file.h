@@ -17,9 +17,10 @@ namespace bulkhead {
 // may change or vanish at any time. Movable; reads are thread-safe.
 class DataFile {
  public:
-  // Opens `path`; `name` is what messages call it. Blocks on the file system. Errors, none of them
-  // a sample error: FILE_NOT_FOUND (NOT_FOUND), FILE_UNREADABLE (PERMISSION_DENIED for a lack of
-  // rights, INVALID_ARGUMENT for something that is not a regular file, else UNAVAILABLE).
+  // Opens `path`; `name` is what messages call it, and outlives the file. Blocks on the file
+  // system. Errors, none of them a sample error: FILE_NOT_FOUND (NOT_FOUND), FILE_UNREADABLE
+  // (PERMISSION_DENIED for a lack of rights, INVALID_ARGUMENT for something that is not a regular
+  // file, else UNAVAILABLE).
   static absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name);
   // Takes over `fd`, which was opened with kOpenFlags. Errors as Open's.
   static absl::StatusOr<DataFile> Take(int fd, absl::string_view name);
@@ -41,7 +42,7 @@ class DataFile {
   // Both zero means unknown: nothing to compare with.
   absl::Status CheckUnchanged(uint64_t expected_size_bytes, int64_t expected_mtime_ns) const;
 
-  const std::string& name() const { return name_; }
+  absl::string_view name() const { return name_; }
   // As they were when the file was opened.
   uint64_t size_bytes() const { return size_bytes_; }
   int64_t mtime_ns() const { return mtime_ns_; }
@@ -50,7 +51,7 @@ class DataFile {
   DataFile(int fd, absl::string_view name, uint64_t size_bytes, int64_t mtime_ns);
 
   int fd_ = -1;
-  std::string name_;
+  absl::string_view name_;
   uint64_t size_bytes_ = 0;
   int64_t mtime_ns_ = 0;
 };
@@ -64,6 +65,8 @@ absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_v
 
 // `path` itself when it is absolute, else `folder`/`path`; `folder` when `path` is empty.
 std::string JoinPath(absl::string_view folder, absl::string_view path);
+// The same to `joined`, whose memory is used again.
+void JoinPath(absl::string_view folder, absl::string_view path, std::string& joined);
 
 // `path` in its shortest spelling: without "./", "x/../" and double slashes. Looks at no file.
 std::string PlainPath(std::string path);

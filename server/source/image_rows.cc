@@ -76,26 +76,44 @@ absl::StatusOr<ImageRows> ImageRows::Open(const internal::v1::ResolvedFile& file
   return rows;
 }
 
-absl::Status ImageRows::Get(uint64_t i, ImageRow& row) const {
+absl::StatusOr<absl::string_view> ImageRows::RowOf(uint64_t i) const {
   const uint64_t begin = LoadLittle<uint64_t>(offsets_ + 8 * i);
   const uint64_t end = LoadLittle<uint64_t>(offsets_ + 8 * (i + 1));
-  const auto damaged = [this] { return IndexDamaged(name_, "has an impossible row"); };
-  if (begin > end || end > rows_bytes_ || end - begin < 8 + label_bytes_) return damaged();
-  absl::string_view bytes = index_.payload().substr(begin, end - begin);
+  if (begin > end || end > rows_bytes_ || end - begin < 8 + label_bytes_) return Damaged();
+  return index_.payload().substr(begin, end - begin);
+}
+
+absl::Status ImageRows::Damaged() const { return IndexDamaged(name_, "has an impossible row"); }
+
+bool ImageRows::TakeImage(absl::string_view& bytes, ImageRow::Image& image) {
+  if (bytes.size() < kImageBytes) return false;
+  image.size_bytes = LoadLittle<uint64_t>(bytes.data());
+  const uint32_t length = LoadLittle<uint32_t>(bytes.data() + 8);
+  bytes.remove_prefix(kImageBytes);
+  if (bytes.size() < length) return false;
+  image.path = bytes.substr(0, length);
+  bytes.remove_prefix(length);
+  return true;
+}
+
+absl::Status ImageRows::Get(uint64_t i, ImageRow& row) const {
+  BULKHEAD_ASSIGN_OR_RETURN(absl::string_view bytes, RowOf(i));
   row.line = LoadLittle<uint64_t>(bytes.data());
   row.labels = bytes.substr(8, label_bytes_);
   bytes.remove_prefix(8 + label_bytes_);
   row.images.resize(image_count_);
   for (ImageRow::Image& image : row.images) {
-    if (bytes.size() < kImageBytes) return damaged();
-    image.size_bytes = LoadLittle<uint64_t>(bytes.data());
-    const uint32_t length = LoadLittle<uint32_t>(bytes.data() + 8);
-    bytes.remove_prefix(kImageBytes);
-    if (bytes.size() < length) return damaged();
-    image.path = bytes.substr(0, length);
-    bytes.remove_prefix(length);
+    if (!TakeImage(bytes, image)) return Damaged();
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<absl::string_view> ImageRows::PathOf(uint64_t i) const {
+  BULKHEAD_ASSIGN_OR_RETURN(absl::string_view bytes, RowOf(i));
+  bytes.remove_prefix(8 + label_bytes_);
+  ImageRow::Image image;
+  if (!TakeImage(bytes, image)) return Damaged();
+  return image.path;
 }
 
 }  // namespace bulkhead

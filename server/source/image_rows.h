@@ -61,8 +61,14 @@ class ImageRows {
   uint64_t record_count() const { return index_.header().record_count; }
   // Reads row i < record_count() into `row`, reusing its memory. INDEX_DAMAGED.
   absl::Status Get(uint64_t i, ImageRow& row) const;
+  // The path of its first image.
+  absl::StatusOr<absl::string_view> PathOf(uint64_t i) const;
 
  private:
+  absl::StatusOr<absl::string_view> RowOf(uint64_t i) const;
+  static bool TakeImage(absl::string_view& bytes, ImageRow::Image& image);
+  absl::Status Damaged() const;
+
   explicit ImageRows(MappedIndex index) : index_(std::move(index)) {}
 
   MappedIndex index_;

@@ -1,7 +1,6 @@
 #include "server/source/image_source.h"
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,8 +58,8 @@ class Context final : public ReadContext {
 
   ImageRow row;
   ImageRow expected_row;
-  std::deque<ExpectedFile> expected;  // the first one first
-  std::vector<ByteBuffer> buffers;    // one an image column
+  std::vector<ExpectedFile> expected;  // the first one first; few
+  std::vector<ByteBuffer> buffers;     // one an image column
   std::string path;
 };
 
@@ -85,7 +84,7 @@ class ImageSource final : public Source {
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
     auto& mine = static_cast<Context&>(context);
     BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, mine.row));
-    SetOrigin(mine.row, record);
+    SetOrigin(mine.row, mine, record);
     mine.buffers.resize(mine.row.images.size());
     record.values.resize(parts_.columns.size());
     for (size_t i = 0; i < parts_.columns.size(); ++i) {
@@ -94,7 +93,7 @@ class ImageSource final : public Source {
       if (column.kind == Column::Kind::kImage) {
         const absl::Status status = ReadImage(index, column.number, mine, bytes);
         if (!status.ok()) {
-          return Annotate(status, record.origin, {{"offset", "0"}, {"record", NameOf(mine.row)}});
+          return Annotate(status, record.origin, {{"offset", "0"}, {"record", RecordName(index)}});
         }
       } else if (column.kind == Column::Kind::kLabel) {
         bytes = mine.row.labels.substr(column.number * column.label_bytes, column.label_bytes);
@@ -112,38 +111,44 @@ class ImageSource final : public Source {
     for (const Column& column : parts_.columns) {
       if (column.kind != Column::Kind::kImage || mine.IsExpected(index, column.number)) continue;
       const ImageRow::Image& image = mine.expected_row.images[column.number];
-      absl::StatusOr<DataFile> file =
-          parts_.roots.Open(JoinPath(parts_.folder, image.path), image.path);
+      absl::StatusOr<DataFile> file = OpenImage(image, mine);
       if (!file.ok()) return;
       file->Prefetch(0, image.size_bytes);
       // Those of a lease that went elsewhere are not taken by anybody.
-      if (mine.expected.size() >= kMaxExpected) mine.expected.pop_front();
+      if (mine.expected.size() >= kMaxExpected) mine.expected.erase(mine.expected.begin());
       mine.expected.push_back({index, column.number, *std::move(file)});
     }
   }
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
-    ImageRow row;
-    BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, row));
-    return RecordIdentity{row.images[0].path, 0};
+    BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view path, parts_.rows.PathOf(index));
+    return RecordIdentity{path, 0};
   }
 
-  std::string RecordName(uint64_t index) const override {
-    ImageRow row;
-    return parts_.rows.Get(index, row).ok() ? NameOf(row) : std::string();
+  void NameRecord(uint64_t index, std::string& name) const override {
+    const auto path = parts_.rows.PathOf(index);
+    name.clear();
+    if (path.ok()) NamePath(*path, name);
   }
 
  private:
   // A list may spell the path of one file in many ways.
-  std::string NameOf(const ImageRow& row) const {
-    return PlainPath(JoinPath(parts_.folder_name, row.images[0].path));
+  void NamePath(absl::string_view path, std::string& name) const {
+    JoinPath(parts_.folder_name, path, name);
+    name = PlainPath(std::move(name));
   }
 
-  void SetOrigin(const ImageRow& row, Record& record) const {
-    record.origin = NameOf(row);
-    if (!parts_.name.empty()) {
-      record.origin = absl::StrCat(parts_.name, ":", row.line, " (", record.origin, ")");
-    }
+  void SetOrigin(const ImageRow& row, Context& context, Record& record) const {
+    NamePath(row.images[0].path, record.origin);
+    if (parts_.name.empty()) return;
+    context.path.swap(record.origin);
+    record.origin.clear();
+    absl::StrAppend(&record.origin, parts_.name, ":", row.line, " (", context.path, ")");
+  }
+
+  absl::StatusOr<DataFile> OpenImage(const ImageRow::Image& image, Context& context) const {
+    JoinPath(parts_.folder, image.path, context.path);
+    return parts_.roots.Open(context.path, image.path);
   }
 
   absl::Status ReadImage(uint64_t record, size_t number, Context& context,
@@ -157,8 +162,7 @@ class ImageSource final : public Source {
     }
     std::optional<DataFile> opened = context.Take(record, number);
     if (!opened.has_value()) {
-      context.path = JoinPath(parts_.folder, image.path);
-      BULKHEAD_ASSIGN_OR_RETURN(opened, parts_.roots.Open(context.path, image.path));
+      BULKHEAD_ASSIGN_OR_RETURN(opened, OpenImage(image, context));
     }
     const DataFile& file = *opened;
     const size_t size = static_cast<size_t>(image.size_bytes);

@@ -175,7 +175,7 @@ absl::Status InflateStream::Corrupt(absl::string_view what) const {
   return SampleError(
       reason::kCorruptRecord,
       absl::StrCat(file_->name(), "@", input_offset(), ": compressed data is damaged: ", what),
-      {{"file", file_->name()}, {"compressed_offset", absl::StrCat(input_offset())}});
+      {{"file", std::string(file_->name())}, {"compressed_offset", absl::StrCat(input_offset())}});
 }
 
 absl::Status InflateStream::Truncated() const {
@@ -184,7 +184,7 @@ absl::Status InflateStream::Truncated() const {
       absl::StrCat(file_->name(), "@", input_offset(),
                    ": the compressed file ends too early; it was cut short when it was written or "
                    "copied"),
-      {{"file", file_->name()}, {"compressed_offset", absl::StrCat(input_offset())}});
+      {{"file", std::string(file_->name())}, {"compressed_offset", absl::StrCat(input_offset())}});
 }
 
 }  // namespace bulkhead

@@ -41,7 +41,9 @@ class NumberedSource final : public Source {
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return source_->Identity(index);
   }
-  std::string RecordName(uint64_t index) const override { return source_->RecordName(index); }
+  void NameRecord(uint64_t index, std::string& name) const override {
+    source_->NameRecord(index, name);
+  }
 
  private:
   const std::unique_ptr<Source> source_;

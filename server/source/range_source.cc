@@ -26,7 +26,7 @@ class Range final : public Source {
     int64_t& value = static_cast<Context&>(context).index;
     value = static_cast<int64_t>(index);
     record.values.assign(1, {reinterpret_cast<const std::byte*>(&value), sizeof(value), 1});
-    record.origin = RecordName(index);
+    NameRecord(index, record.origin);
     return absl::OkStatus();
   }
 
@@ -34,7 +34,10 @@ class Range final : public Source {
     return RecordIdentity{absl::string_view(), index};
   }
 
-  std::string RecordName(uint64_t index) const override { return absl::StrCat("range@", index); }
+  void NameRecord(uint64_t index, std::string& name) const override {
+    name.assign("range@");
+    absl::StrAppend(&name, index);
+  }
 
  private:
   const uint64_t size_;

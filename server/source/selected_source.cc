@@ -36,8 +36,8 @@ class SelectedSource final : public Source {
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return all_->Identity(RecordOf(index));
   }
-  std::string RecordName(uint64_t index) const override {
-    return all_->RecordName(RecordOf(index));
+  void NameRecord(uint64_t index, std::string& name) const override {
+    all_->NameRecord(RecordOf(index), name);
   }
 
  private:

@@ -81,10 +81,15 @@ class Source {
   // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED.
   virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
 
-  // What record `index` < record_count() is called (server/base/record_name.h; not yet canonical),
-  // from the index alone. Files of two sources have one name only if they are one file. Empty when
-  // that part of the index is damaged.
-  virtual std::string RecordName(uint64_t index) const = 0;
+  // Sets `name` to what record `index` < record_count() is called (server/base/record_name.h; not
+  // yet canonical), from the index alone, reusing its memory. Files of two sources have one name
+  // only if they are one file. Empty when that part of the index is damaged.
+  virtual void NameRecord(uint64_t index, std::string& name) const = 0;
+  std::string RecordName(uint64_t index) const {
+    std::string name;
+    NameRecord(index, name);
+    return name;
+  }
 };
 
 // Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes. Where

@@ -62,7 +62,7 @@ class Walker {
     if (records_ == 0) {
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
                        absl::StrCat(file_.name(), ": holds no records; remove it from the source"),
-                       {{"file", file_.name()}});
+                       {{"file", std::string(file_.name())}});
     }
     BULKHEAD_RETURN_IF_ERROR(AppendOffset(position_));
     std::string tail = std::move(offsets_);
@@ -136,7 +136,7 @@ class Walker {
   absl::Status FrameError(absl::string_view why, absl::string_view what) const {
     return MakeError(absl::StatusCode::kDataLoss, why,
                      absl::StrCat(file_.name(), "@", position_, ": ", what),
-                     {{"file", file_.name()},
+                     {{"file", std::string(file_.name())},
                       {"offset", absl::StrCat(position_)},
                       {"record", absl::StrCat(records_)}});
   }

@@ -65,8 +65,7 @@ class TfRecordSource final : public Source {
     BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
                               file.index.Find(index - file.first_record));
     const auto [begin, end] = extent;
-    record.origin.clear();
-    absl::StrAppend(&record.origin, file.name, "@", begin);
+    NameOffset(file, begin, record.origin);
     auto& mine = static_cast<Context&>(context);
     absl::string_view data;
     absl::Status status = ReadFrame(number, begin, end, mine, data);
@@ -97,12 +96,19 @@ class TfRecordSource final : public Source {
     return RecordIdentity{file.name, extent.begin};
   }
 
-  std::string RecordName(uint64_t index) const override {
-    const absl::StatusOr<RecordIdentity> identity = Identity(index);
-    return identity.ok() ? absl::StrCat(identity->name, "@", identity->number) : std::string();
+  void NameRecord(uint64_t index, std::string& name) const override {
+    const File& file = files_[FileOf(index)];
+    const auto extent = file.index.Find(index - file.first_record);
+    name.clear();
+    if (extent.ok()) NameOffset(file, extent->begin, name);
   }
 
  private:
+  static void NameOffset(const File& file, uint64_t offset, std::string& name) {
+    name.assign(file.name);
+    absl::StrAppend(&name, "@", offset);
+  }
+
   // Which file holds record `index`.
   size_t FileOf(uint64_t index) const {
     const auto behind =

@@ -56,8 +56,8 @@ class FakeSource : public Source {
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return RecordIdentity{"fake.tfrecord", index * 100};
   }
-  std::string RecordName(uint64_t index) const override {
-    return absl::StrCat("fake.tfrecord@", index * 100);
+  void NameRecord(uint64_t index, std::string& name) const override {
+    name = absl::StrCat("fake.tfrecord@", index * 100);
   }
 
  private:
