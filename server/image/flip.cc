@@ -50,7 +50,7 @@ FlipRowFn FlipRowFor(int channels, Simd simd) {
   if (channels == 4) return &FlipRow<4>;
   if (channels != 3) return &FlipRowScalar;
 #if defined(__x86_64__)
-  if (simd == Simd::kBest && __builtin_cpu_supports("ssse3")) return &FlipRgbRowSsse3;
+  if (simd != Simd::kScalar && __builtin_cpu_supports("ssse3")) return &FlipRgbRowSsse3;
 #endif
   return &FlipRow<3>;
 }

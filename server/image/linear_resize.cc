@@ -107,14 +107,11 @@ __attribute__((target("avx2"))) void MixRowsAvx2(const int16_t* upper, const int
   }
 }
 
-bool CanRun() { return __builtin_cpu_supports("avx2") != 0; }
-
 // Stores past the caches are not ordered with those that tell others that the batch is ready.
 void OrderStores() { _mm_sfence(); }
 
 #else
 
-bool CanRun() { return false; }
 void OrderStores() {}
 void SumRowAvx2(const uint8_t*, const int32_t*, const int16_t*, int, int16_t*) {}
 void MixRowsAvx2(const int16_t*, const int16_t*, int16_t, int16_t, int, bool, uint8_t*) {}
@@ -124,7 +121,7 @@ void MixRowsAvx2(const int16_t*, const int16_t*, int16_t, int16_t, int, bool, ui
 }  // namespace
 
 bool LinearResizer::Prepare(ImageSize in, int channels, ImageSize out, Mirror mirror, Simd simd) {
-  if (simd != Simd::kBest || !CanRun() || channels != kChannels) return false;
+  if (!UseAvx2(simd) || channels != kChannels) return false;
   if (in.height < 2 || in.width < 2 || in == out) return false;
   if (in.height == 2 * out.height && in.width == 2 * out.width) return false;
   const bool same_columns = in_.width == in.width && out_.width == out.width && mirror == mirror_;

@@ -98,7 +98,7 @@ MixShare::MixShare(double share)
 void MixBytes(uint8_t* a, const uint8_t* b, size_t count, MixShare share, Simd simd) {
   const uint32_t own = share.steps();
   const uint32_t other = kSteps - own;
-  for (size_t i = simd == Simd::kBest ? MixBlocks(a, b, count, share) : 0; i < count; ++i) {
+  for (size_t i = simd != Simd::kScalar ? MixBlocks(a, b, count, share) : 0; i < count; ++i) {
     a[i] = static_cast<uint8_t>((a[i] * own + b[i] * other + kSteps / 2) >> kStepBits);
   }
 }

@@ -46,14 +46,6 @@ __attribute__((target("avx2"))) int RgbRowToPlanesAvx2(const uint8_t* in, int wi
 }
 #endif
 
-bool HasAvx2() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2");
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 Normalizer::Normalizer(Formula formula, std::vector<Channel> channels)
@@ -94,7 +86,7 @@ void Normalizer::ApplyToRow(const ImageView& row, int y, int height, bool channe
   float* const first = out + static_cast<size_t>(y) * row.width;
   int done = 0;
 #if defined(__x86_64__)
-  if (simd == Simd::kBest && row.channels == 3 && HasAvx2()) {
+  if (row.channels == 3 && UseAvx2(simd)) {
     const size_t step = channels_.size() == 1 ? 0 : 1;
     const Channel channels[3] = {channels_[0], channels_[step], channels_[2 * step]};
     float* const planes[3] = {first, first + plane, first + 2 * plane};

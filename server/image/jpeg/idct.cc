@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "server/image/jpeg/idct_avx2.h"
+#include "server/image/jpeg/kernels.h"
 
 namespace bulkhead::jpeg {
 namespace {
@@ -69,8 +69,8 @@ void FillBlock(int dc, uint8_t* out, ptrdiff_t stride) {
 
 bool InverseTransform(const BlockRow& blocks, const Dequantizer& quant, uint8_t* out,
                       ptrdiff_t stride, Simd simd) {
-  if (simd == Simd::kBest && CanTransformAvx2()) {
-    return InverseTransformAvx2(blocks, quant, out, stride);
+  if (const Kernels* kernels = KernelsFor(simd)) {
+    return kernels->inverse_transform(blocks, quant, out, stride);
   }
   bool good = true;
   for (int i = 0; i < blocks.count; ++i) {

@@ -156,13 +156,14 @@ TEST(JpegSequentialDecoderTest, ScalarTwinHasTheSamePixels) {
     if (file.empty() || decoder->Open(file) != jpeg::Fallback::kNone) continue;
     const Rect rect = RandomRectIn(decoder->header().size, random);
     const auto format = static_cast<PixelFormat>(random.NextBelow(4));
-    std::array<Image, 2> images;
-    for (const Simd simd : {Simd::kScalar, Simd::kBest}) {
-      const MutableImageView out = images[simd == Simd::kBest ? 1 : 0].Reshape(
+    std::array<Image, 3> images;
+    for (const Simd simd : {Simd::kScalar, Simd::kAvx2, Simd::kBest}) {
+      const MutableImageView out = images[static_cast<size_t>(simd)].Reshape(
           {rect.height, rect.width}, ChannelCount(format));
       ASSERT_EQ(decoder->Decode(format, rect, out, simd), jpeg::Fallback::kNone);
     }
     ASSERT_TRUE(PixelsOf(images[0].view()) == PixelsOf(images[1].view())) << Describe(recipe);
+    ASSERT_TRUE(PixelsOf(images[0].view()) == PixelsOf(images[2].view())) << Describe(recipe);
     ++compared;
   }
   EXPECT_GT(compared, 200);

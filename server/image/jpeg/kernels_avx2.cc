@@ -1,0 +1,35 @@
+#include "server/image/jpeg/kernels.h"
+
+#if defined(__x86_64__)
+
+#include <cstring>
+
+#include "server/image/jpeg/lanes_avx2.h"
+
+// From here on nothing of another header may be made into code, no template of the library either:
+// the linker might give that to everybody, and it is for these machines alone.
+#pragma GCC push_options
+#pragma GCC target("avx2")
+
+namespace bulkhead::jpeg {
+namespace {
+
+#define BULKHEAD_INLINE __attribute__((always_inline)) inline
+
+using V = LanesAvx2;
+using Vec = V::Vec;
+
+#include "server/image/jpeg/color_convert.inc"
+#include "server/image/jpeg/idct.inc"
+#include "server/image/jpeg/upsample.inc"
+
+}  // namespace
+
+const Kernels kKernelsAvx2 = {InverseTransformBlocks, UpsampleRowAcross, UpsampleRowDown,
+                              UpsampleRowBoth, ConvertRowTo};
+
+}  // namespace bulkhead::jpeg
+
+#pragma GCC pop_options
+
+#endif
