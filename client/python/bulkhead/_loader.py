@@ -11,7 +11,7 @@ import uuid
 import weakref
 from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
 
-from . import _progress_line, _proto, _reaper, _spec, _stream, errors
+from . import _live_streams, _progress_line, _proto, _reaper, _spec, errors
 from ._batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
@@ -164,7 +164,7 @@ class Loader:
             allow_changed_bytes=allow_changed_bytes,
         )
         message = cursor_from_dict(cursor) if cursor is not None else None
-        _stream.check_fork()
+        _live_streams.check_fork()
         self._closed = False
         _reaper.start()
         try:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
-from conftest import numbers, run_python
+from conftest import check_facts, numbers, run_python
 
 
 def firsts(batches):
@@ -116,3 +116,11 @@ def test_a_killed_service_is_a_longer_wait(service):
         service.start()
         assert before + firsts(elements) == list(range(0, 400, 4))
         assert loader.loader.reconnects == 1
+
+
+def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
+    check_facts(Loader)
+    with Loader(numbers(16, 8, epochs=1)) as loader:
+        for _ in loader:
+            pass
+        assert len(loader) == 0 and bool(loader)
