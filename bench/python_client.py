@@ -8,7 +8,8 @@ first batch    seconds from Loader(…) without a target, which starts a service
 cpu            user and system time of the trainer's process for 1,000 photos of random_resized_crop 224 -> flip ->
                uint8, batch 64, by transport: it takes each batch and looks at nothing
 growth         the trainer's RssAnon over --batches batches of 64 rows of 1,024 float32 (Theil-Sen slope in bytes a batch
-               with its 95% bounds, behind the first two fifths), by transport
+               with its 95% bounds, behind the first two fifths), by transport; likewise what malloc has given out
+               (mallinfo2), which tells a leak from memory that malloc keeps
 
 FOLDER holds JPEG files, with sub-folders for classes or without; default: 1,000 synthetic ones. Each figure is taken in
 processes of its own.
@@ -16,6 +17,7 @@ processes of its own.
 
 import argparse
 import array
+import ctypes
 import json
 import math
 import os
@@ -98,6 +100,23 @@ def anonymous_bytes():
     sys.exit("this kernel does not tell RssAnon")
 
 
+class MallocInfo(ctypes.Structure):
+    """glibc's struct mallinfo2; of all arenas together."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+
+
+mallinfo2 = ctypes.CDLL(None).mallinfo2
+mallinfo2.restype = MallocInfo
+
+
+def malloc_bytes():
+    """In use, mapped blocks included."""
+    info = mallinfo2()
+    return info.uordblks + info.hblkhd
+
+
 def measure_growth(target, transport, batches):
     sys.path.insert(0, PACKAGE)
     import bulkhead
@@ -107,13 +126,19 @@ def measure_growth(target, transport, batches):
     # Memory of its own for the points, touched before they are taken.
     every = max(batches // SAMPLES_OF_GROWTH, 1)
     held = array.array("q", [0]) * (batches // every)
+    used = array.array("q", held)
     with bulkhead.Loader(pipeline, target, transport=transport) as loader:
         for index, _ in enumerate(loader.stream()):
             if index % every == 0:
                 held[index // every] = anonymous_bytes()
+                used[index // every] = malloc_bytes()
             if index == every * len(held) - 1:
                 break
-    points = [(index * every, size) for index, size in enumerate(held)]
+    return {"resident": slope_of(held, every), "in_use": slope_of(used, every)}
+
+
+def slope_of(sizes, every):
+    points = [(index * every, size) for index, size in enumerate(sizes)]
     return theil_sen(points[len(points) * 2 // 5 :])
 
 
@@ -196,9 +221,10 @@ def main():
           f" ({results['first_batch_with_import_seconds'] * 1000:.0f} with the import)")
     for transport, cpu in results["cpu"].items():
         print(f"CPU of 1,000 photos, {transport:5}  {cpu['cpu_s_per_1000']:.4f} s ({cpu['photos']} photos)")
-    for transport, growth in results["growth"].items():
-        print(f"growth, {transport:5}               {growth['slope']:.2f} ({growth['low']:.2f} to {growth['high']:.2f})"
-              f" bytes a batch over {arguments.batches} batches, {growth['last'] / 2**20:.1f} MiB at the end")
+    for transport, growths in results["growth"].items():
+        for kind, growth in growths.items():
+            print(f"growth, {transport:5} {kind:8}      {growth['slope']:.2f} ({growth['low']:.2f} to {growth['high']:.2f})"
+                  f" bytes a batch over {arguments.batches} batches, {growth['last'] / 2**20:.1f} MiB at the end")
 
 
 if __name__ == "__main__":

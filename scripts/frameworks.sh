@@ -1,6 +1,6 @@
 #!/bin/bash
-# The Python client with the real PyTorch, TensorFlow with Keras, and JAX, on the CPU: makes each one's environment
-# where it is missing, in build/frameworks, and runs its tests and examples.
+# The Python client with the real PyTorch, TensorFlow with Keras, and JAX, on the CPU, each alone and all together in
+# one process: makes each environment where it is missing, in build/frameworks, and runs its tests and examples.
 #
 #   scripts/frameworks.sh              all of them
 #   scripts/frameworks.sh torch jax    these
@@ -13,29 +13,37 @@ readonly TESTS=$ROOT/client/python/tests_frameworks
 readonly ENVIRONMENTS=$ROOT/build/frameworks
 
 # prepare NAME - an environment with exactly what its requirements.txt names. PyTorch is Debian's, for the one on PyPI
-# brings 5.5 GB of CUDA libraries; the others are pinned, each beside its own NumPy and protobuf.
+# brings 5.5 GB of CUDA libraries; the others are pinned, each beside its own NumPy and protobuf. Together they are
+# what Debian's PyTorch, which needs a NumPy 1, leaves room for.
 prepare() {
   local environment=$ENVIRONMENTS/$1 wanted=$TESTS/${1}_tests/requirements.txt started=$SECONDS
   if cmp -s "$wanted" "$environment/requirements.txt"; then return 0; fi
   rm -rf "$environment"
   mkdir -p "$ENVIRONMENTS"
-  if [[ $1 == torch ]]; then
-    /usr/bin/python3 -m venv --system-site-packages "$environment"
-    "$environment/bin/pip" install -q --no-deps -r "$wanted"
-  else
-    /usr/bin/python3 -m venv "$environment"
-    "$environment/bin/pip" install -q -r "$wanted"
-  fi
+  case $1 in
+    torch)
+      /usr/bin/python3 -m venv --system-site-packages "$environment"
+      "$environment/bin/pip" install -q --no-deps -r "$wanted"
+      ;;
+    together)
+      /usr/bin/python3 -m venv --system-site-packages "$environment"
+      "$environment/bin/pip" install -q -r "$wanted"
+      ;;
+    *)
+      /usr/bin/python3 -m venv "$environment"
+      "$environment/bin/pip" install -q -r "$wanted"
+      ;;
+  esac
   cp "$wanted" "$environment/requirements.txt"
   echo "frameworks: made the environment of $1 in $((SECONDS - started)) s"
 }
 
 if (($# == 0)); then
-  set -- torch tf jax
+  set -- torch tf jax together
 fi
 for name in "$@"; do
   if [[ ! -f $TESTS/${name}_tests/requirements.txt ]]; then
-    echo "frameworks: there is no '$name'; there are torch, tf and jax" >&2
+    echo "frameworks: there is no '$name'; there are torch, tf, jax and together" >&2
     exit 2
   fi
 done

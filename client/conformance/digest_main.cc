@@ -40,6 +40,7 @@ struct Totals {
   uint64_t last_samples = 0;
   std::string cursor;
   uint64_t reconnects = 0;
+  bulkhead::LoaderStats stats;
 };
 
 std::string Quoted(const std::string& text) {
@@ -165,6 +166,7 @@ absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* tota
     }
     auto batch = (*loader)->Next(arguments.timeout);
     totals->reconnects = (*loader)->reconnects();
+    totals->stats = (*loader)->stats();
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) break;
     for (const bulkhead::Tensor& tensor : (*batch)->tensors()) {
@@ -192,12 +194,13 @@ std::string Hex(const unsigned char* bytes, unsigned count) {
 
 int Report(const Arguments& arguments, const absl::Status& status, const Totals& totals,
            const std::string& digest) {
-  std::string json =
-      absl::StrCat("{\"batches\": ", totals.batches, ", \"samples\": ", totals.samples,
-                   ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
-                   ", \"last_samples\": ", totals.last_samples,
-                   ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
-                   ", \"reconnects\": ", totals.reconnects, ", \"digest\": ", Quoted(digest));
+  std::string json = absl::StrCat(
+      "{\"batches\": ", totals.batches, ", \"samples\": ", totals.samples,
+      ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
+      ", \"last_samples\": ", totals.last_samples,
+      ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
+      ", \"reconnects\": ", totals.reconnects, ", \"stats\": [", totals.stats.batches, ", ",
+      totals.stats.samples, ", ", totals.stats.bytes, "], \"digest\": ", Quoted(digest));
   if (!status.ok() && !arguments.error_json) {
     std::cerr << "bulkhead-client-digest: " << status.message() << " ["
               << bulkhead::ErrorReason(status) << "]\n";

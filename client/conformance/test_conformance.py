@@ -48,6 +48,12 @@ def test_the_last_batch(client, service, folder, last, batches, samples, valid):
     assert (result["batches"], result["samples"], result["valid"]) == (batches, samples, valid)
 
 
+def test_what_was_handed_out_is_counted(client, service, folder):
+    spec = range_spec(folder / "s.yaml", batch={"size": 8, "last": "pad"}, epochs=2)
+    result = client.ok(spec, service.target)
+    assert result["stats"] == [6, 40, 8 * 48]  # batches, genuine samples, bytes
+
+
 def test_epochs_follow_each_other(client, service, folder):
     result = client.ok(range_spec(folder / "s.yaml", size=10, batch=4, epochs=3), service.target)
     assert result["digest"] == digest_of([*range(10)] * 3)

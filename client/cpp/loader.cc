@@ -144,5 +144,6 @@ std::string Loader::transport_reason() const {
   return Forked() ? info().transport_reason : stream_->transport_reason();
 }
 uint64_t Loader::reconnects() const { return Forked() ? 0 : stream_->reconnects(); }
+LoaderStats Loader::stats() const { return Forked() ? LoaderStats() : stream_->stats(); }
 
 }  // namespace bulkhead

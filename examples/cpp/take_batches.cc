@@ -29,16 +29,19 @@ int main(int argc, char** argv) {
   for (const bulkhead::TensorInfo& tensor : (*loader)->info().tensors) {
     std::printf("output %s\n", tensor.name.c_str());
   }
-  unsigned long long samples = 0;
   std::string cursor;
   for (;;) {
     // Every call has a deadline: nothing hangs in silence.
     auto batch = (*loader)->Next(absl::Seconds(300));
     if (!batch.ok()) return Fail(batch.status());
     if (!batch->has_value()) break;  // the last epoch is delivered
-    samples += (*batch)->sample_count();
     cursor = (*batch)->cursor();  // goes into the checkpoint; LoaderOptions::cursor goes on from it
   }                               // the batch's memory goes back here
-  std::printf("samples %llu\ncursor %s\n", samples, cursor.c_str());
+  const bulkhead::LoaderStats stats = (*loader)->stats();
+  std::printf("samples %llu\ncursor %s\n", static_cast<unsigned long long>(stats.samples),
+              cursor.c_str());
+  std::printf("batches %llu, %.3f MB, waited %.3f s, reconnected %llu times\n",
+              static_cast<unsigned long long>(stats.batches), 1e-6 * stats.bytes,
+              stats.wait_seconds, static_cast<unsigned long long>(stats.reconnects));
   return 0;
 }

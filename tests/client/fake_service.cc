@@ -225,7 +225,7 @@ v1::BatchHeader FakeService::MakeHeader(const Session& session, uint64_t epoch, 
   header.set_sequence(session.sequence);
   header.set_epoch(epoch);
   header.set_sample_count(count);
-  header.set_valid_count(count);
+  header.set_valid_count(session.mode == "padded" ? count - 1 : count);
   header.set_first_position(first);
   header.set_next_epoch(last ? epoch + 1 : epoch);
   header.set_next_consumed(last ? 0 : first + count);

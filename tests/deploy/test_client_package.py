@@ -32,7 +32,7 @@ def check(program, tmp_path):
     spec = write_spec(tmp_path / "s.json", source={"range": {"size": 100}}, batch={"size": 8}, epochs=2)
     environment = {**os.environ, "BULKHEAD_SERVER": str(BIN / "bulkheadd"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     said = run(program, spec, env=environment)
-    assert "output index\n" in said and "samples 200\n" in said and '"epoch"' in said
+    assert "output index\n" in said and "samples 200\n" in said and "batches 26, " in said and '"epoch"' in said
     libraries = run("ldd", program)
     assert "opencv" not in libraries and "jpeg" not in libraries
 

@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/batch.h"
 #include "bulkhead/error.h"
+#include "bulkhead/stats.h"
 
 namespace bulkhead {
 
@@ -221,6 +222,9 @@ class Loader {
   std::string transport_reason() const;
   // How often the loader has gone on after it had lost its service.
   uint64_t reconnects() const;
+  // What it did so far: batches, bytes, time waited. Never waits for a batch. All zero in a forked
+  // child.
+  LoaderStats stats() const;
 
  private:
   Loader();

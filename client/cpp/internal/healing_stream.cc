@@ -217,9 +217,23 @@ void HealingStream::OnQuarantine(const QuarantineEvent& event) {
 }
 
 absl::StatusOr<std::optional<Batch>> HealingStream::Next(absl::Duration deadline) {
+  const Stopwatch watch;
+  std::shared_ptr<Stream> stream;  // destroyed after the lock is released
+  auto batch = Await(deadline, &stream);
+  absl::MutexLock lock(&mutex_);
+  stats_.wait_seconds += absl::ToDoubleSeconds(watch.elapsed());
+  if (!batch.ok()) return batch;
+  NoteAnswer(stream);
+  if (batch->has_value()) Count(**batch);
+  return batch;
+}
+
+absl::StatusOr<std::optional<Batch>> HealingStream::Await(absl::Duration deadline,
+                                                          std::shared_ptr<Stream>* asked) {
   const Deadline until(deadline);
   for (;;) {
-    std::shared_ptr<Stream> stream;
+    std::shared_ptr<Stream>& stream = *asked;
+    stream = nullptr;  // not under the lock: it may be the last to hold one that was lost
     {
       absl::MutexLock lock(&mutex_);
       while (!closed_ && healing_ && !until.passed()) changed_.Wait(&mutex_, until.left());
@@ -236,22 +250,23 @@ absl::StatusOr<std::optional<Batch>> HealingStream::Next(absl::Duration deadline
       stream = stream_;
     }
     auto batch = stream->Next(until.left(), deadline);
-    if (batch.ok()) {
-      NoteBatch(stream);
-      return batch;
-    }
-    if (!IsLost(batch.status())) return batch.status();
+    if (batch.ok() || !IsLost(batch.status())) return batch;
     absl::Status healing = StartHealing(stream, batch.status());
     if (!healing.ok()) return healing;
   }
 }
 
-void HealingStream::NoteBatch(const std::shared_ptr<Stream>& stream) {
-  absl::MutexLock lock(&mutex_);
+void HealingStream::NoteAnswer(const std::shared_ptr<Stream>& stream) {
   if (healing_ || stream_ != stream) return;  // an old stream's batch: it proves nothing
   lost_since_.reset();
   losses_ = 0;
   pause_ = kFirstPause;
+}
+
+void HealingStream::Count(const Batch& batch) {
+  ++stats_.batches;
+  stats_.samples += batch.valid_count();
+  for (const Tensor& tensor : batch.tensors()) stats_.bytes += tensor.bytes;
 }
 
 absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
@@ -304,7 +319,7 @@ void HealingStream::Heal(const v1::Open& open, const std::shared_ptr<Stream>& lo
     if (stream.ok()) {
       old = std::move(stream_);
       stream_ = *std::move(stream);
-      ++reconnects_;
+      ++stats_.reconnects;
       healing_ = false;
       return;
     }
@@ -395,7 +410,19 @@ std::string HealingStream::transport_reason() const {
 
 uint64_t HealingStream::reconnects() const {
   absl::MutexLock lock(&mutex_);
-  return reconnects_;
+  return stats_.reconnects;
+}
+
+LoaderStats HealingStream::stats() const {
+  std::shared_ptr<Stream> stream;
+  LoaderStats stats;
+  {
+    absl::MutexLock lock(&mutex_);
+    stream = stream_;
+    stats = stats_;
+  }
+  stream->AddTo(&stats);
+  return stats;
 }
 
 }  // namespace bulkhead::client_internal

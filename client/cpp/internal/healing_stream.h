@@ -67,6 +67,7 @@ class HealingStream {
   std::string transport_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::string boot_id() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t reconnects() const ABSL_LOCKS_EXCLUDED(mutex_);
+  LoaderStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // The door of a stream, or why there is none, and what Open says about it.
@@ -88,7 +89,12 @@ class HealingStream {
       const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
       const std::function<void(const LoaderProgress&)>& on_progress);
   Stream::Config MakeConfig(const Route& route, v1::Open open, uint64_t first_sequence);
-  void NoteBatch(const std::shared_ptr<Stream>& stream);
+  // Next, without its accounts. `asked` is the stream that gave the result.
+  absl::StatusOr<std::optional<Batch>> Await(absl::Duration deadline,
+                                             std::shared_ptr<Stream>* asked)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteAnswer(const std::shared_ptr<Stream>& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnSubstitution(const SubstitutionEvent& event);
   void OnQuarantine(const QuarantineEvent& event);
   // Starts the healer for a lost `stream`, unless somebody did.
@@ -119,7 +125,7 @@ class HealingStream {
   bool healing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;
+  LoaderStats stats_ ABSL_GUARDED_BY(mutex_);  // without what only the stream knows
   std::optional<Stopwatch> lost_since_ ABSL_GUARDED_BY(mutex_);  // and no batch since
   int losses_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration pause_ ABSL_GUARDED_BY(mutex_);

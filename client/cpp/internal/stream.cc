@@ -277,6 +277,15 @@ uint64_t Stream::next_sequence() const {
   return next_sequence_;
 }
 
+void Stream::AddTo(LoaderStats* stats) const {
+  absl::MutexLock lock(&mutex_);
+  if (!opened_ || closed_) return;
+  stats->ready_batches = ready_.size();
+  if (info_.transport == Transport::kShm) {
+    stats->held_slots = held_.count() - ready_.size() - (arriving_ ? 1 : 0);
+  }
+}
+
 absl::Status Stream::WaitOpened(absl::Duration silence,
                                 const std::function<void(const LoaderProgress&)>& on_progress) {
   std::string seen;

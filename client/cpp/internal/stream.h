@@ -77,6 +77,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // State after what arrived whole, and the sequence number of the first batch that did not.
   v1::Cursor resume_cursor() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t next_sequence() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sets ready_batches and held_slots.
+  void AddTo(LoaderStats* stats) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   explicit Stream(Config config);
@@ -140,7 +142,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::deque<std::unique_ptr<BatchData>> ready_ ABSL_GUARDED_BY(mutex_);
   v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);
-  bool arriving_ ABSL_GUARDED_BY(mutex_) = false;  // the first part of a batch came, not the last
+  bool arriving_ ABSL_GUARDED_BY(mutex_) = false;  // a batch is in held_, not yet in ready_
   HeldBatches held_ ABSL_GUARDED_BY(mutex_);       // begun ones included
   std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);  // to be written
   bool may_write_ ABSL_GUARDED_BY(mutex_) = false;           // between start and finish

@@ -55,6 +55,7 @@ absl::Status Stream::OnSlot(const v1::SlotBatch& slot) {
   if (!batch.ok()) return batch.status();
   {
     absl::MutexLock lock(&mutex_);
+    arriving_ = true;
     held_.Arrived(slot.header().sequence(), slot.header().payload_bytes());
   }
   Deliver(*std::move(batch));

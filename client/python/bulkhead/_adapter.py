@@ -10,6 +10,7 @@ import numpy as np
 
 from . import errors
 from ._batch import Batch, TensorSpec, copy_cursor
+from ._facts import LoaderFacts
 from ._loader import Loader
 
 # How an element is put together from outputs: an output's name, or a dict, tuple or list of such.
@@ -74,7 +75,7 @@ class _Item(NamedTuple):
     last: bool
 
 
-class Adapter:
+class Adapter(LoaderFacts):
     """A Loader whose batches become another framework's, `in_flight` of them ahead of the loop.
 
     next_batch ──send──▶ at most `in_flight` items ──arrive──▶ the loop, which the cursor counts
@@ -184,24 +185,7 @@ class Adapter:
                 return fetched
         return fetched + len(self.loader)
 
-    def __bool__(self) -> bool:
-        return True
-
     # Facts.
-
-    @property
-    def schema(self) -> Tuple[TensorSpec, ...]:
-        """The pipeline's outputs."""
-        return self.loader.schema
-
-    @property
-    def batch_size(self) -> int:
-        return self.loader.batch_size
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Of a whole epoch, on this rank."""
-        return self.loader.batches_per_epoch
 
     @property
     def epoch(self) -> int:
@@ -238,10 +222,4 @@ class Adapter:
     def close(self) -> None:
         """Ends the loader. Idempotent."""
         self._drop()
-        self.loader.close()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import collections
+import mmap
 from typing import Deque
 
 import numpy as np
 
+
 _ALIGNMENT = 64
+# From this size on a block is mapped, not taken from malloc: among gRPC's messages, which are as
+# large and come and go, blocks that stay keep malloc's memory in pieces, and the process grows for
+# long. Smaller ones would waste pages.
+_MAPPED_BYTES = 128 << 10
+
+
+def _new_block(size: int) -> np.ndarray:
+    if size >= _MAPPED_BYTES:
+        mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return np.frombuffer(mapping, np.uint8)
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    return raw[start : start + size]
 
 
 class _Lease:
@@ -44,7 +59,5 @@ class BufferPool:
         try:
             block = self._kept.pop()
         except IndexError:
-            raw = np.empty(self._block_bytes + _ALIGNMENT, np.uint8)
-            start = -raw.__array_interface__["data"][0] % _ALIGNMENT
-            block = raw[start : start + self._block_bytes]
+            block = _new_block(self._block_bytes)
         return np.asarray(_Lease(self._kept, block))

@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from . import _door, _proto, _stream, errors
+from . import _door, _live_streams, _proto, errors
 from ._batch import Batch, Layout
 from ._door import Door, DoorError
 from ._endpoint import Endpoint
@@ -399,4 +399,4 @@ def close_all() -> None:
     """At interpreter exit: gRPC's threads must not outlive the interpreter."""
     for stream in list(_open_streams):
         stream.close()
-    _stream.close_all()
+    _live_streams.close_all()

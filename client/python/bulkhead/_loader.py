@@ -11,7 +11,7 @@ import uuid
 import weakref
 from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
 
-from . import _progress_line, _proto, _reaper, _spec, _stream, errors
+from . import _live_streams, _progress_line, _proto, _reaper, _spec, errors
 from ._batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
@@ -28,6 +28,7 @@ from ._stats import LoaderStats, exposition
 
 atexit.register(close_all)
 
+TIMEOUT_SECONDS = 300.0  # unless a loader is told another
 _TRANSPORTS = ("auto", "shm", "grpc")
 # A plain set, which list() copies at one go: another thread may open a loader meanwhile.
 _loaders: "Set[weakref.ref[Loader]]" = set()
@@ -117,7 +118,7 @@ class Loader:
         cache_dir: Optional[str] = None,
         cursor: Optional[Mapping[str, Any]] = None,
         allow_changed_bytes: bool = False,
-        timeout: float = 300.0,
+        timeout: float = TIMEOUT_SECONDS,
         reconnect_timeout: float = 120.0,
         credits: int = 4,
         credit_bytes: int = 256 << 20,
@@ -163,7 +164,7 @@ class Loader:
             allow_changed_bytes=allow_changed_bytes,
         )
         message = cursor_from_dict(cursor) if cursor is not None else None
-        _stream.check_fork()
+        _live_streams.check_fork()
         self._closed = False
         _reaper.start()
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import _descriptor, _proto, _stream, errors
+from . import _descriptor, _live_streams, _proto, errors
 from ._endpoint import check_target
 
 
@@ -16,7 +16,7 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
     names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable when nobody answers.
     """
     check_target(target)
-    _stream.check_fork()
+    _live_streams.check_fork()
     import grpc  # with the first connection, as in _stream
 
     with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:

@@ -8,17 +8,19 @@ import os
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional
 
 import numpy as np
 
-from . import _proto, errors
+from . import _live_streams, _proto, errors
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
 from ._door import Door, DoorError
 from ._events import Progress, Substitution
+from ._exhaustion import ExhaustionWatch
 from ._order import Order
+from ._silence import SilenceWatch
 from ._wire import Part, parse
 
 if TYPE_CHECKING:
@@ -37,18 +39,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.enable_http_proxy", 0),
 ]
 
-# A service says something every second; one that said nothing at all for so long is lost. A little
-# at a time is counted, so that a trainer that was itself suspended does not blame its service.
-SILENCE_SECONDS = 10.0
-_TICK_SECONDS = 1.0
-# What a trainer that keeps all slots is given before it is warned, and before it is stopped.
-EXHAUSTED_WARNING_SECONDS = 5.0
-EXHAUSTED_SECONDS = 60.0
 _GRANT_SECONDS = 10.0  # the grant is sent before the message that leads to it
-
-# Streams that a forked child inherited; their destructors must not run there.
-_inherited: List["Stream"] = []
-_live: "set[Stream]" = set()
 
 
 class UnusableArena(errors.TransportUnavailable):
@@ -104,11 +95,8 @@ class Stream:
         self.next_sequence = first_sequence
         self._substitutions = substitutions
         self._quarantined = quarantined
-        self._heard = 0  # messages of any kind
-        self._quiet_since = 0  # _heard when _quiet began to count
-        self._quiet = 0.0  # seconds that callers waited since then
-        self._exhausted_since: Optional[float] = None
-        self._warned_exhausted = False
+        self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
+        self._exhaustion = ExhaustionWatch(target)
 
         import grpc  # not earlier: it takes longer than all else that this package imports
 
@@ -130,7 +118,7 @@ class Stream:
             self._requests.put(None)
             self._channel.close()
             raise errors.OutOfThreads(f"the loader cannot read its stream: {failure}") from None
-        _live.add(self)
+        _live_streams.add(self)
 
     # The reader thread.
 
@@ -154,7 +142,7 @@ class Stream:
 
         try:
             for message in self._call:
-                self._heard += 1
+                self._silence.heard()
                 self._on_message(message)
         except grpc.RpcError as failure:
             try:
@@ -347,27 +335,23 @@ class Stream:
 
         Also notices that the service fell silent; that ends the stream.
         """
-        if self._quiet_since != self._heard:
-            self._quiet_since, self._quiet = self._heard, 0.0
         started = time.monotonic()
-        moment = min(_TICK_SECONDS, SILENCE_SECONDS / 4, max(until - started, 0.0))
+        moment = self._silence.begin_wait(until - started)
         if self._changed.wait_for(done, moment):
             return True
-        expected = self._heard > 0 or self._post_mortem is not None
-        if expected and self._quiet_since == self._heard:
-            self._quiet += min(time.monotonic() - started, 2 * moment)
-            if self._quiet >= SILENCE_SECONDS:
-                self._lose_silent_service()
+        if self._silence.waited(time.monotonic() - started, moment):
+            self._lose_silent_service()
         return bool(done())
 
     def _lose_silent_service(self) -> None:
         if self._ended:
             return
+        quiet = self._silence.seconds
         self._error = errors.ServiceUnavailable(
-            f"the service at {self._target} has said nothing for {self._quiet:.3g} s, though a "
+            f"the service at {self._target} has said nothing for {quiet:.3g} s, though a "
             "service that lives says something every second",
             "SERVICE_SILENT",
-            {"target": self._target, "silent_seconds": f"{self._quiet:.3g}"},
+            {"target": self._target, "silent_seconds": f"{quiet:.3g}"},
         )
         self._ended = True
         self._call.cancel()
@@ -411,7 +395,7 @@ class Stream:
         """
         started = time.monotonic()
         until = started + timeout
-        self._exhausted_since = started
+        self._exhaustion.begin(started)
         while True:
             if self._door is not None:
                 self._door.flush()
@@ -443,33 +427,13 @@ class Stream:
                 self._requests.put(_proto.StreamRequest(release={"through_sequence": through}))
         return batch
 
-    def _slot_limit(self) -> int:
-        """How many slots the program may keep before the service can send no more."""
-        assert self._arena is not None
-        return min(self._arena.slot_count - 1, self._credits.batches)
-
     def _check_exhausted(self, until: float) -> None:
         """Warns, then raises, when `next` waits because the program keeps all it may have."""
-        arena, now = self._arena, time.monotonic()
-        if arena is None or len(arena.held) < self._slot_limit():
-            self._exhausted_since = None
-            return
-        if self._exhausted_since is None:
-            self._exhausted_since = now
-        waited = now - self._exhausted_since
-        text = (
-            f"all {len(arena.held)} batches that this stream may have out at once are still "
-            "referenced by your program: let batches go, copy what you keep (array.copy()), or "
-            "raise `credits`"
-        )
-        if waited >= EXHAUSTED_SECONDS or now >= until:
-            raise errors.SlotsExhausted(
-                f"no batch came within {waited:.3g} s: {text}",
-                metadata={"target": self._target, "held": str(len(arena.held))},
-            )
-        if waited >= EXHAUSTED_WARNING_SECONDS and not self._warned_exhausted:
-            self._warned_exhausted = True
-            _log.warning("waiting for a slot of shared memory; %s", text)
+        arena = self._arena
+        if arena is not None:
+            # Before the service can send no more.
+            limit = min(arena.slot_count - 1, self._credits.batches)
+            self._exhaustion.check(len(arena.held), limit, until)
 
     def close(self) -> None:
         """Ends the call. Safe to call twice and from a forked child, where it does nothing."""
@@ -484,34 +448,4 @@ class Stream:
         if threading.current_thread() is not self._reader:
             self._reader.join(5.0)
         self._channel.close()
-        _live.discard(self)
-
-
-def check_fork() -> None:
-    """Raises in a child that was forked while its parent had a stream.
-
-    gRPC cannot be used there: both processes wait on one epoll instance, and what the child adds to
-    it crashes the parent.
-    """
-    if _inherited:
-        raise errors.BulkheadError(
-            "this process was forked from one that had an open loader, and gRPC cannot be used in it: "
-            "start it by multiprocessing's spawn method, or fork before the first loader is opened "
-            "(with PyTorch's DataLoader: num_workers=0, the service has its own workers)",
-            "FORKED",
-            code="FAILED_PRECONDITION",
-        )
-
-
-def close_all() -> None:
-    """At interpreter exit: gRPC's threads must not outlive the interpreter."""
-    for stream in list(_live):
-        stream.close()
-
-
-def _keep_in_child() -> None:
-    _inherited.extend(_live)
-    _live.clear()
-
-
-os.register_at_fork(after_in_child=_keep_in_child)
+        _live_streams.discard(self)

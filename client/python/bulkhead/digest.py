@@ -60,6 +60,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
                 sys.stdin.readline()
             batch = loader.next_batch()
             totals["reconnects"] = loader.reconnects
+            totals["stats"] = loader.stats[:3]
             if batch is None:
                 return
             for array in batch.values():
@@ -82,6 +83,7 @@ def main() -> int:
         "last_samples": 0,
         "cursor": None,
         "reconnects": 0,
+        "stats": (0, 0, 0),
     }
     digest = hashlib.sha256()
     error = None

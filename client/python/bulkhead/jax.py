@@ -8,19 +8,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, List, Mapping, Optional
 
 import jax
 import numpy as np
 
 from . import errors
-from ._adapter import Adapter, Structure, as_bytes, fill
+from ._adapter import Structure, as_bytes, fill
 from ._batch import Batch
+from ._jax_processes import said_by_all
+from ._loader import TIMEOUT_SECONDS
+from ._ranks import RankedAdapter, Standing, waiting_aloud
 
 __all__ = ["Loader"]
 
-
-class Loader(Adapter):
+class Loader(RankedAdapter):
     """Batches of a Bulkhead service as dicts of jax.Array.
 
         loader = bulkhead.jax.Loader("train.yaml")
@@ -42,11 +45,17 @@ class Loader(Adapter):
     is set, as everywhere in JAX.
 
     Each process reads its own part: `rank` and `world_size` are jax.process_index() and
-    jax.process_count() unless they are given. With `sharding` (a jax.sharding.Sharding, or a dict
-    of them by output) the parts of all processes are put together to global arrays by
-    `jax.make_array_from_process_local_data`; it must divide the batch, so that `last: drop` or
-    `last: pad` is needed where the data does not come out even. `device` places the arrays on a
-    single device.
+    jax.process_count() unless they are given. Where there are several processes, all must open a
+    loader at the same time: their cursors, batch sizes, numbers of batches and world sizes are
+    compared, and a difference is CursorMismatch on all of them; records quarantined for one are
+    for all. A process that cannot open is OTHER_RANK_FAILED on the others, and so is one that does
+    not come within `timeout`; the log says after 10 s that it is waited for. `load_state_dict`
+    compares again. No comparison takes place when `rank` or `world_size` is given.
+
+    With `sharding` (a jax.sharding.Sharding, or a dict of them by output) the parts of all
+    processes are put together to global arrays by `jax.make_array_from_process_local_data`; it must
+    divide the batch, so that `last: drop` or `last: pad` is needed where the data does not come out
+    even. `device` places the arrays on a single device.
     """
 
     def __init__(
@@ -62,32 +71,37 @@ class Loader(Adapter):
         in_flight: Optional[int] = None,
         **options: Any,
     ):
-        if device is not None and sharding is not None:
-            raise errors.InvalidArgument("give device or sharding, not both")
+        told = rank is not None or world_size is not None
+        self._compares = not told and jax.process_count() > 1
+        self._rank = jax.process_index() if rank is None else rank
+        self._world_size = jax.process_count() if world_size is None else world_size
+        self._patience = float(options.get("timeout", TIMEOUT_SECONDS))
         self._device = device
         self._sharding = sharding
+        self._open_together(lambda: self._open(spec, target, structure, in_flight, options))
+
+    def _open(self, spec, target, structure, in_flight, options) -> None:
+        if self._device is not None and self._sharding is not None:
+            raise errors.InvalidArgument("give device or sharding, not both")
         if in_flight is None:
-            place = device if device is not None else jax.local_devices()[0]
+            place = self._device if self._device is not None else jax.local_devices()[0]
             in_flight = 1 if getattr(place, "platform", "") == "cpu" else 2
-        super().__init__(
-            spec,
-            target,
-            jax.process_index() if rank is None else rank,
-            jax.process_count() if world_size is None else world_size,
-            structure,
-            in_flight,
-            options,
-        )
+        super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
         fill(self._structure, wanted.append)
-        if isinstance(sharding, Mapping):
-            missing = [name for name in dict.fromkeys(wanted) if name not in sharding]
+        if isinstance(self._sharding, Mapping):
+            missing = [name for name in dict.fromkeys(wanted) if name not in self._sharding]
             if missing:
                 self.close()
                 raise errors.InvalidArgument(
                     f"sharding has nothing for {', '.join(map(repr, missing))}: give one for each "
                     "output of the structure, or a single one for all"
                 )
+
+    def _said_by_all(self, mine: Standing) -> List[Standing]:
+        with waiting_aloud(self._rank, type(self).__name__):
+            said = said_by_all(json.dumps(mine), self._patience)
+        return [Standing(*json.loads(standing)) for standing in said]
 
     def _send(self, batch: Batch) -> Any:
         return fill(self._structure, lambda name: self._put(name, batch[name]))

@@ -21,6 +21,7 @@ import numpy as np
 from . import errors
 from ._adapter import Structure, at_start, checked_structure, fill
 from ._batch import Batch
+from ._facts import LoaderFacts
 from ._loader import Loader
 from ._steps import Steps
 
@@ -57,7 +58,7 @@ class StepCallback(keras.callbacks.Callback):
         os.replace(beside, self._path)
 
 
-class PyDataset(keras.utils.PyDataset):
+class PyDataset(LoaderFacts, keras.utils.PyDataset):
     """Batches of a Bulkhead service as a keras.utils.PyDataset.
 
     `structure` chooses and arranges the outputs as Keras wants them: ("image", "label"), or
@@ -151,13 +152,3 @@ class PyDataset(keras.utils.PyDataset):
             self.loader.load_state_dict(state)
             self._steps.restart(self.loader.state_dict())
             self._batches = None
-
-    def close(self) -> None:
-        """Ends the loader. Idempotent."""
-        self.loader.close()
-
-    def __enter__(self) -> "PyDataset":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

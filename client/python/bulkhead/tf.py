@@ -19,6 +19,7 @@ from . import errors
 from ._adapter import Structure, at_start, checked_structure, fill
 from ._batch import Batch, TensorSpec
 from ._buffers import BufferPool
+from ._facts import LoaderFacts
 from ._loader import Loader as BatchLoader
 from ._steps import Steps
 
@@ -61,7 +62,7 @@ class _Copies:
         return arrays
 
 
-class Loader:
+class Loader(LoaderFacts):
     """Batches of a Bulkhead service as elements of a tf.data.Dataset, and for Keras.
 
         names = ({"input": "image"}, {"output": "label"})
@@ -210,18 +211,6 @@ class Loader:
         """Batches of a whole epoch on this rank: `steps_per_epoch` and `validation_steps`."""
         return self.loader.batches_per_epoch
 
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def schema(self) -> Tuple[TensorSpec, ...]:
-        """The pipeline's outputs."""
-        return self.loader.schema
-
-    @property
-    def batch_size(self) -> int:
-        return self.loader.batch_size
-
     # Checkpoints.
 
     def callback(self, path: Optional[str] = None) -> Any:
@@ -248,15 +237,3 @@ class Loader:
     def _seek(self, state: Mapping[str, Any]) -> None:
         self.loader.load_state_dict(state)
         self._steps.restart(self.loader.state_dict())
-
-    # The end.
-
-    def close(self) -> None:
-        """Ends the loader. Idempotent."""
-        self.loader.close()
-
-    def __enter__(self) -> "Loader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

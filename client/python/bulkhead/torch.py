@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 import torch
@@ -18,20 +16,16 @@ import torch.distributed
 import torch.utils.data
 
 from . import errors
-from ._adapter import Adapter, Structure, as_bytes, fill, number_of_environment
+from ._adapter import Structure, as_bytes, fill, number_of_environment
 from ._batch import Batch
+from ._ranks import RankedAdapter, Standing, waiting_aloud
 
 __all__ = ["Dataset"]
 
-_log = logging.getLogger("bulkhead")
-
-_PATIENCE_SECONDS = 10.0  # then the log says whom a rank waits for
 _NO_WORKERS = (
     "the service has worker processes of its own: give DataLoader num_workers=0, and the Loader or "
     "bulkheadd the number of workers"
 )
-# Ranks count these for themselves; everything else must agree.
-_OWN_TO_RANKS = ("quarantined", "substitutions")
 
 
 def _tensor(array: np.ndarray, dtype_name: str) -> torch.Tensor:
@@ -98,7 +92,7 @@ class _PlainCopy:
         return sent
 
 
-class Dataset(Adapter, torch.utils.data.IterableDataset):
+class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     """Batches of a Bulkhead service as dicts of tensors.
 
         dataset = bulkhead.torch.Dataset("train.yaml", device="cuda")
@@ -161,17 +155,9 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
         self._rank = found[0] if rank is None else rank
         self._world_size = found[1] if world_size is None else world_size
 
-        failure: Optional[Exception] = None
-        try:
-            self._open(spec, target, structure, device, in_flight, options)
-        except Exception as error:  # the other ranks wait for what this one says
-            failure = error
-        try:
-            self._agree(failure)
-        except BaseException:
-            if failure is None:
-                self.close()
-            raise
+        self._open_together(
+            lambda: self._open(spec, target, structure, device, in_flight, options)
+        )
 
     def _open(self, spec, target, structure, device, in_flight, options) -> None:
         if device is not None:
@@ -212,120 +198,12 @@ class Dataset(Adapter, torch.utils.data.IterableDataset):
         tensors = sent if self._copy is None else self._copy.arrive(sent)
         return fill(self._structure, tensors.__getitem__)
 
-    # Checkpoints.
+    # Ranks.
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; what was fetched ahead is dropped.
-
-        In a process group all ranks must call it at the same time, and are compared again.
-        """
-        failure: Optional[Exception] = None
-        try:
-            super().load_state_dict(state)
-        except Exception as error:
-            failure = error
-        self._agree(failure)
-
-    def _agree(self, failure: Optional[Exception]) -> None:
-        """All ranks go on from the same place, or all raise."""
-        if not self._compares:
-            if failure is not None:
-                raise failure
-            return
-        mine = _Standing(None, str(failure), {})
-        if failure is None:
-            sizes = {
-                "batch size": self.batch_size,
-                "batches per epoch": self.batches_per_epoch,
-                "world size": self._world_size,
-            }
-            mine = _Standing(self.state_dict(), "", sizes)
-        try:
-            all_ranks = _said_by_all(mine, self._group)
-        except RuntimeError as error:
-            raise failure or _other_rank_failed(
-                f"this rank could not compare its place with the others' ({error}): every rank "
-                "must construct its Dataset, and load states, at the same time; see why one is gone"
-            ) from error
-        if failure is not None:
-            raise failure
-        cursor = _common_cursor(all_ranks)
-        if cursor != self.state_dict():
-            super().load_state_dict(cursor)
-
-
-class _Standing(NamedTuple):
-    """What a rank tells the others."""
-
-    cursor: Optional[Dict[str, Any]]
-    failure: str
-    sizes: Mapping[str, int]
-
-
-def _other_rank_failed(text: str) -> errors.BulkheadError:
-    return errors.BulkheadError(text, "OTHER_RANK_FAILED", code="FAILED_PRECONDITION")
-
-
-def _said_by_all(mine: _Standing, group: Any) -> List[_Standing]:
-    """What every rank tells, by rank. Waits for all of them, for as long as the group's timeout."""
-    warning = threading.Timer(
-        _PATIENCE_SECONDS,
-        _log.warning,
-        (
-            "rank %d waits for the other ranks: every rank of the process group must construct its "
-            "Dataset, and load states, at the same time",
-            torch.distributed.get_rank(group),
-        ),
-    )
-    warning.daemon = True
-    warning.start()
-    try:
-        said: List[Any] = [None] * torch.distributed.get_world_size(group)
-        torch.distributed.all_gather_object(said, mine, group=group)
-    finally:
-        warning.cancel()
-        warning.join()  # a thread that is left when the interpreter ends may abort the process
-    return [_Standing(*standing) for standing in said]
-
-
-def _common_cursor(ranks: List[_Standing]) -> Dict[str, Any]:
-    """The cursor of all: their quarantined records together, the most substitutions."""
-    failed = [number for number, rank in enumerate(ranks) if rank.cursor is None]
-    if failed:
-        raise _other_rank_failed(
-            "other ranks could not open their stream: "
-            + "; ".join(f"rank {number}: {ranks[number].failure}" for number in failed)
-        )
-    facts = [_facts(rank) for rank in ranks]
-    differing = [
-        f"rank {number} has {name} {facts[number].get(name)!r}, rank 0 has {facts[0].get(name)!r}"
-        for number in range(1, len(ranks))
-        for name in sorted({*facts[0], *facts[number]})
-        if facts[number].get(name) != facts[0].get(name)
-    ]
-    if differing:
-        raise errors.CursorMismatch(
-            "the ranks would not read one data set in step: "
-            + "; ".join(differing)
-            + "; resume all ranks from one checkpoint, with one spec and one batch size",
-            code="FAILED_PRECONDITION",
-        )
-    cursors = [rank.cursor for rank in ranks if rank.cursor is not None]
-    if any("completed" in cursor for cursor in cursors):
-        raise errors.CursorMismatch(
-            "the cursor stands amid batches that one rank got out of turn (deterministic: false), "
-            "and other ranks got others: resume from the end of an epoch, or give `rank` and "
-            "`world_size` without `group` and each rank its own cursor",
-            code="FAILED_PRECONDITION",
-        )
-    return {
-        **cursors[0],
-        "quarantined": sorted({record for cursor in cursors for record in cursor["quarantined"]}),
-        "substitutions": max(cursor["substitutions"] for cursor in cursors),
-    }
-
-
-def _facts(rank: _Standing) -> Dict[str, Any]:
-    assert rank.cursor is not None
-    cursor = {name: value for name, value in rank.cursor.items() if name not in _OWN_TO_RANKS}
-    return {**cursor, **rank.sizes}
+    def _said_by_all(self, mine: Standing) -> List[Standing]:
+        """Waits for all ranks, for as long as the group's timeout."""
+        distributed, group = torch.distributed, self._group
+        said: List[Any] = [None] * distributed.get_world_size(group)
+        with waiting_aloud(distributed.get_rank(group), type(self).__name__):
+            distributed.all_gather_object(said, mine, group=group)
+        return [Standing(*standing) for standing in said]

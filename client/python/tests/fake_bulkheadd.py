@@ -11,7 +11,6 @@ import itertools
 import json
 import os
 import pathlib
-import queue
 import signal
 import sys
 import threading

@@ -1,5 +1,6 @@
 import gc
 import json
+import mmap
 import os
 import signal
 import threading
@@ -290,6 +291,31 @@ def test_only_the_newest_progress_is_told(fake):
 
     fake.open(progress=500, progress_seconds=0.004, loader={"progress": slow})
     assert told[0] < 50 < told[1], "what came in between is not told any more"
+
+
+def test_large_blocks_are_mapped_and_recycled(monkeypatch):
+    made, make = [], mmap.mmap
+    monkeypatch.setattr(mmap, "mmap", lambda *a, **k: made.append(a) or make(*a, **k))
+    pool = _buffers.BufferPool(200_000, 2)
+    blocks = [pool.take() for _ in range(3)]
+    assert {block.nbytes for block in blocks} == {200_000} and len(made) == 3
+    part = blocks.pop()[10:20]
+    part[:] = 7
+    blocks.clear()
+    blocks = [pool.take() for _ in range(2)]
+    assert len(made) == 3
+    blocks.append(pool.take())
+    assert len(made) == 4, "nobody gets a block that is viewed"
+    for block in blocks:
+        block[:] = 0
+    assert part.tolist() == 10 * [7]
+
+
+@pytest.mark.parametrize("size", [1, 1000, 200_000])
+def test_blocks_are_aligned(size):
+    pool = _buffers.BufferPool(size, 2)
+    blocks = [pool.take() for _ in range(9)]
+    assert not any(block.ctypes.data % 64 or block.nbytes != size for block in blocks)
 
 
 def test_a_child_that_is_forked_in_the_middle_of_a_take_can_take():

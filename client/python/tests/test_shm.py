@@ -14,7 +14,7 @@ import pytest
 
 import bulkhead
 import fake_bulkheadd
-from bulkhead import _door, _healing, _stream
+from bulkhead import _door, _exhaustion, _healing, _silence, _stream
 
 
 @pytest.fixture(autouse=True)
@@ -234,9 +234,9 @@ def test_a_destructor_takes_no_lock(fake_shm):
 
 
 def test_a_program_that_keeps_all_batches_is_warned_and_then_stopped(fake_shm, monkeypatch, caplog):
-    monkeypatch.setattr(_stream, "_TICK_SECONDS", 0.05)
-    monkeypatch.setattr(_stream, "EXHAUSTED_WARNING_SECONDS", 0.2)
-    monkeypatch.setattr(_stream, "EXHAUSTED_SECONDS", 0.6)
+    monkeypatch.setattr(_silence, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(_exhaustion, "WARNING_SECONDS", 0.2)
+    monkeypatch.setattr(_exhaustion, "LIMIT_SECONDS", 0.6)
     loader = fake_shm.open(samples=800, loader={"credits": 3})
     kept = [loader.next_batch() for _ in range(3)]
     assert loader.held_slots == 3

@@ -13,12 +13,12 @@ import pytest
 
 import bulkhead
 import fake_bulkheadd
-from bulkhead import _stream
+from bulkhead import _silence, _stream
 
 
 @pytest.fixture
 def short_silence(monkeypatch):
-    monkeypatch.setattr(_stream, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(_silence, "SILENCE_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_silence_while_it_prepares(fake, short_silence):
 
 
 def test_a_trainer_that_was_suspended_does_not_blame_its_service(fake, monkeypatch):
-    monkeypatch.setattr(_stream, "SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr(_silence, "SILENCE_SECONDS", 2.0)
     slept = [0.0]
     clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + slept[0])
     loader = fake.open(mode="stall", loader={"reconnect_timeout": 0})

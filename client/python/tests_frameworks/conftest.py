@@ -68,3 +68,12 @@ def stream_after_imports(imports, then):
         lines.append("import bulkhead")
     program = "\n".join(lines) + STREAM.format(spec=json.dumps(numbers(24, 8))) + then
     return run_python("-c", program).splitlines()
+
+
+def check_facts(make):
+    """An adapter tells what its loader knows, until it is closed; `make` takes a spec."""
+    with make(numbers(20, 8)) as adapter:
+        assert [output.name for output in adapter.schema] == ["index"]
+        assert (adapter.batch_size, adapter.batches_per_epoch, len(adapter)) == (8, 3, 3)
+    with pytest.raises(bulkhead.LoaderClosed):
+        adapter.batch_size

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
-from conftest import numbers, run_python
+from conftest import check_facts, numbers, run_python
 
 
 def firsts(batches):
@@ -71,13 +71,9 @@ def test_it_resumes():
         assert len(loader) == 5 and firsts(loader) == [12, 16, 20, 24, 28]
 
 
-def test_each_process_has_a_part_unless_it_says_otherwise(monkeypatch):
-    monkeypatch.setattr(jax, "process_index", lambda: 1)
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
-    with Loader(numbers(16, 4)) as loader:
+def test_a_part_of_the_data_is_read_where_it_is_asked_for():
+    with Loader(numbers(16, 4), rank=1, world_size=2) as loader:
         assert firsts(loader) == [4, 12]
-    with Loader(numbers(16, 4), rank=0, world_size=1) as loader:
-        assert firsts(loader) == [0, 4, 8, 12]
 
 
 def test_a_device_and_a_sharding_together_are_refused():
@@ -120,3 +116,11 @@ def test_a_killed_service_is_a_longer_wait(service):
         service.start()
         assert before + firsts(elements) == list(range(0, 400, 4))
         assert loader.loader.reconnects == 1
+
+
+def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
+    check_facts(Loader)
+    with Loader(numbers(16, 8, epochs=1)) as loader:
+        for _ in loader:
+            pass
+        assert len(loader) == 0 and bool(loader)

@@ -4,7 +4,7 @@ import bulkhead
 import bulkhead.keras
 import pytest
 from bulkhead.keras import PyDataset
-from conftest import numbers
+from conftest import check_facts, numbers
 from recorder import STRUCTURE, Recorder, floats
 
 
@@ -79,3 +79,7 @@ def test_behind_the_last_epoch_there_is_an_error():
         assert [int(dataset[index][0][0]) for index in range(2)] == [0, 8]
         with pytest.raises(bulkhead.EpochsExhausted):
             dataset[2]
+
+
+def test_it_tells_what_its_loader_knows():
+    check_facts(lambda spec: PyDataset(spec, structure=("index",)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bulkhead.tf import Loader
-from conftest import numbers
+from conftest import check_facts, numbers
 from recorder import STRUCTURE, Recorder, floats
 
 
@@ -231,3 +231,7 @@ def test_a_killed_service_is_a_longer_wait(service):
         service.start()
         assert before + firsts(elements) == list(range(0, 800, 8))
         assert loader.loader.reconnects == 1
+
+
+def test_it_tells_what_its_loader_knows():
+    check_facts(Loader)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bulkhead.torch import Dataset
-from conftest import numbers
+from conftest import check_facts, numbers
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -292,3 +292,11 @@ def test_a_killed_service_is_a_longer_wait(service):
         service.start()
         assert before + firsts(elements) == list(range(0, 400, 4))
         assert dataset.loader.reconnects == 1
+
+
+def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
+    check_facts(Dataset)
+    with Dataset(numbers(16, 8, epochs=1)) as loader:
+        for _ in loader:
+            pass
+        assert len(loader) == 0 and bool(loader)

@@ -1,0 +1,39 @@
+"""When a service that should speak has been silent for too long."""
+
+from __future__ import annotations
+
+# A service says something every second; one that said nothing at all for so long is lost.
+SILENCE_SECONDS = 10.0
+TICK_SECONDS = 1.0
+
+
+class SilenceWatch:
+    """Adds up the time in which callers waited and nothing was heard.
+
+    A little at a time is counted, so that a trainer that was itself suspended does not blame its
+    service. `heard` is one thread's; the rest is called under one lock, by those who wait.
+    """
+
+    def __init__(self, from_the_beginning: bool):
+        """Otherwise silence counts from the first word on."""
+        self._from_the_beginning = from_the_beginning
+        self._words = 0  # heard, of any kind
+        self._words_before = 0  # when `seconds` began to count
+        self.seconds = 0.0  # that callers waited since then
+
+    def heard(self) -> None:
+        self._words += 1
+
+    def begin_wait(self, left: float) -> float:
+        """For how long to wait before `waited` is called, at most the `left` seconds."""
+        if self._words_before != self._words:
+            self._words_before, self.seconds = self._words, 0.0
+        return min(TICK_SECONDS, SILENCE_SECONDS / 4, max(left, 0.0))
+
+    def waited(self, seconds: float, moment: float) -> bool:
+        """The wait of `moment` seconds took so long in vain; whether it is too long by now."""
+        expected = self._words > 0 or self._from_the_beginning
+        if not expected or self._words_before != self._words:
+            return False
+        self.seconds += min(seconds, 2 * moment)
+        return self.seconds >= SILENCE_SECONDS

@@ -1,0 +1,45 @@
+"""PyTorch, TensorFlow and JAX in one process with Bulkhead, imported in every order.
+
+Each brings its own gRPC or protobuf in its shared libraries; Bulkhead uses those of Python.
+"""
+
+import itertools
+import json
+import pathlib
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import run_python
+
+PROGRAM = pathlib.Path(__file__).with_name("read_together.py")
+ORDERS = list(itertools.permutations(["bulkhead", "torch", "tensorflow", "jax"]))
+IMAGES, BATCH = 40, 8
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """What each order's process prints, of two that run at a time."""
+    from patterns import draw
+
+    folder = draw(tmp_path_factory.mktemp("images"), IMAGES, 32)
+    cache = str(tmp_path_factory.mktemp("cache"))
+    with ThreadPoolExecutor(2) as pool:
+        yield {
+            order: pool.submit(run_python, PROGRAM, folder, *order, XDG_CACHE_HOME=cache)
+            for order in ORDERS
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_every_adapter_gets_the_same_bytes_whatever_was_imported_first(runs, order):
+    result = json.loads(runs[order].result().splitlines()[-1])
+    expected = result["plain"]
+    assert expected[0] == IMAGES // BATCH
+    assert result["adapters"] == {"torch": expected, "tf": expected, "jax": expected}
+    assert result["before"] == [108.0, 108.0, 108.0]
+
+
+def test_all_orders_give_the_same_bytes(runs):
+    digests = {json.loads(run.result().splitlines()[-1])["plain"][1] for run in runs.values()}
+    assert len(digests) == 1

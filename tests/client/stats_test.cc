@@ -1,0 +1,159 @@
+// Loader::stats, over both transports, against a fake service.
+#include "bulkhead/stats.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "bulkhead/loader.h"
+#include "client/cpp/internal/steady.h"
+#include "tests/client/fake_service.h"
+
+namespace bulkhead {
+namespace {
+
+class StatsTest : public testing::TestWithParam<Transport> {
+ protected:
+  StatsTest() {
+    std::string folder = testing::TempDir() + "stats_test_XXXXXX";
+    folder_ = mkdtemp(folder.data());
+    door_ = std::make_unique<FakeDoor>(folder_ + "/s.arena");
+    service_ = std::make_unique<FakeService>(door_.get());
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + folder_ + "/s", grpc::InsecureServerCredentials());
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+  }
+  ~StatsTest() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+    door_.reset();
+    unlink((folder_ + "/s").c_str());
+    rmdir(folder_.c_str());
+  }
+
+  std::unique_ptr<Loader> MustOpen(const std::string& mode, uint32_t credit_batches = 4) const {
+    LoaderOptions options;
+    options.spec = SpecText(mode);
+    options.target = "unix:" + folder_ + "/s";
+    options.open_deadline = absl::Seconds(20);
+    options.transport = GetParam();
+    options.credit_batches = credit_batches;
+    auto loader = Loader::Open(std::move(options));
+    EXPECT_TRUE(loader.ok()) << loader.status();
+    return loader.ok() ? *std::move(loader) : nullptr;
+  }
+
+  std::string folder_;
+  std::unique_ptr<FakeDoor> door_;
+  std::unique_ptr<FakeService> service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+std::optional<Batch> MustNext(Loader& loader) {
+  auto batch = loader.Next(absl::Seconds(20));
+  EXPECT_TRUE(batch.ok()) << batch.status();
+  return batch.ok() ? *std::move(batch) : std::nullopt;
+}
+
+// Whether so many batches are ready before long.
+bool AwaitReady(const Loader& loader, uint64_t ready_batches) {
+  const client_internal::Deadline until(absl::Seconds(20));
+  while (loader.stats().ready_batches != ready_batches) {
+    if (until.passed()) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST_P(StatsTest, CountWhatWasHandedOut) {
+  const auto loader = MustOpen("ok");
+  EXPECT_EQ(loader->stats().batches, 0u);
+  EXPECT_EQ(loader->stats().wait_seconds, 0.0);
+  uint64_t bytes = 0;
+  double waited = 0;
+  for (uint64_t batches = 1; auto batch = MustNext(*loader); ++batches) {
+    for (const Tensor& tensor : batch->tensors()) bytes += tensor.bytes;
+    const LoaderStats stats = loader->stats();
+    EXPECT_EQ(stats.batches, batches);
+    EXPECT_EQ(stats.bytes, bytes);
+    EXPECT_GT(stats.wait_seconds, waited);
+    waited = stats.wait_seconds;
+  }
+  const LoaderStats stats = loader->stats();
+  EXPECT_EQ(stats.batches, 6u);
+  EXPECT_EQ(stats.samples, 40u);
+  EXPECT_EQ(stats.bytes, 40u * (8 + 3));
+  EXPECT_EQ(stats.reconnects, 0u);
+}
+
+TEST_P(StatsTest, LeavePaddedSamplesOut) {
+  const auto loader = MustOpen("padded");  // one sample of each batch is not genuine
+  MustNext(*loader);
+  EXPECT_EQ(loader->stats().samples, 7u);
+  EXPECT_EQ(loader->stats().bytes, 8u * (8 + 3));
+}
+
+TEST_P(StatsTest, CountTheTimeOfAWaitThatFailed) {
+  const auto loader = MustOpen("stall");
+  EXPECT_FALSE(loader->Next(absl::Milliseconds(50)).ok());
+  EXPECT_GE(loader->stats().wait_seconds, 0.05);
+  EXPECT_EQ(loader->stats().batches, 0u);
+}
+
+TEST_P(StatsTest, SeeWhatIsReadyAndWhatTheProgramHolds) {
+  const auto loader = MustOpen("endless", 3);
+  EXPECT_TRUE(AwaitReady(*loader, 3));
+  EXPECT_EQ(loader->stats().held_slots, 0u);
+  const bool slots = GetParam() == Transport::kShm;
+  std::vector<Batch> kept;
+  kept.push_back(*MustNext(*loader));
+  kept.push_back(*MustNext(*loader));
+  EXPECT_EQ(loader->stats().ready_batches, 1u);
+  EXPECT_EQ(loader->stats().held_slots, slots ? 2u : 0u);
+  kept.clear();
+  EXPECT_TRUE(AwaitReady(*loader, 3));
+  EXPECT_EQ(loader->stats().held_slots, 0u);
+  kept.push_back(*MustNext(*loader));
+  loader->Close();
+  EXPECT_EQ(loader->stats().ready_batches, 0u);
+  EXPECT_EQ(loader->stats().held_slots, 0u);
+  EXPECT_EQ(loader->stats().batches, 3u);
+}
+
+TEST_P(StatsTest, GoOnAfterAReconnect) {
+  const auto loader = MustOpen("cut");
+  for (int i = 0; i < 6; ++i) MustNext(*loader);
+  EXPECT_EQ(loader->stats().batches, 6u);
+  EXPECT_EQ(loader->stats().samples, 40u);
+  EXPECT_EQ(loader->stats().reconnects, 1u);
+}
+
+TEST_P(StatsTest, AddUpOverThreads) {
+  const auto loader = MustOpen("endless");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 20; ++j) {
+        MustNext(*loader);
+        EXPECT_LE(loader->stats().held_slots, 3u);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(loader->stats().batches, 60u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, StatsTest, testing::Values(Transport::kShm, Transport::kGrpc),
+                         [](const auto& transport) {
+                           return std::string(TransportName(transport.param));
+                         });
+
+}  // namespace
+}  // namespace bulkhead
