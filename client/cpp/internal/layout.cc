@@ -164,7 +164,8 @@ absl::StatusOr<size_t> ToldBy(const BatchLayout& layout, size_t index) {
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const TensorInfo& info = layout.tensors[i];
     if (info.name != name || info.dtype != ElementType::kInt64 || info.shape != shape ||
-        info.packing != Packing::kSamples || packed.shape.size() < (rows ? 1 : 3)) {
+        info.packing != Packing::kSamples ||
+        (rows ? packed.shape.empty() : packed.shape.size() != 3)) {
       continue;
     }
     return i;
