@@ -106,3 +106,23 @@ def pure(index, rng):
 
 def batch_by_clock(index):
     return index + time.perf_counter_ns()
+
+
+def too_many(counts):
+    return np.full_like(counts, 17)
+
+
+def first_half(rows, counts):
+    """Drops the later half of each sample's rows, and leaves them where they were."""
+    return rows + np.float32(0), counts // 2
+
+
+def slowly(index):
+    time.sleep(0.02)
+    return index
+
+
+def two_types(index):
+    """As many rows as the index modulo 4, of types that NumPy alone has."""
+    rows = np.arange(int(index) % 4)
+    return (4_000_000_000 + rows).astype(np.uint32), rows - 1j * int(index)

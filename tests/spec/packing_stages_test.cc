@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Images of 60 x 80 with boxes in pixels, relative ones, points, a mask, texts and numbers.
+// Images of 60 x 80 with boxes in pixels, relative ones, points, a mask and numbers.
 std::string Text(absl::string_view batch_stages, absl::string_view stages = "",
                  absl::string_view more = "") {
   return absl::StrCat(R"(
@@ -29,7 +29,7 @@ features:
   boxes: {float: {shape: [-1, 4], max_count: 9}}
   shares: {float: {shape: [-1, 4], max_count: 5}}
   points: {float: {shape: [3, 2]}}
-  names: {bytes: {shape: [-1], max_count: 2, max_bytes: 7}}
+  names: {int64: {shape: [-1], max_count: 2}}
   label: int64
 batch: {size: 4}
 stages:
