@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
-from conftest import numbers, run_python
+from conftest import PACKED_OFFSETS, PACKED_RUNS, numbers, packed_runs, run_python
 
 
 def firsts(batches):
@@ -120,3 +120,17 @@ def test_a_killed_service_is_a_longer_wait(service):
         service.start()
         assert before + firsts(elements) == list(range(0, 400, 4))
         assert loader.loader.reconnects == 1
+
+
+def test_packed_rows_are_arrays_with_offsets(tmp_path):
+    with Loader(packed_runs(tmp_path), structure=("runs", "runs_offsets")) as loader:
+        found = [(runs.tolist(), offsets.tolist()) for runs, offsets in loader]
+    assert found == list(zip(PACKED_RUNS, PACKED_OFFSETS))
+
+
+def test_packed_rows_cannot_be_sharded(tmp_path):
+    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    with pytest.raises(bulkhead.InvalidArgument, match="'runs', 'runs_offsets' cannot be sharded"):
+        Loader(packed_runs(tmp_path), sharding=sharding)
+    with Loader(packed_runs(tmp_path), structure="runs_count", sharding=sharding) as loader:
+        assert next(iter(loader)).tolist() == [0, 1, 2, 3]

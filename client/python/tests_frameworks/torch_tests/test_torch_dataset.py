@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bulkhead.torch import Dataset
-from conftest import numbers
+from conftest import PACKED_OFFSETS, PACKED_RUNS, numbers, packed_runs
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -292,3 +292,17 @@ def test_a_killed_service_is_a_longer_wait(service):
         service.start()
         assert before + firsts(elements) == list(range(0, 400, 4))
         assert dataset.loader.reconnects == 1
+
+
+def test_packed_rows_are_tensors_with_offsets(tmp_path):
+    names = ("runs", "runs_offsets")
+    with Dataset(packed_runs(tmp_path), structure=names) as dataset:
+        found = [(runs.tolist(), offsets.tolist()) for runs, offsets in dataset]
+    assert found == list(zip(PACKED_RUNS, PACKED_OFFSETS))
+    with Dataset(packed_runs(tmp_path)) as dataset:
+        batch = next(iter(dataset))
+        ends = batch["runs_offsets"].tolist()
+        rows = [batch["runs"][a:b].tolist() for a, b in zip(ends, ends[1:])]
+        assert rows == [[], [1], [2, 2], [3, 3, 3]]
+        owner = torch.repeat_interleave(torch.arange(4), torch.diff(batch["runs_offsets"]))
+        assert owner.tolist() == [1, 2, 2, 3, 3, 3]
