@@ -21,10 +21,10 @@ absl::Status PackRowsStage::Pack(const Packed& packed, const BatchRows& batch) {
     int64_t count = 0;
     std::memcpy(&count, batch.tensors[packed.counts] + i * sizeof(count), sizeof(count));
     if (count < 0 || static_cast<uint64_t>(count) > packed.bound) {
-      return SampleError(reason::kOverBound,
-                         absl::StrCat("`", packed.name, "_count` is ", count, " in row ", i,
-                                      " of the batch, but a sample has 0 to ", packed.bound,
-                                      " rows; see what batch_stages before this one write there"));
+      return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                       absl::StrCat("`", packed.name, "_count` is ", count, " in row ", i,
+                                    " of the batch, but a sample has 0 to ", packed.bound,
+                                    " rows; please report this"));
     }
     const auto filled = static_cast<uint64_t>(count);
     std::memmove(values + rows * packed.row_bytes, values + i * packed.bound * packed.row_bytes,

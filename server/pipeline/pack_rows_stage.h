@@ -26,7 +26,7 @@ class PackRowsStage final : public BatchStage {
   PackRowsStage(StagePlace place, std::vector<Packed> packed)
       : BatchStage(std::move(place)), packed_(std::move(packed)) {}
 
-  // OVER_BOUND when a count is no number of rows: a batch function wrote it.
+  // INTERNAL when a count is no number of rows: nobody but samples writes them.
   absl::Status RunOn(const BatchRows& batch) const override;
 
  private:

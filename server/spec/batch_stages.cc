@@ -197,19 +197,10 @@ class Checker {
                                 " in the batch, where it is replaced in place; give the result "
                                 "another name"));
       }
-      BULKHEAD_RETURN_IF_ERROR(CheckWritable(output.name(), place));
+      if (packed_at_.count(output.name()) > 0) return Need(output.name(), place).status();
       there_.insert(output.name());
     }
     return absl::OkStatus();
-  }
-
-  // That nothing which was packed, or says how, is written any more.
-  absl::Status CheckWritable(const std::string& name, const std::string& path) const {
-    if (packed_at_.count(name) > 0) return Need(name, path).status();
-    const auto says = tells_packing_at_.find(name);
-    if (says == tells_packing_at_.end()) return absl::OkStatus();
-    return SpecError(path, absl::StrCat("`", name, "` says how ", says->second,
-                                        " packed a batch, and cannot be replaced behind it"));
   }
 
   absl::Status CheckPackRows(int index, const std::string& path) {
@@ -229,7 +220,6 @@ class Checker {
                          "…] and max_count) can be packed"));
       }
       packed_at_[name] = path;
-      tells_packing_at_[CountName(name)] = path;
       packs = true;
     }
     if (packs) return absl::OkStatus();
@@ -266,32 +256,14 @@ class Checker {
                          absl::StrCat("scales `", image->name, "`, but ", DescribeLoss(*along)));
       }
       BULKHEAD_RETURN_IF_ERROR(Need(along->name, path).status());
-      if (along->annotation->kind != Annotation::Kind::kMask) continue;
-      BULKHEAD_RETURN_IF_ERROR(CheckMask(*along, *image, path));
-      NotePackedImage(along->name, path);
+      if (along->annotation->kind == Annotation::Kind::kMask) NotePackedImage(along->name, path);
     }
     NotePackedImage(image->name, path);
     return absl::OkStatus();
   }
 
-  // That a mask has its image's size, which no stage may have made sure of.
-  static absl::Status CheckMask(const FeatureSignature& mask, const FeatureSignature& image,
-                                const std::string& path) {
-    const auto size = [](const FeatureSignature& feature) {
-      const size_t first = feature.channels_first ? 1 : 0;
-      return std::make_pair(feature.shape[first], feature.shape[first + 1]);
-    };
-    const bool pixels = mask.kind == Kind::kImage && mask.dtype == v1::DTYPE_UINT8;
-    if (pixels && size(mask) == size(image)) return absl::OkStatus();
-    return SpecError(path,
-                     absl::StrCat("scales `", image.name, "` with its mask `", mask.name,
-                                  "`, which must be an image of uint8 of the same size, but is ",
-                                  DescribeFeature(mask)));
-  }
-
   void NotePackedImage(const std::string& name, const std::string& path) {
     packed_at_[name] = path;
-    tells_packing_at_[SizeName(name)] = path;
     there_.insert(SizeName(name));
   }
 
@@ -299,9 +271,7 @@ class Checker {
   const std::vector<FeatureSignature>& features_;
   const v1::BatchSchema& schema_;
   std::set<std::string> there_;
-  // By output: the stage that packed it; the one of whose packing it tells.
-  std::map<std::string, std::string> packed_at_;
-  std::map<std::string, std::string> tells_packing_at_;
+  std::map<std::string, std::string> packed_at_;  // by output: the stage that packed it
 };
 
 }  // namespace

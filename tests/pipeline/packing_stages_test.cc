@@ -175,7 +175,7 @@ TEST(PackRowsTest, ASmallerBatchIsPackedByItself) {
   }
 }
 
-// A function of batches may have written there; its leftovers are no part of a batch.
+// A function of batches may have written there: what it left is no part of a batch.
 TEST(PackRowsTest, WhatLiesBehindTheCountIsZeroed) {
   PackedBatch batch(Packing());
   batch.SpoilWith([](PackedBatch& made) {
@@ -195,7 +195,7 @@ TEST(PackRowsTest, CountsThatAreNoneAreRefused) {
     PackedBatch batch(Packing());
     batch.SpoilWith([&](PackedBatch& made) { made.Put("ids_count", 2, count); });
     const absl::Status status = batch.Make();
-    EXPECT_EQ(GetErrorInfo(status)->reason, "OVER_BOUND");
+    EXPECT_EQ(GetErrorInfo(status)->reason, "INTERNAL");
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr(absl::StrCat("batch_stages[0] pack_rows: `ids_count` is ", count,
                                        " in row 2 of the batch, but a sample has 0 to 4 rows")));

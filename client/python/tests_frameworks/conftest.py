@@ -34,21 +34,16 @@ def numbers(samples, batch, **more):
 def packed_runs(folder, **more):
     """A spec whose outputs are `runs`, packed: of sample i the number i, i modulo 4 times; of 10 samples."""
     sys.path.append(str(ROOT / "client/conformance"))
-    from data import field, record
+    from data import write_runs
 
-    def example(number):
-        values = field(1, bytes([number]) * (number % 4))
-        return field(1, field(1, field(1, b"runs") + field(2, field(3, values))))
-
-    (folder / "runs.tfrecord").write_bytes(b"".join(record(example(i)) for i in range(10)))
-    spec = {
+    write_runs(folder / "runs.tfrecord", range(10))
+    return {
         "source": {"tfrecord": {"files": str(folder / "runs.tfrecord")}},
         "features": {"runs": {"int64": {"shape": [-1], "max_count": 5}}},
         "batch": {"size": 4},
         "batch_stages": ["pack_rows"],
         **more,
     }
-    return spec
 
 
 PACKED_RUNS = [[1, 2, 2, 3, 3, 3], [5, 6, 6, 7, 7, 7], [9]]
