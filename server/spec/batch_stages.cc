@@ -239,6 +239,11 @@ class Checker {
           absl::StrCat("takes images of uint8 or float32, but `", tensor->name(), "` is ",
                        Describe(tensor->dtype(), tensor->shape()), " in the batch; name an image"));
     }
+    if (image->annotation.has_value() && image->annotation->kind == Annotation::Kind::kMask) {
+      return SpecError(path + ".input",
+                       absl::StrCat("`", image->name, "` is a mask of `", image->annotation->image,
+                                    "`, with which it is scaled: name that image"));
+    }
     const int first = image->channels_first ? 1 : 0;
     const int64_t longer = std::max(tensor->shape(first), tensor->shape(first + 1));
     for (int i = 0; i < stage.sizes_size(); ++i) {

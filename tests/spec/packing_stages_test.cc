@@ -157,9 +157,10 @@ TEST(MultiScaleSpecTest, PacksTheImageAndItsMasks) {
               ElementsAre("boxes[9,4]", "boxes_count[]", "image[60,80,3]extents", "image_size[2]",
                           "label[]", "mask[60,80,1]extents", "mask_size[2]", "names[2]",
                           "names_count[]", "points[3,2]", "shares[5,4]", "shares_count[]"));
-  EXPECT_THAT(Outputs(Text(kMultiScale, "- normalize: {divide: 255}\n- layout: {to: nchw}\n",
-                           "outputs: [image]\n")),
-              ElementsAre("image[3,60,80]extents_first", "image_size[2]"));
+  EXPECT_THAT(
+      Outputs(Text(kMultiScale, "- normalize: {divide: 255}\n- layout: {to: nchw}\n",
+                   "outputs: [image, boxes]\n")),
+      ElementsAre("image[3,60,80]extents_first", "image_size[2]", "boxes[9,4]", "boxes_count[]"));
 }
 
 TEST(MultiScaleSpecTest, KnowsWhatGoesAlong) {
@@ -189,6 +190,10 @@ TEST(MultiScaleSpecTest, RefusesSizesThatHaveNoRoom) {
 TEST(MultiScaleSpecTest, TakesImagesOfBytesOrFloats) {
   EXPECT_THAT(Problem(Text("- multi_scale: {input: label, sizes: [4]}\n")),
               HasSubstr("takes images of uint8 or float32, but `label` is int64 [] in the batch"));
+  EXPECT_THAT(
+      Problem(Text("- multi_scale: {input: mask, sizes: [40]}\n")),
+      HasSubstr("batch_stages[0].multi_scale.input: `mask` is a mask of `image`, with which "
+                "it is scaled: name that image"));
   EXPECT_THAT(Problem(Text(kMultiScale, "- cast: {dtype: float16}\n")),
               HasSubstr("`image` is float16 [60,80,3] in the batch; name an image"));
   EXPECT_THAT(Problem(Text(kMultiScale, "", "outputs: [boxes]\n")),

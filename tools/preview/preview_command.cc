@@ -101,11 +101,8 @@ absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& na
 // What one sample of an output that is no image says: a number, a text, the class of a one_hot;
 // empty for what does not fit a line.
 std::string Told(const Tensor& tensor, uint64_t sample) {
-  if (tensor.packing == Packing::kOffsets) return "";
-  if (tensor.row_offsets != nullptr) {
-    return absl::StrFormat("%s: %d rows", tensor.name,
-                           tensor.row_offsets[sample + 1] - tensor.row_offsets[sample]);
-  }
+  // How many rows a sample has says the output behind it, `<name>_count`.
+  if (tensor.packing == Packing::kRows || tensor.packing == Packing::kOffsets) return "";
   if (tensor.dtype == ElementType::kBytes) {
     const char* text = static_cast<const char*>(tensor.data) + sample * tensor.element_bytes;
     std::string whole(text, strnlen(text, tensor.element_bytes));
