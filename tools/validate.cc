@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
+#include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
@@ -108,9 +109,24 @@ std::string Bytes(uint64_t bytes) {
   return absl::StrFormat("%d bytes (%.1f %s)", bytes, value, units[unit]);
 }
 
+// "[64,224,224,3]", as trainers get it; "<=" where a batch has as much as it needs.
 std::string BatchShape(const v1::TensorSchema& tensor, uint64_t batch_size) {
-  return absl::StrCat("[", batch_size, tensor.shape().empty() ? "" : ",",
-                      absl::StrJoin(tensor.shape(), ","), "]");
+  std::vector<std::string> extents = {absl::StrCat(batch_size)};
+  for (const int64_t extent : tensor.shape()) extents.push_back(absl::StrCat(extent));
+  if (tensor.packing() == v1::PACKING_ROWS) {
+    extents.erase(extents.begin());
+    extents[0] = absl::StrCat("<=", batch_size * static_cast<uint64_t>(tensor.shape(0)));
+  } else if (tensor.packing() != v1::PACKING_UNSPECIFIED) {
+    const size_t height = tensor.packing() == v1::PACKING_EXTENTS ? 1 : 2;
+    for (const size_t i : {height, height + 1}) extents[i] = absl::StrCat("<=", extents[i]);
+  }
+  return absl::StrCat("[", absl::StrJoin(extents, ","), "]");
+}
+
+// "samples", "rows" or "extents", as clients call it.
+std::string PackingOf(const v1::TensorSchema& tensor) {
+  if (tensor.packing() == v1::PACKING_UNSPECIFIED) return "samples";
+  return tensor.packing() == v1::PACKING_ROWS ? "rows" : "extents";
 }
 
 std::string TypeName(const v1::TensorSchema& tensor) {
@@ -124,6 +140,9 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     rows.push_back({tensor.name(), TypeName(tensor), BatchShape(tensor, schema.batch_size()),
                     absl::StrCat(tensor.sample_bytes() * schema.batch_size())});
+    if (tensor.packing() != v1::PACKING_ROWS) continue;
+    rows.push_back({OffsetsName(tensor.name()), DTypeName(v1::DTYPE_INT64),
+                    absl::StrCat("[", schema.batch_size() + 1, "]"), "the client's"});
   }
   std::array<size_t, 4> widths{};
   for (const auto& row : rows) {
@@ -226,7 +245,11 @@ std::vector<std::string> Warnings(const v1::PipelineSpec& spec,
   std::vector<std::string> warnings;
   AddCacheWarnings(spec, signature, warnings);
   AddWarnings(spec.source(), spec.order(), "", warnings);
-  if (spec.batch_stages_size() > 0 && spec.batch().last() == v1::LAST_BATCH_PAD) {
+  const bool mixes = std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
+                                 [](const v1::BatchStage& stage) {
+                                   return !stage.has_pack_rows() && !stage.has_multi_scale();
+                                 });
+  if (mixes && spec.batch().last() == v1::LAST_BATCH_PAD) {
     warnings.push_back(
         "batch.last: pad with batch_stages: the rows that fill up the last batch are rows like "
         "others to them, and get mixed into those that count; use partial or drop");
@@ -288,6 +311,7 @@ void AddReport(const Report& report, Struct& object) {
     output["element_bytes"].set_number_value(static_cast<double>(tensor.element_bytes()));
     output["sample_bytes"].set_number_value(static_cast<double>(tensor.sample_bytes()));
     output["batch_offset"].set_number_value(static_cast<double>(tensor.batch_offset()));
+    output["packing"].set_string_value(PackingOf(tensor));
   }
   const auto number = [&](const char* key, uint64_t value) {
     fields[key].set_number_value(static_cast<double>(value));

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from conftest import BIN, CLIENTS
-from data import range_spec, tfrecord_spec, write_spec, write_tfrecord
+from data import range_spec, tfrecord_spec, write_runs, write_spec, write_tfrecord
 
 
 def digest_of(values):
@@ -77,6 +77,26 @@ def test_ranks_share_the_data(client, service, folder):
         result = client.ok(spec, service.target, rank=rank, world_size=2)
         mine = [value for value in range(32) if value // 8 % 2 == rank]
         assert result["digest"] == digest_of(mine)
+
+
+@pytest.mark.parametrize("last", ["partial", "pad"])
+def test_packed_rows_and_their_offsets(client, service, folder, last):
+    write_runs(folder / "runs.tfrecord", range(10))
+    spec = write_spec(
+        folder / "s.yaml",
+        source={"tfrecord": {"files": "runs.tfrecord"}},
+        features={"runs": {"int64": {"shape": [-1], "max_count": 5}}},
+        batch={"size": 4, "last": last},
+        batch_stages=["pack_rows"],
+        epochs=1,
+    )
+    result = client.ok(spec, service.target)
+    values = []
+    for batch in [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9] if last == "partial" else [8, 9, 0, 1]]:
+        counts = [i % 4 for i in batch]
+        values += [i for i in batch for _ in range(i % 4)]
+        values += [sum(counts[:i]) for i in range(len(counts) + 1)] + counts
+    assert result["digest"] == digest_of(values)
 
 
 def test_records_and_a_shuffle_give_both_clients_the_same_bytes(service, folder):

@@ -44,6 +44,20 @@ const char* ElementTypeName(ElementType type) {
   return "unknown";
 }
 
+const char* PackingName(Packing packing) {
+  switch (packing) {
+    case Packing::kSamples:
+      return "samples";
+    case Packing::kRows:
+      return "rows";
+    case Packing::kExtents:
+      return "extents";
+    case Packing::kOffsets:
+      return "offsets";
+  }
+  return "unknown";
+}
+
 Batch::Batch(std::unique_ptr<client_internal::BatchData> data) : data_(std::move(data)) {}
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;

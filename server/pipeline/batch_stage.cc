@@ -6,8 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/pipeline/mix_stage.h"
+#include "server/pipeline/multi_scale_stage.h"
+#include "server/pipeline/pack_rows_stage.h"
 #include "server/pipeline/python_batch_stage.h"
+#include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
+#include "server/spec/packing_stages.h"
 
 namespace bulkhead {
 namespace {
@@ -15,12 +19,15 @@ namespace {
 // Makes the stages of a spec, whose names were checked with its signature.
 class Maker {
  public:
-  explicit Maker(const PipelineSignature& signature)
-      : schema_(signature.schema),
+  Maker(const v1::PipelineSpec& spec, const PipelineSignature& signature)
+      : spec_(spec),
+        schema_(signature.schema),
         features_(signature.sources[0].FeaturesBefore(signature.sources[0].features_after.size())) {
   }
 
-  std::unique_ptr<BatchStage> Make(const v1::BatchStage& stage, StagePlace place) const {
+  std::unique_ptr<BatchStage> Make(int index) const {
+    const v1::BatchStage& stage = spec_.batch_stages(index);
+    StagePlace place(BatchStagePath(index), BatchStageName(stage));
     switch (stage.stage_case()) {
       case v1::BatchStage::kMixup:
         return MakeMix(stage.mixup(), std::move(place),
@@ -42,6 +49,10 @@ class Maker {
       }
       case v1::BatchStage::kPython:
         return MakePython(stage.python(), std::move(place));
+      case v1::BatchStage::kPackRows:
+        return MakePackRows(index, std::move(place));
+      case v1::BatchStage::kMultiScale:
+        return MakeMultiScale(stage.multi_scale(), std::move(place));
       default:
         return nullptr;
     }
@@ -95,6 +106,44 @@ class Maker {
                                               std::move(outputs));
   }
 
+  std::unique_ptr<BatchStage> MakePackRows(int index, StagePlace place) const {
+    std::vector<PackRowsStage::Packed> packed;
+    for (const std::string& name : RowsPackedAt(spec_, index, features_)) {
+      const size_t number = NumberOf(name);
+      if (number == static_cast<size_t>(schema_.tensors_size())) continue;  // no output
+      const v1::TensorSchema& tensor = schema_.tensors(static_cast<int>(number));
+      const auto bound = static_cast<uint64_t>(tensor.shape(0));
+      packed.push_back({name, number, NumberOf(CountName(name)), bound,
+                        bound == 0 ? 0 : tensor.sample_bytes() / bound});
+    }
+    return std::make_unique<PackRowsStage>(std::move(place), std::move(packed));
+  }
+
+  std::unique_ptr<BatchStage> MakeMultiScale(const v1::MultiScale& stage, StagePlace place) const {
+    MultiScaleStage::Scaled scaled;
+    scaled.images.push_back(ScaledImageOf(stage.input(), true));
+    for (const FeatureSignature* const along : ScaledAlong(stage, features_)) {
+      const size_t number = NumberOf(along->name);
+      if (number == static_cast<size_t>(schema_.tensors_size())) continue;  // no output
+      if (along->annotation->kind == Annotation::Kind::kMask) {
+        scaled.images.push_back(ScaledImageOf(along->name, false));
+      } else {
+        const uint64_t bytes = schema_.tensors(static_cast<int>(number)).sample_bytes();
+        scaled.coordinates.push_back({number, bytes, *along->annotation});
+      }
+    }
+    return std::make_unique<MultiScaleStage>(
+        std::move(place), std::vector<uint32_t>(stage.sizes().begin(), stage.sizes().end()),
+        std::move(scaled));
+  }
+
+  ScaledImage ScaledImageOf(const std::string& name, bool linear) const {
+    const MixedTensor image = TensorOf(name);
+    return {image.number, NumberOf(SizeName(name)), image.dtype,          image.row_bytes,
+            image.size,   image.channels,           image.channels_first, linear};
+  }
+
+  const v1::PipelineSpec& spec_;
   const v1::BatchSchema& schema_;
   const std::vector<FeatureSignature>& features_;
 };
@@ -103,11 +152,10 @@ class Maker {
 
 absl::StatusOr<std::vector<std::unique_ptr<BatchStage>>> MakeBatchStages(
     const v1::PipelineSpec& spec, const PipelineSignature& signature) {
-  const Maker maker(signature);
+  const Maker maker(spec, signature);
   std::vector<std::unique_ptr<BatchStage>> stages;
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    const v1::BatchStage& stage = spec.batch_stages(i);
-    stages.push_back(maker.Make(stage, {BatchStagePath(i), BatchStageName(stage)}));
+    stages.push_back(maker.Make(i));
     if (stages.back() == nullptr) {
       return MakeError(absl::StatusCode::kInternal, reason::kInternal,
                        absl::StrCat(BatchStagePath(i), " is unknown; please report this"));

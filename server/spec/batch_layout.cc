@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,35 @@ absl::Status CheckBounded(const FeatureSignature& feature, absl::string_view pat
   return absl::OkStatus();
 }
 
+// What comes with an output by itself, and why.
+struct Companion {
+  FeatureSignature signature;
+  std::string reason;  // "is variable"
+  std::string path;    // of what makes it so
+  bool in_memory = true;
+};
+
+std::vector<Companion> CompanionsOf(const FeatureSignature& feature) {
+  std::vector<Companion> companions;
+  const auto add = [&](std::string name, absl::string_view reason, const std::string& path) {
+    Companion& companion = companions.emplace_back();
+    companion.signature.name = std::move(name);
+    companion.signature.dtype = v1::DTYPE_INT64;
+    companion.signature.path = path;
+    companion.reason = std::string(reason);
+    companion.path = path;
+    return &companion;
+  };
+  if (feature.variable) add(CountName(feature.name), "is variable", feature.path);
+  if (feature.packing == v1::PACKING_ROWS) {
+    add(OffsetsName(feature.name), "is packed", feature.packed_at)->in_memory = false;
+  } else if (feature.packing != v1::PACKING_UNSPECIFIED) {
+    add(SizeName(feature.name), "has another size in each batch", feature.packed_at)
+        ->signature.shape = {2};
+  }
+  return companions;
+}
+
 absl::StatusOr<std::vector<const FeatureSignature*>> ChooseOutputs(
     const std::vector<FeatureSignature>& features,
     const google::protobuf::RepeatedPtrField<std::string>& outputs) {
@@ -56,7 +86,8 @@ absl::StatusOr<std::vector<const FeatureSignature*>> ChooseOutputs(
     if (found == features.end()) {
       std::vector<std::string> names;
       for (const FeatureSignature& feature : features) {
-        if (feature.variable && absl::StrCat(feature.name, "_count") == outputs[i]) {
+        for (const Companion& companion : CompanionsOf(feature)) {
+          if (companion.signature.name != outputs[i]) continue;
           return SpecError(path, absl::StrCat("`", outputs[i], "` comes with `", feature.name,
                                               "` by itself; leave it out of the list"));
         }
@@ -101,18 +132,15 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
   }
   tensor->set_sample_bytes(sample_bytes.value());
   tensor->set_batch_offset(begin.value());
+  tensor->set_packing(feature.packing);
   return absl::OkStatus();
 }
 
-FeatureSignature CountOf(const FeatureSignature& feature) {
-  FeatureSignature count;
-  count.name = absl::StrCat(feature.name, "_count");
-  count.dtype = v1::DTYPE_INT64;
-  count.path = feature.path;
-  return count;
-}
-
 }  // namespace
+
+std::string CountName(absl::string_view name) { return absl::StrCat(name, "_count"); }
+std::string SizeName(absl::string_view name) { return absl::StrCat(name, "_size"); }
+std::string OffsetsName(absl::string_view name) { return absl::StrCat(name, "_offsets"); }
 
 absl::StatusOr<v1::BatchSchema> LayOutBatch(
     const std::vector<FeatureSignature>& features,
@@ -125,18 +153,21 @@ absl::StatusOr<v1::BatchSchema> LayOutBatch(
   v1::BatchSchema schema;
   schema.set_batch_size(batch_size);
   CheckedCount end(0);
+  // Also those of features that are no outputs: a name means one thing in a spec.
   std::set<std::string> names;
-  for (const FeatureSignature* feature : chosen) names.insert(feature->name);
+  for (const FeatureSignature& feature : features) names.insert(feature.name);
   for (const FeatureSignature* feature : chosen) {
     BULKHEAD_RETURN_IF_ERROR(AddTensor(*feature, schema, end));
-    if (!feature->variable) continue;
-    const FeatureSignature count = CountOf(*feature);
-    if (names.count(count.name) > 0) {
-      return SpecError(feature->path,
-                       absl::StrCat("`", feature->name, "` is variable and brings the output `",
-                                    count.name, "`, which another feature is called; rename one"));
+    for (const Companion& companion : CompanionsOf(*feature)) {
+      if (names.count(companion.signature.name) > 0) {
+        return SpecError(companion.path,
+                         absl::StrCat("`", feature->name, "` ", companion.reason,
+                                      " and brings the output `", companion.signature.name,
+                                      "`, which another feature is called; rename one"));
+      }
+      if (!companion.in_memory) continue;
+      BULKHEAD_RETURN_IF_ERROR(AddTensor(companion.signature, schema, end));
     }
-    BULKHEAD_RETURN_IF_ERROR(AddTensor(count, schema, end));
   }
   schema.set_batch_bytes(end.AlignedUp(kTensorAlignment).value());
   return schema;

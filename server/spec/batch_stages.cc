@@ -1,13 +1,17 @@
 #include "server/spec/batch_stages.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
+#include "server/spec/batch_layout.h"
 #include "server/spec/nearest_name.h"
+#include "server/spec/packing_stages.h"
+#include "server/spec/stages/carry_annotations.h"
 #include "server/spec/stages/stage_checks.h"
 #include "server/spec/stages/user_kinds.h"
 
@@ -94,13 +98,15 @@ class Checker {
  public:
   Checker(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
           const v1::BatchSchema& schema)
-      : features_(features), schema_(schema) {
+      : spec_(spec), features_(features), schema_(schema) {
     for (const v1::TensorSchema& tensor : schema.tensors()) {
       if (!IsBatchFeature(spec, features, tensor.name())) there_.insert(tensor.name());
     }
   }
 
-  absl::Status Check(const v1::BatchStage& stage, const std::string& path) {
+  absl::Status Check(int index) {
+    const v1::BatchStage& stage = spec_.batch_stages(index);
+    const std::string path = FullPath(spec_, index);
     switch (stage.stage_case()) {
       case v1::BatchStage::kMixup:
         return CheckMix(stage.mixup(), path, false);
@@ -110,6 +116,10 @@ class Checker {
         return CheckMix(stage.mixup_or_cutmix(), path, true);
       case v1::BatchStage::kPython:
         return CheckFunction(stage.python(), path);
+      case v1::BatchStage::kPackRows:
+        return CheckPackRows(index, path);
+      case v1::BatchStage::kMultiScale:
+        return CheckMultiScale(stage.multi_scale(), path);
       default:
         return SpecError(path, "is empty: name a batch stage, such as mixup: {}");
     }
@@ -119,6 +129,12 @@ class Checker {
   // The output `name`, which must be there when the stage's turn comes.
   absl::StatusOr<const v1::TensorSchema*> Need(const std::string& name,
                                                const std::string& path) const {
+    const auto packed = packed_at_.find(name);
+    if (packed != packed_at_.end()) {
+      return SpecError(
+          path, absl::StrCat("`", name, "` was packed by ", packed->second, ", behind which its ",
+                             "samples have no fixed place; put this stage before that one"));
+    }
     if (there_.count(name) > 0) return FindTensor(schema_, name);
     if (Find(features_, name) != nullptr) {
       return SpecError(path, absl::StrCat("`", name,
@@ -181,14 +197,86 @@ class Checker {
                                 " in the batch, where it is replaced in place; give the result "
                                 "another name"));
       }
+      if (packed_at_.count(output.name()) > 0) return Need(output.name(), place).status();
       there_.insert(output.name());
     }
     return absl::OkStatus();
   }
 
+  absl::Status CheckPackRows(int index, const std::string& path) {
+    const v1::PackRows& stage = spec_.batch_stages(index).pack_rows();
+    bool packs = false;
+    for (const std::string& name : RowsPackedAt(spec_, index, features_)) {
+      // Without a list only what is delivered counts.
+      if (stage.inputs().empty() && there_.count(name) == 0) continue;
+      BULKHEAD_RETURN_IF_ERROR(Need(name, path + ".inputs").status());
+      const FeatureSignature* const feature = Find(features_, name);
+      if (feature == nullptr || !feature->variable) {
+        const v1::TensorSchema& tensor = *FindTensor(schema_, name);
+        return SpecError(
+            path + ".inputs",
+            absl::StrCat("`", name, "` is ", Describe(tensor.dtype(), tensor.shape()),
+                         " in every sample: only outputs whose number of rows varies (shape: [-1, "
+                         "…] and max_count) can be packed"));
+      }
+      packed_at_[name] = path;
+      packs = true;
+    }
+    if (packs) return absl::OkStatus();
+    return SpecError(path,
+                     "finds no output whose number of rows varies (shape: [-1, …] and "
+                     "max_count), of which every sample has its own; leave it out");
+  }
+
+  absl::Status CheckMultiScale(const v1::MultiScale& stage, const std::string& path) {
+    BULKHEAD_ASSIGN_OR_RETURN(const v1::TensorSchema* const tensor,
+                              Need(stage.input(), path + ".input"));
+    const FeatureSignature* const image = Find(features_, stage.input());
+    const bool numbers = tensor->dtype() == v1::DTYPE_UINT8 || tensor->dtype() == v1::DTYPE_FLOAT32;
+    if (image == nullptr || image->kind != Kind::kImage || !numbers) {
+      return SpecError(
+          path + ".input",
+          absl::StrCat("takes images of uint8 or float32, but `", tensor->name(), "` is ",
+                       Describe(tensor->dtype(), tensor->shape()), " in the batch; name an image"));
+    }
+    if (image->annotation.has_value() && image->annotation->kind == Annotation::Kind::kMask) {
+      return SpecError(path + ".input",
+                       absl::StrCat("`", image->name, "` is a mask of `", image->annotation->image,
+                                    "`, with which it is scaled: name that image"));
+    }
+    const int first = image->channels_first ? 1 : 0;
+    const int64_t longer = std::max(tensor->shape(first), tensor->shape(first + 1));
+    for (int i = 0; i < stage.sizes_size(); ++i) {
+      if (stage.sizes(i) <= longer) continue;
+      return SpecError(absl::StrCat(path, ".sizes[", i, "]"),
+                       absl::StrCat("is ", stage.sizes(i), ", but the longer side of `",
+                                    image->name, "` has ", longer,
+                                    " pixels: a batch has room for no more; resize to the "
+                                    "largest of these sizes in stages"));
+    }
+    for (const FeatureSignature* const along : ScaledAlong(stage, features_)) {
+      if (there_.count(along->name) == 0) continue;
+      if (!along->annotation->lost_at.empty()) {
+        return SpecError(path,
+                         absl::StrCat("scales `", image->name, "`, but ", DescribeLoss(*along)));
+      }
+      BULKHEAD_RETURN_IF_ERROR(Need(along->name, path).status());
+      if (along->annotation->kind == Annotation::Kind::kMask) NotePackedImage(along->name, path);
+    }
+    NotePackedImage(image->name, path);
+    return absl::OkStatus();
+  }
+
+  void NotePackedImage(const std::string& name, const std::string& path) {
+    packed_at_[name] = path;
+    there_.insert(SizeName(name));
+  }
+
+  const v1::PipelineSpec& spec_;
   const std::vector<FeatureSignature>& features_;
   const v1::BatchSchema& schema_;
   std::set<std::string> there_;
+  std::map<std::string, std::string> packed_at_;  // by output: the stage that packed it
 };
 
 }  // namespace
@@ -206,6 +294,8 @@ bool IsRandomBatchStage(const v1::BatchStage& stage) {
       return stage.cutmix().probability() > 0;
     case v1::BatchStage::kMixupOrCutmix:
       return stage.mixup_or_cutmix().probability() > 0;
+    case v1::BatchStage::kMultiScale:
+      return stage.multi_scale().sizes_size() > 1;
     default:
       return stage.has_python();
   }
@@ -230,6 +320,12 @@ void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems) {
       case v1::BatchStage::kPython:
         NormalizeFunctionOfBatch(*stage.mutable_python(), path, problems);
         break;
+      case v1::BatchStage::kPackRows:
+        NormalizePackRows(stage.pack_rows(), path, problems);
+        break;
+      case v1::BatchStage::kMultiScale:
+        NormalizeMultiScale(*stage.mutable_multi_scale(), path, problems);
+        break;
       default:
         problems.Add(BatchStagePath(i), "is empty: name a batch stage, such as mixup: {}");
     }
@@ -237,6 +333,7 @@ void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems) {
 }
 
 void AddBatchFeatures(const v1::PipelineSpec& spec, std::vector<FeatureSignature>& features) {
+  MarkPacked(spec, features);
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
     for (const v1::StageOutput& output : spec.batch_stages(i).python().outputs()) {
       // The first one that gives it declares it.
@@ -257,6 +354,11 @@ bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSigna
     for (const v1::StageOutput& output : stage.python().outputs()) {
       if (output.name() == name) return true;
     }
+    if (!stage.has_multi_scale()) continue;
+    if (name == SizeName(stage.multi_scale().input())) return true;
+    for (const FeatureSignature* const along : ScaledAlong(stage.multi_scale(), features)) {
+      if (name == SizeName(along->name)) return true;
+    }
   }
   return false;
 }
@@ -266,7 +368,7 @@ absl::Status CheckBatchStages(const v1::PipelineSpec& spec,
                               const v1::BatchSchema& schema) {
   Checker checker(spec, features, schema);
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    BULKHEAD_RETURN_IF_ERROR(checker.Check(spec.batch_stages(i), FullPath(spec, i)));
+    BULKHEAD_RETURN_IF_ERROR(checker.Check(i));
   }
   return absl::OkStatus();
 }

@@ -10,8 +10,8 @@
 #include "server/spec/spec_error.h"
 
 // The stages of a spec that work on whole batches (`batch_stages`). They work where the batch lies:
-// what they read and replace are outputs of the pipeline, whose types and shapes stay; a function
-// of the user's may add outputs of its own.
+// what they read and replace are outputs of the pipeline, whose types and shapes stay (but
+// packing_stages.h); a function of the user's may add outputs of its own.
 namespace bulkhead {
 
 // "mixup": how specs call the stage; empty when none is set.
@@ -27,8 +27,8 @@ std::string BatchStagePath(int index);
 // Fills defaults in; adds what is wrong with each stage by itself to `problems`.
 void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems);
 
-// Adds what the batch stages make beside the `features` that samples have, all sorted by name. The
-// `path` of an added one is its stage's.
+// Adds what the batch stages make beside the `features` that samples have, all sorted by name, and
+// notes how they pack those. The `path` of an added one is its stage's.
 void AddBatchFeatures(const v1::PipelineSpec& spec, std::vector<FeatureSignature>& features);
 
 // That every batch stage finds what it works on among the outputs of `schema`, and that what it

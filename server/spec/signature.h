@@ -36,6 +36,10 @@ struct FeatureSignature {
   uint64_t max_bytes = 0;
   // Declared boxes, points or a mask of an image.
   std::optional<Annotation> annotation;
+  // How a batch stage packs it, and which one ("batch_stages[0].pack_rows"); of a batch's features
+  // only (AddBatchFeatures).
+  v1::Packing packing = v1::PACKING_UNSPECIFIED;
+  std::string packed_at;
   // Where a message about this feature should point: "features.boxes", "stages[2].resize".
   std::string path;
 };
@@ -60,7 +64,7 @@ struct PipelineSignature {
   // One; of a mixture one for each of its sources.
   std::vector<SourceSignature> sources;
   // What a batch looks like: outputs in their order, `<name>_count` (int64 scalar) behind each
-  // variable one.
+  // variable one, `<name>_size` (int64 [2]) behind each whose height and width vary by batch.
   v1::BatchSchema schema;
   // Bytes that one worker thread needs at most for one sample, by the spec's bounds.
   uint64_t sample_bytes = 0;

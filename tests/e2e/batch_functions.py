@@ -106,3 +106,18 @@ def pure(index, rng):
 
 def batch_by_clock(index):
     return index + time.perf_counter_ns()
+
+
+def one_more(rows):
+    return rows + np.float32(1)
+
+
+def slowly(index):
+    time.sleep(0.02)
+    return index
+
+
+def two_types(index):
+    """As many rows as the index modulo 4, of types that NumPy alone has."""
+    rows = np.arange(int(index) % 4)
+    return (4_000_000_000 + rows).astype(np.uint32), rows - 1j * int(index)

@@ -22,6 +22,21 @@ TEST(TensorStatsTest, LeavesPaddingOut) {
   EXPECT_EQ(stats.mean, 1);
 }
 
+TEST(TensorStatsTest, TakesTheRowsOfTheFirstSamples) {
+  const std::vector<int32_t> values = {1, 2, 3, 4, 50, 60};
+  const std::vector<int64_t> offsets = {0, 0, 2, 3};
+  Tensor rows = Of(values, ElementType::kInt32, {3, 2});
+  rows.packing = Packing::kRows;
+  rows.row_offsets = offsets.data();
+  EXPECT_EQ(FirstElementOf(rows, 1), 0u);
+  EXPECT_EQ(FirstElementOf(rows, 2), 4u);
+  EXPECT_EQ(ComputeStats(rows, 2).max, 4);
+  EXPECT_EQ(ComputeStats(rows, 3).max, 60);
+  EXPECT_EQ(DescribeTensor(rows, 1), "x  int32[3,2]");
+  const Tensor plain = Of(values, ElementType::kInt32, {3, 2});
+  EXPECT_EQ(FirstElementOf(plain, 2), 4u);
+}
+
 TEST(TensorStatsTest, CountsWhatIsNotFinite) {
   const std::vector<float> values = {1, std::nanf(""), std::numeric_limits<float>::infinity(), 3};
   const Tensor tensor = Of(values, ElementType::kFloat32, {2, 2});

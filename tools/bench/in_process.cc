@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "tools/common/local_pipeline.h"
 #include "tools/common/machine.h"
+#include "tools/common/output_bytes.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -90,12 +91,10 @@ class Run {
     const absl::Time now = absl::Now();
     const uint64_t samples = batches_.CountOf(batch);
     uint64_t bytes = 0;
-    for (const v1::TensorSchema& tensor : local_.schema().tensors()) {
-      const uint64_t size = tensor.sample_bytes() * samples;
-      bytes += size;
-      const auto* data = reinterpret_cast<const char*>(memory + tensor.batch_offset());
-      if (digest_) hash_.Update({data, size});
-    }
+    ForEachOutput(local_.schema(), memory, samples, [&](absl::string_view output) {
+      bytes += output.size();
+      if (digest_) hash_.Update(output);
+    });
     ++report_.batches;
     report_.samples += samples;
     report_.bytes += bytes;

@@ -27,6 +27,7 @@ bool ChannelsFirst(const std::vector<int64_t>& shape) { return shape[1] == 1 || 
 
 bool LooksLikeImages(const Tensor& tensor) {
   const std::vector<int64_t>& shape = tensor.shape;
+  if (tensor.packing == Packing::kRows) return false;  // some samples have several, some none
   if (shape.size() != 4 || (tensor.dtype != ElementType::kUint8 && !IsFloat(tensor.dtype))) {
     return false;
   }

@@ -9,7 +9,7 @@
 namespace bulkhead::tools {
 
 // Whether a tensor's samples look like images: [height, width, channels] or [channels, height,
-// width] with 1 or 3 channels (4 only last), of uint8, or of floats.
+// width] with 1 or 3 channels (4 only last), of uint8, or of floats; one of them a sample.
 bool LooksLikeImages(const Tensor& tensor);
 
 // The images of a tensor as bytes. Floats are stretched so that the smallest is black and the

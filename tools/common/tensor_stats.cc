@@ -76,16 +76,22 @@ double ElementAt(const Tensor& tensor, uint64_t index) {
   return 0;
 }
 
-uint64_t ElementsOfSample(const Tensor& tensor) {
+uint64_t ElementsOfRow(const Tensor& tensor) {
   uint64_t elements = 1;
   for (size_t i = 1; i < tensor.shape.size(); ++i) elements *= tensor.shape[i];
   return elements;
 }
 
+uint64_t FirstElementOf(const Tensor& tensor, uint64_t sample) {
+  const uint64_t row =
+      tensor.row_offsets == nullptr ? sample : static_cast<uint64_t>(tensor.row_offsets[sample]);
+  return row * ElementsOfRow(tensor);
+}
+
 TensorStats ComputeStats(const Tensor& tensor, uint64_t samples) {
   TensorStats stats;
   double sum = 0;
-  for (uint64_t i = 0; i < samples * ElementsOfSample(tensor); ++i) {
+  for (uint64_t i = 0; i < FirstElementOf(tensor, samples); ++i) {
     const double value = ElementAt(tensor, i);
     if (!std::isfinite(value)) {
       ++stats.not_finite;
@@ -106,7 +112,7 @@ std::string DescribeTensor(const Tensor& tensor, uint64_t samples) {
       tensor.dtype == ElementType::kBytes ? absl::StrCat("<=", tensor.element_bytes) : "", "[",
       absl::StrJoin(tensor.shape, ","), "]");
   if (tensor.dtype == ElementType::kBytes) {
-    if (samples == 0 || ElementsOfSample(tensor) == 0) return text;
+    if (FirstElementOf(tensor, samples) == 0) return text;
     std::string first(static_cast<const char*>(tensor.data), tensor.element_bytes);
     first.erase(first.find_last_not_of('\0') + 1);
     return absl::StrCat(text, "  first \"", absl::CHexEscape(first.substr(0, kShownBytes)),

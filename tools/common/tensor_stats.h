@@ -21,8 +21,11 @@ struct TensorStats {
 };
 TensorStats ComputeStats(const Tensor& tensor, uint64_t samples);
 
-// Elements of one sample.
-uint64_t ElementsOfSample(const Tensor& tensor);
+// Elements of one of the tensor's rows: of a sample, where samples are not packed by rows.
+uint64_t ElementsOfRow(const Tensor& tensor);
+
+// The number of the first element of `sample`; of that behind the last one, how many there are.
+uint64_t FirstElementOf(const Tensor& tensor, uint64_t sample);
 
 // "image  float32[64,3,224,224]  min -2.1 max 2.6 mean 0.03": one line about the first `samples`
 // samples; for byte strings the first of them.

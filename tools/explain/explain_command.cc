@@ -15,6 +15,7 @@
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/memory_plan.h"
+#include "server/spec/packing_stages.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "tools/bench/own_service.h"
@@ -84,6 +85,31 @@ std::vector<ExplainedFeature> NewFeatures(const std::vector<FeatureSignature>& f
   return made;
 }
 
+// The outputs that batch stage `index` packs: what a sample takes at most.
+std::vector<ExplainedFeature> PackedBy(const v1::PipelineSpec& spec,
+                                       const PipelineSignature& signature, int index) {
+  const v1::BatchStage& stage = spec.batch_stages(index);
+  std::vector<FeatureSignature> features =
+      signature.sources[0].FeaturesBefore(signature.sources[0].features_after.size());
+  MarkPacked(spec, features);
+  const std::string path = absl::StrCat(BatchStagePath(index), ".", BatchStageName(stage));
+  std::vector<ExplainedFeature> packed;
+  for (const FeatureSignature& feature : features) {
+    const auto& tensors = signature.schema.tensors();
+    const bool delivered = std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+      return tensor.name() == feature.name;
+    });
+    if (feature.packed_at != path || !delivered) continue;
+    ExplainedFeature& explained = packed.emplace_back(Explain(feature));
+    if (feature.packing == v1::PACKING_ROWS) {
+      absl::StrAppend(&explained.what, ", without padding");
+    } else {
+      absl::StrAppend(&explained.what, " or smaller");
+    }
+  }
+  return packed;
+}
+
 // The rows of all written stages: those of a mixture's sources, then the common ones, once.
 std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
                                      const PipelineSignature& signature) {
@@ -116,8 +142,8 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
   }
   stages.push_back({"batch", {}, 0});
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    stages.push_back(
-        {absl::StrCat(BatchStagePath(i), " ", BatchStageName(spec.batch_stages(i))), {}, 0});
+    stages.push_back({absl::StrCat(BatchStagePath(i), " ", BatchStageName(spec.batch_stages(i))),
+                      PackedBy(spec, signature, i), 0});
   }
   return stages;
 }

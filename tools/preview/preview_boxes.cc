@@ -54,14 +54,15 @@ std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
   std::vector<PreviewBox> boxes;
   for (const FeatureSignature& feature : features) {
     const Tensor* const tensor = batch.Find(feature.name);
-    if (tensor == nullptr || ElementsOfSample(*tensor) % kNumbers != 0) continue;
-    uint64_t rows = ElementsOfSample(*tensor) / kNumbers;
+    if (tensor == nullptr || ElementsOfRow(*tensor) % kNumbers != 0) continue;
+    const uint64_t first = FirstElementOf(*tensor, sample);
+    uint64_t rows = (FirstElementOf(*tensor, sample + 1) - first) / kNumbers;
     const Tensor* const count = batch.Find(absl::StrCat(feature.name, "_count"));
     if (count != nullptr) rows = std::min(rows, static_cast<uint64_t>(ElementAt(*count, sample)));
     for (uint64_t row = 0; row < rows; ++row) {
       std::array<double, kNumbers> numbers;
       for (uint64_t i = 0; i < kNumbers; ++i) {
-        numbers[i] = ElementAt(*tensor, sample * ElementsOfSample(*tensor) + row * kNumbers + i);
+        numbers[i] = ElementAt(*tensor, first + row * kNumbers + i);
       }
       const PreviewBox box = Box(numbers, *feature.annotation, size);
       const bool is_finite = std::isfinite(box.left) && std::isfinite(box.top) &&

@@ -101,14 +101,17 @@ absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& na
 // What one sample of an output that is no image says: a number, a text, the class of a one_hot;
 // empty for what does not fit a line.
 std::string Told(const Tensor& tensor, uint64_t sample) {
+  // How many rows a sample has says the output behind it, `<name>_count`.
+  if (tensor.packing == Packing::kRows || tensor.packing == Packing::kOffsets) return "";
   if (tensor.dtype == ElementType::kBytes) {
     const char* text = static_cast<const char*>(tensor.data) + sample * tensor.element_bytes;
     std::string whole(text, strnlen(text, tensor.element_bytes));
     return whole.substr(whole.rfind('/') + 1);
   }
-  const uint64_t elements = ElementsOfSample(tensor);
+  const uint64_t elements = ElementsOfRow(tensor);
   if (elements == 1) return absl::StrFormat("%s %g", tensor.name, ElementAt(tensor, sample));
-  if (tensor.shape.size() != 2 || elements < 2) return "";
+  // Scores of classes are no whole numbers, the size of a batch's images is two.
+  if (tensor.shape.size() != 2 || elements < 2 || tensor.dtype == ElementType::kInt64) return "";
   uint64_t best = 0;
   for (uint64_t i = 1; i < elements; ++i) {
     const uint64_t at = sample * elements;

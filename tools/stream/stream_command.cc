@@ -86,7 +86,10 @@ void PrintSchema(const StreamInfo& info) {
                                      info.batch_size);
   for (const TensorInfo& tensor : info.tensors) {
     absl::StrAppend(&text, " ", tensor.name, " ", ElementTypeName(tensor.dtype), "[",
-                    absl::StrJoin(tensor.shape, ","), "]");
+                    absl::StrJoin(tensor.shape, ","), "]",
+                    tensor.packing == Packing::kSamples
+                        ? ""
+                        : absl::StrCat(" (", PackingName(tensor.packing), ")"));
   }
   std::fprintf(stderr, "%s\n", text.c_str());
 }

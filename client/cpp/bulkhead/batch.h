@@ -36,24 +36,38 @@ enum class ElementType {
 // "float32" and the like, as specs write it.
 const char* ElementTypeName(ElementType type);
 
+// How the samples of a batch lie in a tensor, without gaps and row-major.
+enum class Packing {
+  kSamples,  // [samples, …]
+  kRows,  // [rows of all samples, …]: sample i has rows row_offsets[i] … row_offsets[i + 1] − 1
+  kExtents,  // [samples, …], with a height and width that are this batch's own
+  kOffsets,  // [samples + 1]: the row_offsets of the kRows tensor before it, `<its name>_offsets`
+};
+
+// "samples", "rows" and so on.
+const char* PackingName(Packing packing);
+
 // One output of a pipeline.
 struct TensorInfo {
   std::string name;
   ElementType dtype;
-  uint64_t element_bytes;      // 1, 2, 4 or 8; the width of the field for kBytes
-  std::vector<int64_t> shape;  // of one sample
+  uint64_t element_bytes;      // 1, 2, 4, 8 or 16; the width of the field for kBytes
+  std::vector<int64_t> shape;  // of one sample; bounds where it is packed
   uint64_t sample_bytes;
+  Packing packing = Packing::kSamples;
 };
 
-// One output of one batch: sample i begins at data + i × sample_bytes, row-major. Lives as long as
-// its batch; data is 64-byte aligned.
+// One output of one batch. Lives as long as its batch; data is 64-byte aligned, but for kOffsets,
+// which is the client's own.
 struct Tensor {
   absl::string_view name;
   ElementType dtype;
   uint64_t element_bytes;
-  std::vector<int64_t> shape;  // [samples, …]
+  std::vector<int64_t> shape;
   const void* data;
   uint64_t bytes;
+  Packing packing = Packing::kSamples;
+  const int64_t* row_offsets = nullptr;  // of kRows: samples + 1 numbers, from 0, none decreasing
 };
 
 // A batch that Loader::Next handed out. Its memory stays valid, and nobody else writes to it, until

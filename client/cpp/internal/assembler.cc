@@ -38,7 +38,8 @@ absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) 
   if (received_bytes_ < payload_bytes_) return std::unique_ptr<BatchData>();
   absl::Status complete = CheckComplete();
   if (!complete.ok()) return complete;
-  Finish(batch_.get());
+  absl::Status finished = Finish(batch_->memory.get(), batch_.get());
+  if (!finished.ok()) return finished;
   return std::move(batch_);
 }
 
@@ -53,15 +54,20 @@ absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Adopt(const v1::BatchHeade
   batch->slot = std::move(slot);
   absl::Status checked = CheckHeader(header);
   if (!checked.ok()) return checked;
-  AddTensors(batch->slot->data(), batch.get());
-  Finish(batch.get());
+  absl::Status finished = Finish(batch->slot->data(), batch.get());
+  if (!finished.ok()) return finished;
   return batch;
 }
 
-void Assembler::Finish(BatchData* batch) {
+absl::Status Assembler::Finish(uint8_t* memory, BatchData* batch) {
+  auto tensors =
+      ViewTensors(context_->layout, memory, batch->header.sample_count(), &batch->row_offsets);
+  if (!tensors.ok()) return tensors.status();
+  batch->tensors = *std::move(tensors);
   window_.Add(batch->header);
   batch->cursor = context_->cursor;
   window_.Describe(&batch->cursor);
+  return absl::OkStatus();
 }
 
 absl::Status Assembler::Begin(const PartView& part) {
@@ -78,7 +84,6 @@ absl::Status Assembler::Begin(const PartView& part) {
                            absl::StrCat("no memory for a batch of ", context_->layout.batch_bytes,
                                         " bytes; lower batch.size or the credits"));
   }
-  AddTensors(batch->memory.get(), batch.get());
   batch_ = std::move(batch);
   sequence_ = batch_->header.sequence();
   payload_bytes_ = batch_->header.payload_bytes();
@@ -105,28 +110,18 @@ absl::Status Assembler::CheckHeader(const v1::BatchHeader& header) const {
   return absl::OkStatus();
 }
 
-void Assembler::AddTensors(uint8_t* memory, BatchData* batch) const {
+std::pair<uint64_t, uint64_t> Assembler::FilledRange(size_t i) const {
   const BatchLayout& layout = context_->layout;
-  const uint64_t samples = batch->header.sample_count();
-  for (size_t i = 0; i < layout.tensors.size(); ++i) {
-    const TensorInfo& info = layout.tensors[i];
-    Tensor tensor{info.name,
-                  info.dtype,
-                  info.element_bytes,
-                  {},
-                  memory + layout.offsets[i],
-                  info.sample_bytes * samples};
-    tensor.shape.push_back(static_cast<int64_t>(samples));
-    tensor.shape.insert(tensor.shape.end(), info.shape.begin(), info.shape.end());
-    batch->tensors.push_back(std::move(tensor));
-  }
+  if (layout.offsets[i] == BatchLayout::kNoMemory) return {0, 0};
+  const uint64_t bytes = layout.tensors[i].sample_bytes * batch_->header.sample_count();
+  return {layout.offsets[i], layout.offsets[i] + bytes};
 }
 
 absl::Status Assembler::NoteFilled(uint64_t begin, uint64_t end) {
   for (size_t i = 0; i < filled_until_.size(); ++i) {
-    const uint64_t tensor_begin = context_->layout.offsets[i];
+    const auto [tensor_begin, tensor_end] = FilledRange(i);
     const uint64_t from = std::max(begin, tensor_begin);
-    const uint64_t until = std::min(end, tensor_begin + batch_->tensors[i].bytes);
+    const uint64_t until = std::min(end, tensor_end);
     if (from >= until) continue;
     if (from != filled_until_[i]) {
       return ProtocolError(absl::StrCat("parts of batch ", batch_->header.sequence(),
@@ -140,7 +135,8 @@ absl::Status Assembler::NoteFilled(uint64_t begin, uint64_t end) {
 
 absl::Status Assembler::CheckComplete() const {
   for (size_t i = 0; i < filled_until_.size(); ++i) {
-    if (filled_until_[i] != context_->layout.offsets[i] + batch_->tensors[i].bytes) {
+    const auto [tensor_begin, tensor_end] = FilledRange(i);
+    if (tensor_begin < tensor_end && filled_until_[i] != tensor_end) {
       return ProtocolError(absl::StrCat("batch ", batch_->header.sequence(),
                                         " ended without all of '", context_->layout.tensors[i].name,
                                         "'"));

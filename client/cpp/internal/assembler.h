@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,8 +39,10 @@ class Assembler {
  private:
   absl::Status Begin(const PartView& part);
   absl::Status CheckHeader(const v1::BatchHeader& header) const;
-  void AddTensors(uint8_t* memory, BatchData* batch) const;
-  void Finish(BatchData* batch);
+  // Makes the tensors of a batch that lies whole in `memory`, and counts it as arrived.
+  absl::Status Finish(uint8_t* memory, BatchData* batch);
+  // Where the part of tensor `i` that the batch fills begins and ends in its memory.
+  std::pair<uint64_t, uint64_t> FilledRange(size_t i) const;
   absl::Status NoteFilled(uint64_t begin, uint64_t end);
   absl::Status CheckComplete() const;
 

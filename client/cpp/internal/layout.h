@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_CLIENT_CPP_INTERNAL_LAYOUT_H_
 #define BULKHEAD_CLIENT_CPP_INTERNAL_LAYOUT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,14 +14,32 @@
 
 namespace bulkhead::client_internal {
 
-// A BatchSchema that was checked: every tensor lies inside the batch, nothing overflows.
+// A BatchSchema that was checked: every tensor lies inside the batch, nothing overflows, and what
+// says how a packed one lies is there.
 struct BatchLayout {
+  static constexpr uint64_t kNoMemory = UINT64_MAX;
+
+  // What batches give. A tensor of packed rows is followed by its offsets, which the service does
+  // not send.
   std::vector<TensorInfo> tensors;
-  std::vector<uint64_t> offsets;  // of each tensor in the batch's memory
+  // Of each tensor in the batch's memory; kNoMemory for offsets.
+  std::vector<uint64_t> offsets;
+  // Of a packed tensor: which of `tensors` tells the counts of its rows, or its size. Else its own
+  // number.
+  std::vector<size_t> told_by;
+  // Of packed extents: whether the channels come first.
+  std::vector<bool> channels_first;
   uint64_t batch_size = 0;
   uint64_t batch_bytes = 0;
 };
 absl::StatusOr<BatchLayout> MakeLayout(const v1::BatchSchema& schema);
+
+// The tensors of a batch of `samples` that lies whole in `memory`. `row_offsets` gets the memory of
+// offsets and must live as long. INTERNAL (PROTOCOL_VIOLATION) when the batch says that packed
+// samples lie outside their tensor.
+absl::StatusOr<std::vector<Tensor>> ViewTensors(const BatchLayout& layout, const uint8_t* memory,
+                                                uint64_t samples,
+                                                std::vector<std::vector<int64_t>>* row_offsets);
 
 // Adds a record to those that the cursor calls quarantined, sorted by their bytes, unless it is
 // among them. INTERNAL (PROTOCOL_VIOLATION) for a record without a name and for more than 256.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -26,6 +26,12 @@ class TensorSpec(NamedTuple):
     dtype: np.dtype  # 'S<n>' for byte strings; uint16 for bfloat16 unless ml_dtypes is installed
     shape: Tuple[int, ...]  # of one sample
     dtype_name: str  # as the service calls it: "bfloat16"
+    # How a batch has its samples. "samples": [samples, *shape]. "rows": those of all samples one
+    # behind the other, [rows, *shape[1:]]; where each sample's begin and end says the output
+    # `<name>_offsets`, which is "offsets": [samples + 1]. "extents": [samples, *shape] with a
+    # height and width of the batch's own, which `shape` bounds.
+    packing: str = "samples"
+    batch_shape: Tuple[Optional[int], ...] = ()  # of a batch's array; None for what varies
 
 
 class Layout(NamedTuple):
@@ -36,6 +42,8 @@ class Layout(NamedTuple):
     sample_bytes: Tuple[int, ...]
     batch_size: int
     batch_bytes: int
+    outputs: Tuple[TensorSpec, ...]  # what batches give: the tensors, and offsets of packed rows
+    ragged: Mapping[str, str]  # by output of packed rows: its offsets
 
 
 def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
@@ -48,6 +56,51 @@ def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
     if dtype is None or dtype.itemsize != element_bytes:
         raise ProtocolError(f"the service announced elements of type {name}, {element_bytes} bytes")
     return dtype
+
+
+def _packed(spec: TensorSpec, packing: int) -> TensorSpec:
+    """The output with what its packing makes of a batch's shape."""
+    shape: List[Optional[int]] = [None, *spec.shape]
+    if packing == 0:
+        return spec._replace(batch_shape=tuple(shape))
+    if packing == _proto.PACKING_ROWS and spec.shape:
+        return spec._replace(packing="rows", batch_shape=(None, *spec.shape[1:]))
+    first = {_proto.PACKING_EXTENTS: 1, _proto.PACKING_EXTENTS_CHANNELS_FIRST: 2}.get(packing, 0)
+    if not first or len(spec.shape) != 3:
+        raise ProtocolError(
+            f"output '{spec.name}' is packed in a way that this client does not know: update it"
+        )
+    shape[first : first + 2] = [None, None]
+    return spec._replace(packing="extents", batch_shape=tuple(shape))
+
+
+def _offsets_of(name: str) -> TensorSpec:
+    return TensorSpec(f"{name}_offsets", np.dtype(np.int64), (), "int64", "offsets", (None,))
+
+
+def _outputs(tensors: List[TensorSpec]) -> Tuple[TensorSpec, ...]:
+    """What batches give. Raises where nothing says how a tensor is packed."""
+    outputs: List[TensorSpec] = []
+    told = {tensor.name: tensor for tensor in tensors if tensor.packing == "samples"}
+    for tensor in tensors:
+        outputs.append(tensor)
+        if tensor.packing == "samples":
+            continue
+        name, shape = _told_by(tensor)
+        if name not in told or (told[name].dtype_name, told[name].shape) != ("int64", shape):
+            raise ProtocolError(f"output '{tensor.name}' is packed, and no '{name}' says how")
+        if tensor.packing == "rows":
+            outputs.append(_offsets_of(tensor.name))
+    if len({output.name for output in outputs}) != len(outputs):
+        raise ProtocolError("the service announced two outputs of one name")
+    return tuple(outputs)
+
+
+def _told_by(tensor: TensorSpec) -> Tuple[str, Tuple[int, ...]]:
+    """What says how a packed tensor lies, and its shape."""
+    if tensor.packing == "rows":
+        return f"{tensor.name}_count", ()
+    return f"{tensor.name}_size", (2,)
 
 
 def make_layout(schema) -> Layout:
@@ -65,15 +118,17 @@ def make_layout(schema) -> Layout:
         end = tensor.batch_offset + schema.batch_size * size
         if size != tensor.sample_bytes or tensor.batch_offset % 64 or end > schema.batch_bytes:
             raise ProtocolError(f"output '{tensor.name}' does not fit its batch")
-        tensors.append(TensorSpec(tensor.name, dtype, tuple(tensor.shape), name))
-    if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise ProtocolError("the service announced two outputs of one name")
+        spec = TensorSpec(tensor.name, dtype, tuple(tensor.shape), name)
+        tensors.append(_packed(spec, tensor.packing))
+    outputs = _outputs(tensors)
     return Layout(
         tuple(tensors),
         tuple(tensor.batch_offset for tensor in schema.tensors),
         tuple(tensor.sample_bytes for tensor in schema.tensors),
         schema.batch_size,
         schema.batch_bytes,
+        outputs,
+        {spec.name: f"{spec.name}_offsets" for spec in outputs if spec.packing == "rows"},
     )
 
 
@@ -118,14 +173,60 @@ def cursor_from_dict(values: Mapping[str, Any]):
 
 
 def arrays_in(block: np.ndarray, layout: Layout, sample_count: int) -> Dict[str, np.ndarray]:
-    """Views of a batch that lies in `block`; each keeps the block's owner alive."""
-    return {
+    """Views of a batch that lies in `block`; each keeps the block's owner alive.
+
+    Raises ProtocolError when the batch says that packed samples lie outside their tensor.
+    """
+    places = {tensor.name: offset for tensor, offset in zip(layout.tensors, layout.offsets)}
+
+    def view(name: str, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
         # np.ndarray rather than view(): it takes zero-sized shapes as well.
-        tensor.name: np.ndarray(
-            (sample_count, *tensor.shape), tensor.dtype, buffer=block, offset=offset
+        return np.ndarray(shape, dtype, buffer=block, offset=places[name])
+
+    arrays: Dict[str, np.ndarray] = {}
+    for tensor in layout.tensors:
+        shape = (sample_count, *tensor.shape)
+        if tensor.packing != "samples":
+            name, told_shape = _told_by(tensor)
+            # A copy: whoever shares the memory cannot change it between check and use.
+            told = view(name, (sample_count, *told_shape), np.int64).copy()
+            if tensor.packing == "rows":
+                offsets = _row_offsets(tensor, told)
+                shape = (int(offsets[-1]), *tensor.shape[1:])
+                arrays[tensor.name] = view(tensor.name, shape, tensor.dtype)
+                arrays[layout.ragged[tensor.name]] = offsets
+                continue
+            shape = (sample_count, *_own_extents(tensor, told[0].tolist()))
+        arrays[tensor.name] = view(tensor.name, shape, tensor.dtype)
+    return arrays
+
+
+def _row_offsets(tensor: TensorSpec, counts: np.ndarray) -> np.ndarray:
+    most = tensor.shape[0]
+    wrong = (counts < 0) | (counts > most)
+    if wrong.any():
+        sample = int(wrong.argmax())
+        raise ProtocolError(
+            f"sample {sample} has {counts[sample]} rows of '{tensor.name}', of which there are 0 "
+            f"to {most}"
         )
-        for tensor, offset in zip(layout.tensors, layout.offsets)
-    }
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def _own_extents(tensor: TensorSpec, size: List[int]) -> Tuple[int, ...]:
+    """The shape of a sample in a batch of images of `size`."""
+    extents = list(tensor.shape)
+    first = tensor.batch_shape.index(None, 1) - 1  # of height and width
+    bounds = extents[first : first + 2]
+    if not all(1 <= extent <= bound for extent, bound in zip(size, bounds)):
+        raise ProtocolError(
+            f"'{tensor.name}' has {size[0]} x {size[1]} pixels, at most {bounds[0]} x {bounds[1]} "
+            "are possible"
+        )
+    extents[first : first + 2] = size
+    return tuple(extents)
 
 
 class Batch(Mapping[str, np.ndarray]):
@@ -135,15 +236,23 @@ class Batch(Mapping[str, np.ndarray]):
     is closed; the memory is reused when nothing does. Over shared memory that block is one of the
     few slots of the stream: copy what is to be kept for long. The first dimension is the sample's;
     `valid_count` samples are genuine, the rest pad the last batch of an epoch (batch.last: pad).
+    Of an output that a `pack_rows` packed it is the row's, and `<name>_offsets` says which rows
+    are whose: sample i has rows offsets[i] to offsets[i + 1].
 
     `sequence` counts the stream's batches in the order of the epoch; with `deterministic: false`
     they may come in another one.
     """
 
     def __init__(
-        self, arrays: Dict[str, np.ndarray], header, sequence: int, cursor: Mapping[str, Any]
+        self,
+        arrays: Dict[str, np.ndarray],
+        header,
+        sequence: int,
+        cursor: Mapping[str, Any],
+        ragged: Optional[Mapping[str, str]] = None,
     ):
         self._arrays = arrays
+        self._ragged = ragged or {}  # by array of packed rows: its offsets
         self._cursor = cursor
         self.epoch: int = header.epoch
         self.sequence: int = sequence
@@ -186,7 +295,7 @@ class Batch(Mapping[str, np.ndarray]):
 
         Where the samples do not divide evenly the first pieces have one more; no piece is empty,
         so that few samples give fewer pieces. Each has its own positions and valid_count, and keeps
-        the memory of the whole batch; its cursor is the whole batch's: the state after the last
+        the memory of the whole batch; offsets of packed rows are its own, from 0; its cursor is the whole batch's: the state after the last
         piece. `last_in_epoch` and the like are the whole batch's, too. Only the first piece's
         arrays are aligned to 64 bytes whatever a sample's size.
         """
@@ -200,6 +309,10 @@ class Batch(Mapping[str, np.ndarray]):
     def _rows(self, begin: int, end: int) -> "Batch":
         part = copy.copy(self)
         part._arrays = {name: array[begin:end] for name, array in self._arrays.items()}
+        for name, offsets_name in self._ragged.items():
+            offsets = self._arrays[offsets_name][begin : end + 1]
+            part._arrays[name] = self._arrays[name][offsets[0] : offsets[-1]]
+            part._arrays[offsets_name] = offsets - offsets[0]
         part.sample_count = end - begin
         part.valid_count = max(min(self.valid_count, end) - begin, 0)
         part._first_position = self._first_position + begin
@@ -208,6 +321,10 @@ class Batch(Mapping[str, np.ndarray]):
     def _rename(self, names: Mapping[str, str]) -> None:
         """Calls its arrays by other names."""
         self._arrays = {names.get(name, name): array for name, array in self._arrays.items()}
+        self._ragged = {
+            names.get(name, name): names.get(offsets, offsets)
+            for name, offsets in self._ragged.items()
+        }
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())

@@ -206,7 +206,7 @@ class Loader:
         self._suspended = False
 
     def _check_rename(self) -> None:
-        names = [tensor.name for tensor in self._check().layout.tensors]
+        names = [output.name for output in self._check().layout.outputs]
         unknown = [name for name in self._rename if name not in names]
         if unknown:
             raise errors.InvalidArgument(
@@ -316,8 +316,8 @@ class Loader:
     def schema(self) -> Tuple[TensorSpec, ...]:
         """The outputs, in the order in which batches give them."""
         return tuple(
-            tensor._replace(name=self._rename.get(tensor.name, tensor.name))
-            for tensor in self._check().layout.tensors
+            output._replace(name=self._rename.get(output.name, output.name))
+            for output in self._check().layout.outputs
         )
 
     @property

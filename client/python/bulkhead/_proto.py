@@ -54,3 +54,7 @@ DTYPE_NAMES = {
     value.number: value.name[len("DTYPE_") :].lower()
     for value in _POOL.FindEnumTypeByName("bulkhead.v1.DType").values
 }
+# Of bulkhead.v1.Packing.
+PACKING_ROWS = 1
+PACKING_EXTENTS = 2
+PACKING_EXTENTS_CHANNELS_FIRST = 3

@@ -89,6 +89,14 @@ class Loader(RankedAdapter):
         super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
         fill(self._structure, wanted.append)
+        packed = [o.name for o in self.schema if o.packing != "samples" and o.name in wanted]
+        if self._sharding is not None and packed:
+            self.close()
+            raise errors.InvalidArgument(
+                f"{', '.join(map(repr, packed))} cannot be sharded, since a process's part has "
+                "another shape in each batch: leave pack_rows and multi_scale out of the spec, or "
+                "these outputs out of the structure"
+            )
         if isinstance(self._sharding, Mapping):
             missing = [name for name in dict.fromkeys(wanted) if name not in self._sharding]
             if missing:

@@ -48,7 +48,8 @@ class _Copies:
         end = 0
         for output in schema:
             self._offsets[output.name] = end
-            size = output.dtype.itemsize * batch_size * math.prod(output.shape)
+            samples = batch_size + (output.packing == "offsets")  # they end with the sum
+            size = output.dtype.itemsize * samples * math.prod(output.shape)
             end += -(-size // _ALIGNMENT) * _ALIGNMENT
         self._pool = BufferPool(end, _KEPT_COPIES)
 
@@ -75,7 +76,8 @@ class Loader(LoaderFacts):
         )
 
     `structure` chooses and arranges the outputs: an output's name, or a dict or tuple of such;
-    without it an element is a dict of all outputs. Byte strings come as tf.string. `rank`,
+    without it an element is a dict of all outputs. Byte strings come as tf.string; of packed rows,
+    `tf.RaggedTensor.from_row_splits(boxes, boxes_offsets)` makes a ragged tensor. `rank`,
     `world_size` and all further keyword arguments are those of `bulkhead.Loader` (`workers`,
     `cursor`, …).
 
@@ -127,7 +129,7 @@ class Loader(LoaderFacts):
     def _signature_of(self, name: str) -> tf.TensorSpec:
         output = next(output for output in self.loader.schema if output.name == name)
         dtype = tf.string if output.dtype.kind == "S" else tf.as_dtype(output.dtype)
-        return tf.TensorSpec((None, *output.shape), dtype, name=name)
+        return tf.TensorSpec(output.batch_shape, dtype, name=name)
 
     # Datasets.
 

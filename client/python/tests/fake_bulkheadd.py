@@ -3,7 +3,9 @@
 
 The spec is JSON: {"samples", "batch", "epochs", "mode", ...}. It gives two outputs: `index`
 (int64), the position plus 1000 × epoch, and `pix` (uint8, 3), its low byte three times. As a
-program it takes the flags of an embedded service.
+program it takes the flags of an embedded service. With "rows" it gives `runs`, too: packed rows, of
+sample i the number i, i modulo 5 times; and with "images" `flat`, whose batches are 2 pixels high
+and as wide as their sequence, modulo 3, plus 1.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import fake_door  # noqa: E402
 from bulkhead import _proto  # noqa: E402
 
 INDEX_DTYPE, PIX_DTYPE = 6, 1
+MOST_ROWS = 4
 HEARTBEAT_SECONDS = 0.3
 PART_BYTES = 100  # small, so that batches need several parts
 
@@ -33,7 +36,7 @@ def schema_of(spec):
     batch = spec.get("batch", 8)
     pix_offset = -(-8 * batch // 64) * 64
     total = pix_offset + -(-3 * batch // 64) * 64
-    return {
+    schema = {
         "tensors": [
             dict(name="index", dtype=INDEX_DTYPE, element_bytes=8, sample_bytes=8, batch_offset=0),
             dict(
@@ -44,6 +47,24 @@ def schema_of(spec):
         "batch_size": batch,
         "batch_bytes": total,
     }
+
+    def add(name, dtype, element_bytes, shape, packing=0):
+        size = element_bytes * int(np.prod(shape))
+        schema["tensors"].append(
+            dict(
+                name=name, dtype=dtype, element_bytes=element_bytes, shape=shape, sample_bytes=size,
+                batch_offset=schema["batch_bytes"], packing=packing,
+            )
+        )
+        schema["batch_bytes"] += -(-size * batch // 64) * 64
+
+    if spec.get("rows"):
+        add("runs", INDEX_DTYPE, 8, [MOST_ROWS], 1)
+        add("runs_count", INDEX_DTYPE, 8, [])
+    if spec.get("images"):
+        add("flat", PIX_DTYPE, 1, [2, 3, 1], 2)
+        add("flat_size", INDEX_DTYPE, 8, [2])
+    return schema
 
 
 def error_trailer(code, message, reason, metadata):
@@ -260,10 +281,25 @@ def in_turn(count, group):
         yield from reversed(range(start, min(start + group, count)))
 
 
-def contents(header):
+def contents(header, spec):
     first, count = header["first_position"], header["sample_count"]
     index = np.arange(first, first + count, dtype=np.int64) + 1000 * header["epoch"]
-    return index, np.repeat(index.astype(np.uint8), 3)
+    spoilt = spec.get("mode", "") if header["sequence"] == 1 else ""
+    arrays = [index, np.repeat(index.astype(np.uint8), 3)]
+    if spec.get("rows"):
+        counts = index % (MOST_ROWS + 1)
+        packed = np.repeat(index, counts)
+        rows = np.zeros(MOST_ROWS * count, np.int64)
+        rows[: len(packed)] = packed
+        counts[-1] = {"bad:many_rows": MOST_ROWS + 1, "bad:negative_rows": -1}.get(spoilt, counts[-1])
+        arrays += [rows, counts]
+    if spec.get("images"):
+        width = header["sequence"] % 3 + 1
+        flat = np.zeros(6 * count, np.uint8)
+        flat[: 2 * width * count] = np.repeat(index.astype(np.uint8), 2 * width)
+        size = {"bad:wide": (2, 4), "bad:no_height": (0, 1)}.get(spoilt, (2, width))
+        arrays += [flat, np.tile(np.array(size, np.int64), count)]
+    return arrays
 
 
 class PartSender:
@@ -308,7 +344,7 @@ class PartSender:
         self.service.most_outstanding = max(self.service.most_outstanding, outstanding)
         mode, service = self.mode, self.service
         pieces = []
-        for tensor, array in zip(self.schema["tensors"], contents(header)):
+        for tensor, array in zip(self.schema["tensors"], contents(header, self.spec)):
             data = array.tobytes()
             for start in range(0, len(data), PART_BYTES):
                 pieces.append((tensor["batch_offset"] + start, data[start : start + PART_BYTES]))
@@ -354,7 +390,7 @@ class SlotSender:
             arena.out.append(slot)
             outstanding = len(arena.out)
         self.service.most_outstanding = max(self.service.most_outstanding, outstanding)
-        for tensor, array in zip(self.schema["tensors"], contents(header)):
+        for tensor, array in zip(self.schema["tensors"], contents(header, self.spec)):
             start = slot * arena.slot_bytes + tensor["batch_offset"]
             arena.memory[start : start + array.nbytes] = array.tobytes()
         arena_id = arena.arena_id

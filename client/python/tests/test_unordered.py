@@ -97,7 +97,7 @@ def test_set_epoch_forgets_what_was_completed(fake):
 
 
 def order(world_size=1, unordered=True, **cursor):
-    layout = Layout((), (), (), batch_size=10, batch_bytes=64)
+    layout = Layout((), (), (), batch_size=10, batch_bytes=64, outputs=(), ragged={})
     opened = _proto.StreamResponse(opened=dict(unordered=unordered)).opened
     base = {"epoch": 0, "consumed": 0, "substitutions": 0, "quarantined": [], **cursor}
     return _order.Order(opened, layout, world_size, base)

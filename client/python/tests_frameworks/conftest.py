@@ -31,6 +31,25 @@ def numbers(samples, batch, **more):
     return {"source": {"range": {"size": samples}}, "batch": {"size": batch}, **more}
 
 
+def packed_runs(folder, **more):
+    """A spec whose outputs are `runs`, packed: of sample i the number i, i modulo 4 times; of 10 samples."""
+    sys.path.append(str(ROOT / "client/conformance"))
+    from data import write_runs
+
+    write_runs(folder / "runs.tfrecord", range(10))
+    return {
+        "source": {"tfrecord": {"files": str(folder / "runs.tfrecord")}},
+        "features": {"runs": {"int64": {"shape": [-1], "max_count": 5}}},
+        "batch": {"size": 4},
+        "batch_stages": ["pack_rows"],
+        **more,
+    }
+
+
+PACKED_RUNS = [[1, 2, 2, 3, 3, 3], [5, 6, 6, 7, 7, 7], [9]]
+PACKED_OFFSETS = [[0, 0, 1, 3, 6], [0, 0, 1, 3, 6], [0, 0, 1]]
+
+
 @pytest.fixture
 def service(tmp_path):
     """A service on a Unix socket that can be killed and started again."""

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
-from conftest import check_facts, numbers, run_python
+from conftest import PACKED_OFFSETS, PACKED_RUNS, check_facts, numbers, packed_runs, run_python
 
 
 def firsts(batches):
@@ -124,3 +124,17 @@ def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
         for _ in loader:
             pass
         assert len(loader) == 0 and bool(loader)
+
+
+def test_packed_rows_are_arrays_with_offsets(tmp_path):
+    with Loader(packed_runs(tmp_path), structure=("runs", "runs_offsets")) as loader:
+        found = [(runs.tolist(), offsets.tolist()) for runs, offsets in loader]
+    assert found == list(zip(PACKED_RUNS, PACKED_OFFSETS))
+
+
+def test_packed_rows_cannot_be_sharded(tmp_path):
+    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    with pytest.raises(bulkhead.InvalidArgument, match="'runs', 'runs_offsets' cannot be sharded"):
+        Loader(packed_runs(tmp_path), sharding=sharding)
+    with Loader(packed_runs(tmp_path), structure="runs_count", sharding=sharding) as loader:
+        assert next(iter(loader)).tolist() == [0, 1, 2, 3]

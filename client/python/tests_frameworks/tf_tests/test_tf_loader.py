@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bulkhead.tf import Loader
-from conftest import check_facts, numbers
+from conftest import PACKED_RUNS, check_facts, numbers, packed_runs
 from recorder import STRUCTURE, Recorder, floats
 
 
@@ -235,3 +235,29 @@ def test_a_killed_service_is_a_longer_wait(service):
 
 def test_it_tells_what_its_loader_knows():
     check_facts(Loader)
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_packed_rows_make_ragged_tensors(tmp_path, copy):
+    with Loader(packed_runs(tmp_path), structure=("runs", "runs_offsets"), copy=copy) as loader:
+        values, splits = loader.stream().element_spec
+        assert values.shape.as_list() == splits.shape.as_list() == [None]
+        found = [tf.RaggedTensor.from_row_splits(*element).to_list() for element in loader]
+    assert [sum(rows, []) for rows in found] == PACKED_RUNS
+    assert found[0] == [[], [1], [2, 2], [3, 3, 3]] and found[2] == [[], [9]]
+
+
+def test_what_varies_by_batch_is_unknown_to_tensorflow(tmp_path):
+    png = tf.io.encode_png(np.zeros((8, 8, 3), np.uint8)).numpy()
+    (tmp_path / "x.png").write_bytes(png)
+    spec = {
+        "source": {"image_list": {"entries": [f"{tmp_path}/x.png {i}" for i in range(6)]}},
+        "stages": ["decode_image", {"resize": {"size": 8}}],
+        "batch": {"size": 1},
+        "outputs": ["image"],
+        "batch_stages": [{"multi_scale": {"sizes": [2, 4, 8]}}],
+    }
+    with Loader(spec, structure="image") as loader:
+        assert loader.stream().element_spec.shape.as_list() == [None, None, None, 3]
+        shapes = {tuple(image.shape) for image in loader}
+    assert shapes <= {(1, n, n, 3) for n in (2, 4, 8)} and len(shapes) > 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bulkhead.torch import Dataset
-from conftest import check_facts, numbers
+from conftest import PACKED_OFFSETS, PACKED_RUNS, check_facts, numbers, packed_runs
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -300,3 +300,17 @@ def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
         for _ in loader:
             pass
         assert len(loader) == 0 and bool(loader)
+
+
+def test_packed_rows_are_tensors_with_offsets(tmp_path):
+    names = ("runs", "runs_offsets")
+    with Dataset(packed_runs(tmp_path), structure=names) as dataset:
+        found = [(runs.tolist(), offsets.tolist()) for runs, offsets in dataset]
+    assert found == list(zip(PACKED_RUNS, PACKED_OFFSETS))
+    with Dataset(packed_runs(tmp_path)) as dataset:
+        batch = next(iter(dataset))
+        ends = batch["runs_offsets"].tolist()
+        rows = [batch["runs"][a:b].tolist() for a, b in zip(ends, ends[1:])]
+        assert rows == [[], [1], [2, 2], [3, 3, 3]]
+        owner = torch.repeat_interleave(torch.arange(4), torch.diff(batch["runs_offsets"]))
+        assert owner.tolist() == [1, 2, 2, 3, 3, 3]
