@@ -112,14 +112,13 @@ TEST(MosaicBoxesTest, LieOverTheSamePixelsAsBefore) {
     const int y = static_cast<int>(random.NextBelow(kCanvas.height + 1));
     const int x = static_cast<int>(random.NextBelow(kCanvas.width + 1));
     const int number = static_cast<int>(random.NextBelow(kMosaicTiles + 1));
-    const MosaicTile tile = number == kMosaicTiles ? TileAlone(size, kCanvas)
-                                                   : TileAt(number, y, x, size, kCanvas);
+    const MosaicTile tile =
+        number == kMosaicTiles ? TileAlone(size, kCanvas) : TileAt(number, y, x, size, kCanvas);
     const int left = static_cast<int>(random.NextBelow(size.width));
     const int top = static_cast<int>(random.NextBelow(size.height));
-    const Box box = {
-        static_cast<double>(left), static_cast<double>(top),
-        left + 1.0 + static_cast<double>(random.NextBelow(size.width - left)),
-        top + 1.0 + static_cast<double>(random.NextBelow(size.height - top))};
+    const Box box = {static_cast<double>(left), static_cast<double>(top),
+                     left + 1.0 + static_cast<double>(random.NextBelow(size.width - left)),
+                     top + 1.0 + static_cast<double>(random.NextBelow(size.height - top))};
     Image image;
     const MutableImageView pixels = image.Reshape(size, 1);
     for (int row = 0; row < size.height; ++row) {
@@ -138,9 +137,9 @@ TEST(MosaicBoxesTest, LieOverTheSamePixelsAsBefore) {
     int white = 0;
     for (int row = 0; row < kCanvas.height; ++row) {
       for (int column = 0; column < kCanvas.width; ++column) {
-        const bool inside = row >= std::lround(moved.box.top) && row < std::lround(moved.box.bottom) &&
-                            column >= std::lround(moved.box.left) &&
-                            column < std::lround(moved.box.right);
+        const bool inside =
+            row >= std::lround(moved.box.top) && row < std::lround(moved.box.bottom) &&
+            column >= std::lround(moved.box.left) && column < std::lround(moved.box.right);
         ASSERT_EQ(canvas.row(row)[column] == 255, inside) << trial;
         white += inside ? 1 : 0;
       }

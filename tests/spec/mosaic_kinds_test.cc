@@ -77,7 +77,7 @@ TEST(MosaicKindTest, GivesOneSizeAndFourTimesTheRows) {
   EXPECT_TRUE(After(stages, "points").annotation->lost_at.empty());
   // Others stay as they are.
   EXPECT_THAT(After(stages, "few").shape, ElementsAre(7));
-  EXPECT_EQ(After(stages, "few").path, "features.few");
+  EXPECT_EQ(After(stages, "few").path, "features.few.int64");
   EXPECT_EQ(Problem(stages + In("random_iou_crop {}") + In("resize { size: 9 }") +
                     In("sanitize_boxes { with: 'labels' }")),
             "");
@@ -97,8 +97,9 @@ TEST(MosaicKindTest, TakesTheImageWhatBelongsToItAndWhatIsNamed) {
 TEST(MosaicKindTest, HasDefaults) {
   v1::PipelineSpec spec = FolderSpec("stages { decode_image {} } stages { mosaic { size: 32 } }");
   ASSERT_TRUE(Normalize(spec).ok());
-  EXPECT_EQ(spec.stages(1).mosaic().ShortDebugString(),
-            "input: \"image\" size: 32 size: 32 center: 0.25 center: 0.75 fill: 114 probability: 1");
+  EXPECT_EQ(
+      spec.stages(1).mosaic().ShortDebugString(),
+      "input: \"image\" size: 32 size: 32 center: 0.25 center: 0.75 fill: 114 probability: 1");
   EXPECT_TRUE(IsRandomStage(spec.stages(1)));
   spec.mutable_stages(1)->mutable_mosaic()->set_probability(0);
   EXPECT_FALSE(IsRandomStage(spec.stages(1)));
@@ -139,17 +140,18 @@ TEST(MosaicKindTest, RefusesRowsThatCannotGoAlong) {
 
 TEST(MosaicKindTest, RefusesWhatIsNoImageAndWhatCannotFollow) {
   EXPECT_THAT(Problem(In("mosaic { size: 9 }")), HasSubstr("put decode_image before it"));
-  EXPECT_THAT(Problem(In("decode_image {}") + In("normalize { divide: 2 }") +
-                      In("mosaic { size: 9 }")),
-              HasSubstr("stages[2].mosaic.input"));
+  EXPECT_THAT(
+      Problem(In("decode_image {}") + In("normalize { divide: 2 }") + In("mosaic { size: 9 }")),
+      HasSubstr("stages[2].mosaic.input"));
   const std::string parted =
       In("python { function: 'm:f' inputs: 'image' outputs { name: 'image' dtype: DTYPE_UINT8 "
          "shape: [20, 30, 3] } }");
   EXPECT_THAT(Problem(Declared() + parted + In("mosaic { size: 9 }")),
               HasSubstr("parted by stages[5].python"));
   // A mask by itself.
-  EXPECT_THAT(Problem(Declared() + In("mosaic { input: 'mask' size: 9 }") + In("resize { size: 9 }")),
-              HasSubstr("parted by stages[5].mosaic"));
+  EXPECT_THAT(
+      Problem(Declared() + In("mosaic { input: 'mask' size: 9 }") + In("resize { size: 9 }")),
+      HasSubstr("parted by stages[5].mosaic"));
 }
 
 TEST(MosaicKindTest, StandsOnceInTheWayOfASample) {
@@ -175,7 +177,7 @@ std::string Mixture(const std::string& second, const std::string& common) {
   };
   const std::string own = In("decode_image {}") + In("boxes { format: BOX_FORMAT_XYXY }");
   v1::PipelineSpec spec = FromText<v1::PipelineSpec>(
-      "source { mixture { stop: STOP_FIRST_EXHAUSTED " + source(own) + source(second) + "} } " +
+      "source { mixture { " + source(own) + source(second) + "} } " +
       "batch { size: 2 } outputs: 'image' " + common);
   absl::Status status = Normalize(spec);
   if (status.ok()) status = InferSignature(spec).status();

@@ -1078,6 +1078,38 @@ class PipelineMethods(PipelineBase):
         options = given(size=size, input=input)
         return self._stage("stages", "five_crop", options)
 
+    def mosaic(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+        center: Optional[Union[float, Sequence[float]]] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+        probability: Optional[float] = None,
+        with_: Optional[Union[str, Sequence[str]]] = None,
+    ) -> _Self:
+        """Four samples in one image: the sample itself in the upper left, and three others, drawn
+        from the whole epoch's order, each made by the stages before this one, around a point
+        that is drawn. Each touches that point with a corner, as large as it is; what lies
+        beyond the result is cut off. Boxes, points and masks declared for the image move along,
+        those of all four one behind the other.
+
+        size: [height, width] of the result, or one number for a square. Required.
+        input: Default `image`.
+        center: Where the four images meet, as shares of height and width: drawn between these
+            two. Default [0.25, 0.75].
+        fill: Value of the pixels that no image covers: one for all channels, or one for each.
+            Default 114.
+        probability: Of making a mosaic; else the sample stays alone, in the middle. Default 1.
+        with_: Features with a row for each box, such as labels: those of all four, one behind
+            the other. Other features stay those of the sample itself.
+        """
+        options = given(
+            size=size, input=input, center=center, fill=fill, probability=probability, **{"with":
+            with_},
+        )
+        return self._stage("stages", "mosaic", options)
+
     def cache(
         self: _Self,
         *,
@@ -1179,6 +1211,38 @@ class PipelineMethods(PipelineBase):
         """
         options = given(function=function, outputs=outputs, inputs=inputs, arguments=arguments)
         return self._stage("batch_stages", "python", options)
+
+    def pack_rows(
+        self: _Self,
+        *,
+        inputs: Optional[Union[str, Sequence[str]]] = None,
+    ) -> _Self:
+        """Puts the rows of samples of variable length one behind the other, without padding: the
+        batch gives [rows of all samples, …] and, as `<name>_offsets`, where each sample's rows
+        begin and end.
+
+        inputs: Outputs whose first dimension varies. Default: all of them.
+        """
+        options = given(inputs=inputs)
+        return self._stage("batch_stages", "pack_rows", options)
+
+    def multi_scale(
+        self: _Self,
+        sizes: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Scales the images of a batch to one size drawn for the batch, linearly, with the boxes,
+        points and masks that belong to them. The batch gives images of that size, and
+        `<name>_size`, int64 [2]: height and width.
+
+        sizes: Lengths of the image's longer side in pixels, of which one is drawn for each
+            batch, all with the same probability; the shorter side follows in proportion. None
+            above what the image has. Required.
+        input: Default `image`.
+        """
+        options = given(sizes=sizes, input=input)
+        return self._stage("batch_stages", "multi_scale", options)
 
     def batch(
         self: _Self,
