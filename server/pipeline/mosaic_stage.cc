@@ -179,9 +179,10 @@ absl::Status MosaicStage::RunOn(const StageValues& values, const StageContext& c
   std::fill(row_count, row_count + parts_.size(), size_t{0});
   const Draft draft = {ResultImage(size_, values[0].channels, context),
                        context.scratch.resized.Resize(memory_bytes_), row_count};
-  SampleRandom random = place().Random(context.key);
-  if (random.NextUnit() < probability_) {
-    BULKHEAD_RETURN_IF_ERROR(AddFour(values, context, random, draft));
+  const Draws draws =
+      Draw(context.key, context.partners == nullptr ? 0 : context.partners->positions());
+  if (draws.mosaic) {
+    BULKHEAD_RETURN_IF_ERROR(AddFour(values, context, draws, draft));
   } else {
     Add(values, TileAlone(values[0].image_size, size_), draft);
   }
@@ -190,30 +191,45 @@ absl::Status MosaicStage::RunOn(const StageValues& values, const StageContext& c
 }
 
 absl::Status MosaicStage::AddFour(const StageValues& values, const StageContext& context,
-                                  SampleRandom& random, const Draft& draft) const {
+                                  const Draws& draws, const Draft& draft) const {
   if (context.partners == nullptr) {
     return place().Name(MakeError(absl::StatusCode::kInternal, reason::kInternal,
                                   "a mosaic is made of a stream's samples, but there is no stream; "
                                   "please report this"));
   }
-  std::array<uint64_t, kMosaicTiles> positions = {};
+  const auto tile_at = [&](int i) {
+    return TileAt(i, draws.y, draws.x, values[0].image_size, size_);
+  };
+  Add(values, tile_at(0), draft);
   for (int i = 1; i < kMosaicTiles; ++i) {
-    positions[i] = random.NextBelow(context.partners->positions());
-  }
-  const int y =
-      std::min(static_cast<int>(random.NextUniform(low_, high_) * size_.height), size_.height);
-  const int x =
-      std::min(static_cast<int>(random.NextUniform(low_, high_) * size_.width), size_.width);
-  Add(values, TileAt(0, y, x, values[0].image_size, size_), draft);
-  for (int i = 1; i < kMosaicTiles; ++i) {
-    const absl::Status made = context.partners->Make(positions[i], names_[i], [&] {
+    const absl::Status made = context.partners->Make(draws.positions[i], names_[i], [&] {
       BULKHEAD_RETURN_IF_ERROR(place().Name(Check(values)));
-      Add(values, TileAt(i, y, x, values[0].image_size, size_), draft);
+      Add(values, tile_at(i), draft);
       return absl::OkStatus();
     });
     if (!made.ok()) return Annotate(made, names_[i]);
   }
   return absl::OkStatus();
+}
+
+MosaicStage::Draws MosaicStage::Draw(const SampleKey& key, uint64_t positions) const {
+  SampleRandom random = place().Random(key);
+  Draws draws;
+  draws.mosaic = random.NextUnit() < probability_;
+  if (!draws.mosaic || positions == 0) return draws;
+  for (int i = 1; i < kMosaicTiles; ++i) draws.positions[i] = random.NextBelow(positions);
+  const auto meeting = [&](int extent) {
+    return std::min(static_cast<int>(random.NextUniform(low_, high_) * extent), extent);
+  };
+  draws.y = meeting(size_.height);
+  draws.x = meeting(size_.width);
+  return draws;
+}
+
+void MosaicStage::ListPartners(const SampleKey& key, uint64_t positions,
+                               absl::FunctionRef<void(uint64_t)> take) const {
+  const Draws draws = Draw(key, positions);
+  for (int i = 1; draws.mosaic && i < kMosaicTiles; ++i) take(draws.positions[i]);
 }
 
 std::unique_ptr<SampleStage> MakeMosaicStage(const StageSite& site) {

@@ -28,6 +28,8 @@ class MosaicStage : public SampleStage {
               const std::vector<FeatureSignature>& before);
   absl::Status RunOn(const StageValues& values, const StageContext& context) const override;
   Effect effect() const override { return Effect::kWritesFirst; }
+  void ListPartners(const SampleKey& key, uint64_t positions,
+                    absl::FunctionRef<void(uint64_t)> take) const override;
 
  private:
   // A value but the first, and where in the stage's memory what becomes of it lies.
@@ -53,6 +55,15 @@ class MosaicStage : public SampleStage {
     MutableImageView MaskOf(const Part& part) const;
   };
 
+  // What a sample's key decides, of `positions` an epoch; 0: whether it is a mosaic, alone.
+  struct Draws {
+    bool mosaic = false;
+    std::array<uint64_t, kMosaicTiles> positions = {};  // of the others, from 1 on
+    int y = 0;
+    int x = 0;
+  };
+  Draws Draw(const SampleKey& key, uint64_t positions) const;
+
   static Part PartOf(const FeatureSignature& feature);
   // Whether one sample's values belong together, and are no more than there is room for.
   absl::Status Check(const StageValues& values) const;
@@ -61,7 +72,7 @@ class MosaicStage : public SampleStage {
   void AddRows(const Part& part, const Value& value, ImageSize image, const MosaicTile& tile,
                const Draft& draft, size_t& row_count) const;
   static size_t RowsOf(const Part& part, const Value& value);
-  absl::Status AddFour(const StageValues& values, const StageContext& context, SampleRandom& random,
+  absl::Status AddFour(const StageValues& values, const StageContext& context, const Draws& draws,
                        const Draft& draft) const;
   // Makes the values those that came together.
   void Take(const Draft& draft, const StageValues& values) const;

@@ -138,14 +138,14 @@ class StagedPipeline : public Pipeline {
 
   void Expect(uint64_t record, const SampleKey& key, PipelineContext& context) const override {
     auto& own = static_cast<Context&>(context);
-    const size_t number = PartOf(record);
-    const PipelinePart& part = parts_[number];
-    if (own.observer != nullptr) {
-      own.observer->BeginSample(key);
-      own.Name(Identity(record));
+    if (own.observer != nullptr) own.observer->BeginSample(key);
+    ExpectRecord(record, own);
+    const StagePlan& plan = parts_[PartOf(record)].plan;
+    if (plan.mosaic.stage != StagePlan::Mosaic::kNone && own.partners != nullptr) {
+      plan.stages[plan.mosaic.stage].stage->ListPartners(
+          key, own.partners->positions(),
+          [&](uint64_t position) { ExpectRecord(own.partners->RecordAt(position), own); });
     }
-    own.Enter(StageObserver::kSource);
-    part.source->Expect(record - part.first_record, *own.read[number]);
     own.Enter(StageObserver::kOutside);
     if (own.observer != nullptr) own.observer->EndBatch();
   }
@@ -184,6 +184,14 @@ class StagedPipeline : public Pipeline {
   }
 
  private:
+  void ExpectRecord(uint64_t record, Context& own) const {
+    const size_t number = PartOf(record);
+    const PipelinePart& part = parts_[number];
+    if (own.observer != nullptr) own.Name(Identity(record));
+    own.Enter(StageObserver::kSource);
+    part.source->Expect(record - part.first_record, *own.read[number]);
+  }
+
   // Stages of the same place have the same number.
   void NumberStages(StagePlan& plan) {
     for (PlannedStage& planned : plan.stages) {

@@ -29,6 +29,8 @@ class PartnerRecords {
   virtual ~PartnerRecords() = default;
   // Positions of an epoch; at least 1.
   virtual uint64_t positions() const = 0;
+  // The record at `position`, whatever is wrong with it.
+  virtual uint64_t RecordAt(uint64_t position) const = 0;
   // Calls `make` with the number of the record at `position`; under ERROR_ACTION_SUBSTITUTE, when
   // that ends in a sample error, with those behind it, as for samples, and reports the
   // substitution; `what` says for people whose record it was. A record in quarantine is a sample
@@ -93,7 +95,8 @@ class Pipeline {
   // the index is damaged there, which reading the record will tell.
   virtual std::string Identity(uint64_t record) const = 0;
 
-  // Source::Expect for `record`, which will be produced with `key`. The observer is told, as
+  // Source::Expect for `record`, which will be produced with `key`, and for those that a stage will
+  // put beside it. The observer is told, as
   // opening a file may never return.
   virtual void Expect(uint64_t /*record*/, const SampleKey& /*key*/,
                       PipelineContext& /*context*/) const {}

@@ -54,6 +54,9 @@ class LeaseSample final : public PartnerRecords {
   }
 
   uint64_t positions() const override { return stream_.binding.samples_per_epoch(); }
+  uint64_t RecordAt(uint64_t position) const override {
+    return stream_.order->RecordAt(epoch_, position);
+  }
 
   absl::Status Make(uint64_t position, absl::string_view what,
                     absl::FunctionRef<absl::Status(uint64_t)> make) override {
@@ -73,8 +76,7 @@ class LeaseSample final : public PartnerRecords {
 
   // What `position` reads will be wanted soon.
   void Expect(uint64_t position) const {
-    pipeline_.Expect(stream_.order->RecordAt(epoch_, position),
-                     {stream_.binding.seed(), epoch_, position}, context_);
+    pipeline_.Expect(RecordAt(position), {stream_.binding.seed(), epoch_, position}, context_);
   }
 
  private:
@@ -104,7 +106,7 @@ class LeaseSample final : public PartnerRecords {
 
   // The record at `record_position`, if it may be read; `position` wants it. QUARANTINED.
   absl::StatusOr<uint64_t> AllowedRecord(uint64_t record_position, uint64_t position) const {
-    const uint64_t record = stream_.order->RecordAt(epoch_, record_position);
+    const uint64_t record = RecordAt(record_position);
     if (stream_.quarantined.empty()) return record;
     const std::string name = pipeline_.Identity(record);
     if (!stream_.quarantined.Contains(name)) return record;

@@ -143,6 +143,11 @@ class SampleStage {
   // Whether it may change value `i` of those it works on, rather than look at its extents only.
   virtual bool Changes(size_t) const { return true; }
 
+  // Calls `take` with the position of each other sample that the sample of `key` will have made, of
+  // `positions` an epoch.
+  virtual void ListPartners(const SampleKey&, uint64_t /*positions*/,
+                            absl::FunctionRef<void(uint64_t)> /*take*/) const {}
+
   // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
   // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.
   virtual absl::Status Load(const UserCode&) { return absl::OkStatus(); }

@@ -624,6 +624,50 @@ TEST(MosaicStageTest, SampleAloneIsTheSameAsInALease) {
   }
 }
 
+TEST(MosaicStageTest, AnnouncesPartnersWithTheirSample) {
+  const v1::PipelineSpec spec = MakeSpec(
+      "stages { decode_image {} } stages { mosaic { size: 8 probability: 0.7 } } outputs: 'image'",
+      kDetection);
+  std::vector<FakeRecord> records;
+  for (uint64_t i = 0; i < kCount; ++i) records.push_back(RecordNumber(i));
+  auto source = std::make_unique<FakeSource>(InferSignature(spec)->sources[0].source_features,
+                                             std::move(records));
+  std::vector<uint64_t> told;
+  source->on_expect = [&](uint64_t record) { told.push_back(record); };
+  std::vector<std::unique_ptr<Source>> sources;
+  sources.push_back(std::move(source));
+  const auto pipeline = MakePipeline(std::move(sources), spec);
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+  StreamView view;
+  view.binding.set_seed(kSeed);
+  view.binding.set_samples_per_epoch(kCount);
+  *view.binding.mutable_schema() = InferSignature(spec)->schema;
+  view.order = std::make_shared<ThirdRecordOrder>();
+  std::string slot(view.binding.schema().batch_bytes(), '\xA5');
+  internal::v1::Lease lease;
+  lease.set_epoch(kEpoch);
+  lease.set_count(4);
+  std::vector<SubstitutedSample> substituted;
+  uint64_t failed_position = 0;
+  const auto context = (*pipeline)->NewContext();
+  ASSERT_TRUE(ProduceLease(**pipeline, view, lease, *context,
+                           reinterpret_cast<std::byte*>(slot.data()), substituted, failed_position)
+                  .ok());
+  std::vector<uint64_t> expected;
+  int mosaics = 0;
+  for (uint64_t position = 1; position < 4; ++position) {
+    expected.push_back((position + 3) % kCount);
+    SampleRandom random(kSeed, kEpoch, position, StableHash("stages/1"));
+    if (random.NextUnit() >= 0.7) continue;
+    ++mosaics;
+    for (int i = 1; i < kMosaicTiles; ++i) {
+      expected.push_back((random.NextBelow(kCount) + 3) % kCount);
+    }
+  }
+  EXPECT_EQ(told, expected);
+  EXPECT_GT(mosaics, 0);
+}
+
 // Two sources whose stages and features are numbered differently.
 TEST(MosaicStageTest, MixesSources) {
   const v1::PipelineSpec spec = MakeSpec("stages { mosaic { size: [32, 40] } }", R"(
