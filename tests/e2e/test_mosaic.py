@@ -54,8 +54,8 @@ def samples(spec, target, **options):
     found, cursors = {}, []
     with bulkhead.Loader(spec, target, timeout=120, **options) as loader:
         for batch in loader.stream():
-            for i in range(batch.valid_count):
-                key = batch.epoch, batch.first_position + i
+            for i, position in enumerate(batch.positions):
+                key = batch.epoch, position
                 assert key not in found
                 found[key] = {name: np.array(array[i]) for name, array in batch.items()}
             cursors.append(batch.cursor)
@@ -211,8 +211,8 @@ def test_the_sheet_shows_it(start, folder, photos):
     sheet = cv2.imread(str(folder / "sheet.png"))
     for position in range(6):
         wanted = found[0, position]["image"][:, :, ::-1].copy()
-        least, _, _, _ = cv2.minMaxLoc(cv2.matchTemplate(sheet, wanted, cv2.TM_SQDIFF))
-        assert least == 0
+        _, _, (left, top), _ = cv2.minMaxLoc(cv2.matchTemplate(sheet, wanted, cv2.TM_SQDIFF))
+        assert np.array_equal(sheet[top : top + 64, left : left + 64], wanted)
 
 
 def test_it_is_pure_and_explained(folder, photos, spec):
@@ -220,5 +220,8 @@ def test_it_is_pure_and_explained(folder, photos, spec):
     assert "pure: 40 samples" in said.stdout, said.stdout + said.stderr
     said = subprocess.run([BIN / "bulkhead", "explain", "--spec", spec], capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
-    [line] = [line for line in said.stdout.splitlines() if "mosaic" in line and "96" in line]
-    assert "uint8" in line
+    lines = said.stdout.splitlines()
+    [at] = [i for i, line in enumerate(lines) if "] mosaic" in line]
+    shown = "\n".join(lines[at : at + 3])
+    assert "again  up to float32 [64,4]" in shown and "boxes  up to float32 [64,4]" in shown
+    assert "uint8 [96,96,3]" in shown
