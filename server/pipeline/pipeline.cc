@@ -21,6 +21,7 @@
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_observer.h"
 #include "server/pipeline/stage_plan.h"
+#include "server/pipeline/values_aside.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
@@ -80,6 +81,11 @@ class Context : public PipelineContext {
   // Of a cache stage: what was found, or is to be kept.
   std::string kept;
   std::vector<Value> kept_values;
+  // Of a mosaic. Its own memory stays while the stages of other samples run in `scratch`.
+  StageScratch mosaic_scratch;
+  ValuesAside aside;
+  Record partner_record;
+  std::vector<Value> partner_values;
   WorkCounts counts;
 
   void Enter(uint32_t stage) const {
@@ -133,14 +139,14 @@ class StagedPipeline : public Pipeline {
 
   void Expect(uint64_t record, const SampleKey& key, PipelineContext& context) const override {
     auto& own = static_cast<Context&>(context);
-    const size_t number = PartOf(record);
-    const PipelinePart& part = parts_[number];
-    if (own.observer != nullptr) {
-      own.observer->BeginSample(key);
-      own.Name(Identity(record));
+    if (own.observer != nullptr) own.observer->BeginSample(key);
+    ExpectRecord(record, own);
+    const StagePlan& plan = parts_[PartOf(record)].plan;
+    if (plan.mosaic.stage != StagePlan::Mosaic::kNone && own.partners != nullptr) {
+      plan.stages[plan.mosaic.stage].stage->ListPartners(
+          key, own.partners->positions(),
+          [&](uint64_t position) { ExpectRecord(own.partners->RecordAt(position), own); });
     }
-    own.Enter(StageObserver::kSource);
-    part.source->Expect(record - part.first_record, *own.read[number]);
     own.Enter(StageObserver::kOutside);
     if (own.observer != nullptr) own.observer->EndBatch();
   }
@@ -179,6 +185,14 @@ class StagedPipeline : public Pipeline {
   }
 
  private:
+  void ExpectRecord(uint64_t record, Context& own) const {
+    const size_t number = PartOf(record);
+    const PipelinePart& part = parts_[number];
+    if (own.observer != nullptr) own.Name(Identity(record));
+    own.Enter(StageObserver::kSource);
+    part.source->Expect(record - part.first_record, *own.read[number]);
+  }
+
   // Stages of the same place have the same number.
   void NumberStages(StagePlan& plan) {
     for (PlannedStage& planned : plan.stages) {
@@ -197,21 +211,32 @@ class StagedPipeline : public Pipeline {
                             absl::Span<std::byte* const> destinations) const {
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
+    NameRecord(record, own);
+    own.Enter(StageObserver::kSource);
+    const absl::Status read =
+        part.source->Read(record - part.first_record, *own.read[number], own.record);
+    absl::Status produced;
+    if (read.ok()) {
+      produced = RunStages(part, record, key, own, destinations);
+    }
+    own.Enter(StageObserver::kOutside);
+    if (read.ok() && produced.ok()) return produced;
+    return NameFailure(read, produced, record, key, own);
+  }
+
+  // Who the record is that is at hand from here on.
+  void NameRecord(uint64_t record, Context& own) const {
     if (own.observer != nullptr || own.seek_store != nullptr || own.cache_store != nullptr) {
       const std::string identity = Identity(record);
       own.Name(identity);
       own.identity_hash = StableHash(identity);
       own.decoder.SetSeek(own.seek_store, own.identity_hash, own.reads_again);
     }
-    own.Enter(StageObserver::kSource);
-    const absl::Status read =
-        part.source->Read(record - part.first_record, *own.read[number], own.record);
-    absl::Status produced;
-    if (read.ok()) {
-      produced = RunStages(part, record - part.first_record, key, own, destinations);
-    }
-    own.Enter(StageObserver::kOutside);
-    if (read.ok() && produced.ok()) return produced;
+  }
+
+  // What went wrong in reading the record, or in making something of it.
+  absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
+                           const SampleKey& key, const Context& own) const {
     const std::string position = absl::StrCat(key.position);
     if (!read.ok()) {
       return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
@@ -232,28 +257,118 @@ class StagedPipeline : public Pipeline {
 
   absl::Status RunStages(const PipelinePart& part, uint64_t record, const SampleKey& key,
                          Context& own, absl::Span<std::byte* const> destinations) const {
-    const Sample sample = {key, record, samples_.fetch_add(1, std::memory_order_relaxed)};
+    const Sample sample = NewSample(part, record, key);
+    const Way way = BeginWay(part, sample, own, destinations);
+    BULKHEAD_RETURN_IF_ERROR(
+        RunStages(*way.plan, way.begin, way.plan->stages.size(), sample, own, destinations));
+    return WriteOutputs(*way.plan, own, destinations);
+  }
+
+  struct Sample {
+    const SampleKey& key;
+    uint64_t record;  // within its source
+    uint64_t samples_before;
+    uint64_t record_of_all;
+  };
+
+  Sample NewSample(const PipelinePart& part, uint64_t record, const SampleKey& key) const {
+    return {key, record - part.first_record, samples_.fetch_add(1, std::memory_order_relaxed),
+            record};
+  }
+
+  // How a sample goes on: with which stages, and from which of them.
+  struct Way {
+    const StagePlan* plan;
+    size_t begin;
+  };
+
+  // Takes up the record at hand: the values are those before the way's first stage.
+  Way BeginWay(const PipelinePart& part, const Sample& sample, Context& own,
+               absl::Span<std::byte* const> destinations) const {
     BeginStages(part, own);
     if (own.observer != nullptr) {
       own.observer->Leave(StageObserver::kSource, {own.values, part.plan.source_features});
     }
     const bool cached = part.cached.has_value() && own.cache_store != nullptr;
     if (cached && MakeKept(part, sample, own, destinations)) {
-      const StagePlan& plan = part.cached->plan;
-      BULKHEAD_RETURN_IF_ERROR(
-          RunStages(plan, plan.kept.stages, plan.stages.size(), sample, own, destinations));
-      return WriteOutputs(plan, own, destinations);
+      return {&part.cached->plan, part.cached->plan.kept.stages};
     }
-    BULKHEAD_RETURN_IF_ERROR(
-        RunStages(part.plan, 0, part.plan.stages.size(), sample, own, destinations));
-    return WriteOutputs(part.plan, own, destinations);
+    return {&part.plan, 0};
   }
 
-  struct Sample {
-    const SampleKey& key;
-    uint64_t record;
-    uint64_t samples_before;
+  // Makes the other samples of a mosaic, in the memory that the sample's own stages worked in.
+  class Partners final : public PartnerMaker {
+   public:
+    Partners(const StagedPipeline& pipeline, const StagePlan& plan, const Sample& sample,
+             Context& own)
+        : pipeline_(pipeline), plan_(plan), sample_(sample), own_(own) {}
+    // The sample's own values and name are back. Not called when another sample ends the thread:
+    // its name stands.
+    void End() {
+      if (!begun_) return;
+      std::swap(own_.record, own_.partner_record);
+      own_.aside.Restore(own_.values, plan_.mosaic.bystanders);
+      pipeline_.NameRecord(sample_.record_of_all, own_);
+    }
+
+    uint64_t positions() const override { return own_.partners->positions(); }
+
+    absl::Status Make(uint64_t position, absl::string_view what,
+                      absl::FunctionRef<absl::Status()> use) override {
+      if (!begun_) {
+        own_.aside.Put(own_.values, plan_.mosaic.bystanders);
+        std::swap(own_.record, own_.partner_record);
+        begun_ = true;
+      }
+      const SampleKey key{sample_.key.seed, sample_.key.epoch, position};
+      return own_.partners->Make(position, what, [&](uint64_t record) {
+        return pipeline_.MakePartner(record, key, plan_, own_, use);
+      });
+    }
+
+   private:
+    const StagedPipeline& pipeline_;
+    const StagePlan& plan_;
+    const Sample& sample_;
+    Context& own_;
+    bool begun_ = false;
   };
+
+  // Has the sample of `record` made up to its mosaic, and `use` its values there as those of
+  // `plan`'s mosaic.
+  absl::Status MakePartner(uint64_t record, const SampleKey& key, const StagePlan& plan,
+                           Context& own, absl::FunctionRef<absl::Status()> use) const {
+    // The image before it is done with.
+    own.GiveBackShare();
+    const size_t number = PartOf(record);
+    const PipelinePart& part = parts_[number];
+    NameRecord(record, own);
+    own.Enter(StageObserver::kSource);
+    const absl::Status read =
+        part.source->Read(record - part.first_record, *own.read[number], own.record);
+    absl::Status made = read;
+    if (read.ok()) {
+      const Sample sample = NewSample(part, record, key);
+      const Way way = BeginWay(part, sample, own, {});
+      made = RunStages(*way.plan, way.begin, way.plan->mosaic.stage, sample, own, {});
+      const PlannedStage& mosaic = plan.stages[plan.mosaic.stage];
+      own.Enter(mosaic.number);
+      if (made.ok()) {
+        TakeValues(way.plan->stages[way.plan->mosaic.stage].features, mosaic.features, own);
+        made = use();
+      }
+    }
+    if (made.ok()) return made;
+    return NameFailure(read, made, record, key, own);
+  }
+
+  // What features are called `from` in the plan of one source, another calls `to`.
+  static void TakeValues(const std::vector<size_t>& from, const std::vector<size_t>& to,
+                         Context& own) {
+    own.partner_values.clear();
+    for (const size_t feature : from) own.partner_values.push_back(own.values[feature]);
+    for (size_t i = 0; i < to.size(); ++i) own.values[to[i]] = own.partner_values[i];
+  }
 
   // The values as the source gives them.
   static void BeginStages(const PipelinePart& part, Context& own) {
@@ -310,12 +425,19 @@ class StagedPipeline : public Pipeline {
     for (size_t i = begin; i < end; ++i) {
       const PlannedStage& planned = plan.stages[i];
       own.Enter(planned.number);
-      std::byte* target = planned.target_output < 0 ? nullptr : destinations[planned.target_output];
+      // What belongs to another sample does not go into this one's place.
+      const bool in_place = planned.target_output >= 0 && !destinations.empty();
+      std::byte* target = in_place ? destinations[planned.target_output] : nullptr;
       own.trail.clear();
       GeometryTrail* trail = planned.followers.empty() ? nullptr : &own.trail;
-      BULKHEAD_RETURN_IF_ERROR(planned.stage->RunOn(
-          {own.values, planned.features}, {own.decoder, own.scratch[i], sample.key, sample.record,
-                                           sample.samples_before, target, trail}));
+      const StageValues values(own.values, planned.features);
+      if (i == plan.mosaic.stage) {
+        BULKHEAD_RETURN_IF_ERROR(RunMosaic(*planned.stage, values, plan, sample, own, target));
+      } else {
+        BULKHEAD_RETURN_IF_ERROR(
+            planned.stage->RunOn(values, {own.decoder, own.scratch[i], sample.key, sample.record,
+                                          sample.samples_before, target, trail}));
+      }
       for (const PlannedFollower& follower : planned.followers) {
         BULKHEAD_RETURN_IF_ERROR(planned.stage->place().Name(
             Follow(own.trail, follower.annotation, own.values[follower.feature],
@@ -326,6 +448,16 @@ class StagedPipeline : public Pipeline {
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status RunMosaic(const SampleStage& stage, const StageValues& values, const StagePlan& plan,
+                         const Sample& sample, Context& own, std::byte* target) const {
+    Partners partners(*this, plan, sample, own);
+    const absl::Status status = stage.RunOn(
+        values, {own.decoder, own.mosaic_scratch, sample.key, sample.record, sample.samples_before,
+                 target, nullptr, own.partners == nullptr ? nullptr : &partners});
+    partners.End();
+    return status;
   }
 
   static absl::Status WriteOutputs(const StagePlan& plan, Context& own,

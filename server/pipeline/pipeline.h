@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/base/quarantine_set.h"
@@ -20,6 +22,23 @@ class StageObserver;
 struct UserCode;
 class ValueStore;
 
+// The records of a stream's epoch, for stages that put several samples into one: what they may
+// read, and what takes the place of a bad one. Used by the thread that produces the sample.
+class PartnerRecords {
+ public:
+  virtual ~PartnerRecords() = default;
+  // Positions of an epoch; at least 1.
+  virtual uint64_t positions() const = 0;
+  // The record at `position`, whatever is wrong with it.
+  virtual uint64_t RecordAt(uint64_t position) const = 0;
+  // Calls `make` with the number of the record at `position`; under ERROR_ACTION_SUBSTITUTE, when
+  // that ends in a sample error, with those behind it, as for samples, and reports the
+  // substitution; `what` says for people whose record it was. A record in quarantine is a sample
+  // error (QUARANTINED). Errors: those of the record at `position`.
+  virtual absl::Status Make(uint64_t position, absl::string_view what,
+                            absl::FunctionRef<absl::Status(uint64_t record)> make) = 0;
+};
+
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
 class PipelineContext {
@@ -28,6 +47,9 @@ class PipelineContext {
 
   // Told what the thread is at (server/pipeline/stage_observer.h); null: nobody is.
   StageObserver* observer = nullptr;
+  // Of the stream that the sample belongs to; null: no stage may need other samples. Set by those
+  // who produce samples of a stream (below).
+  PartnerRecords* partners = nullptr;
   // What the thread's images take of the worker's allowance, if it has one; for one sample.
   DecodeShare decode_share;
   // Where seek entries of JPEG images are kept, and what cache stages keep; both outlive this,
@@ -74,7 +96,8 @@ class Pipeline {
   // the index is damaged there, which reading the record will tell.
   virtual std::string Identity(uint64_t record) const = 0;
 
-  // Source::Expect for `record`, which will be produced with `key`. The observer is told, as
+  // Source::Expect for `record`, which will be produced with `key`, and for those that a stage will
+  // put beside it. The observer is told, as
   // opening a file may never return.
   virtual void Expect(uint64_t /*record*/, const SampleKey& /*key*/,
                       PipelineContext& /*context*/) const {}
@@ -82,7 +105,8 @@ class Pipeline {
   // Produces one sample: output i (in the schema's order, `<name>_count` outputs included) is
   // written to destinations[i], all of its sample_bytes, padding zeroed. A pure function of (record
   // bytes, spec, key). On an error the destinations hold anything. Errors: sample errors with
-  // file@offset and stage; others end the stream.
+  // file@offset and stage; others end the stream. Stages that put several samples into one read
+  // other records, too, through context.partners.
   virtual absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                                absl::Span<std::byte* const> destinations) const = 0;
 
@@ -99,7 +123,8 @@ class Pipeline {
   }
 };
 
-// A sample whose record was bad and which took another's place.
+// A sample whose record was bad, and the one that took its place; or, with another position than
+// that of the sample which was asked for, one of those that a stage puts into it.
 struct SubstitutedSample {
   uint64_t position = 0;
   uint64_t substitute_position = 0;
@@ -123,6 +148,12 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           const internal::v1::Lease& lease, PipelineContext& context,
                           std::byte* slot, std::vector<SubstitutedSample>& substituted,
                           uint64_t& failed_position);
+
+// Produces the sample at `position` alone, into one destination for each tensor, without a
+// substitute for its own record. Errors: those of Pipeline::Produce; QUARANTINED.
+absl::Status ProduceSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+                           uint64_t position, PipelineContext& context,
+                           absl::Span<std::byte* const> destinations);
 
 // Runs the batch stages on a batch all of whose samples were produced. `lease` is the whole batch.
 // Errors name the batch's epoch and positions; they are the batch's, not a sample's, and no policy

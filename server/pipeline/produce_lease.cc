@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,56 +20,96 @@ constexpr uint64_t kSubstituteReach = 16;
 // the files that a thread may have open.
 constexpr uint64_t kExpected = 4;
 
-// Produces one position, or its substitute.
-class LeaseSample {
+// Produces one position, or its substitute; and finds the records of those that a stage wants to
+// put beside it.
+class LeaseSample final : public PartnerRecords {
  public:
   LeaseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
               PipelineContext& context)
       : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {
     context_.reads_again = stream.binding.reads_again();
+    context_.partners = this;
   }
+  ~LeaseSample() override { context_.partners = nullptr; }
 
   absl::Status Produce(uint64_t position, absl::Span<std::byte* const> destinations,
-                       std::vector<SubstitutedSample>& substituted) const {
-    absl::Status error = ProduceRecordOf(position, position, destinations);
+                       std::vector<SubstitutedSample>& substituted) {
+    const auto produce = [&](uint64_t other) {
+      return ProduceRecordOf(other, position, destinations);
+    };
+    BULKHEAD_RETURN_IF_ERROR(OneOf(position, produce, substituted));
+    std::move(partners_.begin(), partners_.end(), std::back_inserter(substituted));
+    return absl::OkStatus();
+  }
+
+  // The record at `record_position` with the randomness of `position`.
+  absl::Status ProduceRecordOf(uint64_t record_position, uint64_t position,
+                               absl::Span<std::byte* const> destinations) {
+    position_ = position;
+    partners_.clear();
+    partner_failed_ = false;
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t record, AllowedRecord(record_position, position));
+    const SampleKey key{stream_.binding.seed(), epoch_, position};
+    return pipeline_.Produce(record, key, context_, destinations);
+  }
+
+  uint64_t positions() const override { return stream_.binding.samples_per_epoch(); }
+  uint64_t RecordAt(uint64_t position) const override {
+    return stream_.order->RecordAt(epoch_, position);
+  }
+
+  absl::Status Make(uint64_t position, absl::string_view what,
+                    absl::FunctionRef<absl::Status(uint64_t)> make) override {
+    const size_t before = partners_.size();
+    const auto make_record_of = [&](uint64_t other) -> absl::Status {
+      BULKHEAD_ASSIGN_OR_RETURN(const uint64_t record, AllowedRecord(other, position));
+      return make(record);
+    };
+    absl::Status made = OneOf(position, make_record_of, partners_);
+    partner_failed_ = !made.ok();
+    for (size_t i = before; i < partners_.size(); ++i) {
+      SubstitutedSample& partner = partners_[i];
+      partner.error = Annotate(partner.error, absl::StrCat("position ", position_, ": ", what));
+    }
+    return made;
+  }
+
+  // What `position` reads will be wanted soon.
+  void Expect(uint64_t position) const {
+    pipeline_.Expect(RecordAt(position), {stream_.binding.seed(), epoch_, position}, context_);
+  }
+
+ private:
+  // Calls `make` with `position`, and while the policy is to substitute what that finds bad, with
+  // those behind it.
+  absl::Status OneOf(uint64_t position, absl::FunctionRef<absl::Status(uint64_t)> make,
+                     std::vector<SubstitutedSample>& substituted) const {
+    absl::Status error = make(position);
     const bool substitute = stream_.binding.error_action() == v1::ERROR_ACTION_SUBSTITUTE;
     if (error.ok() || !substitute || !IsSampleError(error)) return error;
-    const uint64_t positions = stream_.binding.samples_per_epoch();
-    const uint64_t reach = std::min(kSubstituteReach, positions - 1);
+    // Another record would need the same partner.
+    if (partner_failed_) return error;
+    const uint64_t reach = std::min(kSubstituteReach, positions() - 1);
     for (uint64_t k = 1; k <= reach; ++k) {
-      const uint64_t other = (position + k) % positions;
-      const absl::Status status = ProduceRecordOf(other, position, destinations);
+      const uint64_t other = (position + k) % positions();
+      const absl::Status status = make(other);
       if (status.ok()) {
         substituted.push_back({position, other, std::move(error)});
         return status;
       }
-      if (!IsSampleError(status)) return status;
+      if (!IsSampleError(status) || partner_failed_) return status;
     }
     return Annotate(error, absl::StrCat("the ", reach,
                                         " records that follow in the order are bad as well, so "
                                         "that nothing can take the place of this one"));
   }
 
-  // What `position` reads will be wanted soon.
-  void Expect(uint64_t position) const {
-    pipeline_.Expect(stream_.order->RecordAt(epoch_, position),
-                     {stream_.binding.seed(), epoch_, position}, context_);
-  }
-
- private:
-  // The record at `record_position` with the randomness of `position`.
-  absl::Status ProduceRecordOf(uint64_t record_position, uint64_t position,
-                               absl::Span<std::byte* const> destinations) const {
-    const uint64_t record = stream_.order->RecordAt(epoch_, record_position);
-    if (!stream_.quarantined.empty()) BULKHEAD_RETURN_IF_ERROR(CheckAllowed(record, position));
-    const SampleKey key{stream_.binding.seed(), epoch_, position};
-    return pipeline_.Produce(record, key, context_, destinations);
-  }
-
-  // QUARANTINED when it is.
-  absl::Status CheckAllowed(uint64_t record, uint64_t position) const {
+  // The record at `record_position`, if it may be read; `position` wants it. QUARANTINED.
+  absl::StatusOr<uint64_t> AllowedRecord(uint64_t record_position, uint64_t position) const {
+    const uint64_t record = RecordAt(record_position);
+    if (stream_.quarantined.empty()) return record;
     const std::string name = pipeline_.Identity(record);
-    if (!stream_.quarantined.Contains(name)) return absl::OkStatus();
+    if (!stream_.quarantined.Contains(name)) return record;
     std::map<std::string, std::string> metadata = RecordMetadata(name);
     metadata["position"] = absl::StrCat(position);
     return SampleError(reason::kQuarantined,
@@ -82,6 +123,11 @@ class LeaseSample {
   const StreamView& stream_;
   uint64_t epoch_;
   PipelineContext& context_;
+  // Of the attempt at hand: whose it is, partners that others took the place of, and whether there
+  // was one that none could.
+  uint64_t position_ = 0;
+  std::vector<SubstitutedSample> partners_;
+  bool partner_failed_ = false;
 };
 
 }  // namespace
@@ -92,7 +138,7 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           uint64_t& failed_position) {
   const v1::BatchSchema& schema = stream.binding.schema();
   const uint64_t positions = stream.binding.samples_per_epoch();
-  const LeaseSample sample(pipeline, stream, lease.epoch(), context);
+  LeaseSample sample(pipeline, stream, lease.epoch(), context);
   std::vector<std::byte*> destinations(schema.tensors_size());
   const uint64_t begin = lease.first_sample();
   const uint64_t end = begin + lease.count();
@@ -112,6 +158,13 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ProduceSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
+                           uint64_t position, PipelineContext& context,
+                           absl::Span<std::byte* const> destinations) {
+  return LeaseSample(pipeline, stream, epoch, context)
+      .ProduceRecordOf(position, position, destinations);
 }
 
 absl::Status FinishBatch(const Pipeline& pipeline, const StreamView& stream,

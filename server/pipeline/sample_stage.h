@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -34,6 +35,23 @@ struct StageScratch {
   ResampleScratch resample;
 };
 
+// Has other samples made for a stage that puts several into one, up to that stage. Of one sample
+// and thread, for as long as the stage runs.
+class PartnerMaker {
+ public:
+  virtual ~PartnerMaker() = default;
+  // Positions of an epoch; at least 1.
+  virtual uint64_t positions() const = 0;
+  // Replaces the values that the stage works on by those that the sample at `position` of the same
+  // epoch has before this stage, and calls `use`; what the values were is gone, what the stage
+  // wrote stays. `use` has the last word on whether the sample is good; until it was, another may
+  // take the place of a bad one, as the stream's policy says. `what`, "stages[2] mosaic: its top
+  // right image", names the other sample where that is reported. Errors: those of the other sample,
+  // naming it.
+  virtual absl::Status Make(uint64_t position, absl::string_view what,
+                            absl::FunctionRef<absl::Status()> use) = 0;
+};
+
 // What a stage works with on one sample.
 struct StageContext {
   ImageDecoder& decoder;
@@ -49,6 +67,8 @@ struct StageContext {
   // Where stages note what they do to the places of the pixels of their first value, for what must
   // move along; null when nothing does.
   GeometryTrail* trail = nullptr;
+  // For stages that put several samples into one; null for others.
+  PartnerMaker* partners = nullptr;
 
   void Moved(const Geometry& geometry) const {
     if (trail != nullptr) trail->push_back(geometry);
@@ -113,14 +133,20 @@ class SampleStage {
   virtual absl::Status RunOn(const StageValues& values, const StageContext& context) const = 0;
 
   enum class Effect {
-    kWrites,   // the result, if it is not the value as it was, lies in StageContext::Result
-    kViews,    // the result is a view of what came in, or of scratch
-    kInPlace,  // the value stays where it is, with as many bytes
+    kWrites,       // the result, if it is not the value as it was, lies in StageContext::Result
+    kWritesFirst,  // that of the first value lies there, those of the others in scratch
+    kViews,        // the result is a view of what came in, or of scratch
+    kInPlace,      // the value stays where it is, with as many bytes
   };
   virtual Effect effect() const = 0;
 
   // Whether it may change value `i` of those it works on, rather than look at its extents only.
   virtual bool Changes(size_t) const { return true; }
+
+  // Calls `take` with the position of each other sample that the sample of `key` will have made, of
+  // `positions` an epoch.
+  virtual void ListPartners(const SampleKey&, uint64_t /*positions*/,
+                            absl::FunctionRef<void(uint64_t)> /*take*/) const {}
 
   // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
   // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.

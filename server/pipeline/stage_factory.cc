@@ -16,7 +16,7 @@ size_t ChannelsBefore(const StageSite& site) {
 
 std::unique_ptr<SampleStage> MakeStage(const StageSite& site) {
   for (auto* family : {MakeGeometryStage, MakeColorStage, MakeWarpStage, MakeBoxStage,
-                       MakeNumberStage, MakeUserStage, MakeFaultStage}) {
+                       MakeMosaicStage, MakeNumberStage, MakeUserStage, MakeFaultStage}) {
     std::unique_ptr<SampleStage> stage = family(site);
     if (stage != nullptr) return stage;
   }

@@ -34,6 +34,7 @@ std::unique_ptr<SampleStage> MakeGeometryStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeColorStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeWarpStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeBoxStage(const StageSite& site);
+std::unique_ptr<SampleStage> MakeMosaicStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeNumberStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeUserStage(const StageSite& site);
 std::unique_ptr<SampleStage> MakeFaultStage(const StageSite& site);

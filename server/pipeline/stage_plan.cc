@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "server/pipeline/resize_pass.h"
 #include "server/pipeline/stage_factory.h"
 #include "server/spec/stage_signature.h"
+#include "server/spec/stages/mosaic_kinds.h"
 
 namespace bulkhead {
 namespace {
@@ -65,6 +67,7 @@ class Planner {
       if (output.feature == PlannedOutput::kOfBatch) continue;
       if (!output.is_count) ChooseTarget(output.feature, static_cast<int>(i));
     }
+    if (plan_.mosaic.stage != StagePlan::Mosaic::kNone) PlanBystanders();
     return std::move(plan_);
   }
 
@@ -85,6 +88,13 @@ class Planner {
   // What StageValues holds for stages that are planned as stage i.
   std::vector<size_t> ValuesOf(size_t i) {
     std::vector<size_t> values;
+    if (StageAt(i).has_mosaic()) {
+      for (const std::string& name :
+           MosaicFeatures(StageAt(i).mosaic(), signature_.FeaturesBefore(i))) {
+        values.push_back(NumberOf(name));
+      }
+      return values;
+    }
     for (const std::string& name : StageReads(StageAt(i))) values.push_back(NumberOf(name));
     for (const std::string& name : StageMakes(StageAt(i))) values.push_back(NumberOf(name));
     return values;
@@ -153,13 +163,19 @@ class Planner {
     for (size_t k = i + 1; k < last; ++k) {
       if (DeclaresAnnotation(StageAt(k))) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
     }
+    if (StageAt(i).has_mosaic()) {
+      plan_.mosaic.stage = plan_.stages.size();
+      mosaic_step_ = i;
+    }
     plan_.stages.push_back({std::move(made), ValuesOf(i), FollowersOf(i, last)});
     return last + 1;
   }
 
   // What must be moved behind a stage that stands for those from i to `last`. They all work on the
-  // same image, and what belongs to it was declared before any of them moves a pixel.
+  // same image, and what belongs to it was declared before any of them moves a pixel. A mosaic does
+  // that itself.
   std::vector<PlannedFollower> FollowersOf(size_t i, size_t last) {
+    if (StageAt(i).has_mosaic()) return {};
     bool moves = false;
     for (size_t k = i; k <= last; ++k) moves = moves || MovesPixels(StageAt(k));
     if (!moves) return {};
@@ -258,6 +274,24 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // What later stages and outputs still want of the features that a mosaic does not combine.
+  void PlanBystanders() {
+    std::set<size_t> wanted;
+    for (size_t i = plan_.mosaic.stage + 1; i < plan_.stages.size(); ++i) {
+      wanted.insert(plan_.stages[i].features.begin(), plan_.stages[i].features.end());
+      for (const PlannedFollower& follower : plan_.stages[i].followers) {
+        wanted.insert(follower.feature);
+      }
+    }
+    for (const PlannedOutput& output : plan_.outputs) wanted.insert(output.feature);
+    const std::vector<size_t>& own = plan_.stages[plan_.mosaic.stage].features;
+    for (const FeatureSignature& feature : signature_.FeaturesBefore(mosaic_step_)) {
+      const size_t number = NumberOf(feature.name);
+      const bool combined = std::find(own.begin(), own.end(), number) != own.end();
+      if (!combined && wanted.count(number) > 0) plan_.mosaic.bystanders.push_back(number);
+    }
+  }
+
   // Whether there is a feature of this name in the end.
   bool IsFeature(absl::string_view name) const {
     return FindFeature(signature_.FeaturesBefore(chain_.steps.size()), name) != kNotFound;
@@ -279,11 +313,12 @@ class Planner {
       const std::vector<size_t>& features = stage->features;
       const size_t place = std::find(features.begin(), features.end(), feature) - features.begin();
       if (place == features.size() || !stage->stage->Changes(place)) continue;
-      // Only a stage with one value writes into the batch.
-      if (features.size() != 1) return;
       const SampleStage::Effect effect = stage->stage->effect();
+      const bool first = place == 0 && effect == SampleStage::Effect::kWritesFirst;
+      // Only a stage with one value writes into the batch, or its first.
+      if (features.size() != 1 && !first) return;
       if (effect == SampleStage::Effect::kInPlace) continue;
-      if (effect == SampleStage::Effect::kWrites) stage->target_output = output;
+      if (first || effect == SampleStage::Effect::kWrites) stage->target_output = output;
       return;
     }
   }
@@ -293,6 +328,7 @@ class Planner {
   const v1::BatchSchema& schema_;
   bool fuse_;
   size_t cut_;                             // number of stages before the cut
+  size_t mosaic_step_ = 0;                 // number of the mosaic's stage, if there is one
   std::map<std::string, size_t> numbers_;  // of features, by name
   StagePlan plan_;
 };

@@ -60,6 +60,14 @@ struct StagePlan {
     std::vector<FeatureSignature> signatures;
   };
   Kept kept;
+  // Of a plan with a mosaic: the stage that makes it, and the features that are there before it and
+  // wanted behind it, but none of its own.
+  struct Mosaic {
+    static constexpr size_t kNone = static_cast<size_t>(-1);
+    size_t stage = kNone;
+    std::vector<size_t> bystanders;
+  };
+  Mosaic mosaic;
 };
 
 // Plans what is done to the samples of one source of a normalized spec, with that source's

@@ -88,6 +88,11 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     }
     if (MayEnlarge(stage)) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
+      // What a mosaic leaves as it is, is set aside while the other samples are made.
+      if (stage.has_mosaic() && feature.path != StepPath(chain.steps[i])) {
+        total =
+            total + ValueBytes(feature, max_pixels[feature.name]) + CheckedCount(feature.max_bytes);
+      }
       if (feature.path != StepPath(chain.steps[i])) continue;
       max_pixels[feature.name] = pixels;
       total = total + ValueBytes(feature, pixels) + CheckedCount(feature.max_bytes);
@@ -141,6 +146,7 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
   for (const SourceChain& chain : chains) {
     SourceSignature& source = signature.sources.emplace_back();
     BULKHEAD_RETURN_IF_ERROR(CheckCaches(chain));
+    BULKHEAD_RETURN_IF_ERROR(CheckMosaic(chain));
     BULKHEAD_ASSIGN_OR_RETURN(source.source_features, ChainFeatures(chain));
     BULKHEAD_RETURN_IF_ERROR(InferStages(chain, chain.own_steps, source));
   }

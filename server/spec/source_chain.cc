@@ -112,6 +112,26 @@ absl::Status CheckCaches(const SourceChain& chain) {
   return absl::OkStatus();
 }
 
+absl::Status CheckMosaic(const SourceChain& chain) {
+  const SourceChain::Step* first = nullptr;
+  for (size_t i = 0; i < chain.steps.size(); ++i) {
+    const SourceChain::Step& step = chain.steps[i];
+    if (!step.stage->has_mosaic()) continue;
+    const std::string path = step.path + ".mosaic";
+    if (i < chain.own_steps) {
+      return SpecError(path,
+                       "stands among one source's own stages, but its images come from all sources "
+                       "of the mixture; put it among the common stages");
+    }
+    if (first != nullptr) {
+      return SpecError(path, absl::StrCat("is the second mosaic in the way of a sample, behind ",
+                                          first->path, "; leave one out"));
+    }
+    first = &step;
+  }
+  return absl::OkStatus();
+}
+
 bool MayDecodeParts(const v1::PipelineSpec& spec) {
   const auto has = [&](v1::Stage::StageCase kind) { return !FirstStageOf(spec, kind).empty(); };
   return has(v1::Stage::kDecodeImage) &&

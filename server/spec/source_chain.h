@@ -54,6 +54,9 @@ std::string FirstCacheStage(const v1::PipelineSpec& spec);
 // Whether the chain's cache stages stand where they can. Errors: SPEC_INVALID.
 absl::Status CheckCaches(const SourceChain& chain);
 
+// Whether the chain's mosaic, if it has one, stands where it can. Errors: SPEC_INVALID.
+absl::Status CheckMosaic(const SourceChain& chain);
+
 // Whether it decodes images and crops, so that parts of images may be all that is decoded.
 bool MayDecodeParts(const v1::PipelineSpec& spec);
 

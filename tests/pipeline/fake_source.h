@@ -2,6 +2,7 @@
 #define BULKHEAD_TESTS_PIPELINE_FAKE_SOURCE_H_
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,6 +54,11 @@ class FakeSource : public Source {
     record.origin = absl::StrCat("fake.tfrecord@", index * 100);
     return absl::OkStatus();
   }
+  void Expect(uint64_t index, ReadContext&) const override {
+    if (on_expect) on_expect(index);
+  }
+  std::function<void(uint64_t)> on_expect;
+
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     return RecordIdentity{"fake.tfrecord", index * 100};
   }

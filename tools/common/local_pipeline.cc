@@ -36,8 +36,7 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
 absl::Status LocalPipeline::ProduceSample(uint64_t epoch, uint64_t position,
                                           PipelineContext& context,
                                           absl::Span<std::byte* const> destinations) const {
-  return pipeline_->Produce(stream_.order->RecordAt(epoch, position),
-                            {stream_.binding.seed(), epoch, position}, context, destinations);
+  return bulkhead::ProduceSample(*pipeline_, stream_, epoch, position, context, destinations);
 }
 
 absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uint32_t count,

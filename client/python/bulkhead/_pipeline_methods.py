@@ -1086,21 +1086,28 @@ class PipelineMethods(PipelineBase):
         center: Optional[Union[float, Sequence[float]]] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
         probability: Optional[float] = None,
+        with_: Optional[Union[str, Sequence[str]]] = None,
     ) -> _Self:
-        """Four samples in one image: the sample itself and three others, drawn from the whole
-        epoch's order, each made by the stages before this one, around a point that is drawn.
-        What lies beyond the image is cut off; boxes, points and masks move along, those of all
-        four one behind the other.
+        """Four samples in one image: the sample itself in the upper left, and three others, drawn
+        from the whole epoch's order, each made by the stages before this one, around a point
+        that is drawn. Each touches that point with a corner, as large as it is; what lies
+        beyond the result is cut off. Boxes, points and masks declared for the image move along,
+        those of all four one behind the other.
 
-        size: [height, width] of the result. Required.
+        size: [height, width] of the result, or one number for a square. Required.
         input: Default `image`.
         center: Where the four images meet, as shares of height and width: drawn between these
             two. Default [0.25, 0.75].
         fill: Value of the pixels that no image covers: one for all channels, or one for each.
             Default 114.
         probability: Of making a mosaic; else the sample stays alone, in the middle. Default 1.
+        with_: Features with a row for each box, such as labels: those of all four, one behind
+            the other. Other features stay those of the sample itself.
         """
-        options = given(size=size, input=input, center=center, fill=fill, probability=probability)
+        options = given(
+            size=size, input=input, center=center, fill=fill, probability=probability, **{"with":
+            with_},
+        )
         return self._stage("stages", "mosaic", options)
 
     def cache(

@@ -14,6 +14,7 @@ std::vector<NumberedKind> ColorKinds();       // what pixels become
 std::vector<NumberedKind> WarpKinds();        // images bent, and augments that do that, too
 std::vector<NumberedKind> AnnotationKinds();  // what belongs to an image
 std::vector<NumberedKind> BoxKinds();         // boxes, and rows of varying number
+std::vector<NumberedKind> MosaicKinds();      // several samples in one
 std::vector<NumberedKind> NumberKinds();      // element types, layouts, labels
 std::vector<NumberedKind> UserKinds();        // the user's own code
 std::vector<NumberedKind> FaultKinds();       // misbehaviour on purpose

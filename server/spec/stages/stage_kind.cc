@@ -12,7 +12,7 @@ namespace {
 std::map<int, std::unique_ptr<StageKind>> AllKinds() {
   std::map<int, std::unique_ptr<StageKind>> kinds;
   for (auto* family : {DecodeKinds, GeometryKinds, ColorKinds, WarpKinds, AnnotationKinds, BoxKinds,
-                       NumberKinds, UserKinds, FaultKinds, CacheKinds}) {
+                       MosaicKinds, NumberKinds, UserKinds, FaultKinds, CacheKinds}) {
     for (NumberedKind& kind : family()) kinds.emplace(std::move(kind));
   }
   return kinds;
