@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,89 +11,19 @@
 #include "server/base/error.h"
 #include "server/base/random.h"
 #include "server/base/record_name.h"
-#include "server/image/image_decoder.h"
 #include "server/pipeline/batch_stage.h"
-#include "server/pipeline/cached_plan.h"
-#include "server/pipeline/follow.h"
 #include "server/pipeline/kept_values.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/output_writer.h"
 #include "server/pipeline/stage_observer.h"
 #include "server/pipeline/stage_plan.h"
-#include "server/pipeline/values_aside.h"
+#include "server/pipeline/staged_context.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
 
 namespace bulkhead {
 namespace {
-
-// A source and what is done to its samples.
-struct PipelinePart {
-  std::unique_ptr<Source> source;
-  StagePlan plan;
-  uint64_t first_record = 0;
-  // Of a chain with a cache stage.
-  std::optional<CachedPlan> cached;
-};
-
-class Context : public PipelineContext {
- public:
-  explicit Context(const std::vector<PipelinePart>& parts) {
-    size_t features = 0;
-    size_t stages = 0;
-    for (const PipelinePart& part : parts) {
-      read.push_back(part.source->NewContext());
-      features = std::max(features, part.plan.feature_count);
-      stages = std::max(stages, part.plan.stages.size());
-      if (!part.cached.has_value()) continue;
-      stages = std::max(stages, part.cached->plan.stages.size());
-      features = std::max(features, part.cached->plan.feature_count);
-    }
-    values.resize(features);
-    scratch = std::vector<StageScratch>(stages);
-    follower_memory = std::vector<FollowerMemory>(features);
-    decoder.SetShare(&decode_share);
-  }
-
-  // The sample is done.
-  void GiveBackShare() {
-    if (!decode_share.GiveBack()) return;
-    kept = std::string();
-    for (StageScratch& stage : scratch) {
-      stage.image.Release();
-      stage.upright.Release();
-      stage.deep.Release();
-    }
-  }
-
-  std::vector<std::unique_ptr<ReadContext>> read;  // by part
-  // One sample is made at a time, so the parts share what follows.
-  Record record;
-  ImageDecoder decoder;
-  std::vector<Value> values;                    // by feature
-  std::vector<StageScratch> scratch;            // by stage
-  GeometryTrail trail;                          // of the stage that is running
-  std::vector<FollowerMemory> follower_memory;  // by feature
-  ScratchBuffer batch_scratch;
-  uint64_t identity_hash = 0;  // of the record at hand
-  // Of a cache stage: what was found, or is to be kept.
-  std::string kept;
-  std::vector<Value> kept_values;
-  // Of a mosaic. Its own memory stays while the stages of other samples run in `scratch`.
-  StageScratch mosaic_scratch;
-  ValuesAside aside;
-  Record partner_record;
-  std::vector<Value> partner_values;
-  WorkCounts counts;
-
-  void Enter(uint32_t stage) const {
-    if (observer != nullptr) observer->Enter(stage);
-  }
-  void Name(absl::string_view identity) const {
-    if (observer != nullptr) observer->NameSample(identity);
-  }
-};
 
 // What a feature is before any stage.
 Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
@@ -128,17 +57,18 @@ class StagedPipeline : public Pipeline {
   uint64_t record_count() const override { return record_count_; }
 
   std::unique_ptr<PipelineContext> NewContext() const override {
-    return std::make_unique<Context>(parts_);
+    return std::make_unique<StagedContext>(parts_);
   }
 
   std::string Identity(uint64_t record) const override {
-    const PipelinePart& part = parts_[PartOf(record)];
-    return CanonicalRecordName(part.source->RecordName(record - part.first_record));
+    std::string identity;
+    SetIdentity(record, identity);
+    return identity;
   }
   std::vector<std::string> StageNames() const override { return stage_names_; }
 
   void Expect(uint64_t record, const SampleKey& key, PipelineContext& context) const override {
-    auto& own = static_cast<Context&>(context);
+    auto& own = static_cast<StagedContext&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(key);
     ExpectRecord(record, own);
     const StagePlan& plan = parts_[PartOf(record)].plan;
@@ -153,7 +83,7 @@ class StagedPipeline : public Pipeline {
 
   absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                        absl::Span<std::byte* const> destinations) const override {
-    auto& own = static_cast<Context&>(context);
+    auto& own = static_cast<StagedContext&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(key);
     const absl::Status status = ProduceNoted(record, key, own, destinations);
     own.GiveBackShare();
@@ -169,7 +99,7 @@ class StagedPipeline : public Pipeline {
 
   absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,
                            absl::Span<std::byte* const> tensors) const override {
-    auto& own = static_cast<Context&>(context);
+    auto& own = static_cast<StagedContext&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(first);
     absl::Status status;
     for (size_t i = 0; i < batch_stages_.size() && status.ok(); ++i) {
@@ -185,10 +115,13 @@ class StagedPipeline : public Pipeline {
   }
 
  private:
-  void ExpectRecord(uint64_t record, Context& own) const {
+  void ExpectRecord(uint64_t record, StagedContext& own) const {
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
-    if (own.observer != nullptr) own.Name(Identity(record));
+    if (own.observer != nullptr) {
+      SetIdentity(record, own.identity);
+      own.Name(own.identity);
+    }
     own.Enter(StageObserver::kSource);
     part.source->Expect(record - part.first_record, *own.read[number]);
   }
@@ -207,7 +140,7 @@ class StagedPipeline : public Pipeline {
     return StageObserver::kFirstStage + number;
   }
 
-  absl::Status ProduceNoted(uint64_t record, const SampleKey& key, Context& own,
+  absl::Status ProduceNoted(uint64_t record, const SampleKey& key, StagedContext& own,
                             absl::Span<std::byte* const> destinations) const {
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
@@ -224,19 +157,26 @@ class StagedPipeline : public Pipeline {
     return NameFailure(read, produced, record, key, own);
   }
 
+  // Reuses the memory of `identity`.
+  void SetIdentity(uint64_t record, std::string& identity) const {
+    const PipelinePart& part = parts_[PartOf(record)];
+    part.source->NameRecord(record - part.first_record, identity);
+    identity = CanonicalRecordName(std::move(identity));
+  }
+
   // Who the record is that is at hand from here on.
-  void NameRecord(uint64_t record, Context& own) const {
+  void NameRecord(uint64_t record, StagedContext& own) const {
     if (own.observer != nullptr || own.seek_store != nullptr || own.cache_store != nullptr) {
-      const std::string identity = Identity(record);
-      own.Name(identity);
-      own.identity_hash = StableHash(identity);
+      SetIdentity(record, own.identity);
+      own.Name(own.identity);
+      own.identity_hash = StableHash(own.identity);
       own.decoder.SetSeek(own.seek_store, own.identity_hash, own.reads_again);
     }
   }
 
   // What went wrong in reading the record, or in making something of it.
   absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
-                           const SampleKey& key, const Context& own) const {
+                           const SampleKey& key, const StagedContext& own) const {
     const std::string position = absl::StrCat(key.position);
     if (!read.ok()) {
       return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
@@ -256,7 +196,7 @@ class StagedPipeline : public Pipeline {
   }
 
   absl::Status RunStages(const PipelinePart& part, uint64_t record, const SampleKey& key,
-                         Context& own, absl::Span<std::byte* const> destinations) const {
+                         StagedContext& own, absl::Span<std::byte* const> destinations) const {
     const Sample sample = NewSample(part, record, key);
     const Way way = BeginWay(part, sample, own, destinations);
     BULKHEAD_RETURN_IF_ERROR(
@@ -283,7 +223,7 @@ class StagedPipeline : public Pipeline {
   };
 
   // Takes up the record at hand: the values are those before the way's first stage.
-  Way BeginWay(const PipelinePart& part, const Sample& sample, Context& own,
+  Way BeginWay(const PipelinePart& part, const Sample& sample, StagedContext& own,
                absl::Span<std::byte* const> destinations) const {
     BeginStages(part, own);
     if (own.observer != nullptr) {
@@ -300,7 +240,7 @@ class StagedPipeline : public Pipeline {
   class Partners final : public PartnerMaker {
    public:
     Partners(const StagedPipeline& pipeline, const StagePlan& plan, const Sample& sample,
-             Context& own)
+             StagedContext& own)
         : pipeline_(pipeline), plan_(plan), sample_(sample), own_(own) {}
     // The sample's own values and name are back. Not called when another sample ends the thread:
     // its name stands.
@@ -330,14 +270,14 @@ class StagedPipeline : public Pipeline {
     const StagedPipeline& pipeline_;
     const StagePlan& plan_;
     const Sample& sample_;
-    Context& own_;
+    StagedContext& own_;
     bool begun_ = false;
   };
 
   // Has the sample of `record` made up to its mosaic, and `use` its values there as those of
   // `plan`'s mosaic.
   absl::Status MakePartner(uint64_t record, const SampleKey& key, const StagePlan& plan,
-                           Context& own, absl::FunctionRef<absl::Status()> use) const {
+                           StagedContext& own, absl::FunctionRef<absl::Status()> use) const {
     // The image before it is done with.
     own.GiveBackShare();
     const size_t number = PartOf(record);
@@ -364,14 +304,14 @@ class StagedPipeline : public Pipeline {
 
   // What features are called `from` in the plan of one source, another calls `to`.
   static void TakeValues(const std::vector<size_t>& from, const std::vector<size_t>& to,
-                         Context& own) {
+                         StagedContext& own) {
     own.partner_values.clear();
     for (const size_t feature : from) own.partner_values.push_back(own.values[feature]);
     for (size_t i = 0; i < to.size(); ++i) own.values[to[i]] = own.partner_values[i];
   }
 
   // The values as the source gives them.
-  static void BeginStages(const PipelinePart& part, Context& own) {
+  static void BeginStages(const PipelinePart& part, StagedContext& own) {
     for (size_t i = 0; i < part.plan.source_feature_count; ++i) {
       own.values[i] = ReadValue(part.source->features()[i], own.record.values[i]);
     }
@@ -379,7 +319,7 @@ class StagedPipeline : public Pipeline {
 
   // Has the values behind the cache stage found, or made and kept. False when they cannot be made:
   // then the sample is to be made without a cache, which decides what is wrong with it.
-  bool MakeKept(const PipelinePart& part, const Sample& sample, Context& own,
+  bool MakeKept(const PipelinePart& part, const Sample& sample, StagedContext& own,
                 absl::Span<std::byte* const> destinations) const {
     const CachedPlan& cached = *part.cached;
     own.Enter(cached.number);
@@ -412,7 +352,7 @@ class StagedPipeline : public Pipeline {
   }
 
   // Takes the values behind the cache stage from what is kept; false when that makes no sense.
-  static bool UseKept(const CachedPlan& cached, Context& own) {
+  static bool UseKept(const CachedPlan& cached, StagedContext& own) {
     if (!ReadKept(own.kept, cached.plan.kept.signatures, own.kept_values)) return false;
     for (size_t i = 0; i < own.kept_values.size(); ++i) {
       own.values[cached.plan.kept.features[i]] = own.kept_values[i];
@@ -421,7 +361,7 @@ class StagedPipeline : public Pipeline {
   }
 
   absl::Status RunStages(const StagePlan& plan, size_t begin, size_t end, const Sample& sample,
-                         Context& own, absl::Span<std::byte* const> destinations) const {
+                         StagedContext& own, absl::Span<std::byte* const> destinations) const {
     for (size_t i = begin; i < end; ++i) {
       const PlannedStage& planned = plan.stages[i];
       own.Enter(planned.number);
@@ -451,7 +391,7 @@ class StagedPipeline : public Pipeline {
   }
 
   absl::Status RunMosaic(const SampleStage& stage, const StageValues& values, const StagePlan& plan,
-                         const Sample& sample, Context& own, std::byte* target) const {
+                         const Sample& sample, StagedContext& own, std::byte* target) const {
     Partners partners(*this, plan, sample, own);
     const absl::Status status = stage.RunOn(
         values, {own.decoder, own.mosaic_scratch, sample.key, sample.record, sample.samples_before,
@@ -460,7 +400,7 @@ class StagedPipeline : public Pipeline {
     return status;
   }
 
-  static absl::Status WriteOutputs(const StagePlan& plan, Context& own,
+  static absl::Status WriteOutputs(const StagePlan& plan, StagedContext& own,
                                    absl::Span<std::byte* const> destinations) {
     own.Enter(StageObserver::kOutside);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {

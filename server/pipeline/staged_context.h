@@ -1,0 +1,93 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_STAGED_CONTEXT_H_
+#define BULKHEAD_SERVER_PIPELINE_STAGED_CONTEXT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/image/image_decoder.h"
+#include "server/pipeline/cached_plan.h"
+#include "server/pipeline/follow.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/stage_observer.h"
+#include "server/pipeline/stage_plan.h"
+#include "server/pipeline/values_aside.h"
+#include "server/source/source.h"
+
+namespace bulkhead {
+
+// A source and what is done to its samples.
+struct PipelinePart {
+  std::unique_ptr<Source> source;
+  StagePlan plan;
+  uint64_t first_record = 0;
+  // Of a chain with a cache stage.
+  std::optional<CachedPlan> cached;
+};
+
+// What one thread needs for the stages of a StagedPipeline (pipeline.cc).
+class StagedContext final : public PipelineContext {
+ public:
+  explicit StagedContext(const std::vector<PipelinePart>& parts) {
+    size_t features = 0;
+    size_t stages = 0;
+    for (const PipelinePart& part : parts) {
+      read.push_back(part.source->NewContext());
+      features = std::max(features, part.plan.feature_count);
+      stages = std::max(stages, part.plan.stages.size());
+      if (!part.cached.has_value()) continue;
+      stages = std::max(stages, part.cached->plan.stages.size());
+      features = std::max(features, part.cached->plan.feature_count);
+    }
+    values.resize(features);
+    scratch = std::vector<StageScratch>(stages);
+    follower_memory = std::vector<FollowerMemory>(features);
+    decoder.SetShare(&decode_share);
+  }
+
+  // The sample is done.
+  void GiveBackShare() {
+    if (!decode_share.GiveBack()) return;
+    kept = std::string();
+    for (StageScratch& stage : scratch) {
+      stage.image.Release();
+      stage.upright.Release();
+      stage.deep.Release();
+    }
+  }
+
+  std::vector<std::unique_ptr<ReadContext>> read;  // by part
+  // One sample is made at a time, so the parts share what follows.
+  Record record;
+  ImageDecoder decoder;
+  std::vector<Value> values;                    // by feature
+  std::vector<StageScratch> scratch;            // by stage
+  GeometryTrail trail;                          // of the stage that is running
+  std::vector<FollowerMemory> follower_memory;  // by feature
+  ScratchBuffer batch_scratch;
+  std::string identity;        // of the record at hand
+  uint64_t identity_hash = 0;  // of that
+  // Of a cache stage: what was found, or is to be kept.
+  std::string kept;
+  std::vector<Value> kept_values;
+  // Of a mosaic. Its own memory stays while the stages of other samples run in `scratch`.
+  StageScratch mosaic_scratch;
+  ValuesAside aside;
+  Record partner_record;
+  std::vector<Value> partner_values;
+  WorkCounts counts;
+
+  void Enter(uint32_t stage) const {
+    if (observer != nullptr) observer->Enter(stage);
+  }
+  void Name(absl::string_view identity) const {
+    if (observer != nullptr) observer->NameSample(identity);
+  }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_STAGED_CONTEXT_H_
