@@ -35,6 +35,7 @@ os.environ.setdefault("BULKHEAD_SERVER", str(BIN / "bulkheadd"))
 PACKAGE = str(ROOT / "client/python")
 WARM_UP_BATCHES = 30
 SAMPLES_OF_GROWTH = 400
+SETTLING_SECONDS = 0.02
 TRANSPORTS = ["shm", "grpc"]
 
 
@@ -130,6 +131,7 @@ def measure_growth(target, transport, batches):
     with bulkhead.Loader(pipeline, target, transport=transport) as loader:
         for index, _ in enumerate(loader.stream()):
             if index % every == 0:
+                time.sleep(SETTLING_SECONDS)  # so that as many batches are under way each time
                 held[index // every] = anonymous_bytes()
                 used[index // every] = malloc_bytes()
             if index == every * len(held) - 1:
