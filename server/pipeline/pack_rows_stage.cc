@@ -20,13 +20,13 @@ absl::Status PackRowsStage::Pack(const Packed& packed, const BatchRows& batch) {
   for (uint64_t i = 0; i < batch.rows; ++i) {
     int64_t count = 0;
     std::memcpy(&count, batch.tensors[packed.counts] + i * sizeof(count), sizeof(count));
-    if (count < 0 || static_cast<uint64_t>(count) > packed.bound) {
+    const auto filled = static_cast<uint64_t>(count);  // huge for what is below 0
+    if (filled > packed.bound) {
       return MakeError(absl::StatusCode::kInternal, reason::kInternal,
                        absl::StrCat("`", packed.name, "_count` is ", count, " in row ", i,
                                     " of the batch, but a sample has 0 to ", packed.bound,
                                     " rows; please report this"));
     }
-    const auto filled = static_cast<uint64_t>(count);
     std::memmove(values + rows * packed.row_bytes, values + i * packed.bound * packed.row_bytes,
                  filled * packed.row_bytes);
     rows += filled;

@@ -41,7 +41,7 @@ struct BatchData {
   std::unique_ptr<HeldSlot> slot;
   std::vector<Tensor> tensors;
   std::vector<std::vector<int64_t>> row_offsets;  // to which `tensors` point
-  v1::Cursor cursor;  // state after this batch
+  v1::Cursor cursor;                              // state after this batch
   std::function<void()> on_release;
 
   ~BatchData() {
