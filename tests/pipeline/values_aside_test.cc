@@ -66,8 +66,7 @@ TEST(ValuesAsideTest, AreWhatTheyWereWhateverBecomesOfTheirMemory) {
     }
     EXPECT_EQ(others[4].size_bytes, 0u);
     EXPECT_EQ(others[4].visible, nullptr);
-    // Again, from where the copies lie.
-    if (round == 0) {
+    if (round == 0) {  // again, in the same memory
       boxes.assign(32, 'b');
       text = "text";
       visible = {0.5f, 0.25f};
