@@ -32,7 +32,7 @@ constexpr char kDetection[] = R"(
   features { key: "image" value { bytes {} } }
   features { key: "mask" value { bytes {} } }
   features { key: "boxes" value { tensor { dtype: DTYPE_FLOAT32 shape: [-1, 4] max_count: 3 } } }
-  features { key: "point" value { tensor { dtype: DTYPE_FLOAT32 shape: [1, 2] } } }
+  features { key: "points" value { tensor { dtype: DTYPE_FLOAT32 shape: [2, 2] } } }
   features { key: "labels" value { int64 { shape: [-1] max_count: 3 } } }
   batch { size: 4 }
 )";
@@ -40,9 +40,9 @@ constexpr char kBefore[] = R"(
   stages { decode_image { color: COLOR_GRAY } }
   stages { decode_image { input: 'mask' color: COLOR_GRAY } }
   stages { decode_image { input: 'other' } }
-  stages { center_crop { input: 'other' size: 4 } }
+  stages { resize { input: 'other' size: 4 interpolation: INTERPOLATION_NEAREST } }
   stages { boxes { format: BOX_FORMAT_XYXY } }
-  stages { keypoints { input: 'point' } }
+  stages { keypoints { input: 'points' } }
   stages { mask { fill: 114 } }
   stages { random_horizontal_flip {} }
 )";
@@ -56,7 +56,7 @@ ImageSize SizeOfRecord(uint64_t i) {
   return {6 + static_cast<int>(5 * i), 40 - static_cast<int>(3 * i)};
 }
 
-// Record i: a picture of its own size, a mask that shows the same, i mod 4 boxes, a point.
+// Record i: a picture of its own size, a mask that shows the same, i mod 4 boxes, two points.
 FakeRecord RecordNumber(uint64_t i) {
   const ImageSize size = SizeOfRecord(i);
   const std::string file =
@@ -74,7 +74,7 @@ FakeRecord RecordNumber(uint64_t i) {
     labels.push_back(static_cast<int64_t>(10 * i + b));
   }
   record.features["boxes"] = {BytesOf<float>(boxes), static_cast<int64_t>(labels.size())};
-  record.features["point"] = {BytesOf<float>({1, 2})};
+  record.features["points"] = {BytesOf<float>({1, 2, 4, 5})};
   record.features["labels"] = {BytesOf<int64_t>(labels), static_cast<int64_t>(labels.size())};
   return record;
 }
@@ -222,8 +222,10 @@ struct Expected {
       boxes.push_back(
           within(own[i + 3] + static_cast<float>(tile.top), covered.top, covered.bottom()));
     }
-    points.push_back(x_of(1));
-    points.push_back(2.0f + static_cast<float>(tile.top));
+    for (const auto& [x, y] : {std::pair(1.0f, 2.0f), std::pair(4.0f, 5.0f)}) {
+      points.push_back(x_of(x));
+      points.push_back(y + static_cast<float>(tile.top));
+    }
     for (const int64_t label : NumbersOf<int64_t>(record.features.at("labels").bytes)) {
       labels.push_back(label);
     }
@@ -256,9 +258,9 @@ void ExpectSame(const Stream& stream, const Expected& expected) {
   labels.resize(12);
   EXPECT_EQ(NumbersOf<int64_t>(stream.Output("labels")), labels);
   std::vector<float> points = expected.points;
-  EXPECT_EQ(stream.Whole("point_count"), static_cast<int64_t>(points.size() / 2));
-  points.resize(8);
-  EXPECT_EQ(NumbersOf<float>(stream.Output("point")), points);
+  EXPECT_EQ(stream.Whole("points_count"), static_cast<int64_t>(points.size() / 2));
+  points.resize(16);
+  EXPECT_EQ(NumbersOf<float>(stream.Output("points")), points);
 }
 
 TEST(MosaicStageTest, IsTheSamplesAsTheyAreBeforeIt) {
@@ -343,7 +345,7 @@ TEST(MosaicStageTest, IsTheSameFusedAndUnfusedAndInAnyOrder) {
       std::vector<std::vector<std::string>> outputs(kCount);
       for (uint64_t position = 0; position < kCount; ++position) {
         ASSERT_TRUE(fused.Produce(position).ok());
-        for (const char* name : {"image", "mask", "boxes", "labels", "point", "id", "other"}) {
+        for (const char* name : {"image", "mask", "boxes", "labels", "points", "id", "other"}) {
           outputs[position].push_back(fused.Output(name));
         }
       }
@@ -351,7 +353,7 @@ TEST(MosaicStageTest, IsTheSameFusedAndUnfusedAndInAnyOrder) {
         const uint64_t position = kCount - 1 - i;
         ASSERT_TRUE(plain.Produce(position).ok());
         size_t output = 0;
-        for (const char* name : {"image", "mask", "boxes", "labels", "point", "id", "other"}) {
+        for (const char* name : {"image", "mask", "boxes", "labels", "points", "id", "other"}) {
           ASSERT_TRUE(plain.Output(name) == outputs[position][output++]) << name << position;
         }
       }
@@ -668,9 +670,12 @@ TEST(MosaicStageTest, AnnouncesPartnersWithTheirSample) {
   EXPECT_GT(mosaics, 0);
 }
 
-// Two sources whose stages and features are numbered differently.
+// Two sources whose stages and features are numbered differently. The crop keeps the mosaic from
+// lying in the batch.
 TEST(MosaicStageTest, MixesSources) {
-  const v1::PipelineSpec spec = MakeSpec("stages { mosaic { size: [32, 40] } }", R"(
+  const v1::PipelineSpec spec =
+      MakeSpec("stages { mosaic { size: [32, 40] } } stages { center_crop { size: [32, 40] } }",
+               R"(
     source { mixture { 
       sources { weight: 0.5 source { tfrecord { files: "a" } }
         features { key: "id" value { int64 {} } } features { key: "image" value { bytes {} } }
@@ -678,7 +683,7 @@ TEST(MosaicStageTest, MixesSources) {
       sources { weight: 0.5 source { tfrecord { files: "b" } }
         features { key: "aaa" value { int64 {} } }
         features { key: "id" value { int64 {} } } features { key: "image" value { bytes {} } }
-        stages { one_hot { input: 'aaa' classes: 9 } } stages { decode_image { color: COLOR_GRAY } }
+        stages { decode_image { color: COLOR_GRAY } } stages { one_hot { input: 'aaa' classes: 9 } }
         stages { random_horizontal_flip { probability: 1 } }
         stages { random_vertical_flip { probability: 0 } } } } }
     batch { size: 1 } outputs: "image" outputs: "id" outputs: "source_id")");
