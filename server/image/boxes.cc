@@ -109,17 +109,17 @@ void MoveBoxes(const Geometry& geometry, const BoxCoding& coding, const std::byt
 
 void MovePoints(const Geometry& geometry, bool relative, const std::byte* in, size_t count,
                 std::byte* out) {
-  constexpr size_t kBoxBytes = 2 * sizeof(float);
+  constexpr size_t kRowBytes = 2 * sizeof(float);
   const PointMover mover(geometry);
   const Scale before = UnitOf(relative, geometry.before);
   const Scale after = UnitOf(relative, geometry.after);
   for (size_t i = 0; i < count; ++i) {
     double n[2];
-    Load(in + i * kBoxBytes, n, 2);
+    Load(in + i * kRowBytes, n, 2);
     const ImagePoint moved = mover.Move({n[0] * before.x, n[1] * before.y});
     n[0] = moved.x / after.x;
     n[1] = moved.y / after.y;
-    Store(n, 2, out + i * kBoxBytes);
+    Store(n, 2, out + i * kRowBytes);
   }
 }
 
