@@ -13,7 +13,7 @@
 #include "server/image/iou_crop.h"
 #include "tests/pipeline/detection_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::detection_testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -244,4 +244,4 @@ TEST(PadRowsTest, TooManyRowsAreAnErrorOrCut) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::detection_testing

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/pipeline/detection_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::detection_testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -333,4 +333,4 @@ TEST(DeclaredBoxesTest, StandBetweenADecoderAndItsCrop) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::detection_testing

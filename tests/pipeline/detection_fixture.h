@@ -9,7 +9,7 @@
 #include "tests/pipeline/pipeline_fixture.h"
 
 // Pictures with a mask, boxes, points and labels on their way through pipelines.
-namespace bulkhead {
+namespace bulkhead::detection_testing {
 
 inline constexpr int kHeight = 60;
 inline constexpr int kWidth = 80;
@@ -109,6 +109,6 @@ inline std::string FinalSize(const std::string& stage = "") {
   return stage + In("resize { size: [50, 70] interpolation: INTERPOLATION_NEAREST }");
 }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::detection_testing
 
 #endif  // BULKHEAD_TESTS_PIPELINE_DETECTION_FIXTURE_H_
