@@ -56,6 +56,8 @@ class PipelineContext {
   // null: nowhere.
   ValueStore* seek_store = nullptr;
   ValueStore* cache_store = nullptr;
+  // Memory of ProduceLease.
+  std::vector<std::byte*> destinations;
   // Records are likely to be read again, so that what is missing there is worth making.
   bool reads_again = false;
 };

@@ -139,7 +139,8 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   const v1::BatchSchema& schema = stream.binding.schema();
   const uint64_t positions = stream.binding.samples_per_epoch();
   LeaseSample sample(pipeline, stream, lease.epoch(), context);
-  std::vector<std::byte*> destinations(schema.tensors_size());
+  std::vector<std::byte*>& destinations = context.destinations;
+  destinations.resize(schema.tensors_size());
   const uint64_t begin = lease.first_sample();
   const uint64_t end = begin + lease.count();
   for (uint64_t i = begin, expected = begin + 1; i < end; ++i) {

@@ -28,9 +28,11 @@ namespace {
 constexpr uint32_t kPhotos = 16;
 constexpr uint32_t kSamples = 320;
 constexpr uint32_t kLeaseSamples = 16;  // of a lease, as the supervisor gives them
+// Libraries make a few things when they are first asked for something rare.
+constexpr uint32_t kWarmUps = 8;
 constexpr uint64_t kNone = uint64_t{1} << 40;
 
-// Allocations that `work`, done again and again, makes once it was done as often before: in a child
+// Allocations that `work` makes when it is done so often and was done more often before: in a child
 // under the workers' allocator.
 uint64_t AllocationsOf(uint32_t times, const std::function<void(uint32_t number)>& work) {
   auto* const found = static_cast<uint64_t*>(
@@ -41,9 +43,9 @@ uint64_t AllocationsOf(uint32_t times, const std::function<void(uint32_t number)
     const FlightRecorder recorder = FlightRecorder::Create(1).value();
     tracker.Attach(recorder, true);
     tracker.Refuse(kNone);
-    for (uint32_t i = 0; i < times; ++i) work(i);
+    for (uint32_t i = 0; i < kWarmUps * times; ++i) work(i);
     const uint64_t before = tracker.LeftUntilRefusal();
-    for (uint32_t i = 0; i < times; ++i) work(times + i);
+    for (uint32_t i = 0; i < times; ++i) work(kWarmUps * times + i);
     *found = before - tracker.LeftUntilRefusal();
     _exit(0);
   }
@@ -124,9 +126,6 @@ class SteadyAllocationsTest : public testing::Test {
   std::vector<std::string> photos_;
 };
 
-// A lease has its lists of destinations. Measured: 0.00 to decode a photo, MEASURED a sample.
-constexpr double kOfLease = 3.0 / kLeaseSamples;
-
 TEST_F(SteadyAllocationsTest, RandomResizedCropsAllocateNothing) {
   const double decode = PerDecode();
   const double sample = PerSample([](v1::PipelineSpec& spec) {
@@ -136,7 +135,7 @@ TEST_F(SteadyAllocationsTest, RandomResizedCropsAllocateNothing) {
   });
   std::printf("allocations: %.2f to decode a photo, %.2f a sample\n", decode, sample);
   EXPECT_EQ(decode, 0);
-  EXPECT_LE(sample, kOfLease);
+  EXPECT_EQ(sample, 0);
 }
 
 TEST_F(SteadyAllocationsTest, NorDoFloatsWithTheChannelsFirst) {
@@ -150,18 +149,16 @@ TEST_F(SteadyAllocationsTest, NorDoFloatsWithTheChannelsFirst) {
   });
   std::printf("allocations: %.2f to decode a photo, %.2f a sample\n", decode, sample);
   EXPECT_EQ(decode, 0);
-  EXPECT_LE(sample, kOfLease);
+  EXPECT_EQ(sample, 0);
 }
 
-TEST_F(SteadyAllocationsTest, AMosaicAllocatesWhatFourPhotosDo) {
-  const double decode = PerDecode();
+TEST_F(SteadyAllocationsTest, NorDoMosaics) {
   const double sample = PerSample([](v1::PipelineSpec& spec) {
     spec.add_stages()->mutable_decode_image();
     spec.add_stages()->mutable_mosaic()->add_size(96);
   });
-  std::printf("allocations: %.2f to decode a photo, %.2f a mosaic\n", decode, sample);
-  // Measured: 5.00, the destinations and four paths.
-  EXPECT_LE(sample, 4 * decode + 2 * kOfLeaseAndPath + 1);
+  std::printf("allocations: %.2f a mosaic\n", sample);
+  EXPECT_EQ(sample, 0);
 }
 
 }  // namespace
