@@ -14,7 +14,8 @@ namespace {
 // Smaller and larger than the canvas, on either side.
 constexpr ImageSize kCanvas = {7, 9};
 const std::vector<ImageSize>& Sizes() {
-  static const auto& sizes = *new std::vector<ImageSize>{{3, 2}, {1, 1}, {7, 9}, {20, 4}, {5, 30}, {4, 10}};
+  static const auto& sizes =
+      *new std::vector<ImageSize>{{3, 2}, {1, 1}, {7, 9}, {20, 4}, {5, 30}, {4, 10}};
   return sizes;
 }
 

@@ -176,9 +176,9 @@ std::string Mixture(const std::string& second, const std::string& common) {
            features + stages + " } ";
   };
   const std::string own = In("decode_image {}") + In("boxes { format: BOX_FORMAT_XYXY }");
-  v1::PipelineSpec spec = FromText<v1::PipelineSpec>(
-      "source { mixture { " + source(own) + source(second) + "} } " +
-      "batch { size: 2 } outputs: 'image' " + common);
+  v1::PipelineSpec spec =
+      FromText<v1::PipelineSpec>("source { mixture { " + source(own) + source(second) + "} } " +
+                                 "batch { size: 2 } outputs: 'image' " + common);
   absl::Status status = Normalize(spec);
   if (status.ok()) status = InferSignature(spec).status();
   return status.ok() ? "" : absl::StrCat(ErrorPath(status), ": ", status.message());
