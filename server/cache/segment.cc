@@ -168,7 +168,11 @@ bool Segment::Find(const StoreKey& key, std::string& value) const {
 }
 
 bool Segment::Add(const StoreKey& key, absl::string_view value) {
-  if (value.size() > map_.size() / 2) return false;
+  if (value.size() > map_.size() / 2) {
+    // Where it is the first one, others will be as large; the next segment is larger.
+    if (values_ == 0 && map_.size() < kLargeBytes) NoteFull();
+    return false;
+  }
   const bool has_room = 8 * (values_ + 1) <= kMostEighths * (slot_mask_ + 1) &&
                         end_ <= map_.size() && value.size() <= map_.size() - end_;
   const uint64_t hash = MixBits(key.words[0], key.words[1]);
@@ -186,8 +190,10 @@ bool Segment::Add(const StoreKey& key, absl::string_view value) {
     end_ = RoundedUp(end_ + value.size());
     return true;
   }
-  std::atomic_ref(header().full).store(1, std::memory_order_relaxed);
+  NoteFull();
   return false;
 }
+
+void Segment::NoteFull() { std::atomic_ref(header().full).store(1, std::memory_order_relaxed); }
 
 }  // namespace bulkhead

@@ -31,6 +31,7 @@ class Segment {
  public:
   static constexpr uint64_t kLeastBytes = uint64_t{1} << 16;
   static constexpr uint64_t kMostBytes = uint64_t{16} << 30;
+  static constexpr uint64_t kLargeBytes = uint64_t{1} << 30;
 
   // Makes the empty file `fd` a segment of `bytes`. Blocks for the disk. RESOURCE_EXHAUSTED when it
   // is full.
@@ -47,8 +48,9 @@ class Segment {
   bool Find(const StoreKey& key, std::string& value) const;
 
   // Of a segment that is open for writing: false when there is no room, which is then noted in the
-  // file, so that nobody tries again; and for a value of more than half the segment, which is never
-  // kept: a few of those would use up segment after segment.
+  // file, so that nobody tries again; and for a value of more than half the segment, which is not
+  // kept: a few of those would use up segment after segment. But one that no other value is in, up
+  // to kLargeBytes, is full then, to make way for a larger one.
   bool Add(const StoreKey& key, absl::string_view value);
   bool full() const;
 
@@ -64,6 +66,7 @@ class Segment {
   Slot& slot(uint64_t number) const;
   // Where the writer goes on: behind the last value that counts.
   void FindEnd();
+  void NoteFull();
   // Notes that a value was touched; now and then takes what was touched out of the process.
   void Touched(uint64_t bytes) const;
 

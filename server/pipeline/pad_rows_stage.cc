@@ -42,6 +42,7 @@ absl::Status PadRowsStage::RunOn(const StageValues& values, const StageContext& 
   value.data = out;
   value.size_bytes = size_bytes;
   value.count = 1;
+  value.visible = nullptr;  // of the rows that were there
   if (values.size() == 1) return absl::OkStatus();
   const auto number = static_cast<int64_t>(count);
   auto* written = reinterpret_cast<std::byte*>(context.scratch.row.Resize(sizeof(number)));

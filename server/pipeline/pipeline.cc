@@ -278,8 +278,9 @@ class StagedPipeline : public Pipeline {
   // `plan`'s mosaic.
   absl::Status MakePartner(uint64_t record, const SampleKey& key, const StagePlan& plan,
                            StagedContext& own, absl::FunctionRef<absl::Status()> use) const {
-    // The image before it is done with.
+    // The image before it is done with; what was put aside is not.
     own.GiveBackShare();
+    if (own.aside.bytes() > 0) own.decode_share.Take(own.aside.bytes());
     const size_t number = PartOf(record);
     const PipelinePart& part = parts_[number];
     NameRecord(record, own);

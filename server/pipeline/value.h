@@ -48,7 +48,7 @@ struct Value {
   // Makes this a uint8 image with its channels last.
   void SetPixels(const MutableImageView& image);
   // Replaces the elements, which have `new_dtype` now; image extents and count stay. An image of
-  // uint8 with its channels last becomes kPixels.
+  // uint8 with its channels last becomes kPixels. `visible` goes where their size is another.
   void SetElements(v1::DType new_dtype, std::byte* elements, size_t elements_bytes);
 };
 

@@ -45,6 +45,7 @@ void ValuesAside::Put(const std::vector<Value>& values, absl::Span<const size_t>
   for (const size_t feature : features) {
     total_bytes += RoundedUp(DataBytes(values[feature])) + RoundedUp(VisibleBytes(values[feature]));
   }
+  bytes_ = total_bytes;
   uint8_t* memory = memory_.Resize(total_bytes);
   aside_.clear();
   for (const size_t feature : features) {

@@ -19,10 +19,13 @@ class ValuesAside {
   void Put(const std::vector<Value>& values, absl::Span<const size_t> features);
   // Makes them views of the copies, which stay until the next Put.
   void Restore(std::vector<Value>& values, absl::Span<const size_t> features) const;
+  // Of what was put aside last.
+  size_t bytes() const { return bytes_; }
 
  private:
   std::vector<Value> aside_;
   ScratchBuffer memory_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace bulkhead

@@ -105,9 +105,14 @@ absl::Status Roots::Check(const std::string& path, absl::string_view name) const
 
 absl::StatusOr<DataFile> Roots::Open(const std::string& path, absl::string_view name) const {
   if (everything_) return DataFile::Open(path, name);
-  // Nearly all paths are without links, which shows once the file is open.
+  // Nearly all paths are without links, which is seen by where they lead.
   for (const std::string& root : roots_) {
     if (!absl::StartsWith(path, root)) continue;
+    // Where it leads is seen before it is opened to be read, which may have effects on a device.
+    const int place = open(path.c_str(), O_PATH | O_CLOEXEC);
+    const bool plain = place >= 0 && LiesAt(place, path);
+    if (place >= 0) close(place);
+    if (!plain) break;
     const int fd = open(path.c_str(), DataFile::kOpenFlags);
     if (fd >= 0 && LiesAt(fd, path)) return DataFile::Take(fd, name);
     if (fd >= 0) close(fd);

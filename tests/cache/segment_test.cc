@@ -80,9 +80,17 @@ TEST_F(SegmentTest, SaysWhenItIsFull) {
 TEST_F(SegmentTest, IsNotFullForAValueThatIsTooLarge) {
   const UniqueFd fd = MakeSegment(kBytes);
   auto writer = Segment::OpenForWriting(fd.get());
+  EXPECT_TRUE(writer->Add(Key(0), "small"));
   EXPECT_FALSE(writer->Add(Key(1), Value(1, kBytes / 2 + 1)));
   EXPECT_FALSE(writer->full());
   EXPECT_TRUE(writer->Add(Key(2), Value(2, kBytes / 2 - 10)));
+}
+
+TEST_F(SegmentTest, MakesWayWhereAllValuesAreTooLarge) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  EXPECT_FALSE(writer->Add(Key(1), Value(1, kBytes / 2 + 1)));
+  EXPECT_TRUE(writer->full());
 }
 
 TEST_F(SegmentTest, TakesItsBlocksFromTheDiskWhenItIsMade) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "server/image/color.h"
 #include "server/image/iou_crop.h"
+#include "server/pipeline/stage_observer.h"
 #include "tests/pipeline/detection_fixture.h"
 
 namespace bulkhead::detection_testing {
@@ -230,6 +231,38 @@ TEST(PadRowsTest, GivesAFixedNumberOfRowsAndCountsThem) {
   const Made none(boxes + labels + outputs, PictureRecord({}));
   EXPECT_THAT(none.Whole("labels"), ElementsAre(7, 7, 7, 7));
   EXPECT_THAT(none.Whole("how_many"), ElementsAre(0));
+}
+
+// Notes whether the last stage's boxes have shares of what is left of each.
+class SharesNote final : public StageObserver {
+ public:
+  void BeginSample(const SampleKey&) override {}
+  void NameSample(absl::string_view) override {}
+  void Enter(uint32_t) override {}
+  void Leave(uint32_t, const StageValues& values) override {
+    has_shares = values[values.size() - 1].visible != nullptr;
+  }
+  void EndSample() override {}
+  bool has_shares = false;
+};
+
+bool HasSharesBehind(const std::string& stage) {
+  PipelineUnderTest pipeline(
+      MakeSpec(kDecoded + In("boxes { format: BOX_FORMAT_XYXY }") + In("center_crop { size: 30 }") +
+                   stage + " outputs: ['boxes']",
+               kDetection),
+      {PictureRecord()});
+  SharesNote note;
+  pipeline.context().observer = &note;
+  EXPECT_TRUE(pipeline.Produce(0, {3, 1, 0}).status.ok());
+  return note.has_shares;
+}
+
+// There are fewer shares than rows then.
+TEST(PadRowsTest, ForgetsWhatIsLeftOfBoxes) {
+  EXPECT_TRUE(HasSharesBehind(In("convert_boxes { input: 'boxes' to: BOX_FORMAT_CXCYWH }")));
+  EXPECT_FALSE(HasSharesBehind(In("pad_rows { to: 100 }")));
+  EXPECT_FALSE(HasSharesBehind(In("cast { input: 'boxes' dtype: DTYPE_FLOAT64 }")));
 }
 
 TEST(PadRowsTest, TooManyRowsAreAnErrorOrCut) {

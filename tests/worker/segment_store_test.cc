@@ -74,6 +74,7 @@ TEST(SegmentStoreTest, KeepsItsSegmentWhenAValueIsTooLarge) {
   SegmentStore cache([&] { ++full; });
   const UniqueFd fd = NewSegment();
   ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+  EXPECT_TRUE(cache.Add(Key(0), "small"));
   EXPECT_FALSE(cache.Add(Key(1), std::string(kBytes - 1, 'e')));
   EXPECT_TRUE(cache.HasRoom());
   EXPECT_TRUE(cache.Add(Key(2), "small"));

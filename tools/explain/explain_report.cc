@@ -55,9 +55,10 @@ std::string AgainLine(const Explanation& explanation) {
   if (explanation.kept_sample_bytes > 0) {
     absl::StrAppendFormat(
         &text,
-        ": the cache stage's values\n                         of %.0f%% of them, %s each; all "
+        "%s the cache stage's values\n                         of %.0f%% of them, %s each; all "
         "samples' take %s of the service's disk",
-        1e2 * explanation.kept_share, FormatBytes(explanation.kept_sample_bytes),
+        explanation.mcus_read_by_seek > 0 ? ";" : ":", 1e2 * explanation.kept_share,
+        FormatBytes(explanation.kept_sample_bytes),
         FormatBytes(explanation.kept_sample_bytes * explanation.samples_per_epoch));
   }
   return text;

@@ -18,7 +18,10 @@ _MAPPED_BYTES = 128 << 10
 
 def _new_block(size: int) -> np.ndarray:
     if size >= _MAPPED_BYTES:
-        mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            raise MemoryError(f"{size} bytes cannot be mapped: {error.strerror}") from error
         return np.frombuffer(mapping, np.uint8)
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     start = -raw.__array_interface__["data"][0] % _ALIGNMENT

@@ -34,7 +34,7 @@ def said_by_all(mine: str, seconds: float) -> List[str]:
             for process in range(jax.process_count())
         ]
     except BaseException:
-        # Whoever comes later waits as long as this process did, and does not go on without it.
+        # Whoever comes later waits in vain, as this process did, unless it comes this very moment.
         store.key_value_delete(key)
         raise
     if number > 0:  # all are here, so that nobody reads what was said before any more

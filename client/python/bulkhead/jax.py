@@ -75,7 +75,10 @@ class Loader(RankedAdapter):
         self._compares = not told and jax.process_count() > 1
         self._rank = jax.process_index() if rank is None else rank
         self._world_size = jax.process_count() if world_size is None else world_size
-        self._patience = float(options.get("timeout", TIMEOUT_SECONDS))
+        timeout = options.get("timeout")
+        # A wrong one is reported when all are told of it.
+        known = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+        self._patience = float(timeout) if known else TIMEOUT_SECONDS
         self._device = device
         self._sharding = sharding
         self._open_together(lambda: self._open(spec, target, structure, in_flight, options))

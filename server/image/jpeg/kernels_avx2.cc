@@ -8,8 +8,12 @@
 
 // From here on nothing of another header may be made into code, no template of the library either:
 // the linker might give that to everybody, and it is for these machines alone.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2")
+#endif
 
 namespace bulkhead::jpeg {
 namespace {
@@ -30,6 +34,10 @@ const Kernels kKernelsAvx2 = {InverseTransformBlocks, UpsampleRowAcross, Upsampl
 
 }  // namespace bulkhead::jpeg
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 #endif

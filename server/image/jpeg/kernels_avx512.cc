@@ -8,8 +8,13 @@
 
 // From here on nothing of another header may be made into code, no template of the library either:
 // the linker might give that to everybody, and it is for these machines alone.
+#if defined(__clang__)
+#pragma clang attribute push( \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")
+#endif
 
 namespace bulkhead::jpeg {
 namespace {
@@ -30,6 +35,10 @@ const Kernels kKernelsAvx512 = {InverseTransformBlocks, UpsampleRowAcross, Upsam
 
 }  // namespace bulkhead::jpeg
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 #endif

@@ -6,8 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__clang__)
+#pragma clang attribute push( \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")
+#endif
 
 namespace bulkhead::jpeg {
 
@@ -143,6 +148,10 @@ struct LanesAvx512 {
 
 }  // namespace bulkhead::jpeg
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 #endif  // BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX512_H_
