@@ -311,6 +311,11 @@ def test_large_blocks_are_mapped_and_recycled(monkeypatch):
     assert part.tolist() == 10 * [7]
 
 
+def test_a_block_that_memory_has_no_room_for_is_a_memory_error():
+    with pytest.raises(MemoryError, match="1152921504606846976 bytes"):
+        _buffers.BufferPool(1 << 60, 2).take()
+
+
 @pytest.mark.parametrize("size", [1, 1000, 200_000])
 def test_blocks_are_aligned(size):
     pool = _buffers.BufferPool(size, 2)
