@@ -2,6 +2,11 @@
 
 #if defined(__x86_64__)
 
+// GCC 12 finds in its own header what is left undefined there on purpose.
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 #include <cstring>
 
 #include "server/image/jpeg/lanes_avx512.h"
