@@ -105,6 +105,12 @@ def children_of(pid):
     return children
 
 
+def embedded_workers(pid):
+    """The workers of the service that the process `pid` has started for itself."""
+    [service] = [child for child in children_of(pid) if program_of(child) == "bulkheadd"]
+    return children_of(service)
+
+
 def program_of(pid):
     return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
 
@@ -144,3 +150,19 @@ class Service:
         code = self.process.wait(60)
         self.log.close()
         return code
+
+
+@pytest.fixture
+def services():
+    """services(folder, *options) starts a Service; in the end those that still run are stopped."""
+    started = []
+
+    def start(folder, *options):
+        folder.mkdir(exist_ok=True)
+        started.append(Service(folder, *options))
+        return started[-1]
+
+    yield start
+    for service in started:
+        if service.process.poll() is None:
+            service.stop()

@@ -1,5 +1,6 @@
 """Stages of whole batches through real services: their bytes, their errors, and workers that die within them."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -11,26 +12,21 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import Service, digest_of, tool, write_spec
+from conftest import digest_of, tool, write_spec
 
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 HERE = pathlib.Path(__file__).resolve().parent
 
 
 @pytest.fixture
-def start(folder, photos):
-    started = []
+def start(services, folder, photos):
+    homes = (folder / f"service{number}" for number in itertools.count())
 
     def start_one(*options, workers=1, threads=1):
-        home = folder / f"service{len(started)}"
-        home.mkdir()
-        started.append(Service(home, "--root", photos, "--workers", workers, "--threads", threads, "--python", PYTHON,
-                               "--python-path", HERE, "--allow-fault-stages", *options))
-        return started[-1]
+        return services(next(homes), "--root", photos, "--workers", workers, "--threads", threads, "--python", PYTHON,
+                        "--python-path", HERE, "--allow-fault-stages", *options)
 
-    yield start_one
-    for service in started:
-        service.stop()
+    return start_one
 
 
 def photo_spec(folder, photos, batch_stages, name="spec.json", **more):

@@ -4,7 +4,7 @@ import json
 
 import bulkhead
 import pytest
-from conftest import Service, tool, write_spec
+from conftest import tool, write_spec
 
 EPOCHS = 3
 SAMPLES = 150
@@ -23,16 +23,11 @@ def spec_with(folder, photos, stages, name="s.json", **more):
 
 
 @pytest.fixture
-def start(folder, photos):
-    services = []
-
+def start(services, folder, photos):
     def start_one(*options, workers=1):
-        services.append(Service(folder, "--root", photos, "--root", folder, "--workers", str(workers), *options))
-        return services[-1]
+        return services(folder, "--root", photos, "--root", folder, "--workers", workers, *options)
 
-    yield start_one
-    for service in services:
-        service.stop()
+    return start_one
 
 
 def batches(service, spec, disturb=None, **options):

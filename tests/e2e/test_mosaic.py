@@ -8,7 +8,7 @@ import bulkhead
 import cv2
 import numpy as np
 import pytest
-from conftest import BIN, Service, children_of, digest_of, finish_digest, program_of, start_digest, write_spec
+from conftest import BIN, digest_of, embedded_workers, finish_digest, start_digest, write_spec
 
 SAMPLES = 150
 HEIGHT, WIDTH = 60, 80
@@ -36,17 +36,11 @@ def records_spec(folder, photos, stages, name="mosaic.json", **more):
 
 
 @pytest.fixture
-def start(folder, photos):
-    services = []
-
+def start(services, folder, photos):
     def start_one(*options, workers=1):
-        services.append(Service(folder, "--root", photos, "--root", folder, "--workers", str(workers), *options))
-        return services[-1]
+        return services(folder, "--root", photos, "--root", folder, "--workers", workers, *options)
 
-    yield start_one
-    for service in services:
-        if service.process.poll() is None:
-            service.stop()
+    return start_one
 
 
 def samples(spec, target, **options):
@@ -86,8 +80,7 @@ def test_kill_9_of_workers_in_mid_run_changes_nothing(spec, reference):
     for line in process.stdout:
         if line.strip() == "paused":
             break
-    [service] = [pid for pid in children_of(process.pid) if program_of(pid) == "bulkheadd"]
-    victims = children_of(service)
+    victims = embedded_workers(process.pid)
     assert len(victims) == 2
     for pid in victims:
         os.kill(pid, signal.SIGKILL)

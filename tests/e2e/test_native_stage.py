@@ -1,5 +1,6 @@
 """Stages in the user's libraries, by bulkhead/stage.h: the example, and what a library may do wrong."""
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -92,18 +93,13 @@ def libraries(tmp_path_factory):
 
 
 @pytest.fixture
-def start(folder, photos, libraries):
-    started = []
+def start(services, folder, photos, libraries):
+    homes = (folder / f"service{number}" for number in itertools.count())
 
     def start_one(*options, workers=1):
-        home = folder / f"service{len(started)}"
-        home.mkdir()
-        started.append(Service(home, "--root", photos, "--workers", workers, "--native-path", libraries, *options))
-        return started[-1]
+        return services(next(homes), "--root", photos, "--workers", workers, "--native-path", libraries, *options)
 
-    yield start_one
-    for service in started:
-        service.stop()
+    return start_one
 
 
 def over_range(folder, what="", outputs=None, library="libstage.so", size=16, **more):

@@ -1,9 +1,9 @@
 """pack_rows and multi_scale through real services: what trainers get, and that nothing changes a byte of it."""
 
+import itertools
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 
@@ -13,7 +13,7 @@ import pytest
 
 import bulkhead
 from bulkhead import errors
-from conftest import BIN, Service, children_of, digest_of, program_of, tool, write_spec
+from conftest import BIN, digest_of, tool, write_spec
 
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,19 +21,14 @@ SIZES = [32, 40, 48, 64]
 
 
 @pytest.fixture
-def start(folder, photos):
-    started = []
+def start(services, folder, photos):
+    homes = (folder / f"service{number}" for number in itertools.count())
 
     def start_one(*options, workers=1, threads=1):
-        home = folder / f"service{len(started)}"
-        home.mkdir()
-        started.append(Service(home, "--root", photos, "--workers", workers, "--threads", threads, "--python", PYTHON,
-                               "--python-path", HERE, *options))
-        return started[-1]
+        return services(next(homes), "--root", photos, "--workers", workers, "--threads", threads, "--python", PYTHON,
+                        "--python-path", HERE, *options)
 
-    yield start_one
-    for service in started:
-        service.stop()
+    return start_one
 
 
 def detection(folder, photos, *batch_stages, name=None, stages=(), **more):
@@ -137,9 +132,7 @@ def test_killed_workers_change_no_byte(start, folder, photos, transport):
             for name in batch:
                 assert np.array_equal(batch[name], expected[number][name]), (number, name)
             if number in (5, 15, 30):
-                workers = [pid for pid in children_of(service.process.pid) if program_of(pid) != "bulkheadd"]
-                os.kill(workers[0], signal.SIGKILL)
-                killed += 1
+                killed += service.kill_worker()
     assert killed == 3 and number == 59
     assert int(bulkhead.service_status(service.target)["leases_redone"]) >= 1
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from conftest import (AUGMENTED, Service, children_of, digest_of, finish_digest, program_of,
+from conftest import (AUGMENTED, Service, digest_of, embedded_workers, finish_digest,
                       start_digest, write_spec)
 
 
@@ -66,8 +66,7 @@ def test_kill_9_of_workers_in_mid_run(spec, reference, client, workers):
     for line in process.stdout:
         if line.strip() == "paused":
             break
-    [service] = [pid for pid in children_of(process.pid) if program_of(pid) == "bulkheadd"]
-    victims = children_of(service)
+    victims = embedded_workers(process.pid)
     assert len(victims) == workers
     for pid in victims:
         os.kill(pid, signal.SIGKILL)

@@ -26,17 +26,12 @@ def spec(folder, photos):
 
 
 @pytest.fixture
-def start(folder, photos):
+def start(services, folder, photos):
     """Starts a service on the folder's cache."""
-    services = []
-
     def start_one(*options, workers=1):
-        services.append(Service(folder, "--root", photos, "--workers", str(workers), *options))
-        return services[-1]
+        return services(folder, "--root", photos, "--workers", workers, *options)
 
-    yield start_one
-    for service in services:
-        service.stop()
+    return start_one
 
 
 def batches(service, spec, disturb=None):
