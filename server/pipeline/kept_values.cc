@@ -97,27 +97,18 @@ bool IsSound(const Value& value, const FeatureSignature& signature) {
   return bytes == value.size_bytes;
 }
 
-size_t PlainBytes(const Value& value) {
-  if (value.form != Value::Form::kPixels) return value.size_bytes;
-  return value.pixels.row_bytes() * static_cast<size_t>(value.pixels.height);
-}
-
-size_t VisibleCount(const Value& value) {
-  return value.visible == nullptr ? 0 : value.size_bytes / kBoxBytes;
-}
-
 }  // namespace
 
 size_t KeptBytes(const Value& value) {
-  return sizeof(Record) + RoundedUp(PlainBytes(value)) +
-         RoundedUp(VisibleCount(value) * sizeof(float));
+  return sizeof(Record) + RoundedUp(value.plain_bytes()) +
+         RoundedUp(value.visible_count() * sizeof(float));
 }
 
 void AppendKept(const Value& value, std::string& bytes) {
   const bool pixels = value.form == Value::Form::kPixels;
   Record record;
-  record.size_bytes = PlainBytes(value);
-  record.visible_count = VisibleCount(value);
+  record.size_bytes = value.plain_bytes();
+  record.visible_count = value.visible_count();
   record.count = value.count;
   record.dtype = static_cast<uint32_t>(value.dtype);
   record.form = static_cast<uint8_t>(value.form);

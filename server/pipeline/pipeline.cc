@@ -142,12 +142,8 @@ class StagedPipeline : public Pipeline {
 
   absl::Status ProduceNoted(uint64_t record, const SampleKey& key, StagedContext& own,
                             absl::Span<std::byte* const> destinations) const {
-    const size_t number = PartOf(record);
-    const PipelinePart& part = parts_[number];
-    NameRecord(record, own);
-    own.Enter(StageObserver::kSource);
-    const absl::Status read =
-        part.source->Read(record - part.first_record, *own.read[number], own.record);
+    const PipelinePart& part = parts_[PartOf(record)];
+    const absl::Status read = ReadRecord(record, own);
     absl::Status produced;
     if (read.ok()) {
       produced = RunStages(part, record, key, own, destinations);
@@ -155,6 +151,15 @@ class StagedPipeline : public Pipeline {
     own.Enter(StageObserver::kOutside);
     if (read.ok() && produced.ok()) return produced;
     return NameFailure(read, produced, record, key, own);
+  }
+
+  // Makes it the record at hand.
+  absl::Status ReadRecord(uint64_t record, StagedContext& own) const {
+    const size_t number = PartOf(record);
+    const PipelinePart& part = parts_[number];
+    NameRecord(record, own);
+    own.Enter(StageObserver::kSource);
+    return part.source->Read(record - part.first_record, *own.read[number], own.record);
   }
 
   // Reuses the memory of `identity`.
@@ -281,12 +286,8 @@ class StagedPipeline : public Pipeline {
     // The image before it is done with; what was put aside is not.
     own.GiveBackShare();
     if (own.aside.bytes() > 0) own.decode_share.Take(own.aside.bytes());
-    const size_t number = PartOf(record);
-    const PipelinePart& part = parts_[number];
-    NameRecord(record, own);
-    own.Enter(StageObserver::kSource);
-    const absl::Status read =
-        part.source->Read(record - part.first_record, *own.read[number], own.record);
+    const PipelinePart& part = parts_[PartOf(record)];
+    const absl::Status read = ReadRecord(record, own);
     absl::Status made = read;
     if (read.ok()) {
       const Sample sample = NewSample(part, record, key);

@@ -48,7 +48,7 @@ class StagedContext final : public PipelineContext {
     decoder.SetShare(&decode_share);
   }
 
-  // The sample is done.
+  // The sample is done, or, in a mosaic, one of its images.
   void GiveBackShare() {
     if (!decode_share.GiveBack()) return;
     kept = std::string();

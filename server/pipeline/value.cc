@@ -1,11 +1,20 @@
 #include "server/pipeline/value.h"
 
+#include "server/image/boxes.h"
+
 namespace bulkhead {
 
 size_t Value::element_count() const {
   if (form == Form::kPixels) return pixels.row_bytes() * pixels.height;
   return form == Form::kEncoded ? 1 : size_bytes / ElementSize(ElementTypeOf(dtype));
 }
+
+size_t Value::plain_bytes() const {
+  if (form != Form::kPixels) return size_bytes;
+  return pixels.row_bytes() * static_cast<size_t>(pixels.height);
+}
+
+size_t Value::visible_count() const { return visible == nullptr ? 0 : size_bytes / kBoxBytes; }
 
 void Value::SetPixels(const MutableImageView& image) {
   form = Form::kPixels;

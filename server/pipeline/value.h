@@ -44,6 +44,10 @@ struct Value {
 
   // Elements that this value has.
   size_t element_count() const;
+  // Bytes of all that it points to without gaps between rows of pixels; `visible` left out.
+  size_t plain_bytes() const;
+  // Numbers that `visible` points to.
+  size_t visible_count() const;
 
   // Makes this a uint8 image with its channels last.
   void SetPixels(const MutableImageView& image);

@@ -2,25 +2,19 @@
 
 #include <cstring>
 
-#include "server/image/boxes.h"
-
 namespace bulkhead {
 namespace {
 
 size_t RoundedUp(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-size_t DataBytes(const Value& value) {
-  if (value.form != Value::Form::kPixels) return value.size_bytes;
-  return value.pixels.row_bytes() * static_cast<size_t>(value.pixels.height);
-}
-
-size_t VisibleBytes(const Value& value) {
-  return value.visible == nullptr ? 0 : value.size_bytes / kBoxNumbers;
+// What a copy of all that `value` points to takes.
+size_t CopiedBytes(const Value& value) {
+  return RoundedUp(value.plain_bytes()) + RoundedUp(value.visible_count() * sizeof(float));
 }
 
 // Copies what `value` points to, and points it there.
 void Move(Value& value, uint8_t* memory) {
-  const size_t data_bytes = DataBytes(value);
+  const size_t data_bytes = value.plain_bytes();
   if (value.form == Value::Form::kPixels) {
     const MutableImageView copy =
         ContiguousImage(memory, value.pixels.size(), value.pixels.channels);
@@ -34,7 +28,7 @@ void Move(Value& value, uint8_t* memory) {
   }
   if (value.visible == nullptr) return;
   auto* visible = reinterpret_cast<float*>(memory + RoundedUp(data_bytes));
-  std::memcpy(visible, value.visible, VisibleBytes(value));
+  std::memcpy(visible, value.visible, value.visible_count() * sizeof(float));
   value.visible = visible;
 }
 
@@ -43,14 +37,14 @@ void Move(Value& value, uint8_t* memory) {
 void ValuesAside::Put(const std::vector<Value>& values, absl::Span<const size_t> features) {
   size_t total_bytes = 0;
   for (const size_t feature : features) {
-    total_bytes += RoundedUp(DataBytes(values[feature])) + RoundedUp(VisibleBytes(values[feature]));
+    total_bytes += CopiedBytes(values[feature]);
   }
   bytes_ = total_bytes;
   uint8_t* memory = memory_.Resize(total_bytes);
   aside_.clear();
   for (const size_t feature : features) {
     Value& value = aside_.emplace_back(values[feature]);
-    const size_t bytes = RoundedUp(DataBytes(value)) + RoundedUp(VisibleBytes(value));
+    const size_t bytes = CopiedBytes(value);
     Move(value, memory);
     memory += bytes;
   }
