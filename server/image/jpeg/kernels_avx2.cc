@@ -5,39 +5,22 @@
 #include <cstring>
 
 #include "server/image/jpeg/lanes_avx2.h"
+#include "server/image/simd_target.h"
 
-// From here on nothing of another header may be made into code, no template of the library either:
-// the linker might give that to everybody, and it is for these machines alone.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#endif
+BULKHEAD_BEGIN_TARGET(BULKHEAD_AVX2)
 
 namespace bulkhead::jpeg {
 namespace {
 
-#define BULKHEAD_INLINE __attribute__((always_inline)) inline
-
 using V = LanesAvx2;
-using Vec = V::Vec;
-
-#include "server/image/jpeg/color_convert.inc"
-#include "server/image/jpeg/idct.inc"
-#include "server/image/jpeg/upsample.inc"
+#include "server/image/jpeg/kernels.inc"
 
 }  // namespace
 
-const Kernels kKernelsAvx2 = {InverseTransformBlocks, UpsampleRowAcross, UpsampleRowDown,
-                              UpsampleRowBoth, ConvertRowTo};
+const Kernels kKernelsAvx2 = kKernels;
 
 }  // namespace bulkhead::jpeg
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BULKHEAD_END_TARGET
 
 #endif

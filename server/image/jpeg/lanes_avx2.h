@@ -6,12 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#endif
+#include "server/image/simd_target.h"
+
+BULKHEAD_BEGIN_TARGET(BULKHEAD_AVX2)
 
 namespace bulkhead::jpeg {
 
@@ -168,10 +165,6 @@ void LanesAvx2::StoreFour(Vec first, Vec second, Vec third, Vec fourth, uint8_t*
 
 }  // namespace bulkhead::jpeg
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BULKHEAD_END_TARGET
 
 #endif  // BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX2_H_

@@ -6,13 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__clang__)
-#pragma clang attribute push( \
-    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")
-#endif
+#include "server/image/simd_target.h"
+
+BULKHEAD_BEGIN_TARGET(BULKHEAD_AVX512)
 
 namespace bulkhead::jpeg {
 
@@ -148,10 +144,6 @@ struct LanesAvx512 {
 
 }  // namespace bulkhead::jpeg
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BULKHEAD_END_TARGET
 
 #endif  // BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX512_H_
