@@ -28,7 +28,6 @@ from ._stats import LoaderStats, exposition
 
 atexit.register(close_all)
 
-TIMEOUT_SECONDS = 300.0  # unless a loader is told another
 _TRANSPORTS = ("auto", "shm", "grpc")
 # A plain set, which list() copies at one go: another thread may open a loader meanwhile.
 _loaders: "Set[weakref.ref[Loader]]" = set()
@@ -118,7 +117,7 @@ class Loader:
         cache_dir: Optional[str] = None,
         cursor: Optional[Mapping[str, Any]] = None,
         allow_changed_bytes: bool = False,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float = 300.0,
         reconnect_timeout: float = 120.0,
         credits: int = 4,
         credit_bytes: int = 256 << 20,

@@ -18,10 +18,12 @@ from . import errors
 from ._adapter import Structure, as_bytes, fill
 from ._batch import Batch
 from ._jax_processes import said_by_all
-from ._loader import TIMEOUT_SECONDS
 from ._ranks import RankedAdapter, Standing, waiting_aloud
 
 __all__ = ["Loader"]
+
+_PEERS_SECONDS = 1800.0  # that the other processes have, as those of a PyTorch group
+
 
 class Loader(RankedAdapter):
     """Batches of a Bulkhead service as dicts of jax.Array.
@@ -49,7 +51,8 @@ class Loader(RankedAdapter):
     loader at the same time: their cursors, batch sizes, numbers of batches and world sizes are
     compared, and a difference is CursorMismatch on all of them; records quarantined for one are
     for all. A process that cannot open is OTHER_RANK_FAILED on the others, and so is one that does
-    not come within `timeout`; the log says after 10 s that it is waited for. `load_state_dict`
+    not come within `timeout`, by default half an hour, for one may have to index its files first;
+    the log says after 10 s that it is waited for. `load_state_dict`
     compares again. No comparison takes place when `rank` or `world_size` is given.
 
     With `sharding` (a jax.sharding.Sharding, or a dict of them by output) the parts of all
@@ -78,7 +81,7 @@ class Loader(RankedAdapter):
         timeout = options.get("timeout")
         # A wrong one is reported when all are told of it.
         known = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-        self._patience = float(timeout) if known else TIMEOUT_SECONDS
+        self._patience = float(timeout) if known else _PEERS_SECONDS
         self._device = device
         self._sharding = sharding
         self._open_together(lambda: self._open(spec, target, structure, in_flight, options))
