@@ -54,6 +54,11 @@ double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   if (HasSlope()) {
     return std::max({0.0, Slope(First(), Last()), Slope(Middle(), Last())});
   }
+  // Half of it, since memory comes in steps.
+  if (expected_ > 0 && points_.size() >= 2 &&
+      Slope(points_.front(), points_.back()) >= expected_ / 2) {
+    return expected_;
+  }
   const uint64_t lowest = *std::min_element(recent_, recent_ + kWindow);
   if (lowest < quota_bytes / 2) return 0;
   return std::max(0.0, Slope(first_, {samples_, lowest, 0}));

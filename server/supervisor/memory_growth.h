@@ -18,6 +18,8 @@ class MemoryGrowth {
   // A slope over fewer samples than this says nothing.
   static constexpr uint64_t kMinSamples = 16;
 
+  // The worker before it grew by so much with a sample; 0: it did not.
+  void Expect(double bytes_per_sample) { expected_ = bytes_per_sample; }
   // The worker held `used_bytes` when it had decided `samples`, at `now_ns`. Samples and time never
   // go back.
   void Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns);
@@ -28,8 +30,9 @@ class MemoryGrowth {
   uint64_t peak_bytes() const { return peak_bytes_; }
 
   // Bytes per sample, at least 0: the larger of what it was since the warm-up and what it was over
-  // the later half of that time. While there is too little to tell, that of all samples if the last
-  // looks all saw more than half of `quota_bytes`, else 0.
+  // the later half of that time. While there is too little to tell: what is expected if two looks
+  // bear it out; else that of all samples if the last looks all saw more than half of
+  // `quota_bytes`; else 0.
   double BytesPerSample(uint64_t quota_bytes) const;
   // Samples per second: the fastest that a few looks in a row saw, or the later half of all of
   // them. A pause, in which nobody wants samples, does not make a worker slow.
@@ -62,6 +65,7 @@ class MemoryGrowth {
   const Point& Middle() const { return Lowest(points_.size() / 2 - kWindow / 2); }
   const Point& Last() const { return Lowest(points_.size() - kWindow); }
 
+  double expected_ = 0;  // bytes a sample
   Point first_;
   bool begun_ = false;
   std::vector<Point> points_;  // since the warm-up

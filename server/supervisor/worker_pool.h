@@ -127,6 +127,7 @@ class WorkerPool {
     uint32_t deaths = 0;  // in this place, since a lease was finished in it
     bool asked = false;   // by hand, for a replacement
     std::string slow;     // the stage that has become slow, for people
+    double grew_by = 0;   // bytes a sample, the worker before the one that is started next
     // After a replacement that came to nothing.
     uint32_t failed_replacements = 0;
     int64_t no_replacement_before_ns = 0;
@@ -206,6 +207,8 @@ class WorkerPool {
   // The worker was written off: a replacement that it is part of goes on without it.
   void GiveUpReplacement(PoolWorker& worker);
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
+  // Whether it would fill the quota in fewer looks than it takes to see that in time.
+  bool GrowsFast(const MemoryGrowth& growth) const;
   bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
@@ -237,6 +240,7 @@ class WorkerPool {
   size_t next_stream_ = 0;  // round robin
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
+  int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
   absl::Status failure_;
   Slot* set_apart_ = nullptr;    // for a suspect
   uint32_t idle_deaths_ = 0;     // of workers without a lease, since a lease was finished

@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   raw.started = absl::Now();
   raw.spawned_ns = raw.last_progress_ns = MonotonicNanos();
   raw.at_sample.resize(config_.threads);
+  raw.growth.Expect(slot.grew_by);
   WorkerProcess::Callbacks callbacks;
   callbacks.on_message = [this, &raw](const internal::v1::FromWorker& message) {
     OnMessage(raw, message);
@@ -52,11 +53,13 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   callbacks.on_exit = [this, &raw](const WorkerEnd& end) { OnExit(raw, end); };
   callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory](
                                  const ProcessExit& exit) { exits->AddOrphan(exit.cpu_seconds); };
-  BULKHEAD_ASSIGN_OR_RETURN(
-      raw.process,
-      WorkerProcess::Start(*context_.loop,
-                           config_.python ? context_.programs.python : context_.programs.native,
-                           std::move(callbacks)));
+  WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;
+  // Else not: where the machine is a virtual one, its host may have to find each huge page first.
+  if (config_.threads == 1 && MonotonicNanos() < fast_until_ns_) {
+    program.environment.push_back(HugePagesInHeap());
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(raw.process,
+                            WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));
   // Before it sees anything.
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.cell,
@@ -284,6 +287,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
+  if (in_place) slot.grew_by = worker.growth.BytesPerSample(config_.quota_bytes);
   const bool was_predecessor =
       replacement_ != nullptr && replacement_->predecessor.get() == &worker;
   const bool was_successor = replacement_ != nullptr && replacement_->successor.get() == &worker;

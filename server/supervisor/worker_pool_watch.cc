@@ -19,6 +19,10 @@ namespace {
 // Replacements whose warm-up is remembered, and how much longer the next one may take.
 constexpr size_t kWarmUpsKept = 4;
 constexpr double kWarmUpMargin = 1.5;
+// Memory that would grow from nothing to the quota in fewer looks is looked at more often from then
+// on: when a successor does the same, that has to be known long before its quota is met.
+constexpr double kFewLooks = 32;
+constexpr absl::Duration kFastFor = absl::Seconds(1);
 // Threads of libraries, beside those that decode: more is a bomb.
 constexpr uint64_t kSpareThreads = 256;
 // How long spawning and warming up take beyond what the first start of a worker took.
@@ -38,7 +42,8 @@ void WorkerPool::ScheduleWatch(bool soon) {
   if (watch_timer_ != 0 && (watch_soon_ || !soon)) return;
   context_.loop->Cancel(watch_timer_);
   watch_soon_ = soon;
-  const absl::Duration delay = soon ? context_.timeouts.watch : context_.timeouts.CheckInterval();
+  absl::Duration delay = context_.timeouts.CheckInterval();
+  if (soon) delay = context_.timeouts.watch / (MonotonicNanos() < fast_until_ns_ ? 4 : 1);
   watch_timer_ = context_.loop->After(delay, [this] {
     watch_timer_ = 0;
     Watch();
@@ -59,6 +64,12 @@ void WorkerPool::Watch() {
   for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);
   if (!broken()) ReplaceIfDue(now_ns);
   ScheduleWatch(busy);
+}
+
+bool WorkerPool::GrowsFast(const MemoryGrowth& growth) const {
+  const double per_second = growth.BytesPerSample(config_.quota_bytes) * growth.SamplesPerSecond();
+  const double seconds = kFewLooks * absl::ToDoubleSeconds(context_.timeouts.watch);
+  return per_second * seconds > static_cast<double>(config_.quota_bytes);
 }
 
 void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
@@ -94,6 +105,7 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
   if (config_.quota_bytes == 0) return;
+  if (GrowsFast(worker.growth)) fast_until_ns_ = now_ns + absl::ToInt64Nanoseconds(kFastFor);
   if (memory->threads > config_.threads + kSpareThreads) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
                          absl::StrCat("it has ", memory->threads, " threads"));
@@ -235,6 +247,7 @@ void WorkerPool::ReplaceIfDue(int64_t now_ns) {
 }
 
 void WorkerPool::BeginReplacement(Slot& slot, const RecycleDecision& decision, int64_t now_ns) {
+  slot.grew_by = slot.worker->growth.BytesPerSample(config_.quota_bytes);
   auto successor = Spawn(slot);
   if (!successor.ok()) {
     // The budget, descriptors or processes ran out: the old one goes on as long as it can.

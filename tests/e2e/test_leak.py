@@ -1,13 +1,14 @@
 """A stage that leaks: its worker is replaced, and nobody else notices."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 import bulkhead
-from conftest import BIN, Service, write_spec
+from conftest import BIN, Service, children_of, write_spec
 
 
 def bench_leak(photos, **options):
@@ -71,6 +72,28 @@ def test_without_planned_replacements_the_quota_bites_and_nothing_is_lost(folder
     assert "fault" in death["stages"][0]["stage"] and int(death["stages"][0]["live_bytes"]) > 16 << 20
     assert death["activity"][0]["sample"].startswith("range@")
     service.stop()
+
+
+def test_who_comes_after_a_fast_leak_asks_for_huge_pages(services, folder):
+    service = services(folder, "--workers", 1, "--worker-quota", "96MiB", "--allow-fault-stages")
+    spec = write_spec(
+        folder / "fast.json",
+        source={"range": {"size": 100_000}},
+        stages=[{"fault": {"slow": 0.001}}, {"fault": {"leak": "256KiB"}}],
+        batch={"size": 20},
+    )
+
+    def asks():
+        newest = max(children_of(service.process.pid))
+        return b"glibc.malloc.hugetlb=1" in pathlib.Path(f"/proc/{newest}/environ").read_bytes()
+
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        stream = loader.stream()
+        next(stream)
+        assert not asks()
+        while not bulkhead.service_status(service.target).get("recent_recyclings"):
+            next(stream)
+        assert asks()
 
 
 def test_status_and_recycle_of_the_command_line(folder):

@@ -70,6 +70,21 @@ TEST(MemoryGrowthTest, ALeakThatFillsTheQuotaInAFewSamplesIsSeenBeforeTheWarmUpI
   EXPECT_NEAR(Grown(24, fast, 1).BytesPerSample(kQuota), 6 * kMiB, kMiB);
 }
 
+TEST(MemoryGrowthTest, WhatTheWorkerBeforeGrewByIsBelievedOnceTwoLooksBearItOut) {
+  const auto after = [](uint64_t bytes_per_sample, uint64_t samples) {
+    MemoryGrowth growth;
+    growth.Expect(static_cast<double>(2 * kMiB));
+    for (uint64_t s = 0; s <= samples; s += 8) growth.Note(s, 20 * kMiB + s * bytes_per_sample, 0);
+    return growth.BytesPerSample(kQuota);
+  };
+  EXPECT_EQ(after(2 * kMiB, 32), 0);
+  EXPECT_EQ(after(2 * kMiB, 40), 2 * kMiB);
+  EXPECT_EQ(after(kMiB, 40), 2 * kMiB);
+  EXPECT_EQ(after(kMiB / 2, 40), 0);
+  // What it does itself counts as soon as it can be told.
+  EXPECT_EQ(after(kMiB, 80), kMiB);
+}
+
 // Every other look meets the worker in the middle of a large image.
 TEST(MemoryGrowthTest, LargeImagesAreNoLeak) {
   const auto swinging = [](uint64_t s) { return 20 * kMiB + (s % 8 == 0 ? 190 * kMiB : 0); };

@@ -52,7 +52,8 @@ struct LeakReport {
   std::string stage;
   double stage_bytes = 0;
   // While the worker leaked, after two fifths of the batches.
-  SlopeEstimate trainer_slope;  // bytes a batch
+  SlopeEstimate trainer_slope;         // bytes a batch
+  SlopeEstimate trainer_blocks_slope;  // of what malloc gave out in the trainer
   SlopeEstimate supervisor_slope;
 };
 

@@ -65,9 +65,11 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options) {
       .Add("recycle_seconds", seconds)
       .Add("blamed_stage", report.stage)
       .Add("blamed_stage_bytes", report.stage_bytes)
-      .Add("slope_bytes_per_batch", JsonObject()
-                                        .Add("trainer", SlopeJson(report.trainer_slope))
-                                        .Add("supervisor", SlopeJson(report.supervisor_slope)))
+      .Add("slope_bytes_per_batch",
+           JsonObject()
+               .Add("trainer", SlopeJson(report.trainer_slope))
+               .Add("trainer_blocks", SlopeJson(report.trainer_blocks_slope))
+               .Add("supervisor", SlopeJson(report.supervisor_slope)))
       .Add("leak", options.leak)
       .Add("leak_every_samples", options.every)
       .Add("machine", DescribeMachine())
@@ -106,7 +108,8 @@ std::string LeakText(const LeakReport& report, const LeakOptions& options) {
         milliseconds("start"), milliseconds("bind"), milliseconds("warm"), milliseconds("touch"),
         milliseconds("reap"));
   }
-  absl::StrAppend(&text, "\ntrainer: ", SlopeText(report.trainer_slope),
+  absl::StrAppend(&text, "\ntrainer: ", SlopeText(report.trainer_slope), ", in malloc's blocks ",
+                  SlopeText(report.trainer_blocks_slope),
                   "; supervisor: ", SlopeText(report.supervisor_slope), "\n");
   if (!report.stage.empty()) {
     absl::StrAppend(&text, "blamed: ", report.stage, ", which held ",
