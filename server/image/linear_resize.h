@@ -6,13 +6,17 @@
 #include <vector>
 
 #include "server/image/image.h"
+#include "server/image/linear_avx2.h"
+#include "server/image/linear_avx512.h"
+#include "server/image/linear_tap.h"
 #include "server/image/simd.h"
 
 namespace bulkhead {
 
 // Bilinear resizing of three-channel images, row by row, with the pixels of OpenCV's cv::resize
 // (INTER_LINEAR on 8 bits): weights in units of 1 / 2048, rounded to even; horizontal sums cut to
-// multiples of 16, each product of the vertical pass to multiples of 2^16. Needs AVX2. Faster than
+// multiples of 16, each product of the vertical pass to multiples of 2^16. Needs AVX2, uses
+// AVX-512. Faster than
 // OpenCV because horizontal sums stay in 16 bits and pixels are not taken apart into channels.
 // Tables and rows are reused from image to image. Not thread-safe.
 class LinearResizer {
@@ -33,7 +37,8 @@ class LinearResizer {
  private:
   struct SourceRow {
     int number = -1;
-    std::vector<int16_t> sums;  // 3 × output width, and what the last store writes too much
+    ScratchBuffer memory;
+    int16_t* sums = nullptr;  // 3 × output width, and what the last store writes beyond
   };
 
   void PlanColumns();
@@ -43,10 +48,11 @@ class LinearResizer {
   ImageSize in_;
   ImageSize out_;
   Mirror mirror_ = Mirror::kNone;
-  // For each output column where its two neighbouring pixels begin, in bytes, and their weights,
-  // four times, in the order in which the kernel takes four columns: 0, 2, 1, 3.
-  std::vector<int32_t> offsets_;
-  std::vector<int16_t> weights_;
+  Simd simd_ = Simd::kScalar;
+  std::vector<LinearTap> taps_;  // of the result's columns
+  bool wide_ = false;            // the kernels for AVX-512 are planned, not those for AVX2
+  LinearColumnsAvx2 columns_avx2_;
+  LinearColumnsAvx512 columns_avx512_;
   ImageView image_;
   int next_row_ = 0;
   std::array<SourceRow, 2> rows_;

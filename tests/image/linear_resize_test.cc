@@ -43,23 +43,22 @@ std::vector<uint8_t> Resized(LinearResizer& resizer, std::vector<uint8_t>& pixel
   return result;
 }
 
-class LinearResizeTest : public testing::Test {
+// With AVX2, and with AVX-512 where the machine has it.
+class LinearResizeTest : public testing::TestWithParam<Simd> {
  protected:
   void SetUp() override {
-    if (!LinearResizer().Prepare({3, 3}, 3, {5, 5}, Mirror::kNone, Simd::kBest)) {
-      GTEST_SKIP() << "needs AVX2";
-    }
+    if (!UseAvx2(GetParam())) GTEST_SKIP() << "needs AVX2";
   }
 };
 
-TEST_F(LinearResizeTest, GivesOpenCvsPixelsForEverySmallSize) {
+TEST_P(LinearResizeTest, GivesOpenCvsPixelsForEverySmallSize) {
   LinearResizer resizer;
   int planned = 0;
   for (int in_width = 2; in_width < 24; ++in_width) {
     for (int out_width = 1; out_width < 40; ++out_width) {
       const ImageSize in{in_width / 3 + 2, in_width};
       const ImageSize out{out_width / 2 + 1, out_width};
-      if (!resizer.Prepare(in, 3, out, Mirror::kNone, Simd::kBest)) continue;
+      if (!resizer.Prepare(in, 3, out, Mirror::kNone, GetParam())) continue;
       ++planned;
       std::vector<uint8_t> pixels = Noise(in, in_width * 100 + out_width);
       ASSERT_EQ(Resized(resizer, pixels, in, out), ByOpenCv(pixels, in, out))
@@ -69,7 +68,7 @@ TEST_F(LinearResizeTest, GivesOpenCvsPixelsForEverySmallSize) {
   EXPECT_GT(planned, 800);
 }
 
-TEST_F(LinearResizeTest, GivesOpenCvsPixelsForPhotoSizes) {
+TEST_P(LinearResizeTest, GivesOpenCvsPixelsForPhotoSizes) {
   LinearResizer resizer;
   const ImageSize sizes[] = {{375, 500}, {500, 333},   {224, 224},
                              {640, 640}, {1200, 1600}, {31, 997}};
@@ -77,31 +76,31 @@ TEST_F(LinearResizeTest, GivesOpenCvsPixelsForPhotoSizes) {
     for (const ImageSize out : sizes) {
       if (in == out) continue;
       std::vector<uint8_t> pixels = Noise(in, in.width);
-      ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, Simd::kBest));
+      ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, GetParam()));
       ASSERT_EQ(Resized(resizer, pixels, in, out), ByOpenCv(pixels, in, out));
     }
   }
 }
 
-TEST_F(LinearResizeTest, MirrorsBeforeOrAfterAsTwoStepsWould) {
+TEST_P(LinearResizeTest, MirrorsBeforeOrAfterAsTwoStepsWould) {
   LinearResizer resizer;
   const ImageSize in{37, 53};
   for (const ImageSize out : {ImageSize{64, 80}, {20, 17}, {37, 54}}) {
     std::vector<uint8_t> pixels = Noise(in, 5);
-    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kAfter, Simd::kBest));
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kAfter, GetParam()));
     EXPECT_EQ(Resized(resizer, pixels, in, out), Flipped(ByOpenCv(pixels, in, out), out));
-    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kBefore, Simd::kBest));
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kBefore, GetParam()));
     EXPECT_EQ(Resized(resizer, pixels, in, out), ByOpenCv(Flipped(pixels, in), in, out));
   }
 }
 
-TEST_F(LinearResizeTest, WritesTheSamePastTheCaches) {
+TEST_P(LinearResizeTest, WritesTheSamePastTheCaches) {
   LinearResizer resizer;
   const ImageSize in{37, 53};
-  // Rows that begin at multiples of 32 bytes, and rows that do not.
-  for (const ImageSize out : {ImageSize{64, 64}, {20, 77}}) {
+  // Rows that begin at multiples of 64 bytes, of 32, and rows that do neither.
+  for (const ImageSize out : {ImageSize{64, 64}, {20, 77}, {9, 224}}) {
     std::vector<uint8_t> pixels = Noise(in, 5);
-    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, Simd::kBest));
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, GetParam()));
     ScratchBuffer memory;  // aligned
     const MutableImageView image =
         ContiguousImage(memory.Resize(static_cast<size_t>(out.height) * out.width * 3), out, 3);
@@ -111,14 +110,16 @@ TEST_F(LinearResizeTest, WritesTheSamePastTheCaches) {
   }
 }
 
-TEST_F(LinearResizeTest, LeavesWhatOpenCvDoesOtherwiseToIt) {
+TEST_P(LinearResizeTest, LeavesWhatOpenCvDoesOtherwiseToIt) {
   LinearResizer resizer;
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {10, 12}, Mirror::kNone, Simd::kBest));
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 6}, Mirror::kNone, Simd::kBest));
-  EXPECT_FALSE(resizer.Prepare({1, 12}, 3, {5, 6}, Mirror::kNone, Simd::kBest));
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 1, {5, 7}, Mirror::kNone, Simd::kBest));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {10, 12}, Mirror::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 6}, Mirror::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({1, 12}, 3, {5, 6}, Mirror::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 1, {5, 7}, Mirror::kNone, GetParam()));
   EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 7}, Mirror::kNone, Simd::kScalar));
 }
+
+INSTANTIATE_TEST_SUITE_P(Twins, LinearResizeTest, testing::Values(Simd::kAvx2, Simd::kBest));
 
 }  // namespace
 }  // namespace bulkhead
