@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
@@ -272,6 +273,8 @@ void ReturnLargeBlocks() {
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
               AllocationWatch* allocations, UserCode user_code) {
   ReturnLargeBlocks();
+  // Debian's library otherwise keeps account of who locks what behind whom, at every lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
   // is for programs whose allocations nobody watches.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
