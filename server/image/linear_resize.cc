@@ -103,10 +103,10 @@ const int16_t* LinearResizer::SumsOf(int row) {
 
 void LinearResizer::NextRow(uint8_t* out) { WriteRow(out, false); }
 
-void LinearResizer::Run(const ImageView& image, const MutableImageView& out) {
+void LinearResizer::Run(const ImageView& image, const MutableImageView& out, bool past_caches) {
   Begin(image);
-  for (int y = 0; y < out.height; ++y) WriteRow(out.row(y), true);
-  OrderStores();
+  for (int y = 0; y < out.height; ++y) WriteRow(out.row(y), past_caches);
+  if (past_caches) OrderStores();
 }
 
 void LinearResizer::WriteRow(uint8_t* out, bool past_caches) {

@@ -31,8 +31,8 @@ class LinearResizer {
   // comes first. `image` has the prepared size.
   void Begin(const ImageView& image);
   void NextRow(uint8_t* out);
-  // All rows, to `out`, of the result's size; past the caches, as nobody here reads them soon.
-  void Run(const ImageView& image, const MutableImageView& out);
+  // All rows, to `out`, of the result's size. `past_caches`: nobody here reads them soon.
+  void Run(const ImageView& image, const MutableImageView& out, bool past_caches);
 
  private:
   struct SourceRow {

@@ -51,4 +51,14 @@ absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const Mutable
   return absl::OkStatus();
 }
 
+absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const MutableImageView& out,
+                         LinearResizer& resizer, bool past_caches) {
+  if (method != ResizeMethod::kLinear ||
+      !resizer.Prepare(in.size(), in.channels, out.size(), LinearResizer::Mirror::kNone)) {
+    return ResizeImage(in, method, out);
+  }
+  resizer.Run(in, out, past_caches);
+  return absl::OkStatus();
+}
+
 }  // namespace bulkhead

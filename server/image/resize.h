@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "server/image/image.h"
+#include "server/image/linear_resize.h"
 
 namespace bulkhead {
 
@@ -12,6 +13,10 @@ enum class ResizeMethod { kNearest, kLinear, kArea, kCubic };
 // pixels of OpenCV's cv::resize: half-pixel centres, no antialiasing but for kArea. On the calling
 // thread. INTERNAL when OpenCV refuses; throws std::bad_alloc when memory is refused.
 absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const MutableImageView& out);
+
+// The same pixels, by `resizer` where it knows how, which is sooner. `past_caches` as its Run's.
+absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const MutableImageView& out,
+                         LinearResizer& resizer, bool past_caches);
 
 }  // namespace bulkhead
 

@@ -22,9 +22,6 @@ class Scaler {
     planes_ = image.channels_first ? image.channels : 1;
     if (image.dtype == v1::DTYPE_FLOAT32) {
       floats_.Prepare(image.size, packed_, size);
-    } else if (image.linear) {
-      fast_ =
-          bytes_.Prepare(image.size, static_cast<int>(packed_), size, LinearResizer::Mirror::kNone);
     }
   }
 
@@ -53,19 +50,14 @@ class Scaler {
     const ImageView in{reinterpret_cast<const uint8_t*>(from), image_.size.height,
                        image_.size.width, channels, stride};
     const MutableImageView out = ContiguousImage(reinterpret_cast<uint8_t*>(to), size_, channels);
-    if (!fast_) {
-      return ResizeImage(in, image_.linear ? ResizeMethod::kLinear : ResizeMethod::kNearest, out);
-    }
-    bytes_.Begin(in);
-    for (int y = 0; y < size_.height; ++y) bytes_.NextRow(out.row(y));
-    return absl::OkStatus();
+    return ResizeImage(in, image_.linear ? ResizeMethod::kLinear : ResizeMethod::kNearest, out,
+                       bytes_, /*past_caches=*/false);
   }
 
   const ScaledImage& image_;
   const ImageSize size_;
   size_t packed_ = 0;
   size_t planes_ = 0;
-  bool fast_ = false;
   LinearResizer bytes_;
   FloatResizer floats_;
 };

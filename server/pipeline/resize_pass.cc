@@ -37,12 +37,7 @@ absl::Status ResizePass::RunRows(Value& value, ImageSize size, const StageContex
   if (normalize == nullptr) {
     const MutableImageView out =
         ContiguousImage(reinterpret_cast<uint8_t*>(result), size, channels);
-    if (context.target != nullptr) {
-      resizer.Run(value.pixels, out);
-    } else {
-      resizer.Begin(value.pixels);
-      for (int y = 0; y < size.height; ++y) resizer.NextRow(out.row(y));
-    }
+    resizer.Run(value.pixels, out, context.target != nullptr);
     value.SetPixels(out);
     return absl::OkStatus();
   }

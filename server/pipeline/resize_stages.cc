@@ -79,7 +79,8 @@ absl::Status LetterboxStage::Run(Value& value, const StageContext& context) cons
   const Rect kept = {(size_.height - inner.height) / 2, (size_.width - inner.width) / 2,
                      inner.height, inner.width};
   const MutableImageView out = ResultImage(size_, value.pixels.channels, context);
-  BULKHEAD_RETURN_IF_ERROR(place().Name(ResizeImage(value.pixels, method_, out.Crop(kept))));
+  BULKHEAD_RETURN_IF_ERROR(place().Name(ResizeImage(
+      value.pixels, method_, out.Crop(kept), context.scratch.resizer, context.target != nullptr)));
   FillAround(out, kept, fill_);
   context.Moved(Geometry::Resize(value.image_size, inner));
   context.Moved(Geometry::Place(inner, size_, kept.top, kept.left));

@@ -104,7 +104,7 @@ TEST_P(LinearResizeTest, WritesTheSamePastTheCaches) {
     ScratchBuffer memory;  // aligned
     const MutableImageView image =
         ContiguousImage(memory.Resize(static_cast<size_t>(out.height) * out.width * 3), out, 3);
-    resizer.Run(ContiguousImage(pixels.data(), in, 3), image);
+    resizer.Run(ContiguousImage(pixels.data(), in, 3), image, /*past_caches=*/true);
     EXPECT_EQ(std::vector<uint8_t>(image.data, image.data + image.row_bytes() * image.height),
               ByOpenCv(pixels, in, out));
   }

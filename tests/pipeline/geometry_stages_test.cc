@@ -171,6 +171,11 @@ TEST(LetterboxStageTest, CentersTheResizedImage) {
   ASSERT_TRUE(ResizeImage(picture.view(), ResizeMethod::kLinear, inner.Reshape({15, 22}, 3)).ok());
   PlaceImage(inner.view(), 0, 4, {1, 2, 3}, view);
   EXPECT_TRUE(Make("stages { letterbox { size: [15, 31] fill: [1, 2, 3] } }") == PixelsOf(view));
+  // By our own resize, which leaves one half to OpenCV: 59 columns (58.7), two left, three right.
+  view = expected.Reshape({40, 64}, 3);
+  ASSERT_TRUE(ResizeImage(picture.view(), ResizeMethod::kLinear, inner.Reshape({40, 59}, 3)).ok());
+  PlaceImage(inner.view(), 0, 2, {9}, view);
+  EXPECT_TRUE(Make("stages { letterbox { size: [40, 64] fill: 9 } }") == PixelsOf(view));
 }
 
 constexpr char kFrames[] = R"(
