@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "opencv2/imgproc.hpp"
@@ -125,6 +126,31 @@ TEST(NormalizerTest, ImagesOfBothLayoutsAndAllTwinsAgreeWithApply) {
           }
         }
       }
+    }
+  }
+}
+
+TEST(NormalizerTest, AllTwinsGiveTheSameBitsOfEveryByteForAnyConstants) {
+  Image image;
+  const MutableImageView bytes = image.Reshape({1, 256}, 3);
+  for (int x = 0; x < 256; ++x) std::memset(bytes.row(0) + 3 * x, x, 3);
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> exponent(-40, 40);
+  std::uniform_real_distribution<float> near(-300, 300);
+  const auto results = [&](const Normalizer& normalizer, Simd simd) {
+    std::vector<uint32_t> bits(3 * 256);
+    normalizer.ApplyToImage(bytes, true, reinterpret_cast<float*>(bits.data()), simd);
+    return bits;
+  };
+  for (int round = 0; round < 2000; ++round) {
+    const float wide = std::exp2(exponent(random));
+    const std::vector<Normalizer::Channel> constants = {
+        {near(random), near(random)}, {near(random), wide}, {wide, round % 2 == 0 ? 0 : wide}};
+    for (const auto formula :
+         {Normalizer::Formula::kMeanStd, Normalizer::Formula::kDivideSubtract}) {
+      const Normalizer normalizer(formula, constants);
+      const std::vector<uint32_t> expected = results(normalizer, Simd::kScalar);
+      ASSERT_EQ(results(normalizer, Simd::kBest), expected) << round;
     }
   }
 }
