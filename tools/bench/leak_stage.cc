@@ -62,17 +62,23 @@ absl::Status LeakStage::WriteModule(uint64_t bytes, uint64_t every) {
   }
   folder_ = folder;
   std::ofstream module(absl::StrCat(folder_, "/", kModule, ".py"));
-  module << "SIZE, EVERY = " << bytes << ", " << every << "\n"
+  module << "import mmap\n\n"
+         << "SIZE, EVERY = " << bytes << ", " << every << "\n"
+         << "PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
+         << "PAGES = bytes(len(range(0, SIZE, mmap.PAGESIZE)))\n"
          << "kept, calls = [], 0\n\n\n"
-         << "def block():\n"
+         << "def is_due():\n"
          << "    global calls\n"
          << "    calls += 1\n"
-         << "    return b'\\1' * SIZE if calls % EVERY == 0 else None\n\n\n"
+         << "    return calls % EVERY == 0\n\n\n"
          << "def leak(_):\n"
-         << "    kept.append(block())\n"
+         << "    if is_due():\n"
+         << "        kept.append(b'\\1' * SIZE)\n"
          << "    return 0\n\n\n"
          << "def touch(_):\n"
-         << "    block()\n"
+         << "    if is_due():\n"
+         << "        with mmap.mmap(-1, SIZE, flags=PRIVATE) as memory:\n"
+         << "            memory[::mmap.PAGESIZE] = PAGES\n"
          << "    return 0\n";
   module.close();
   if (!module) return absl::UnavailableError(absl::StrCat(folder_, ": cannot be written"));
