@@ -26,6 +26,7 @@
 #include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
 #include "server/os/filesystem.h"
+#include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
 
 namespace bulkhead {
@@ -382,6 +383,7 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   }
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
                             StartMetrics(options.metrics, server.get()));
+  TakePagesAhead();
   AnnounceReady(options.ready_fd, server->address());
   const std::string cause = WaitForEnd(signals.get(), trainer.get());
   spdlog::info("stopping because of {}", cause);

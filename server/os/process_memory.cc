@@ -79,12 +79,15 @@ absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid) {
 }
 
 void KeepMemorySteady() {
-  constexpr size_t kBytes = 512 << 10;
-  constexpr size_t kPageBytes = 4096;
   mallopt(M_ARENA_MAX, 1);
   // Both are thresholds that glibc would move by itself otherwise.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
+}
+
+void TakePagesAhead() {
+  constexpr size_t kBytes = 512 << 10;
+  constexpr size_t kPageBytes = 4096;
   auto* volatile block = static_cast<volatile char*>(std::malloc(kBytes));
   if (block == nullptr) return;
   for (size_t i = 0; i < kBytes; i += kPageBytes) block[i] = 1;

@@ -47,9 +47,12 @@ absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid);
 
 // For a process that runs for weeks and shall be seen not to grow; before it starts threads. Left
 // to itself glibc gives every thread an arena of its own, each of which creeps up page by page for
-// minutes until it has met its busiest moment. This makes all threads share one, and takes what
-// they come to need beforehand.
+// minutes until it has met its busiest moment. This makes all threads share one.
 void KeepMemorySteady();
+
+// Once such a process has all that it keeps: takes the pages beforehand that its busiest moment
+// comes to need, half a MiB.
+void TakePagesAhead();
 
 }  // namespace bulkhead
 

@@ -202,6 +202,8 @@ class WorkerPool {
   // Watching.
   void Watch();
   void ScheduleWatch(bool soon);
+  // Between looks at workers that have work.
+  absl::Duration BusyInterval() const;
   void CheckForHang(PoolWorker& worker, int64_t now_ns);
   void WriteOff(PoolWorker& worker);
   // The worker was written off: a replacement that it is part of goes on without it.

@@ -23,6 +23,8 @@ constexpr double kWarmUpMargin = 1.5;
 // on: when a successor does the same, that has to be known long before its quota is met.
 constexpr double kFewLooks = 32;
 constexpr absl::Duration kFastFor = absl::Seconds(1);
+// For each worker that is looked at: reading what /proc says of it takes the supervisor 13 us.
+constexpr absl::Duration kLookShare = absl::Milliseconds(1);
 // Threads of libraries, beside those that decode: more is a bomb.
 constexpr uint64_t kSpareThreads = 256;
 // How long spawning and warming up take beyond what the first start of a worker took.
@@ -42,12 +44,17 @@ void WorkerPool::ScheduleWatch(bool soon) {
   if (watch_timer_ != 0 && (watch_soon_ || !soon)) return;
   context_.loop->Cancel(watch_timer_);
   watch_soon_ = soon;
-  absl::Duration delay = context_.timeouts.CheckInterval();
-  if (soon) delay = context_.timeouts.watch / (MonotonicNanos() < fast_until_ns_ ? 4 : 1);
+  const absl::Duration delay = soon ? BusyInterval() : context_.timeouts.CheckInterval();
   watch_timer_ = context_.loop->After(delay, [this] {
     watch_timer_ = 0;
     Watch();
   });
+}
+
+absl::Duration WorkerPool::BusyInterval() const {
+  const absl::Duration usual = context_.timeouts.watch;
+  if (MonotonicNanos() >= fast_until_ns_) return usual;
+  return std::min(usual, std::max(usual / 4, config_.workers * kLookShare));
 }
 
 void WorkerPool::Watch() {

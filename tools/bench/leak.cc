@@ -184,9 +184,9 @@ absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
   BULKHEAD_ASSIGN_OR_RETURN(
       const auto control,
       Leg::Start(options, options.fault == "python" ? "python_touch" : "touch"));
-  // Again, as what was put by is used up: a page that glibc takes in its busiest moment is no leak
-  // of the client's. What the client does not give back is seen in the blocks.
-  KeepMemorySteady();
+  // A page that glibc takes in its busiest moment is no leak of the client's. What the client does
+  // not give back is seen in the blocks.
+  TakePagesAhead();
   report.digests_equal = true;
   const uint64_t samples = options.samples / static_cast<uint64_t>(options.rounds);
   for (int round = 0; round < options.rounds; ++round) {
