@@ -15,7 +15,7 @@ namespace bulkhead {
 class LinearColumnsAvx512 {
  public:
   // Reuses its memory. False when the pixels of a step lie further apart than 64 bytes, as they do
-  // from a scale of 3.2 : 1 on.
+  // from a scale of 3.8 : 1 on.
   bool Plan(const std::vector<LinearTap>& taps);
   // Numbers that Sum writes, those beyond the last column included.
   size_t sums_size() const { return steps_.size() * kStep; }

@@ -50,8 +50,8 @@ absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid);
 // minutes until it has met its busiest moment. This makes all threads share one.
 void KeepMemorySteady();
 
-// Once such a process has all that it keeps: takes the pages beforehand that its busiest moment
-// comes to need, half a MiB.
+// Once such a process has started: takes half a MiB of pages beforehand, which its busiest moment
+// comes to need.
 void TakePagesAhead();
 
 }  // namespace bulkhead

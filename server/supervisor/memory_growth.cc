@@ -11,7 +11,8 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   recent_[looks_ % kWindow] = used_bytes;
   const Point point{samples, used_bytes, now_ns};
   Point& earlier = rate_looks_[looks_ % kRateLooks];
-  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples) {
+  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples &&
+      now_ns >= earlier.at_ns + kRateNanos) {
     fastest_ = std::max(fastest_, Rate(earlier, point));
   }
   earlier = point;
@@ -50,18 +51,27 @@ const MemoryGrowth::Point& MemoryGrowth::Lowest(size_t first) const {
       [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
 }
 
+bool MemoryGrowth::IsAsExpected() const {
+  if (expected_ <= 0 || points_.size() < 3) return false;
+  const Point& lower =
+      std::min(points_.back(), points_[points_.size() - 2],
+               [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
+  return lower.samples >= points_.front().samples + kExpectedSamples &&
+         Slope(points_.front(), lower) >= expected_ / 2;
+}
+
 double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   if (HasSlope()) {
     return std::max({0.0, Slope(First(), Last()), Slope(Middle(), Last())});
   }
-  // Half of it, since memory comes in steps.
-  if (expected_ > 0 && points_.size() >= 2 &&
-      Slope(points_.front(), points_.back()) >= expected_ / 2) {
-    return expected_;
-  }
+  if (IsAsExpected()) return expected_;
   const uint64_t lowest = *std::min_element(recent_, recent_ + kWindow);
   if (lowest < quota_bytes / 2) return 0;
   return std::max(0.0, Slope(first_, {samples_, lowest, 0}));
+}
+
+double MemoryGrowth::SinceStart() const {
+  return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0}));
 }
 
 double MemoryGrowth::SamplesPerSecond() const {

@@ -30,10 +30,12 @@ class MemoryGrowth {
   uint64_t peak_bytes() const { return peak_bytes_; }
 
   // Bytes per sample, at least 0: the larger of what it was since the warm-up and what it was over
-  // the later half of that time. While there is too little to tell: what is expected if two looks
+  // the later half of that time. While there is too little to tell: what is expected if three looks
   // bear it out; else that of all samples if the last looks all saw more than half of
   // `quota_bytes`; else 0.
   double BytesPerSample(uint64_t quota_bytes) const;
+  // The same from the first look to the last, warm-up and all.
+  double SinceStart() const;
   // Samples per second: the fastest that a few looks in a row saw, or the later half of all of
   // them. A pause, in which nobody wants samples, does not make a worker slow.
   double SamplesPerSecond() const;
@@ -53,12 +55,18 @@ class MemoryGrowth {
   // Looks of which the lowest counts.
   static constexpr size_t kWindow = 3;
 
-  // Looks between which a rate is taken.
+  // Looks between which a rate is taken, and the time that has to lie between them.
   static constexpr size_t kRateLooks = 4;
+  static constexpr int64_t kRateNanos = 40'000'000;
+  // Samples over which what is expected can be borne out.
+  static constexpr uint64_t kExpectedSamples = 8;
 
   static double Slope(const Point& from, const Point& to);
   static double Rate(const Point& from, const Point& to);
   bool HasSlope() const;
+  // Whether the looks since the warm-up bear out what is expected: half of it, since memory comes
+  // in steps.
+  bool IsAsExpected() const;
   // The lowest of a window of points that begins at `first`.
   const Point& Lowest(size_t first) const;
   const Point& First() const { return Lowest(0); }

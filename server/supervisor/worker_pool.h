@@ -211,6 +211,8 @@ class WorkerPool {
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
   // Whether it would fill the quota in fewer looks than it takes to see that in time.
   bool GrowsFast(const MemoryGrowth& growth) const;
+  // For a while.
+  void LookMoreOften(int64_t now_ns);
   bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;

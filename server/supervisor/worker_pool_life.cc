@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
                                  const ProcessExit& exit) { exits->AddOrphan(exit.cpu_seconds); };
   WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;
   // Else not: where the machine is a virtual one, its host may have to find each huge page first.
-  if (config_.threads == 1 && MonotonicNanos() < fast_until_ns_) {
+  if (MonotonicNanos() < fast_until_ns_) {
     program.environment.push_back(HugePagesInHeap());
   }
   BULKHEAD_ASSIGN_OR_RETURN(raw.process,
@@ -287,7 +287,14 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
-  if (in_place) slot.grew_by = worker.growth.BytesPerSample(config_.quota_bytes);
+  if (in_place) {
+    slot.grew_by = worker.growth.BytesPerSample(config_.quota_bytes);
+    if (ExitLog::IsLimitEvent(end.cause) && !IsOneSamplesDoing(worker, flight)) {
+      // It may have been too fast for its growth to be known.
+      slot.grew_by = std::max(slot.grew_by, worker.growth.SinceStart());
+      LookMoreOften(MonotonicNanos());
+    }
+  }
   const bool was_predecessor =
       replacement_ != nullptr && replacement_->predecessor.get() == &worker;
   const bool was_successor = replacement_ != nullptr && replacement_->successor.get() == &worker;

@@ -79,6 +79,12 @@ bool WorkerPool::GrowsFast(const MemoryGrowth& growth) const {
   return per_second * seconds > static_cast<double>(config_.quota_bytes);
 }
 
+void WorkerPool::LookMoreOften(int64_t now_ns) {
+  // Not with several threads: a large image that one of them is at would fill a few quick looks
+  // while the others go on.
+  if (config_.threads == 1) fast_until_ns_ = now_ns + absl::ToInt64Nanoseconds(kFastFor);
+}
+
 void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   // Without work nothing grows; but somebody may look.
   if (worker.held.empty() && Between(worker.memory_read_ns, now_ns) < absl::Seconds(1)) return;
@@ -112,7 +118,7 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
   if (config_.quota_bytes == 0) return;
-  if (GrowsFast(worker.growth)) fast_until_ns_ = now_ns + absl::ToInt64Nanoseconds(kFastFor);
+  if (GrowsFast(worker.growth)) LookMoreOften(now_ns);
   if (memory->threads > config_.threads + kSpareThreads) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
                          absl::StrCat("it has ", memory->threads, " threads"));
@@ -308,6 +314,9 @@ void WorkerPool::OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& wa
   record.set_bind_seconds(Seconds(worker.hello_ns, worker.bound_ns));
   record.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
   record.set_touch_seconds(warmed_up.touch_seconds());
+  // Known better by now than when the successor was started.
+  slot.grew_by = slot.worker->growth.BytesPerSample(config_.quota_bytes);
+  worker.growth.Expect(slot.grew_by);
   replacement_->predecessor = std::move(slot.worker);
   Install(slot, std::move(replacement_->successor));
   slot.failed_replacements = 0;

@@ -11,8 +11,10 @@ constexpr int64_t kMilli = 1'000'000;
 
 // A worker that begins with 20 MiB and does a sample every 2 ms.
 template <typename Used>
-MemoryGrowth Grown(uint64_t samples, const Used& used_at, uint64_t step = 4) {
+MemoryGrowth Grown(uint64_t samples, const Used& used_at, uint64_t step = 4,
+                   uint64_t expected = 0) {
   MemoryGrowth growth;
+  growth.Expect(static_cast<double>(expected));
   for (uint64_t s = 0; s <= samples; s += step) {
     growth.Note(s, used_at(s), static_cast<int64_t>(s) * 2 * kMilli);
   }
@@ -70,19 +72,34 @@ TEST(MemoryGrowthTest, ALeakThatFillsTheQuotaInAFewSamplesIsSeenBeforeTheWarmUpI
   EXPECT_NEAR(Grown(24, fast, 1).BytesPerSample(kQuota), 6 * kMiB, kMiB);
 }
 
-TEST(MemoryGrowthTest, WhatTheWorkerBeforeGrewByIsBelievedOnceTwoLooksBearItOut) {
+TEST(MemoryGrowthTest, WhatTheWorkerBeforeGrewByIsBelievedOnceThreeLooksBearItOut) {
   const auto after = [](uint64_t bytes_per_sample, uint64_t samples) {
     MemoryGrowth growth;
     growth.Expect(static_cast<double>(2 * kMiB));
     for (uint64_t s = 0; s <= samples; s += 8) growth.Note(s, 20 * kMiB + s * bytes_per_sample, 0);
     return growth.BytesPerSample(kQuota);
   };
-  EXPECT_EQ(after(2 * kMiB, 32), 0);
-  EXPECT_EQ(after(2 * kMiB, 40), 2 * kMiB);
-  EXPECT_EQ(after(kMiB, 40), 2 * kMiB);
-  EXPECT_EQ(after(kMiB / 2, 40), 0);
+  EXPECT_EQ(after(2 * kMiB, 40), 0);
+  EXPECT_EQ(after(2 * kMiB, 48), 2 * kMiB);
+  EXPECT_EQ(after(kMiB, 48), 2 * kMiB);
+  EXPECT_EQ(after(kMiB / 2, 48), 0);
   // What it does itself counts as soon as it can be told.
   EXPECT_EQ(after(kMiB, 80), kMiB);
+}
+
+TEST(MemoryGrowthTest, KnowsWhatCameSinceTheStart) {
+  EXPECT_EQ(MemoryGrowth().SinceStart(), 0);
+  EXPECT_EQ(Grown(8, Leaking).SinceStart(), kMiB);
+}
+
+TEST(MemoryGrowthTest, OneStepOfMemoryBearsNothingOut) {
+  MemoryGrowth growth;
+  growth.Expect(static_cast<double>(kMiB));
+  // A huge page, and looks that are a sample apart.
+  for (uint64_t s = 0; s <= 36; ++s) {
+    growth.Note(s, (s < 34 ? 20 : 22) * kMiB, static_cast<int64_t>(s) * kMilli);
+    EXPECT_EQ(growth.BytesPerSample(kQuota), 0) << s;
+  }
 }
 
 // Every other look meets the worker in the middle of a large image.
@@ -90,6 +107,7 @@ TEST(MemoryGrowthTest, LargeImagesAreNoLeak) {
   const auto swinging = [](uint64_t s) { return 20 * kMiB + (s % 8 == 0 ? 190 * kMiB : 0); };
   for (uint64_t samples = 4; samples < 400; samples += 4) {
     EXPECT_EQ(Grown(samples, swinging).BytesPerSample(kQuota), 0) << samples;
+    EXPECT_EQ(Grown(samples, swinging, 4, kMiB).BytesPerSample(kQuota), 0) << samples;
     EXPECT_FALSE(Grown(samples, swinging).IsSteady(kQuota)) << samples;
   }
 }

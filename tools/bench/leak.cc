@@ -53,13 +53,13 @@ class Leg {
     }
     BULKHEAD_ASSIGN_OR_RETURN(leg->service_, OwnService::Start(1, std::move(arguments)));
     leg->watch_ = std::make_unique<MemoryWatch>(leg->service_->pid());
+    BULKHEAD_RETURN_IF_ERROR(leg->Open());
     return leg;
   }
 
   // Takes the next so many samples of the one stream; returns the digest of all of them. What was
   // made ready while the other run had its turn counts for no rate and no gap.
   absl::StatusOr<std::string> Round(uint64_t samples) {
-    BULKHEAD_RETURN_IF_ERROR(OpenOnce());
     absl::Time begin;
     absl::Time last;
     uint64_t taken = 0;
@@ -117,8 +117,7 @@ class Leg {
   SlopeEstimate SupervisorSlope() const { return Slope(supervisor_bytes_); }
 
  private:
-  absl::Status OpenOnce() {
-    if (loader_ != nullptr) return absl::OkStatus();
+  absl::Status Open() {
     LoaderOptions options;
     options.spec = stage_.spec();
     options.target = service_->target();

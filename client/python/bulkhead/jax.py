@@ -22,7 +22,7 @@ from ._ranks import RankedAdapter, Standing, waiting_aloud
 
 __all__ = ["Loader"]
 
-_PEERS_SECONDS = 1800.0  # that the other processes have, as those of a PyTorch group
+_PEERS_SECONDS = 1800.0  # that the other processes have, as those of a gloo group of PyTorch
 
 
 class Loader(RankedAdapter):
