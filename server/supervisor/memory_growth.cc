@@ -11,8 +11,7 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   recent_[looks_ % kWindow] = used_bytes;
   const Point point{samples, used_bytes, now_ns};
   Point& earlier = rate_looks_[looks_ % kRateLooks];
-  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples &&
-      now_ns >= earlier.at_ns + kRateNanos) {
+  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples) {
     fastest_ = std::max(fastest_, Rate(earlier, point));
   }
   earlier = point;

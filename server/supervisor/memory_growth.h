@@ -55,9 +55,8 @@ class MemoryGrowth {
   // Looks of which the lowest counts.
   static constexpr size_t kWindow = 3;
 
-  // Looks between which a rate is taken, and the time that has to lie between them.
+  // Looks between which a rate is taken.
   static constexpr size_t kRateLooks = 4;
-  static constexpr int64_t kRateNanos = 40'000'000;
   // Samples over which what is expected can be borne out.
   static constexpr uint64_t kExpectedSamples = 8;
 

@@ -54,7 +54,7 @@ void WorkerPool::ScheduleWatch(bool soon) {
 absl::Duration WorkerPool::BusyInterval() const {
   const absl::Duration usual = context_.timeouts.watch;
   if (MonotonicNanos() >= fast_until_ns_) return usual;
-  return std::min(usual, std::max(usual / 4, config_.workers * kLookShare));
+  return std::min(usual, std::max(usual / 8, config_.workers * kLookShare));
 }
 
 void WorkerPool::Watch() {
