@@ -63,7 +63,9 @@ TEST_F(RecyclePolicyTest, WorkersThatGrowAlikeAreDueAtDifferentShares) {
   for (facts.slot = 0; facts.slot < 4; ++facts.slot) {
     const auto decision = DecideRecycling({}, facts);
     due.push_back(decision.has_value());
-    if (decision.has_value()) EXPECT_EQ(decision->cause, v1::RECYCLE_CAUSE_SHARE);
+    if (decision.has_value()) {
+      EXPECT_EQ(decision->cause, v1::RECYCLE_CAUSE_SHARE);
+    }
   }
   EXPECT_THAT(due, testing::ElementsAre(true, true, false, false));
   facts.slot = 0;
