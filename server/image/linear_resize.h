@@ -15,9 +15,9 @@ namespace bulkhead {
 
 // Bilinear resizing of three-channel images, row by row, with the pixels of OpenCV's cv::resize
 // (INTER_LINEAR on 8 bits): weights in units of 1 / 2048, rounded to even; horizontal sums cut to
-// multiples of 16, each product of the vertical pass to multiples of 2^16. Needs AVX2, uses
-// AVX-512. Faster than
-// OpenCV because horizontal sums stay in 16 bits and pixels are not taken apart into channels.
+// multiples of 16, each product of the vertical pass to multiples of 2^16. Needs AVX2, and
+// uses AVX-512. Faster than OpenCV because horizontal sums stay in 16 bits and pixels are not taken
+// apart into channels.
 // Tables and rows are reused from image to image. Not thread-safe.
 class LinearResizer {
  public:

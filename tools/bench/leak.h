@@ -59,8 +59,7 @@ struct LeakReport {
 
 // Streams the spec with a stage that leaks from one service of its own, and from another with a
 // stage that maps, touches and unmaps as many bytes; each has one worker with one thread and the
-// quota. Blocks for a minute or more; `tell` is called with what
-// is being done.
+// quota. Blocks for a minute or more; `tell` is called with what is being done.
 absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
                                        const std::function<void(const std::string&)>& tell);
 
