@@ -6,7 +6,7 @@ import _thread
 import fcntl
 import mmap
 import os
-from typing import Set
+from typing import Any, Optional, Set
 
 import numpy as np
 
@@ -37,10 +37,10 @@ class Arena:
         self._door = door
         self.held: Set[int] = set()  # slots that are announced or handed out
         try:
-            self._memory = self._map(descriptor, batch_bytes)
+            self.memory = self._map(descriptor, batch_bytes)
         finally:
             os.close(descriptor)
-        self._address: int = self._memory.__array_interface__["data"][0]
+        self._address: int = self.memory.__array_interface__["data"][0]
 
     def _map(self, descriptor: int, batch_bytes: int) -> np.ndarray:
         size = self._slot_bytes * self.slot_count
@@ -106,3 +106,11 @@ class _SlotLease:
             _reaper.bury(_thread.interrupt_main)
         except Exception:  # the interpreter may be half gone
             pass
+
+
+def arena_of(array: np.ndarray) -> Optional[Arena]:
+    """The arena in whose slot the array lies; None when it lies elsewhere."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return owner._arena if isinstance(owner, _SlotLease) else None

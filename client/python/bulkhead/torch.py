@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, List, Optional
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from . import errors
 from ._adapter import Structure, as_bytes, fill, number_of_environment
 from ._batch import Batch
 from ._ranks import RankedAdapter, Standing, waiting_aloud
+from ._torch_device import Cuda, CudaCopy, PlainCopy
 
 __all__ = ["Dataset"]
 
@@ -49,47 +50,14 @@ def _group_place(group: Any) -> Optional[Any]:
     return None
 
 
-class _CudaCopy:
-    """Copies on a stream of their own, from pinned memory that PyTorch keeps for reuse.
-
-    The batch's slot is free as soon as its bytes lie in pinned memory.
-    """
-
-    def __init__(self, device: torch.device):
-        if not torch.cuda.is_available():
-            raise errors.InvalidArgument(f"device is '{device}', but PyTorch finds no GPU here")
-        self._device = device
-        self._stream = torch.cuda.Stream(device)
-
-    def send(self, tensors: Mapping[str, torch.Tensor]) -> Any:
-        with torch.cuda.stream(self._stream):
-            copies = {
-                name: tensor.pin_memory().to(self._device, non_blocking=True)
-                for name, tensor in tensors.items()
-            }
-            return copies, self._stream.record_event()
-
-    def arrive(self, sent: Any) -> Dict[str, torch.Tensor]:
-        """Makes the caller's stream wait for the copies, not the caller."""
-        copies, copied = sent
-        current = torch.cuda.current_stream(self._device)
-        current.wait_event(copied)
-        for copy in copies.values():
-            copy.record_stream(current)
-        return copies
-
-
-class _PlainCopy:
-    """To any other device: `Tensor.to`, in the caller's time."""
-
-    def __init__(self, device: torch.device):
-        self._device = device
-
-    def send(self, tensors: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
-        return {name: tensor.to(self._device) for name, tensor in tensors.items()}
-
-    def arrive(self, sent: Dict[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
-        return sent
+def _copier(device: Any, from_arena: bool) -> Any:
+    """What copies to the device; None when batches stay where they are."""
+    place = None if device is None else torch.device(device)
+    if place is not None and place.type == "cuda":
+        return CudaCopy(Cuda(place), from_arena)
+    if from_arena:
+        raise errors.InvalidArgument("from_arena is for GPUs: give device='cuda', too")
+    return None if place is None else PlainCopy(place)
 
 
 class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
@@ -120,7 +88,10 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
 
     `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the one
     that comes next included; to a GPU through pinned memory on a CUDA stream of its own. Without
-    it `in_flight` is 1.
+    it `in_flight` is 1. With `from_arena=True` the GPU reads a batch where the workers wrote it:
+    the stream's shared memory is registered with CUDA (cudaHostRegister), no CPU copies it, and its
+    slot comes back when the copy is done, so that `credits` should exceed `in_flight`. Where that
+    cannot be, over gRPC say, a warning is logged once, and copies go through pinned memory.
 
     Checkpoints: `state_dict` is the cursor after the last batch that the loop got, which makes it
     work by itself and in torchdata's StatefulDataLoader(dataset, batch_size=None). A DataLoader
@@ -141,6 +112,7 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         group: Any = None,
         device: Any = None,
         in_flight: Optional[int] = None,
+        from_arena: bool = False,
         **options: Any,
     ):
         self._copy: Any = None
@@ -156,13 +128,11 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         self._world_size = found[1] if world_size is None else world_size
 
         self._open_together(
-            lambda: self._open(spec, target, structure, device, in_flight, options)
+            lambda: self._open(spec, target, structure, device, in_flight, from_arena, options)
         )
 
-    def _open(self, spec, target, structure, device, in_flight, options) -> None:
-        if device is not None:
-            place = torch.device(device)
-            self._copy = (_CudaCopy if place.type == "cuda" else _PlainCopy)(place)
+    def _open(self, spec, target, structure, device, in_flight, from_arena, options) -> None:
+        self._copy = _copier(device, from_arena)
         super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
         fill(self._structure, wanted.append)
@@ -192,11 +162,17 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         tensors = {
             output.name: _tensor(batch[output.name], output.dtype_name) for output in self._outputs
         }
-        return tensors if self._copy is None else self._copy.send(tensors)
+        return tensors if self._copy is None else self._copy.send(tensors, batch)
 
     def _arrive(self, sent: Any) -> Any:
         tensors = sent if self._copy is None else self._copy.arrive(sent)
         return fill(self._structure, tensors.__getitem__)
+
+    def close(self) -> None:
+        """Ends the loader. Idempotent."""
+        super().close()
+        if self._copy is not None:
+            self._copy.close()
 
     # Ranks.
 
