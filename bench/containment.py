@@ -8,9 +8,9 @@ of one thread, in turns, each against a service of its own:
 
     bench/containment.py FOLDER [--rounds N] [--epochs N] [--json]
 
-FOLDER holds photos, with or without sub-folders. A ratio is that of the medians over the rounds to those of `bare`: of
-samples per second, which other programs on the machine move as well, and of the CPU time that the worker took for a
-sample.
+FOLDER holds photos, with or without sub-folders. Ratios are to `bare` in the same round, and the median over the rounds
+is what is printed first: of samples per second, which other programs on the machine move as well, and of the CPU time
+that the worker took for a sample.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     data = options.folder.resolve()
@@ -89,8 +89,11 @@ def main():
     summary = {"machine": machine(), "data": str(data), "rounds": options.rounds,
                "command": " ".join(sys.argv)}
     for what in ("samples_per_second", "cpu_ms"):
-        medians = {mode: statistics.median(run[what] for run in runs[mode]) for mode in MODES}
-        summary[what] = {mode: {"median": median, "ratio": median / medians["bare"]} for mode, median in medians.items()}
+        summary[what] = {}
+        for mode in MODES:
+            ratios = sorted(run[what] / bare[what] for run, bare in zip(runs[mode], runs["bare"]))
+            median = statistics.median(run[what] for run in runs[mode])
+            summary[what][mode] = {"median": median, "ratio": statistics.median(ratios), "ratios": ratios}
     if options.json:
         print(json.dumps({**summary, "runs": runs}))
         return
@@ -98,7 +101,9 @@ def main():
     for what, name in (("samples_per_second", "samples/s"), ("cpu_ms", "CPU ms/sample")):
         print(name)
         for mode, figures in summary[what].items():
-            print(f"    {mode:12} {figures['median']:9.3f}   {figures['ratio']:.4f} of bare")
+            lowest, highest = figures["ratios"][0], figures["ratios"][-1]
+            print(f"    {mode:12} {figures['median']:9.3f}   {figures['ratio']:.4f} of bare"
+                  f" ({lowest:.3f} to {highest:.3f})")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Photos -> random_resized_crop 224 -> flip -> uint8 NHWC, batch 64, with one worker of one thread, against the
-# yardstick: libjpeg-turbo decoding the same files fully on one thread. The two are measured in turns, as a
+# Photos -> random_resized_crop 224 -> flip -> uint8 NHWC, batch 64, with one worker of one thread, over two epochs (the
+# second reads by the seek entries that the first made), against the yardstick: libjpeg-turbo decoding the same files
+# fully on one thread. The two are measured in turns, as a
 # machine's speed drifts, and compared by their medians.
 #
 #   bench/photos.sh [--rounds N] [--epochs N] [FOLDER]     FOLDER: JPEG files; default: 1,000 synthetic ones

@@ -1,5 +1,5 @@
-// Resizing photos to the usual sizes by LinearResizer, and by OpenCV on one thread, in turns: the
-// best of all rounds.
+// Resizing photos to the usual sizes by LinearResizer, and by OpenCV on one thread, in turns, and
+// normalizing to float32 NCHW, in turns with filling the same memory: the best of all rounds.
 //
 //   build/release/bin/bulkhead-bench-resize [ROUNDS]
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/image/linear_resize.h"
+#include "server/image/normalize.h"
 #include "tools/common/machine.h"
 
 namespace bulkhead {
@@ -54,6 +55,28 @@ void Measure(ImageSize in, ImageSize out, int rounds) {
               ours == theirs ? "equal" : "DIFFERENT");
 }
 
+void MeasureNormalize(ImageSize size, int rounds) {
+  const size_t values = static_cast<size_t>(size.height) * size.width * 3;
+  std::vector<uint8_t> pixels(values);
+  std::mt19937 random(1);
+  for (uint8_t& value : pixels) value = static_cast<uint8_t>(random());
+  std::vector<float> out(values);
+  const Normalizer normalizer(Normalizer::Formula::kMeanStd,
+                              {{123.675F, 58.395F}, {116.28F, 57.12F}, {103.53F, 57.375F}});
+  const ImageView in = ContiguousImage(pixels.data(), size, 3);
+  double best = 1e9;
+  double best_fill = 1e9;
+  for (int round = 0; round < rounds; ++round) {
+    best = std::min(best, Milliseconds([&] { normalizer.ApplyToImage(in, true, out.data()); }));
+    best_fill = std::min(best_fill, Milliseconds([&] {
+                           std::fill(out.begin(), out.end(), static_cast<float>(round));
+                         }));
+  }
+  std::printf("%4d x %-4d normalized  %7.4f ms, %.1f GB/s written; filling that memory %7.4f ms\n",
+              size.width, size.height, best, static_cast<double>(values) * 4 / best / 1e6,
+              best_fill);
+}
+
 }  // namespace
 }  // namespace bulkhead
 
@@ -66,4 +89,5 @@ int main(int argc, char** argv) {
   bulkhead::Measure({375, 500}, {224, 224}, rounds);
   bulkhead::Measure({250, 300}, {224, 224}, rounds);
   bulkhead::Measure({150, 200}, {224, 224}, rounds);
+  bulkhead::MeasureNormalize({224, 224}, rounds);
 }

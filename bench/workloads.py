@@ -6,13 +6,14 @@
     A          random_resized_crop 224, random flip, uint8 NHWC
     B          the same, normalized to float32 NCHW
     C          TFRecords, decode, resize 224
-    detection  decode, random flip, resize 640, uint8
+    detection  TFRecords with eight boxes an image, decode, random flip, resize 640, uint8, boxes
 
 Service and client are included: one worker of one thread, batches of 64 over shared memory, taken by a client that does
-nothing with them. An epoch is every file under N names. Beside a single epoch, which makes no seek entries: A and B in
-the first of several epochs, which makes them, and in the second, which uses them; A over gRPC, A with two workers, A as
-a library in one process (which shows what service and transport cost), and the memory (PSS) of all processes of A with a trainer in Python. All ways take turns in each
-round, as a machine's speed drifts; what is printed are medians over the rounds of the ratios within a round.
+nothing with them; processes may run on either core. An epoch is every file under N names. Each over shared memory and over gRPC. Beside a single
+epoch, which makes no seek entries: A and B in the first of several epochs, which makes them, and in the second, which
+uses them; A with two workers and with two threads, A as a library in one process (which shows what service and transport
+cost), and the memory (PSS) of all processes of A with a trainer in Python. All ways take turns in each round, as a
+machine's speed drifts; what is printed are medians over the rounds of the ratios within a round.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 
+import box_records
 from support import BIN, ROOT, machine
 
 CROP = ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
@@ -33,22 +35,27 @@ STAGES = {
     "A": CROP,
     "B": [*CROP, IMAGENET, {"layout": {"to": "nchw"}}],
     "C": ["decode_image", {"resize": {"size": 224}}],
-    "detection": ["decode_image", "random_horizontal_flip", {"resize": {"size": 640}}],
+    "detection": ["decode_image", {"boxes": {"format": "xyxy", "relative": True}}, "random_horizontal_flip",
+                  {"resize": {"size": 640}}],
 }
+OUTPUTS = {"detection": ["image", "boxes", "boxes_count"]}
 FIRST_OF_TWO = ["first of two epochs"]  # stands for options that depend on the data
-# way: (workload, arguments of bench run)
+# way: (workload, arguments of bench run). What is compared with each other stands side by side.
+ONE = ["--workers", "1", "--threads", "1"]
+GRPC = [*ONE, "--transport", "grpc"]
 WAYS = {
-    "A": ("A", ["--workers", "1", "--threads", "1"]),
-    "B": ("B", ["--workers", "1", "--threads", "1"]),
-    "C": ("C", ["--workers", "1", "--threads", "1"]),
-    "detection": ("detection", ["--workers", "1", "--threads", "1"]),
-    "A, making entries": ("A", ["--workers", "1", "--threads", "1", *FIRST_OF_TWO]),
-    "A, second epoch": ("A", ["--workers", "1", "--threads", "1", "--epochs-before", "1"]),
-    "B, making entries": ("B", ["--workers", "1", "--threads", "1", *FIRST_OF_TWO]),
-    "B, second epoch": ("B", ["--workers", "1", "--threads", "1", "--epochs-before", "1"]),
-    "A over gRPC": ("A", ["--workers", "1", "--threads", "1", "--transport", "grpc"]),
-    "A, two workers": ("A", ["--workers", "2", "--threads", "1"]),
     "A, in process": ("A", ["--in-process", "--threads", "1"]),
+    "A": ("A", ONE),
+    "A, two workers": ("A", ["--workers", "2", "--threads", "1"]),
+    "A, two threads": ("A", ["--workers", "1", "--threads", "2"]),
+    "B": ("B", ONE),
+    "C": ("C", ONE),
+    "detection": ("detection", ONE),
+    "A, making entries": ("A", [*ONE, *FIRST_OF_TWO]),
+    "A, second epoch": ("A", [*ONE, "--epochs-before", "1"]),
+    "B, making entries": ("B", [*ONE, *FIRST_OF_TWO]),
+    "B, second epoch": ("B", [*ONE, "--epochs-before", "1"]),
+    **{f"{workload} over gRPC": (workload, GRPC) for workload in STAGES},
 }
 TRAINER = """
 import sys
@@ -66,9 +73,13 @@ def run_json(*arguments):
     return json.loads(output)
 
 
+def images_of(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def link_copies(photos, folder, copies):
     """The files of `photos` under so many names each."""
-    for path in sorted(path for path in photos.rglob("*") if path.is_file()):
+    for path in images_of(photos):
         for number in range(copies):
             link = folder / str(number) / path.relative_to(photos)
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +89,13 @@ def link_copies(photos, folder, copies):
 def write_specs(photos, folder):
     specs = {}
     for workload, stages in STAGES.items():
-        spec = {"stages": stages, "batch": {"size": 64}, "epochs": 1, "outputs": ["image"], "order": "global"}
-        if workload == "C":
+        spec = {"stages": stages, "batch": {"size": 64}, "epochs": 1, "order": "global"}
+        spec["outputs"] = OUTPUTS.get(workload, ["image"])
+        if workload == "detection":
+            spec["source"] = {"tfrecord": {"files": "boxes-*.tfrecord"}}
+            boxes = {"dtype": "float32", "shape": [-1, 4], "max_count": box_records.BOXES}
+            spec["features"] = {"image": {"bytes": {}}, "boxes": {"tensor": boxes}}
+        elif workload == "C":
             spec["source"] = {"tfrecord": {"files": "packed/*.tfrecord"}}
             spec["features"] = {"image": {"bytes": {}}}
         else:
@@ -125,8 +141,11 @@ def measure(arguments, folder):
     copies = folder / "photos"
     link_copies(photos, copies, arguments.copies)
     subprocess.run([BIN / "bulkhead", "pack", copies, folder / "packed"], check=True, stdout=subprocess.DEVNULL)
+    box_records.write(images_of(photos), folder / "boxes-0.tfrecord")
+    for number in range(1, arguments.copies):
+        (folder / f"boxes-{number}.tfrecord").symlink_to("boxes-0.tfrecord")
     specs = write_specs(copies, folder)
-    batches = -(-sum(1 for path in copies.rglob("*") if path.is_file()) // 64)
+    batches = -(-len(images_of(copies)) // 64)
     rounds = []
     for number in range(arguments.rounds):
         limit = run_json("bench", "decode-limit", photos, "--threads", 1, "--repeat", arguments.copies, "--json")
@@ -164,17 +183,17 @@ def main():
     ratios = {
         **{way: [r[way] / r["decode limit"] for r in rounds] for way in WAYS},
         "two workers / one": [r["A, two workers"] / r["A"] for r in rounds],
+        "two threads / one": [r["A, two threads"] / r["A"] for r in rounds],
         "service / in process": [r["A"] / r["A, in process"] for r in rounds],
     }
     if arguments.json:
         print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "rounds": rounds, "ratios": ratios,
                           "memory_pss_bytes": memory}))
         return
-    files = sum(1 for path in pathlib.Path(arguments.folder).rglob("*") if path.is_file())
-    print(f"{machine()}; {files} files of {arguments.folder}; {arguments.rounds} rounds; "
+    print(f"{machine()}; {len(images_of(pathlib.Path(arguments.folder)))} files of {arguments.folder}; {arguments.rounds} rounds; "
           f"bench/workloads.py {' '.join(sys.argv[1:])}")
     limit = statistics.median(r["decode limit"] for r in rounds)
-    print(f"decode limit {limit:.0f} images/s; as shares of it, but for the last two:")
+    print(f"decode limit {limit:.0f} images/s; as shares of it, but for the last three:")
     for way, values in ratios.items():
         each = ", ".join(f"{value:.3f}" for value in values)
         print(f"  {way:22} {statistics.median(values):6.3f}   ({each})")
