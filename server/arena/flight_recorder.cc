@@ -134,6 +134,7 @@ FlightSnapshot FlightRecorder::Snapshot() const {
       const FlightCounters& counters = shards_[i].counters[s];
       Add(stage.live_bytes, counters.live_bytes.load(kRelaxed));
       Add(stage.live_blocks, counters.live_blocks.load(kRelaxed));
+      stage.allocations += counters.allocations.load(kRelaxed);
       stage.runs += counters.runs.load(kRelaxed);
       busy_ns += counters.busy_ns.load(kRelaxed);
     }

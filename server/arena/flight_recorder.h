@@ -19,10 +19,11 @@ namespace bulkhead {
 // What is counted for one stage by one thread. Written by that thread alone (those of shard 0 by
 // many, with read-modify-write), so a sum over the threads is exact while nobody is in between.
 struct FlightCounters {
-  std::atomic<int64_t> live_bytes{0};   // allocated in the stage and not freed; a thread's share
-  std::atomic<int64_t> live_blocks{0};  // may be negative where others allocated what it freed
-  std::atomic<uint64_t> busy_ns{0};     // wall time in the stage
-  std::atomic<uint64_t> runs{0};        // samples that went through it
+  std::atomic<int64_t> live_bytes{0};    // allocated in the stage and not freed; a thread's share
+  std::atomic<int64_t> live_blocks{0};   // may be negative where others allocated what it freed
+  std::atomic<uint64_t> allocations{0};  // blocks allocated in the stage so far, freed or not
+  std::atomic<uint64_t> busy_ns{0};      // wall time in the stage
+  std::atomic<uint64_t> runs{0};         // samples that went through it
 };
 
 // What a thread has decoded, and what it was spared: WorkCounts of
@@ -84,6 +85,7 @@ struct FlightSnapshot {
     std::string name;  // "stages[0] decode_image"
     int64_t live_bytes = 0;
     int64_t live_blocks = 0;
+    uint64_t allocations = 0;
     double busy_seconds = 0;
     uint64_t runs = 0;
   };

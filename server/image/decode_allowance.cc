@@ -9,6 +9,11 @@ namespace {
 // part of it, which the rest of the quota holds.
 constexpr uint64_t kKeptPart = 5;
 
+// Whether `bytes` more may be taken of `all`.
+bool Fits(uint64_t bytes, uint64_t taken, uint64_t all) {
+  return taken <= all && bytes <= all - taken;
+}
+
 }  // namespace
 
 DecodeAllowance::DecodeAllowance(uint64_t bytes, uint32_t threads)
@@ -22,8 +27,7 @@ size_t DecodeAllowance::waiting() const {
 void DecodeAllowance::GrantInOrder() {
   while (!line_.empty()) {
     Waiter& first = *line_.front();
-    const bool fits = taken_bytes_ <= bytes_ && first.bytes <= bytes_ - taken_bytes_;
-    if (!fits && at_work_ > 0) return;
+    if (!Fits(first.bytes, taken_bytes_, bytes_) && at_work_ > 0) return;
     taken_bytes_ += first.bytes;
     ++at_work_;
     first.granted = true;
@@ -35,6 +39,12 @@ void DecodeAllowance::Take(uint64_t bytes, bool holds) {
   Waiter self{bytes, holds};
   absl::MutexLock lock(&mutex_);
   if (holds) --at_work_;
+  if (line_.empty() && (at_work_ == 0 || Fits(bytes, taken_bytes_, bytes_))) {
+    // As in GrantInOrder; a place in the line would be allocated for every sample.
+    taken_bytes_ += bytes;
+    ++at_work_;
+    return;
+  }
   const auto behind = holds ? std::find_if(line_.begin(), line_.end(),
                                            [](const Waiter* waiter) { return !waiter->holds; })
                             : line_.end();

@@ -64,6 +64,7 @@ void AppendStages(const FlightSnapshot& flight,
     usage.set_live_blocks(static_cast<uint64_t>(std::max<int64_t>(0, stage->live_blocks)));
     usage.set_busy_seconds(stage->busy_seconds);
     usage.set_runs(stage->runs);
+    usage.set_allocations(stage->allocations);
   }
 }
 

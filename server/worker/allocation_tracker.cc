@@ -70,18 +70,22 @@ uint64_t SealOf(const void* block) {
   return reinterpret_cast<uintptr_t>(block) * 0x9e3779b97f4a7c15u ^ 0x6275'6c6b'6865'6164u;
 }
 
+// Adds what was allocated, or, with numbers below 0, freed.
 void Count(uint32_t stage, int64_t bytes, int64_t blocks) {
   FlightCounters* const own = current_stage.counters;
   if (own != nullptr) {
     std::atomic<int64_t>& live_bytes = own[stage].live_bytes;
     std::atomic<int64_t>& live_blocks = own[stage].live_blocks;
+    std::atomic<uint64_t>& allocations = own[stage].allocations;
     live_bytes.store(live_bytes.load(kRelaxed) + bytes, kRelaxed);
     live_blocks.store(live_blocks.load(kRelaxed) + blocks, kRelaxed);
+    if (bytes > 0) allocations.store(allocations.load(kRelaxed) + 1, kRelaxed);
     return;
   }
   FlightCounters& counters = state.shared.load(kRelaxed)[stage];
   counters.live_bytes.fetch_add(bytes, kRelaxed);
   counters.live_blocks.fetch_add(blocks, kRelaxed);
+  if (bytes > 0) counters.allocations.fetch_add(1, kRelaxed);
 }
 
 void* Tagged(void* block) {
@@ -282,6 +286,7 @@ void AllocationTracker::Attach(const FlightRecorder& recorder, bool attribution)
   for (size_t stage = 0; stage < FlightThread::kMaxStages; ++stage) {
     counters[stage].live_bytes += before[stage].live_bytes.exchange(0);
     counters[stage].live_blocks += before[stage].live_blocks.exchange(0);
+    counters[stage].allocations += before[stage].allocations.exchange(0);
   }
 }
 

@@ -7,10 +7,10 @@
 
 namespace bulkhead {
 
-// Counts what each stage of the pipeline holds, and ends the process when memory is refused. A
-// program that links this library has its malloc, calloc, realloc, free, aligned_alloc,
-// posix_memalign, memalign and malloc_usable_size, and its mmap, munmap and mremap, replaced, for
-// itself and for every library it loads. operator new and delete go through malloc.
+// Counts what each stage of the pipeline holds and how often it allocated, and ends the process
+// when memory is refused. A program that links this library has its malloc, calloc, realloc, free,
+// aligned_alloc, posix_memalign, memalign and malloc_usable_size, and its mmap, munmap and mremap,
+// replaced, for itself and for every library it loads. operator new and delete go through malloc.
 //
 //     |······· glibc's block, as large as malloc_usable_size says ·······|
 //     | what was asked for, and a rest | stage and seal, the last 8 bytes |

@@ -39,6 +39,8 @@ TEST(FlightRecorderTest, SupervisorReadsWhatTheWorkerNotes) {
   worker.thread(1).stage = 2;
   worker.thread(1).counters[2].live_bytes = 5000;
   worker.thread(1).counters[2].live_blocks = 3;
+  worker.shared().counters[2].allocations = 1;
+  worker.thread(1).counters[2].allocations = 70;
   worker.thread(1).counters[2].busy_ns = 1'500'000'000;
   worker.thread(1).counters[2].runs = 4;
   const FlightSnapshot snapshot = recorder.Snapshot();
@@ -48,6 +50,7 @@ TEST(FlightRecorderTest, SupervisorReadsWhatTheWorkerNotes) {
   EXPECT_EQ(snapshot.stages[2].name, "stages[0] decode_image");
   EXPECT_EQ(snapshot.stages[2].live_bytes, 5000);
   EXPECT_EQ(snapshot.stages[2].live_blocks, 3);
+  EXPECT_EQ(snapshot.stages[2].allocations, 71u);
   EXPECT_EQ(snapshot.stages[2].busy_seconds, 1.5);
   EXPECT_EQ(snapshot.stages[2].runs, 4u);
   EXPECT_EQ(snapshot.live_bytes, 6000);

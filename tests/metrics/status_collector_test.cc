@@ -54,6 +54,7 @@ v1::WorkerStatus MakeWorker(uint32_t slot) {
   stage.set_live_blocks(42);
   stage.set_busy_seconds(0.25);
   stage.set_runs(76);
+  stage.set_allocations(4711);
   return worker;
 }
 
@@ -85,6 +86,8 @@ TEST(StatusCollectorTest, AWorkersSeriesNameItsPlace) {
   EXPECT_THAT(series,
               Contains(absl::StrCat("bulkhead_worker_stage_busy_seconds_total", stage, 0.25)));
   EXPECT_THAT(series, Contains(absl::StrCat("bulkhead_worker_stage_runs_total", stage, 76)));
+  EXPECT_THAT(series,
+              Contains(absl::StrCat("bulkhead_worker_stage_allocations_total", stage, 4711)));
 }
 
 TEST(StatusCollectorTest, AWorkerWithoutAProcessHasNoMemory) {

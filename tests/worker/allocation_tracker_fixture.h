@@ -54,6 +54,13 @@ inline Live LiveIn(uint32_t stage) {
   return live;
 }
 
+// How often `stage` has allocated so far.
+inline uint64_t AllocationsIn(uint32_t stage) {
+  return Recorder().shared().counters[stage].allocations +
+         Recorder().thread(0).counters[stage].allocations +
+         Recorder().thread(1).counters[stage].allocations;
+}
+
 // Runs `work` on decode thread `thread` as part of `stage`.
 inline void RunIn(uint32_t stage, const std::function<void()>& work, uint32_t thread = 0) {
   const FlightRecorder& recorder = Recorder();

@@ -138,6 +138,29 @@ TEST(AllocationTrackerTest, AResizedBlockKeepsItsBytesAndMovesToTheStageThatResi
   EXPECT_EQ(LeftBy([&] { EXPECT_EQ(std::realloc(block, 0), nullptr); }), (Live{-had.bytes, -1}));
 }
 
+TEST(AllocationTrackerTest, AllocationsAreCountedForGood) {
+  const uint64_t before = AllocationsIn(kStage);
+  const uint64_t other = AllocationsIn(kOther);
+  void* block = nullptr;
+  LeftBy([&] {
+    for (int i = 0; i < 10; ++i) {
+      block = std::malloc(100);
+      if (i < 9) std::free(block);
+    }
+  });
+  EXPECT_EQ(AllocationsIn(kStage), before + 10);
+  LeftBy([&] { block = std::realloc(block, 9000); });
+  EXPECT_EQ(AllocationsIn(kStage), before + 11);
+  RunIn(kOther, [&] { std::free(block); });
+  EXPECT_EQ(AllocationsIn(kStage), before + 11);
+  EXPECT_EQ(AllocationsIn(kOther), other);
+  // This thread has no counters of its own.
+  const uint64_t shared = Recorder().shared().counters[0].allocations;
+  block = std::malloc(100);
+  std::free(block);
+  EXPECT_EQ(Recorder().shared().counters[0].allocations, shared + 1);
+}
+
 TEST(AllocationTrackerTest, ClearedBlocksAreZero) {
   for (const size_t bytes : {size_t{40}, size_t{40}, size_t{4000}, size_t{1} << 20}) {
     auto* dirty = static_cast<unsigned char*>(std::malloc(bytes));

@@ -152,6 +152,17 @@ TEST_F(SteadyAllocationsTest, NorDoFloatsWithTheChannelsFirst) {
   EXPECT_EQ(sample, 0);
 }
 
+TEST_F(SteadyAllocationsTest, NorDoAntialiasedCrops) {
+  const double sample = PerSample([](v1::PipelineSpec& spec) {
+    spec.add_stages()->mutable_decode_image();
+    v1::RandomResizedCrop& crop = *spec.add_stages()->mutable_random_resized_crop();
+    crop.add_size(48);
+    crop.set_antialias(true);
+  });
+  std::printf("allocations: %.2f an antialiased crop\n", sample);
+  EXPECT_EQ(sample, 0);
+}
+
 TEST_F(SteadyAllocationsTest, NorDoMosaics) {
   const double sample = PerSample([](v1::PipelineSpec& spec) {
     spec.add_stages()->mutable_decode_image();

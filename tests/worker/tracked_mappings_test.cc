@@ -18,6 +18,16 @@ TEST(AllocationTrackerTest, MappingsAreCountedUntilTheyAreUnmapped) {
   EXPECT_EQ(LeftBy([&] { EXPECT_EQ(munmap(mapped + 1, 4096), -1); }), (Live{0, 0}));
 }
 
+TEST(AllocationTrackerTest, AMappingIsAnAllocationAndWhatIsLeftOfItIsNone) {
+  const uint64_t before = AllocationsIn(kStage);
+  char* mapped = nullptr;
+  RunIn(kStage, [&] { mapped = static_cast<char*>(MapPages(5 * 4096)); });
+  EXPECT_EQ(AllocationsIn(kStage), before + 1);
+  RunIn(kStage, [&] { munmap(mapped + 4096, 4096); });  // now there are two
+  EXPECT_EQ(AllocationsIn(kStage), before + 1);
+  munmap(mapped, 5 * 4096);
+}
+
 TEST(AllocationTrackerTest, RemappedPagesStayWithTheirStage) {
   void* mapped = nullptr;
   ASSERT_EQ(LeftBy([&] { mapped = MapPages(2 * 4096); }), (Live{2 * 4096, 1}));
