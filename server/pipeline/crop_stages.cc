@@ -55,7 +55,10 @@ absl::Status FiveCropStage::Run(Value& value, const StageContext& context) const
 }
 
 RandomResizedCropStage::RandomResizedCropStage(StagePlace place, const v1::RandomResizedCrop& spec)
-    : CropStage(std::move(place)), size_(SizeOf(spec)), method_(MethodOf(spec.interpolation())) {
+    : CropStage(std::move(place)),
+      size_(SizeOf(spec)),
+      method_(MethodOf(spec.interpolation())),
+      antialias_(spec.antialias()) {
   if (spec.scale_size() == 2) {
     bounds_.scale_low = spec.scale(0);
     bounds_.scale_high = spec.scale(1);
@@ -73,7 +76,9 @@ absl::StatusOr<Rect> RandomResizedCropStage::ChooseRect(ImageSize size,
 }
 
 absl::Status RandomResizedCropStage::Finish(Value& value, const StageContext& context) const {
-  return place().Name(pass_.Run(value, size_, method_, context));
+  if (!antialias_) return place().Name(pass_.Run(value, size_, method_, context));
+  ResizeAntialiased(value, size_, method_, context);
+  return absl::OkStatus();
 }
 
 RandomCropStage::RandomCropStage(StagePlace place, const v1::RandomCrop& spec)

@@ -25,7 +25,8 @@ class CropStage : public ValueStage {
   virtual absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const = 0;
   // What is left to do with the pixels under the rectangle.
   virtual absl::Status Finish(Value& value, const StageContext& context) const = 0;
-  // Where it goes on to resize: what is done together with that. Null when it does not.
+  // Where it goes on to resize as OpenCV does: what is done together with that. Null when it does
+  // not.
   virtual ResizePass* pass() { return nullptr; }
 };
 
@@ -59,11 +60,12 @@ class RandomResizedCropStage : public CropStage {
   absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const override;
   absl::Status Finish(Value& value, const StageContext& context) const override;
   Effect effect() const override { return Effect::kWrites; }
-  ResizePass* pass() override { return &pass_; }
+  ResizePass* pass() override { return antialias_ ? nullptr : &pass_; }
 
  private:
   ImageSize size_;
   ResizeMethod method_;
+  bool antialias_;
   RandomCropBounds bounds_;
   ResizePass pass_;
 };

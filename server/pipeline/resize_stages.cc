@@ -30,6 +30,16 @@ ResizeRule RuleOf(const v1::Resize& spec) {
 
 }  // namespace
 
+void ResizeAntialiased(Value& value, ImageSize size, ResizeMethod method,
+                       const StageContext& context) {
+  const bool cubic = method == ResizeMethod::kCubic;
+  const MutableImageView out = ResultImage(size, value.pixels.channels, context);
+  ResampleImage(value.pixels, cubic ? ResampleFilter::kCubic : ResampleFilter::kLinear, out,
+                context.scratch.resample);
+  context.Moved(Geometry::Resize(value.pixels.size(), size));
+  value.SetPixels(out);
+}
+
 ResizeStage::ResizeStage(StagePlace place, const v1::Resize& spec)
     : ValueStage(std::move(place)),
       rule_(RuleOf(spec)),
@@ -45,24 +55,18 @@ std::optional<LegacyCenters> ResizeStage::OldCenters() const {
   return std::nullopt;
 }
 
-void ResizeStage::Resample(const ImageView& in, const MutableImageView& out,
-                           StageScratch& scratch) const {
-  if (antialias_) {
-    const bool cubic = method_ == ResizeMethod::kCubic;
-    ResampleImage(in, cubic ? ResampleFilter::kCubic : ResampleFilter::kLinear, out,
-                  scratch.resample);
-    return;
-  }
-  const bool nearest = method_ == ResizeMethod::kNearest;
-  (nearest ? LegacyResizeNearest : LegacyResizeLinear)(in, *OldCenters(), out, scratch.row);
-}
-
 absl::Status ResizeStage::Run(Value& value, const StageContext& context) const {
   const absl::StatusOr<ImageSize> size = ResizedSize(value.image_size, rule_);
   if (!size.ok()) return place().Name(size.status());
   if (IsPlain()) return place().Name(pass_.Run(value, *size, method_, context));
+  if (antialias_) {
+    ResizeAntialiased(value, *size, method_, context);
+    return absl::OkStatus();
+  }
   const MutableImageView out = ResultImage(*size, value.pixels.channels, context);
-  Resample(value.pixels, out, context.scratch);
+  const bool nearest = method_ == ResizeMethod::kNearest;
+  (nearest ? LegacyResizeNearest : LegacyResizeLinear)(value.pixels, *OldCenters(), out,
+                                                       context.scratch.row);
   context.Moved(Geometry::Resize(value.image_size, *size, OldCenters()));
   value.SetPixels(out);
   return absl::OkStatus();

@@ -13,6 +13,10 @@
 
 namespace bulkhead {
 
+// Resizes `value`, an image, with antialiasing; `method` is linear or cubic.
+void ResizeAntialiased(Value& value, ImageSize size, ResizeMethod method,
+                       const StageContext& context);
+
 // `resize`. Sample error: IMAGE_TOO_LARGE, for a computed size.
 class ResizeStage : public ValueStage {
  public:
@@ -28,7 +32,6 @@ class ResizeStage : public ValueStage {
   bool IsPlain() const;
   // None: half-pixel centres.
   std::optional<LegacyCenters> OldCenters() const;
-  void Resample(const ImageView& in, const MutableImageView& out, StageScratch& scratch) const;
 
   ResizeRule rule_;
   ResizeMethod method_;

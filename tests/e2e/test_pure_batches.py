@@ -47,6 +47,12 @@ def test_an_older_cpu(spec, reference):
     assert digest_of("cpp", spec, OLD_CPU, workers=2) == reference
 
 
+# Our own kernels alone, so that those of each kind are compared with the best ones.
+@pytest.mark.parametrize("kernels", ["scalar", "avx2"])
+def test_fewer_kernels(spec, reference, kernels):
+    assert digest_of("cpp", spec, {"BULKHEAD_SIMD": kernels}, workers=2) == reference
+
+
 def test_no_simd_in_the_decoder(spec, reference):
     assert digest_of("cpp", spec, {"JSIMD_FORCENONE": "1"}, workers=2) == reference
 

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/image/image_decoder.h"
@@ -18,6 +19,7 @@
 #include "server/image/orientation.h"
 #include "server/image/resample.h"
 #include "tests/image/test_images.h"
+#include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {
 namespace {
@@ -101,6 +103,30 @@ TEST_F(GoldenGeometryTest, AntialiasedResizesArePillows) {
         << golden.name << " " << golden.size.height << " x " << golden.size.width;
   }
   EXPECT_EQ(compared, 36);
+}
+
+// The largest rectangle of the picture's own aspect ratio is the whole picture.
+TEST_F(GoldenGeometryTest, AntialiasedRandomResizedCropsArePillows) {
+  const Golden& input = Get("rgb");
+  const FakeRecord record = MakeRecord(EncodePng(input.view()).value());
+  int compared = 0;
+  for (const Golden& golden : goldens_) {
+    const bool linear = golden.name == "pillow rgb linear";
+    if (!linear && golden.name != "pillow rgb cubic") continue;
+    ++compared;
+    PipelineUnderTest pipeline(
+        MakeSpec(absl::StrFormat("stages { decode_image {} } stages { random_resized_crop { "
+                                 "size: [%d, %d] scale: [1, 1] ratio: [%.17g, %.17g] "
+                                 "antialias: true interpolation: %s } }",
+                                 golden.size.height, golden.size.width, 53.0 / 37, 53.0 / 37,
+                                 linear ? "INTERPOLATION_LINEAR" : "INTERPOLATION_CUBIC")),
+        {record});
+    const Produced produced = pipeline.Produce(0, {1, 2, 3});
+    ASSERT_TRUE(produced.status.ok()) << produced.status;
+    EXPECT_TRUE(pipeline.Output(produced, "image") == golden.bytes)
+        << golden.name << " " << golden.size.height << " x " << golden.size.width;
+  }
+  EXPECT_EQ(compared, 12);
 }
 
 TEST_F(GoldenGeometryTest, OldCentersAreTensorFlow1s) {

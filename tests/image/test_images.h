@@ -48,6 +48,10 @@ inline std::string PixelsOf(const ImageView& image) {
   return pixels;
 }
 
+// What a test over photos says when it is skipped.
+inline constexpr char kNoPhotos[] =
+    "set BULKHEAD_PHOTOS to a folder with nothing but photos (JPEG) for this test";
+
 // The bytes of the files in the folder that $BULKHEAD_PHOTOS names, every `step`th; none without.
 inline std::vector<std::string> ReadPhotos(size_t step) {
   std::vector<std::string> photos;

@@ -60,6 +60,21 @@ TEST(DeclaredMaskTest, IsTheImageAgainBehindEveryStage) {
   }
 }
 
+TEST(DeclaredAnnotationsTest, AntialiasSmoothsTheImageAndMovesTheRestAsBefore) {
+  for (uint64_t position = 0; position < 12; ++position) {
+    const auto made = [&](const std::string& antialias) {
+      const std::string crop = "random_resized_crop { size: 24 scale: [0.5, 1] " + antialias + "}";
+      return Made(kDecoded + std::string(kDeclared) + In(crop), PictureRecord(), {3, 1, position});
+    };
+    const Made smooth = made("antialias: true ");
+    const Made plain = made("");
+    EXPECT_FALSE(smooth.Bytes("image") == plain.Bytes("image")) << position;
+    EXPECT_EQ(smooth.Floats("boxes"), plain.Floats("boxes")) << position;
+    EXPECT_EQ(smooth.Floats("points"), plain.Floats("points")) << position;
+    EXPECT_TRUE(smooth.Bytes("mask") == plain.Bytes("mask")) << position;
+  }
+}
+
 TEST(DeclaredMaskTest, IsTheImageAgainBehindManyStagesInARow) {
   // Every stage behind a copy and a cut of it: the memory that a step reads is not what it writes.
   for (uint64_t position = 0; position < 60; ++position) {

@@ -86,6 +86,31 @@ TEST(ResizeStageTest, AntialiasAndCentersChooseTheirKernels) {
   EXPECT_TRUE(Make(resize + "centers: PIXEL_CENTERS_HALF_PIXEL } }") == ResizedTo({11, 17}));
 }
 
+TEST(RandomResizedCropStageTest, AntialiasSmoothsTheSameRectangle) {
+  const Image picture = MakePicture(kHeight, kWidth, 3);
+  ResampleScratch resample;
+  Image out;
+  const MutableImageView view = out.Reshape({11, 17}, 3);
+  const std::string crop = "stages { random_resized_crop { size: [11, 17] ";
+  std::set<std::string> different;
+  for (uint64_t position = 0; position < 20; ++position) {
+    SampleRandom random(3, 1, position, StableHash("stages/1"));
+    const Rect rect = RandomCropRect({kHeight, kWidth}, {}, random);
+    for (const bool fuse : {true, false}) {
+      ResampleImage(picture.view().Crop(rect), ResampleFilter::kLinear, view, resample);
+      const std::string linear =
+          Make(crop + "antialias: true } }", position, kHeight, kWidth, fuse);
+      ASSERT_TRUE(linear == PixelsOf(view)) << position;
+      ResampleImage(picture.view().Crop(rect), ResampleFilter::kCubic, view, resample);
+      ASSERT_TRUE(Make(crop + "antialias: true interpolation: INTERPOLATION_CUBIC } }", position,
+                       kHeight, kWidth, fuse) == PixelsOf(view))
+          << position;
+      different.insert(linear);
+    }
+  }
+  EXPECT_GT(different.size(), 15u);
+}
+
 TEST(FlipStageTest, VerticalFlipsMirrorRowsWithTheirProbability) {
   const Image picture = MakePicture(kHeight, kWidth, 3);
   Image flipped = MakePicture(kHeight, kWidth, 3);

@@ -227,69 +227,6 @@ TEST(PipelineTest, DamageComesBeforeTheComplaintOfACropThatDoesNotFit) {
   }
 }
 
-std::string DamagedCopy(std::string file, SampleRandom& random) {
-  if (random.NextBelow(4) == 0) return file.substr(0, random.NextBelow(file.size()));
-  for (uint64_t i = random.NextBelow(3) + 1; i > 0; --i) {
-    file[random.NextBelow(file.size())] ^= static_cast<char>(1 << random.NextBelow(8));
-  }
-  return file;
-}
-
-TEST(PipelineTest, FusedEqualsUnfusedOnWholeCutAndFlippedFiles) {
-  std::vector<std::string> files = ReadPhotos(10);
-  for (const int across : {1, 2}) {
-    for (const int down : {1, 2}) {
-      JpegEncodeOptions options;
-      options.chroma_width_divisor = across;
-      options.chroma_height_divisor = down;
-      options.restart_interval = across == down ? 0 : 4;
-      files.push_back(MakeJpeg(170, 230, options));
-    }
-  }
-  files.push_back(EncodePng(MakePicture(60, 70, 3).view()).value());
-  SampleRandom random(11, 0, 0, 0);
-  std::vector<FakeRecord> records;
-  for (const std::string& file : files) {
-    records.push_back(MakeRecord(file));
-    for (int i = 0; i < 6; ++i) records.push_back(MakeRecord(DamagedCopy(file, random)));
-  }
-  const std::vector<std::string> crops = {
-      "stages { random_resized_crop { size: 32 } }",
-      "stages { center_crop { size: 48 } }",
-      "stages { random_crop { size: 40 } }",
-  };
-  const std::vector<std::string> options = {
-      "", "exif_orientation: true", "truncated { accept: 0.5 }",
-      "scale: 2 fancy_upsampling: false dct: DCT_METHOD_IFAST"};
-  for (size_t c = 0; c < crops.size() * options.size(); ++c) {
-    const std::string& crop = crops[c / options.size()];
-    const std::string& option = options[c % options.size()];
-    SCOPED_TRACE(option + crop);
-    // Small enough a cap that flipped sizes are refused and not only slow.
-    const v1::PipelineSpec spec =
-        MakeSpec("stages { decode_image { max_pixels: 2000000 " + option + " } }" + crop);
-    PipelineUnderTest fused(spec, records);
-    PipelineUnderTest plain(spec, records, /*fuse=*/false);
-    int bad = 0;
-    for (size_t i = 0; i < records.size(); ++i) {
-      for (uint64_t position = 0; position < 2; ++position) {
-        const Produced one = fused.Produce(i, {5, 0, position});
-        const Produced two = plain.Produce(i, {5, 0, position});
-        ASSERT_EQ(one.status, two.status) << i;
-        if (!one.status.ok()) {
-          ++bad;
-          ASSERT_TRUE(IsSampleError(one.status)) << one.status;
-        } else {
-          ASSERT_TRUE(one.outputs == two.outputs) << i;
-        }
-      }
-    }
-    if (!option.empty()) continue;
-    EXPECT_GT(bad, static_cast<int>(files.size()));
-    EXPECT_LT(bad, static_cast<int>(2 * records.size()) - 2 * static_cast<int>(files.size()));
-  }
-}
-
 TEST(PipelineTest, ASampleGivesItsDecodeShareBack) {
   const v1::PipelineSpec spec =
       MakeSpec("stages { decode_image {} } stages { resize { size: 32 } }");

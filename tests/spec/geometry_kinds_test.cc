@@ -87,6 +87,18 @@ TEST(ResizeKindTest, OptionsGoTogether) {
       "");
 }
 
+TEST(RandomResizedCropKindTest, AntialiasGoesWithLinearAndCubic) {
+  const auto crop = [](const std::string& options) {
+    return "stages { random_resized_crop { size: 8 antialias: true " + options + " } }";
+  };
+  EXPECT_EQ(Problem(crop("")), "");
+  EXPECT_EQ(Problem(crop("interpolation: INTERPOLATION_CUBIC")), "");
+  for (const char* interpolation : {"INTERPOLATION_AREA", "INTERPOLATION_NEAREST"}) {
+    EXPECT_THAT(Problem(crop(absl::StrCat("interpolation: ", interpolation))),
+                HasSubstr("random_resized_crop.antialias: goes with linear and cubic"));
+  }
+}
+
 TEST(ResizeKindTest, DefaultsHaveOneSpelling) {
   const auto same = [](const std::string& one, const std::string& other) {
     return Normalized(Resize(one)).SerializeAsString() ==

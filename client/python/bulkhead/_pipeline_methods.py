@@ -370,6 +370,7 @@ class PipelineMethods(PipelineBase):
         scale: Optional[Union[float, Sequence[float]]] = None,
         ratio: Optional[Union[float, Sequence[float]]] = None,
         interpolation: Optional[Interpolation] = None,
+        antialias: Optional[bool] = None,
     ) -> _Self:
         """Cuts a random rectangle and resizes it, with torchvision's choice of rectangles: up to
         ten draws of an area and of a log-uniform aspect ratio, then the largest central
@@ -380,9 +381,11 @@ class PipelineMethods(PipelineBase):
         scale: Bounds of the rectangle's share of the image's area. Default [0.08, 1].
         ratio: Bounds of its width / height. Default [0.75, 1.3333333333333333].
         interpolation: Default linear.
+        antialias: Antialiased linear or cubic, as Pillow's and torchvision's. Default false.
         """
         options = given(
             size=size, input=input, scale=scale, ratio=ratio, interpolation=interpolation,
+            antialias=antialias,
         )
         return self._stage("stages", "random_resized_crop", options)
 

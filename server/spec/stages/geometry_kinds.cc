@@ -51,6 +51,16 @@ void NormalizeExtents(v1::Resize& stage, const std::string& path, SpecProblems& 
   }
 }
 
+// With a message when `antialias` has nothing to smooth with.
+template <typename Resizing>
+void CheckAntialias(const Resizing& stage, const std::string& path, SpecProblems& problems) {
+  if (!stage.antialias() || stage.interpolation() == v1::INTERPOLATION_LINEAR ||
+      stage.interpolation() == v1::INTERPOLATION_CUBIC) {
+    return;
+  }
+  problems.Add(path + ".antialias", "goes with linear and cubic; area shrinks smoothly anyway");
+}
+
 void NormalizeResize(v1::Resize& stage, const std::string& path, SpecProblems& problems) {
   NormalizeExtents(stage, path, problems);
   NormalizeInterpolation(stage, path, problems);
@@ -61,9 +71,7 @@ void NormalizeResize(v1::Resize& stage, const std::string& path, SpecProblems& p
     problems.Add(path + ".centers", absl::StrCat("has the unknown value ", stage.centers()));
   }
   const bool linear = stage.interpolation() == v1::INTERPOLATION_LINEAR;
-  if (stage.antialias() && !linear && stage.interpolation() != v1::INTERPOLATION_CUBIC) {
-    problems.Add(path + ".antialias", "goes with linear and cubic; area shrinks smoothly anyway");
-  }
+  CheckAntialias(stage, path, problems);
   // One spelling of each default, so that equal stages have equal fingerprints.
   if (stage.centers() == v1::PIXEL_CENTERS_HALF_PIXEL) stage.clear_centers();
   if (stage.rounding() == v1::ROUNDING_TRUNCATE) stage.clear_rounding();
@@ -148,6 +156,7 @@ void NormalizeRandomResizedCrop(v1::RandomResizedCrop& stage, const std::string&
   NormalizeBounds(*stage.mutable_ratio(), 0.75, 1.3333333333333333, 1000, path + ".ratio",
                   problems);
   NormalizeInterpolation(stage, path, problems);
+  CheckAntialias(stage, path, problems);
 }
 
 Signature InferRandomResizedCrop(const v1::RandomResizedCrop& stage, const FeatureSignature& input,

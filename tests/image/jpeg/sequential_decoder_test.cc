@@ -171,7 +171,7 @@ TEST(JpegSequentialDecoderTest, ScalarTwinHasTheSamePixels) {
 
 TEST(JpegSequentialDecoderTest, HasThePixelsOfLibjpegForPhotos) {
   const std::vector<std::string> photos = ReadPhotos(4);
-  if (photos.empty()) GTEST_SKIP() << "BULKHEAD_PHOTOS names no folder with photos";
+  if (photos.empty()) GTEST_SKIP() << kNoPhotos;
   SampleRandom random(7, 0, 0, 0);
   Pair pair;
   for (size_t i = 0; i < photos.size(); ++i) {

@@ -1,0 +1,96 @@
+// Fusion never changes a byte, nor a verdict: over generated files, whole and damaged.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/pipeline/fusion_fixture.h"
+
+namespace bulkhead {
+namespace {
+
+using namespace fusion_testing;  // NOLINT
+
+constexpr size_t kPlaces = 1000;
+
+// Every sampling, scans in one part and in several, restart markers, grays, and a PNG.
+std::vector<std::string> WholeFiles() {
+  std::vector<std::string> files;
+  for (const int across : {1, 2}) {
+    for (const int down : {1, 2}) {
+      JpegEncodeOptions options;
+      options.chroma_width_divisor = across;
+      options.chroma_height_divisor = down;
+      options.restart_interval = across == down ? 0 : 4;
+      files.push_back(MakeJpeg(86, 111, options));
+    }
+  }
+  JpegEncodeOptions options;
+  options.restart_interval = 3;
+  options.quality = 40;
+  files.push_back(MakeJpeg(150, 96, options));
+  options.progressive = true;
+  files.push_back(MakeJpeg(72, 75, options));
+  options.restart_interval = 0;
+  files.push_back(MakeJpeg(72, 75, options));
+  files.push_back(MakeJpeg(80, 90, {}, 1));
+  files.push_back(EncodePng(MakePicture(60, 64, 3).view()).value());
+  return files;
+}
+
+std::vector<std::string> DamagedFiles(const std::vector<std::string>& whole) {
+  const size_t places_of_each = (kPlaces + whole.size() - 1) / whole.size();
+  std::vector<std::string> files;
+  for (const std::string& file : whole) {
+    for (size_t place = 0; place < places_of_each; ++place) {
+      files.push_back(DamagedAt(file, place, places_of_each));
+    }
+  }
+  return files;
+}
+
+TEST(FusionTest, ChainsOfWholeFilesAreThoseOfTheStagesOneByOne) {
+  const std::vector<std::string> files = WholeFiles();
+  for (const std::string& chain : Chains()) {
+    FusionCount count;
+    ExpectFusedEqualsUnfused(kDecode + chain, files, count);
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(count.refused, 0) << chain;
+  }
+}
+
+TEST(FusionTest, ChainsOfDamagedFilesAreThoseOfTheStagesOneByOne) {
+  const std::vector<std::string> files = DamagedFiles(WholeFiles());
+  ASSERT_GE(files.size(), kPlaces);
+  FusionCount all;
+  for (const std::string& chain : Chains()) {
+    FusionCount count;
+    ExpectFusedEqualsUnfused(kDecode + chain, files, count);
+    if (HasFatalFailure()) return;
+    // Some of the damage shows in no verdict, but in the pixels.
+    EXPECT_GT(count.refused, static_cast<int>(files.size() / 2)) << chain;
+    EXPECT_GT(count.pictures, static_cast<int>(files.size() / 4)) << chain;
+    all.Add(count);
+  }
+  EXPECT_GT(all.by_seek_entries, files.size() / 4);
+}
+
+TEST(FusionTest, OptionsOfTheDecoderChangeNothingOfThat) {
+  const std::vector<std::string> whole = WholeFiles();
+  std::vector<std::string> files = DamagedFiles(whole);
+  files.insert(files.end(), whole.begin(), whole.end());
+  for (const std::string options : {"exif_orientation: true", "truncated { accept: 0.5 }",
+                                    "scale: 2 fancy_upsampling: false dct: DCT_METHOD_IFAST"}) {
+    for (const std::string crop :
+         {"stages { random_resized_crop { size: 32 } }", "stages { random_crop { size: 30 } }"}) {
+      FusionCount count;
+      ExpectFusedEqualsUnfused(
+          "stages { decode_image { max_pixels: 4000000 " + options + " } }" + crop, files, count);
+      if (HasFatalFailure()) return;
+      EXPECT_GE(count.pictures, static_cast<int>(2 * whole.size())) << options << crop;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead
