@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -22,6 +23,21 @@ std::string ReadAll(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// "a b c" as "a b" and "c".
+std::pair<std::string, std::string> SplitLast(const std::string& line) {
+  const size_t space = line.rfind(' ');
+  if (space == std::string::npos) return {"", line};
+  return {line.substr(0, space), line.substr(space + 1)};
+}
+
+// "5x4", as two extents.
+bool ParseShape(const std::string& text, std::vector<int64_t>& shape) {
+  for (const absl::string_view extent : absl::StrSplit(text, 'x')) {
+    if (!absl::SimpleAtoi(extent, &shape.emplace_back())) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 GoldenData ReadGoldenData() {
@@ -34,13 +50,31 @@ GoldenData ReadGoldenData() {
     array.dtype = dtype;
     array.bytes = ReadAll(Folder() + file);
     if (shape == "-") continue;  // a scalar
-    for (const absl::string_view extent : absl::StrSplit(shape, 'x')) {
-      int64_t value = -1;
-      if (!absl::SimpleAtoi(extent, &value)) return {};
-      array.shape.push_back(value);
-    }
+    if (!ParseShape(shape, array.shape)) return {};
   }
   return data;
+}
+
+std::map<std::string, GoldenArray> ReadGoldenArrays(const std::string& name) {
+  static const std::map<std::string, int64_t> kElementBytes = {
+      {"uint8", 1}, {"float32", 4}, {"int64", 8}};
+  std::ifstream file(Folder() + name, std::ios::binary);
+  std::string line;
+  std::getline(file, line);  // what wrote it
+  std::map<std::string, GoldenArray> arrays;
+  while (std::getline(file, line)) {
+    const std::pair<std::string, std::string> head = SplitLast(line);
+    const std::pair<std::string, std::string> start = SplitLast(head.first);
+    GoldenArray& array = arrays[start.first];
+    array.dtype = start.second;
+    const auto element = kElementBytes.find(array.dtype);
+    if (element == kElementBytes.end() || !ParseShape(head.second, array.shape)) return {};
+    int64_t size_bytes = element->second;
+    for (const int64_t extent : array.shape) size_bytes *= extent;
+    array.bytes.resize(static_cast<size_t>(size_bytes));
+    if (!file.read(array.bytes.data(), size_bytes)) return {};
+  }
+  return arrays;
 }
 
 absl::StatusOr<internal::v1::ResolvedSource> ResolveGolden(const std::string& name,

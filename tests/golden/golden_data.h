@@ -11,7 +11,7 @@
 
 namespace bulkhead {
 
-// An array that make_golden.py wrote.
+// An array that a script wrote.
 struct GoldenArray {
   std::string dtype;  // NumPy's name
   std::vector<int64_t> shape;
@@ -26,6 +26,10 @@ struct GoldenData {
 
 // Reads tests/golden/data. An empty result where something is missing.
 GoldenData ReadGoldenData();
+
+// The arrays of a file of tests/golden/data that golden_arrays.py wrote, by name. None where it is
+// missing or damaged.
+std::map<std::string, GoldenArray> ReadGoldenArrays(const std::string& name);
 
 // A TFRecord source of tests/golden/data/<name>.tfrecord, indexed into `index_path`.
 absl::StatusOr<internal::v1::ResolvedSource> ResolveGolden(const std::string& name,

@@ -4,7 +4,7 @@
     python3 make_golden_boxes.py data
 
 The file holds arrays, each a line "name dtype shape" and its bytes, row-major; the first line says what wrote it. torchvision 0.14
-has no transforms of boxes: those are tested against pixels, in tests/image/boxes_test.cc.
+has no transforms of boxes: make_golden_v2.py records those of a later one, and tests/image/boxes_test.cc compares with pixels.
 """
 
 import os
