@@ -5,6 +5,7 @@
 #include "tools/common/command_line.h"
 #include "tools/cursor/cursor_command.h"
 #include "tools/explain/explain_command.h"
+#include "tools/explain/kept_look.h"
 #include "tools/index/index_command.h"
 #include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
@@ -33,8 +34,8 @@ int main(int argc, char** argv) {
       "`bulkhead SUBCOMMAND --help` says more.\n");
   int exit_code = 0;
   bulkhead::tools::AddStreamCommand(app, exit_code);
-  bulkhead::AddValidateCommand(app, bulkhead::tools::CountRecords, bulkhead::tools::CheckPurity,
-                               exit_code);
+  bulkhead::AddValidateCommand(app, {bulkhead::tools::CountRecords, bulkhead::tools::LookAtKept},
+                               bulkhead::tools::CheckPurity, exit_code);
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddPreviewCommand(app, exit_code);
   bulkhead::tools::AddIndexCommand(app, exit_code);

@@ -42,6 +42,7 @@ struct Report {
   v1::MemoryPlan memory;
   std::vector<std::string> random_stages;
   std::optional<v1::SelectionCounts> counts;  // where the data was looked at
+  std::vector<CacheReport> caches;
 };
 
 // The text of a file, or of standard input; at most one byte more than a spec may have.
@@ -68,7 +69,26 @@ absl::StatusOr<std::string> ReadText(const std::string& name) {
   return text;
 }
 
-absl::StatusOr<Report> Examine(const std::string& name, const CountDataFn& count) {
+// What the data of a spec file says.
+absl::Status ExamineData(const std::string& name, const DataLook& look, Report& report) {
+  std::error_code ignored;
+  const auto place = std::filesystem::absolute(name == "-" ? "." : name, ignored);
+  const std::string folder = name == "-" ? place.string() : place.parent_path().string();
+  if (look.count) {
+    BULKHEAD_ASSIGN_OR_RETURN(report.counts, look.count(report.spec, folder));
+  }
+  if (!look.kept || report.caches.empty()) return absl::OkStatus();
+  const absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
+  const bool mixture = report.spec.source().has_mixture();
+  for (CacheReport& cache : report.caches) {
+    // Of several, nobody knows which of them kept what.
+    if (kept.ok() && report.caches.size() == 1) cache.look = *kept;
+    if (report.counts.has_value() && !mixture) cache.samples = report.counts->samples();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Report> Examine(const std::string& name, const DataLook& look) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(name));
   Report report;
   BULKHEAD_ASSIGN_OR_RETURN(report.spec, ParseSpec(text, name == "-" ? "stdin" : name));
@@ -86,27 +106,9 @@ absl::StatusOr<Report> Examine(const std::string& name, const CountDataFn& count
     if (!IsRandomBatchStage(stage)) continue;
     report.random_stages.push_back(absl::StrCat(BatchStagePath(i), ".", BatchStageName(stage)));
   }
-  if (count) {
-    std::error_code ignored;
-    const auto folder = std::filesystem::absolute(name == "-" ? "." : name, ignored);
-    BULKHEAD_ASSIGN_OR_RETURN(
-        report.counts,
-        count(report.spec, name == "-" ? folder.string() : folder.parent_path().string()));
-  }
+  report.caches = ReportCaches(report.spec, report.signature);
+  BULKHEAD_RETURN_IF_ERROR(ExamineData(name, look, report));
   return report;
-}
-
-// "38535168 bytes (36.8 MiB)".
-std::string Bytes(uint64_t bytes) {
-  const std::array<const char*, 5> units = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < units.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return absl::StrFormat("%d bytes (%.1f %s)", bytes, value, units[unit]);
 }
 
 // "[64,224,224,3]", as trainers get it; "<=" where a batch has as much as it needs.
@@ -161,11 +163,13 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
                 : SelectionSummary(SelectionOf(report.spec, report.spec.errors()), *report.counts))
         << "\n";
   }
-  out << "  batch: " << Bytes(schema.batch_bytes()) << "\n  arena: " << report.memory.slot_count()
-      << " slots, " << Bytes(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
-      << Bytes(report.signature.sample_bytes) << "\n  random stages: "
+  out << "  batch: " << BytesText(schema.batch_bytes())
+      << "\n  arena: " << report.memory.slot_count() << " slots, "
+      << BytesText(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
+      << BytesText(report.signature.sample_bytes) << "\n  random stages: "
       << (report.random_stages.empty() ? "none" : absl::StrJoin(report.random_stages, ", "))
       << "\n";
+  for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
 }
 
 // What a person should know about a source and its order, whose place in the spec begins with
@@ -195,55 +199,13 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
   }
 }
 
-// What a cache stage keeps of each sample, which may be more than the files it spares.
-void AddCacheWarnings(const v1::PipelineSpec& spec, const PipelineSignature& signature,
-                      std::vector<std::string>& warnings) {
-  const std::vector<SourceChain> chains = SourceChains(spec);
-  for (size_t i = 0; i < chains.size(); ++i) {
-    if (chains[i].caches.empty()) continue;
-    const SourceChain::CachePoint& cache = chains[i].caches[0];
-    uint64_t bytes = 0;
-    bool whole = false;
-    const auto& before = signature.sources[i].source_features;
-    for (const FeatureSignature& feature :
-         signature.sources[i].FeaturesBefore(cache.steps_before)) {
-      const auto same = std::find_if(before.begin(), before.end(), [&](const auto& read) {
-        return read.name == feature.name && read.path == feature.path;
-      });
-      if (same != before.end() || feature.kind == FeatureSignature::Kind::kEncoded) continue;
-      uint64_t extents = ElementBytes(feature.dtype);
-      for (const int64_t extent : feature.shape) {
-        whole = whole || extent == -1;
-        extents *= extent == -1 ? 0 : static_cast<uint64_t>(extent);
-      }
-      bytes += extents;
-    }
-    const auto end = chains[i].steps.begin() + static_cast<ptrdiff_t>(cache.steps_before);
-    const bool resized = std::any_of(chains[i].steps.begin(), end,
-                                     [](const auto& step) { return step.stage->has_resize(); });
-    if (whole && resized) {
-      warnings.push_back(absl::StrCat(
-          cache.path, ".cache keeps images of any size on the service's disk, up to its ",
-          "--stage-cache-bytes; `bulkhead explain` measures how much that is"));
-    } else if (whole) {
-      warnings.push_back(absl::StrCat(
-          cache.path,
-          ".cache keeps whole images, 3 bytes a pixel: of JPEG files ten times and more ",
-          "what they take; put resize before it, or leave it out (a later epoch reads only what a ",
-          "crop needs of a JPEG file all the same)"));
-    } else {
-      warnings.push_back(absl::StrCat(cache.path, ".cache keeps ", Bytes(bytes),
-                                      " a sample on the service's disk, up to its ",
-                                      "--stage-cache-bytes"));
-    }
-  }
-}
-
 // What a person should know about a spec that is valid all the same.
-std::vector<std::string> Warnings(const v1::PipelineSpec& spec,
-                                  const PipelineSignature& signature) {
+std::vector<std::string> Warnings(const Report& report) {
+  const v1::PipelineSpec& spec = report.spec;
   std::vector<std::string> warnings;
-  AddCacheWarnings(spec, signature, warnings);
+  for (const CacheReport& cache : report.caches) {
+    if (auto warning = CacheWarning(cache)) warnings.push_back(*std::move(warning));
+  }
   AddWarnings(spec.source(), spec.order(), "", warnings);
   const bool mixes = std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
                                  [](const v1::BatchStage& stage) {
@@ -328,10 +290,19 @@ void AddReport(const Report& report, Struct& object) {
     number("records_kept", report.counts->kept());
     number("samples_per_epoch", report.counts->samples());
   }
+  ListValue& caches = *fields["caches"].mutable_list_value();
+  for (const CacheReport& cache : report.caches) {
+    auto& object = *caches.add_values()->mutable_struct_value()->mutable_fields();
+    object["path"].set_string_value(cache.path);
+    object["sample_bytes"].set_number_value(static_cast<double>(cache.KeptBytes()));
+    object["bytes"].set_number_value(static_cast<double>(cache.AllBytes()));
+    object["samples_measured"].set_number_value(
+        static_cast<double>(cache.look.value_or(KeptLook{}).samples));
+  }
   fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
   fields["spec"].set_string_value(SpecToYaml(report.spec));
   AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
-  AddStrings(Warnings(report.spec, report.signature), *fields["warnings"].mutable_list_value());
+  AddStrings(Warnings(report), *fields["warnings"].mutable_list_value());
 }
 
 void AddProblems(const absl::Status& status, Struct& object) {
@@ -343,12 +314,12 @@ void AddProblems(const absl::Status& status, Struct& object) {
 
 }  // namespace
 
-int ValidateFiles(const std::vector<std::string>& files, bool json, const CountDataFn& count,
+int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLook& look,
                   std::ostream& out, std::ostream& err) {
   int exit_code = 0;
   ListValue objects;
   for (const std::string& name : files) {
-    const absl::StatusOr<Report> report = Examine(name, count);
+    const absl::StatusOr<Report> report = Examine(name, look);
     Struct& object = *objects.add_values()->mutable_struct_value();
     (*object.mutable_fields())["file"].set_string_value(name);
     (*object.mutable_fields())["valid"].set_bool_value(report.ok());
@@ -360,7 +331,7 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const CountD
     }
     AddReport(*report, object);
     if (!json) PrintTable(name, *report, out);
-    for (const std::string& warning : Warnings(report->spec, report->signature)) {
+    for (const std::string& warning : Warnings(*report)) {
       err << name << ": warning: " << warning << "\n";
     }
   }
@@ -396,7 +367,7 @@ void AddPurityOptions(CLI::App& command, PurityRequest& request) {
 
 }  // namespace
 
-void AddValidateCommand(CLI::App& app, CountDataFn count, PurityFn purity, int& exit_code) {
+void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "validate", "Check specs and say what their batches will be; no data is read without --data");
   const auto files = std::make_shared<std::vector<std::string>>();
@@ -407,7 +378,7 @@ void AddValidateCommand(CLI::App& app, CountDataFn count, PurityFn purity, int& 
   command->add_flag("--json", *json, "Print a JSON array with one object a file");
   command->add_flag("--data", *data,
                     "Look at the data, too, in this process: count the records, and those that "
-                    "filter, split, skip and take leave");
+                    "filter, split, skip and take leave; measure what a cache stage keeps");
   command->footer(
       "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"
       "printed as file:line:column: what is wrong.\n\n"
@@ -418,16 +389,16 @@ void AddValidateCommand(CLI::App& app, CountDataFn count, PurityFn purity, int& 
       "  generate-spec | bulkhead validate -");
   const auto request = std::make_shared<PurityRequest>();
   AddPurityOptions(*command, *request);
-  command->callback([files, json, data, request, count = std::move(count),
-                     purity = std::move(purity), &exit_code] {
-    request->files = *files;
-    if (!request->run.empty()) {
-      exit_code = purity(*request);
-      return;
-    }
-    exit_code = ValidateFiles(*files, *json, *data ? count : nullptr, std::cout, std::cerr);
-    if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
-  });
+  command->callback(
+      [files, json, data, request, look = std::move(look), purity = std::move(purity), &exit_code] {
+        request->files = *files;
+        if (!request->run.empty()) {
+          exit_code = purity(*request);
+          return;
+        }
+        exit_code = ValidateFiles(*files, *json, *data ? look : DataLook{}, std::cout, std::cerr);
+        if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
+      });
 }
 
 }  // namespace bulkhead

@@ -1,8 +1,12 @@
 """The stage `cache`: the same batches with and without it, in any number of epochs, services and workers."""
 
+import itertools
 import json
+import pathlib
 
 import bulkhead
+import cv2
+import numpy as np
 import pytest
 from conftest import tool, write_spec
 
@@ -183,18 +187,41 @@ def test_where_it_cannot_stand(folder, photos, stages, problem):
 
 
 def test_validate_says_what_it_will_take(folder, photos):
-    def warning(stages):
-        [report] = json.loads(tool("validate", "--json", spec_with(folder, photos, stages)))
-        [text] = report["warnings"]
-        return text
+    def report(stages, *options):
+        [report] = json.loads(tool("validate", "--json", *options, spec_with(folder, photos, stages)))
+        return report
 
-    assert "stages[2].cache keeps 12288 bytes (12.0 KiB) a sample" in warning(["decode_image", RESIZE, "cache", *RANDOM])
-    whole = warning(["decode_image", "cache", RESIZE])
+    small = report(["decode_image", RESIZE, "cache", *RANDOM])
+    assert small["caches"] == [{"path": "stages[2].cache", "sample_bytes": 12288, "bytes": 0, "samples_measured": 0}]
+    assert small["warnings"] == [], "no more than a photo's file"
+    assert "stages[2].cache keeps 12288 bytes (12.0 KiB) a sample" in tool("validate", folder / "s.json")
+    [large] = report(["decode_image", {"resize": {"size": [640, 640]}}, "cache", *RANDOM])["warnings"]
+    assert "stages[2].cache keeps 1228800 bytes (1.2 MiB) a sample" in large
+    [whole] = report(["decode_image", "cache", RESIZE])["warnings"]
     assert "stages[1].cache keeps whole images" in whole and "put resize before it" in whole
-
-
-    shorter = warning(["decode_image", {"resize": {"shorter_side": 64}}, "cache", {"center_crop": {"size": 40}}])
+    [shorter] = report(["decode_image", {"resize": {"shorter_side": 64}}, "cache", {"center_crop": {"size": 40}}])["warnings"]
     assert "stages[2].cache keeps images of any size" in shorter and "bulkhead explain" in shorter
+
+
+def test_validate_measures_what_whole_images_take(folder, photos):
+    spec = spec_with(folder, photos, ["decode_image", "cache", RESIZE], take=40)
+    value = json.loads(spec.read_text())
+    del value["features"]
+    value.update(source={"image_folder": {"path": str(photos / "folder")}}, outputs=["image", "path"])
+    spec.write_text(json.dumps(value))
+    with bulkhead.Loader(spec) as loader:
+        paths = [bytes(path).rstrip(b"\0").decode() for batch in itertools.islice(loader.stream(), 3) for path in batch["path"]]
+    files = [next((photos / "folder").rglob(pathlib.Path(path).name)) for path in paths]
+    assert len(set(files)) == 40
+    pixels = np.mean([cv2.imread(str(file)).size for file in files])
+    times = pixels / np.mean([file.stat().st_size for file in files])
+    [report] = json.loads(tool("validate", "--json", "--data", spec))
+    [kept] = report["caches"]
+    assert kept["samples_measured"] == 40 and kept["bytes"] == 40 * kept["sample_bytes"]
+    assert pixels <= kept["sample_bytes"] < pixels + 1024
+    if times > 5:
+        [warning] = report["warnings"]
+        assert "for 40 samples" in warning and "times what is read for it" in warning
 
 
 def test_a_single_epoch_keeps_nothing(start, folder, photos):

@@ -65,6 +65,11 @@ def test_in_process_says_what_is_wrong(photos, folder):
         "bench", "run", "--spec", few, "--in-process", "--workers", 2, code=2)
 
 
+def memory_of(told):
+    """All parts, those that are told together as well."""
+    return {part["what"]: part for part in told["memory"] + told["memory_remaining"]["parts"]}
+
+
 def test_explain_says_where_time_and_memory_go(photos, folder):
     spec = photo_spec(photos, folder)
     told = json.loads(tool("explain", "--spec", spec, "--samples", 50, "--workers", 2, "--batch-sizes", "1,64", "--json"))
@@ -78,11 +83,21 @@ def test_explain_says_where_time_and_memory_go(photos, folder):
     assert told["measured_samples"] == 50
     [image] = told["stages"][-2]["gives"]
     assert image == {"name": "image", "what": "float32 [3,64,64]", "sample_bytes": 3 * 64 * 64 * 4}
-    memory = {part["what"]: part["bytes"] for part in told["memory"]}
     with bulkhead.Loader(spec, workers=2) as loader:
         batch = next(loader.stream())
-    assert memory["arena"] >= 5 * sum(array.nbytes for array in batch.values())
-    assert memory["workers"] == 2 * memory["replacement"] > 0
+    memory = memory_of(told)
+    for name, array in batch.items():
+        assert memory[f"arena: {name}"]["bytes"] == memory[f"arena: {name}"]["grpc_bytes"] == 5 * array.nbytes
+    assert memory["workers"]["bytes"] == 2 * memory["replacement"]["bytes"] > 0
+    # In shared memory a client has views alone; over gRPC four batches of credit, and one in use.
+    assert memory["client"]["bytes"] == 0 and memory["client"]["grpc_bytes"] == 5 * told["batch_bytes"]
+    assert told["memory_together"]["grpc_bytes"] == told["memory_together"]["bytes"] + 5 * told["batch_bytes"]
+    sizes = [max(part["bytes"], part["grpc_bytes"]) for part in told["memory"]]
+    assert len(sizes) > 3 and sizes == sorted(sizes, reverse=True)
+    rest = told["memory_remaining"]
+    assert rest["count"] == len(rest["parts"]) > 1 and rest["bytes"] == sum(part["bytes"] for part in rest["parts"])
+    small = {part["what"]: part["bytes"] for part in rest["parts"]}
+    assert small["arena: path"] > small["arena: label"] > 0 and list(small.values()) == sorted(small.values(), reverse=True)
     # From the second epoch on crops are decoded by seek entries.
     assert 0 < told["mcus_read_by_seek"] < told["mcus_read"] <= 1
     assert told["again_seconds"] > 0
@@ -101,8 +116,43 @@ def test_explain_says_where_time_and_memory_go(photos, folder):
     assert "the cache stage's values" in text and "of 100% of them" in text
 
     text = tool("explain", "--spec", spec, "--samples", 20)
-    assert "with the above" in text and "largest first" in text and "left of the budget" in text and "Not the loader's" in text
+    assert "with the above" in text and "largest first" in text and f"remaining {rest['count']} with" in text and "left of the budget" in text and "Not the loader's" in text
     assert "shape" in tool("explain", "--spec", write_spec(folder / "bad.json", batch={"size": 1}, shape=1), code=1)
+
+
+@pytest.mark.parametrize("behind", ["random_resized_crop", "resize"])
+def test_explain_measures_what_has_any_size(photos, folder, behind):
+    (folder / "data").mkdir()
+    files, pixels = [], []
+    for number, photo in enumerate(sorted((photos / "folder").rglob("*.jpg"))[:40]):
+        image = cv2.imread(str(photo))[: 80 + number]
+        files.append(folder / "data" / photo.name)
+        cv2.imwrite(str(files[-1]), image)
+        pixels.append(image.size)
+    spec = write_spec(folder / "spec.json", source={"image_folder": {"path": str(folder / "data"), "unlabeled": True}},
+                      stages=["decode_image", {behind: {"size": [64, 64]}}], batch={"size": 32})
+    told = json.loads(tool("explain", "--spec", spec, "--samples", 40, "--batch-sizes", "1,7", "--json"))
+    source, decoded, made = told["stages"][:3]
+    [encoded] = [given for given in source["gives"] if given["name"] == "image"]
+    assert encoded["mean_bytes"] == sum(file.stat().st_size for file in files) // 40
+    assert decoded["gives"] == [{"name": "image", "what": "uint8 [any,any,3]", "sample_bytes": 0,
+                                 "mean_bytes": sum(pixels) // 40, "most_bytes": max(pixels)}]
+    assert made["gives"] == [{"name": "image", "what": "uint8 [64,64,3]", "sample_bytes": 3 * 64 * 64}]
+    for batch in told["batches"]:
+        images = [given["bytes"] for given in batch["gives"] if given["stage"] in (decoded["name"], made["name"])]
+        assert images == [batch["size"] * (sum(pixels) // 40), batch["size"] * 3 * 64 * 64]
+    text = tool("explain", "--spec", spec, "--samples", 20, "--batch-sizes", "1,7")
+    assert "batch of 32" in text and "batch of 1 " in text and "batch of 7" in text and ", most " in text
+
+
+def test_explain_measures_what_a_resize_leaves_of_any_size(photos, folder):
+    spec = photo_spec(photos, folder)
+    value = json.loads(spec.read_text())
+    value["stages"] = ["decode_image", {"resize": {"shorter_side": 40}}, {"center_crop": {"size": 32}}]
+    spec.write_text(json.dumps(value))
+    told = json.loads(tool("explain", "--spec", spec, "--samples", 20, "--json"))
+    [resized] = told["stages"][2]["gives"]
+    assert resized["sample_bytes"] == 0 and 3 * 40 * 40 <= resized["mean_bytes"] <= resized["most_bytes"]
 
 
 def python_spec(photos, folder):
@@ -121,8 +171,7 @@ def test_explain_measures_functions_of_the_users(photos, folder):
     spec = python_spec(photos, folder)
     told = json.loads(tool("explain", "--spec", spec, "--samples", 10, "--python", PYTHON, "--python-path", HERE,
                            "--workers", 2, "--worker-quota", "200MiB", "--json"))
-    memory = {part["what"]: part["bytes"] for part in told["memory"]}
-    assert memory["workers"] == 2 * (200 << 20)
+    assert memory_of(told)["workers"]["bytes"] == 2 * (200 << 20)
     stage = told["stages"][3]
     assert stage["name"] == "stages[2] python" and stage["seconds"] > 0
     assert stage["gives"] == [{"name": "image", "what": "uint8 [32,32,3]", "sample_bytes": 3072}]

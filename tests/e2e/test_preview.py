@@ -1,14 +1,23 @@
 """`bulkhead preview`: the picture shows what a trainer gets."""
 
+import json
+import os
+import pathlib
 import subprocess
+import sys
 
 import cv2
 import numpy as np
+import pytest
 
 import bulkhead
 from conftest import BIN, write_spec
 
-GAP, LINE = 8, 18
+# Of the stages; the tests' own needs more packages.
+PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
+HERE = pathlib.Path(__file__).resolve().parent
+GAP, LINE, SIDE = 8, 18, 192
+PAPER = (27, 24, 24)  # as BGR
 
 
 def preview(spec, out, *more, check=True):
@@ -94,6 +103,96 @@ def test_declared_boxes_are_drawn_where_they_are(photos, folder):
     assert tops, "beside the boxes' lines the sheet shows the image"
     drawn = np.any(cell[tops[0] : tops[0] + 64] != image, axis=2)
     assert drawn.any(), "and lines where the boxes are"
+
+
+def labelled_spec(photos, folder, first=1, outputs=("image", "boxes", "box_labels"), **more):
+    """Boxes on images of SIDE pixels, numbered from `first` on."""
+    numbers = {"name": "box_labels", "dtype": "int64", "shape": [-1], "max_count": 16}
+    return write_spec(
+        folder / f"labels{first}.yaml",
+        source={"tfrecord": {"files": str(photos / "records-*.tfrecord")}},
+        features={"image": {"bytes": {}}, "boxes": {"tensor": {"dtype": "float32", "shape": [-1, 4], "max_count": 16}}},
+        stages=["decode_image", {"boxes": {"format": "xyxy"}}, {"resize": {"size": [SIDE, SIDE]}},
+                {"python": {"function": "user_functions:number_boxes", "inputs": ["boxes"], "outputs": [numbers],
+                            "arguments": {"first": first}}}],
+        batch={"size": 4}, outputs=list(outputs), **more,
+    )
+
+
+CODE = ["--python", PYTHON, "--python-path", HERE, "--samples", 4, "--cell", SIDE]
+
+
+def cells(sheet, rows=2, columns=2, titles=0):
+    """The images of a sheet, row by row, whatever stands below them."""
+    head = GAP + LINE * (1 + titles) + 4
+    down, across = (sheet.shape[0] - head - GAP) // rows, SIDE + GAP
+    return [sheet[head + y * down :, GAP + x * across :][:SIDE, :SIDE] for y in range(rows) for x in range(columns)]
+
+
+def drawn(spec, out, *more):
+    said = preview(spec, out, *CODE, *more)
+    return cells(cv2.imread(str(out))), said.stdout
+
+
+def tags_of(boxes, first):
+    """Where labels from `first` on stand: at the upper left corners, on the image; by label."""
+    tags = {}
+    for label, (left, top, _, _) in enumerate(boxes, first):
+        width, height = 12 * len(str(label)) + 2, 18
+        x, y = int(np.clip(np.rint(left), 0, SIDE - width)), int(np.clip(np.rint(top), 0, SIDE - height))
+        tags[label] = (slice(y, y + height), slice(x, x + width))
+    return tags
+
+
+def covered(tags):
+    mask = np.zeros((SIDE, SIDE), int)
+    for tag in tags.values():
+        mask[tag] += 1
+    return mask
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
+def test_labels_stand_at_their_boxes(photos, folder, packed):
+    more = {"batch_stages": ["pack_rows"]} if packed else {}
+    spec = labelled_spec(photos, folder, **more)
+    plain, said = drawn(spec, folder / "plain.png", "--labels", "none")
+    assert "box_labels" not in said
+    value = json.loads(labelled_spec(photos, folder, first=9).read_text())
+    value.update(stages=value["stages"][:-1], outputs=["image", "boxes"])
+    with bulkhead.Loader(write_spec(folder / "boxes.json", **value)) as loader:
+        batch = loader.next_batch()
+        samples = [rows[:count].copy() for count, rows in zip(batch["boxes_count"], batch["boxes"])]
+    assert sum(map(len, samples)) > 1
+    glyphs = {}
+    for first in (1, 3):
+        labelled, said = drawn(labelled_spec(photos, folder, first, **more), folder / f"labels{first}.png")
+        assert "`box_labels` at `boxes`" in said
+        for image, bare, boxes in zip(labelled, plain, samples, strict=True):
+            tags = tags_of(boxes, first)
+            mask = covered(tags)
+            assert not np.any(np.any(image != bare, axis=2) & (mask == 0)), "nothing but tags is new"
+            for label, tag in tags.items():
+                if np.all(mask[tag] == 1):
+                    glyphs.setdefault(label, set()).add(np.all(image[tag] == PAPER, axis=2).tobytes())
+    assert len(glyphs) > 1 and all(len(looks) == 1 for looks in glyphs.values()), "one look for each number"
+    assert len({next(iter(looks)) for looks in glyphs.values()}) == len(glyphs), "and each has its own"
+
+
+def test_behind_each_stage_boxes_have_their_labels(photos, folder):
+    spec = labelled_spec(photos, folder)
+    value = json.loads(spec.read_text())
+    value["stages"].append("random_horizontal_flip")
+    spec.write_text(json.dumps(value))
+    preview(spec, folder / "with.png", "--stages", *CODE)
+    preview(spec, folder / "without.png", "--stages", "--labels", "none", *CODE)
+    one, other = (cells(cv2.imread(str(folder / name)), 4, 3, titles=1) for name in ("with.png", "without.png"))
+    new = [any(not np.array_equal(a, b) for a, b in zip(one[i::3], other[i::3], strict=True)) for i in range(3)]
+    assert new == [False, False, True], "they are made behind the first two"
+
+
+def test_labels_must_be_whole_numbers_that_are_delivered(photos, folder):
+    refused = preview(labelled_spec(photos, folder), folder / "s.png", "--labels", "boxes", *CODE, check=False)
+    assert refused.returncode == 1 and "--labels boxes: no output of whole numbers is called so" in refused.stderr
 
 
 def image_mask(boxes):

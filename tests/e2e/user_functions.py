@@ -24,6 +24,11 @@ def describe(image, index, path, rng=None, *, factor=1, name="", flag=False):
     return np.array([image.mean() * factor, index, len(path), len(name), flag], np.float64)
 
 
+def number_boxes(boxes, *, first):
+    """A label for each box, from `first` on."""
+    return np.arange(first, first + len(boxes))
+
+
 def index_squared(index):
     return index * index
 

@@ -30,14 +30,14 @@ class ValidateTest : public ::testing::Test {
     return path;
   }
   int Run(const std::vector<std::string>& files, bool json = false) {
-    return ValidateFiles(files, json, count_, out_, err_);
+    return ValidateFiles(files, json, look_, out_, err_);
   }
 
   static constexpr char kGood[] =
       "source: {image_folder: {path: p}}\nbatch: {size: 4}\n"
       "stages: [decode_image, random_resized_crop: {size: 8}]\n";
 
-  CountDataFn count_;
+  DataLook look_;
   std::filesystem::path folder_;
   std::ostringstream out_;
   std::ostringstream err_;
@@ -51,7 +51,7 @@ TEST_F(ValidateTest, CountsWhatIsSelectedWhenItMayLookAtTheData) {
   EXPECT_EQ(Run({file}), 0);
   EXPECT_THAT(out_.str(), testing::Not(HasSubstr("samples an epoch")));
   std::string base_dir;
-  count_ = [&](const v1::PipelineSpec& spec, const std::string& folder) {
+  look_.count = [&](const v1::PipelineSpec& spec, const std::string& folder) {
     EXPECT_EQ(spec.skip(), 10);
     base_dir = folder;
     v1::SelectionCounts counts;
@@ -69,7 +69,7 @@ TEST_F(ValidateTest, CountsWhatIsSelectedWhenItMayLookAtTheData) {
   EXPECT_EQ(Run({file}, true), 0);
   EXPECT_THAT(out_.str(),
               AllOf(HasSubstr("\"records_kept\": 450"), HasSubstr("\"samples_per_epoch\": 400")));
-  count_ = [](const v1::PipelineSpec&, const std::string&) {
+  look_.count = [](const v1::PipelineSpec&, const std::string&) {
     return absl::StatusOr<v1::SelectionCounts>(absl::NotFoundError("no file matches"));
   };
   EXPECT_EQ(Run({file}), 1);
@@ -125,6 +125,67 @@ TEST_F(ValidateTest, JsonIsForPrograms) {
   EXPECT_THAT(bad.at("problems").list_value().values(0).string_value(), HasSubstr(":1:1: sorce"));
 }
 
+// What is said of a cache stage behind `stages` when samples take `kept` bytes and are made of
+// `read`; without a look at the data when both are 0.
+class ValidateCacheTest : public ValidateTest {
+ protected:
+  void RunOn(const std::string& stages, uint64_t kept = 0, uint64_t read = 0) {
+    look_ = {};
+    if (kept > 0) {
+      look_.count = [](const v1::PipelineSpec&, const std::string&) {
+        v1::SelectionCounts counts;
+        counts.set_samples(20000);
+        return counts;
+      };
+      look_.kept = [=](const v1::PipelineSpec&, const std::string&) {
+        return KeptLook{64, kept, read};
+      };
+    }
+    out_.str("");
+    err_.str("");
+    EXPECT_EQ(
+        Run({Write("cache.yaml", "source: {image_folder: {path: p}}\nbatch: {size: 4}\nstages: [" +
+                                     stages + ", cache, center_crop: {size: 8}]\n")}),
+        0);
+  }
+};
+
+TEST_F(ValidateCacheTest, SaysWhatWholePhotosTake) {
+  RunOn("decode_image");
+  EXPECT_THAT(err_.str(),
+              HasSubstr("stages[1].cache keeps whole images, 3 bytes a pixel: 1.5 MB of "
+                        "a photo of half a megapixel"));
+  RunOn("decode_image: {channels: 1}");
+  EXPECT_THAT(err_.str(), HasSubstr("1 bytes a pixel: 0.5 MB"));
+}
+
+TEST_F(ValidateCacheTest, SaysWhatTheDataWillTake) {
+  RunOn("decode_image", 600 << 10, 100 << 10);
+  EXPECT_THAT(err_.str(), HasSubstr("614400 bytes (600.0 KiB) a sample (mean of 64): about "
+                                    "12288000000 bytes (11.4 GiB) for 20000 samples, 6.0 times"));
+}
+
+TEST_F(ValidateCacheTest, WarnsOfMuchMoreThanIsReadAndToldAnyhow) {
+  RunOn("decode_image, resize: {size: 64}", 12288, 12288 / 5);
+  EXPECT_THAT(err_.str(), HasSubstr("warning: stages[2].cache keeps 12288 bytes (12.0 KiB)"));
+  RunOn("decode_image, resize: {size: 64}", 12288, 12288 / 3);
+  EXPECT_EQ(err_.str(), "");
+  EXPECT_THAT(out_.str(), HasSubstr("  stages[2].cache keeps 12288 bytes (12.0 KiB) a sample "));
+}
+
+TEST_F(ValidateCacheTest, WarnsOfMoreThanAServiceKeeps) {
+  RunOn("decode_image, resize: {size: 600}", 1 << 20, 1 << 20);
+  EXPECT_THAT(err_.str(), HasSubstr("--stage-cache-bytes (16 GiB, unless"));
+}
+
+TEST_F(ValidateCacheTest, WithoutDataWarnsOfLargeSamples) {
+  RunOn("decode_image, resize: {size: 64}");
+  EXPECT_EQ(err_.str(), "");
+  EXPECT_THAT(out_.str(), HasSubstr("stages[2].cache keeps 12288 bytes (12.0 KiB) a sample\n"));
+  RunOn("decode_image, resize: {size: 640}");
+  EXPECT_THAT(err_.str(), HasSubstr("stages[2].cache keeps 1228800 bytes (1.2 MiB) a sample"));
+}
+
 TEST_F(ValidateTest, WarnsOfAShuffleOverCompressedFiles) {
   EXPECT_EQ(Run({Write("a.yaml",
                        "source: {tfrecord: {files: a, compression: gzip}}\nbatch: {size: 1}\n"
@@ -148,7 +209,7 @@ TEST_F(ValidateTest, WarnsOfInterleavingWhatDoesNotSuit) {
 TEST_F(ValidateTest, TheCommandSetsTheExitCode) {
   CLI::App app;
   int exit_code = -1;
-  AddValidateCommand(app, nullptr, nullptr, exit_code);
+  AddValidateCommand(app, {}, nullptr, exit_code);
   testing::internal::CaptureStderr();
   app.parse("validate " + Write("bad.yaml", "sorce: 1\n"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(":1:1: sorce"));

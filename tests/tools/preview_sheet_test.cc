@@ -7,6 +7,7 @@
 
 #include "server/image/image_decoder.h"
 #include "server/image/pixel_format.h"
+#include "tools/common/bitmap_font.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -78,16 +79,56 @@ TEST(PreviewSheetTest, MagnifiesSmallImagesByAWholeNumber) {
 
 TEST(PreviewSheetTest, DrawsBoxesWhereTheyAreOnTheScaledImage) {
   PreviewCell cell = Cell(100, 100);
-  cell.boxes.push_back({20, 40, 60, 80});
+  cell.boxes.push_back({20, 40, 60, 80, ""});
   PreviewSheet sheet = SheetOf(std::move(cell), 200);
   const Rect red = Drawn(SheetOf(Cell(100, 100), 200)).Where(kRed);
   const Rect box = Drawn(sheet).Where({230, 159, 0});
   EXPECT_EQ(box, (Rect{red.top + 80, red.left + 40, 80, 80}));
 }
 
+// A label as it should be drawn at (top, left) of the sheet: dark dots on a tag of the box's
+// colour.
+void ExpectTag(const Drawn& sheet, const std::string& label, int top, int left, int scale,
+               Pixel colour) {
+  for (size_t i = 0; i < label.size(); ++i) {
+    const auto rows = Glyph(label[i]);
+    for (int y = 0; y < kGlyphHeight * scale; ++y) {
+      for (int x = 0; x < kGlyphWidth * scale; ++x) {
+        const bool dot = (rows[y / scale] >> (kGlyphWidth - 1 - x / scale) & 1) != 0;
+        const int column = left + 2 + static_cast<int>(i) * (kGlyphWidth + 1) * scale + x;
+        ASSERT_EQ(sheet.At(top + 2 + y, column), dot ? (Pixel{24, 24, 27}) : colour)
+            << label[i] << " at " << y << ", " << x;
+      }
+    }
+  }
+}
+
+TEST(PreviewSheetTest, WritesLabelsAtTheUpperLeftCornersOfTheirBoxes) {
+  constexpr std::array<Pixel, 2> kColours = {{{230, 159, 0}, {86, 180, 233}}};
+  for (const int side : {100, 200}) {
+    PreviewCell cell = Cell(100, 100);
+    cell.boxes = {{10, 10, 60, 60, "7"}, {40, 70, 90, 95, "31"}};
+    const Drawn drawn(SheetOf(std::move(cell), side));
+    const Rect red = Drawn(SheetOf(Cell(100, 100), side)).Where(kRed);
+    const int scale = side / 100;
+    ExpectTag(drawn, "7", red.top + 10 * scale, red.left + 10 * scale, scale, kColours[0]);
+    ExpectTag(drawn, "31", red.top + 70 * scale, red.left + 40 * scale, scale, kColours[1]);
+  }
+}
+
+TEST(PreviewSheetTest, KeepsLabelsOnTheImage) {
+  PreviewCell cell = Cell(100, 100);
+  cell.boxes = {{-20, -30, 50, 50, "4"}, {95, 96, 99, 99, "5"}};
+  const Drawn drawn(SheetOf(std::move(cell), 100));
+  const Rect red = Drawn(SheetOf(Cell(100, 100), 100)).Where(kRed);
+  ExpectTag(drawn, "4", red.top, red.left, 1, {230, 159, 0});
+  ExpectTag(drawn, "5", red.top + 100 - (kGlyphHeight + 4),
+            red.left + 100 - (kGlyphWidth + 1 + 4) + 1, 1, {86, 180, 233});
+}
+
 TEST(PreviewSheetTest, KeepsABoxFarOutsideOffTheOtherCells) {
   PreviewSheet sheet = SheetOf(Cell(100, 100), 100);
-  sheet.cells[0].boxes.push_back({-1e30, -1e30, 1e30, 1e30});
+  sheet.cells[0].boxes.push_back({-1e30, -1e30, 1e30, 1e30, ""});
   sheet.cells.push_back(Cell(100, 100));
   sheet.columns = 2;
   const Rect box = Drawn(sheet).Where({230, 159, 0});

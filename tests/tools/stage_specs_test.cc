@@ -69,6 +69,29 @@ TEST(StageSpecsTest, AsksForDeclaredBoxes) {
   EXPECT_EQ(specs[1].spec.outputs(1), "boxes");
 }
 
+TEST(StageSpecsTest, AsksForTheLabelsOfDeclaredBoxes) {
+  auto spec = ParseSpec(
+      "source: {tfrecord: {files: a}}\n"
+      "features:\n"
+      "  image: {bytes: {}}\n"
+      "  ids: {int64: {shape: [-1], max_count: 9}}\n"
+      "  classes: {int64: {shape: [-1], max_count: 9}}\n"
+      "  boxes: {tensor: {dtype: float32, shape: [-1, 4], max_count: 9}}\n"
+      "stages: [decode_image, {boxes: {format: xyxy}}, {resize: {size: 32}}]\n"
+      "batch: {size: 4}\n",
+      "test");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_TRUE(Normalize(*spec).ok());
+  const auto outputs = [&](const std::string& labels) {
+    const auto specs = CutBehindStages(*spec, "image", 64, labels);
+    const auto& found = specs.back().spec.outputs();
+    return std::vector<std::string>(found.begin(), found.end());
+  };
+  EXPECT_EQ(outputs(""), (std::vector<std::string>{"image", "boxes", "classes"}));
+  EXPECT_EQ(outputs("ids"), (std::vector<std::string>{"image", "boxes", "ids"}));
+  EXPECT_EQ(outputs("none"), (std::vector<std::string>{"image", "boxes"}));
+}
+
 TEST(StageSpecsTest, FindsNothingForAFeatureThatIsNoImage) {
   EXPECT_TRUE(
       CutBehindStages(Spec("- decode_image\n- center_crop: {size: 32}"), "label", 64).empty());

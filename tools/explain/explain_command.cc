@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,8 @@
 #include "tools/common/status_message.h"
 #include "tools/common/user_code_options.h"
 #include "tools/explain/explain_report.h"
+#include "tools/explain/loader_memory.h"
+#include "tools/explain/stage_sizes.h"
 #include "tools/explain/stage_times.h"
 
 namespace bulkhead::tools {
@@ -43,6 +46,7 @@ constexpr char kExamples[] =
     "  bulkhead explain --spec train.yaml --python-path code\n";
 
 constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr absl::Duration kBatchDeadline = absl::Minutes(5);  // the samples of one take a while
 constexpr uint64_t kMaxWarmUp = 32;
 
 struct ExplainArguments {
@@ -57,7 +61,8 @@ struct ExplainArguments {
 
 // "uint8 [any,any,3]".
 ExplainedFeature Explain(const FeatureSignature& feature) {
-  ExplainedFeature explained{feature.name, "", 0};
+  ExplainedFeature explained;
+  explained.name = feature.name;
   if (feature.kind == FeatureSignature::Kind::kEncoded) {
     explained.what = "encoded bytes";
     return explained;
@@ -148,18 +153,34 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
   return stages;
 }
 
+// What the measured samples took where the signature does not say.
+void AddSeen(const StageSizes& sizes, Explanation& explanation) {
+  for (ExplainedStage& stage : explanation.stages) {
+    for (ExplainedFeature& feature : stage.gives) {
+      if (feature.sample_bytes == 0) feature.seen = sizes.Of(stage.name, feature.name);
+    }
+  }
+}
+
+// `joined`: as workers run the stages; else each by itself, which also shows how large things are.
 absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
-                                       const ExplainArguments& arguments, bool fuse, bool again,
+                                       const ExplainArguments& arguments, bool joined, bool again,
                                        Explanation& explanation) {
   BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code,
                             LocalUserCode::Start(arguments.user_code, spec));
   PipelineOptions options;
-  options.fuse = fuse;
+  options.fuse = joined;
   options.user_code = code.user_code();
   BULKHEAD_ASSIGN_OR_RETURN(const auto local,
                             LocalPipeline::Create(spec, SpecFolder(arguments.spec), options));
   explanation.samples_per_epoch = local->samples_per_epoch();
-  return MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp), again);
+  StageSizes sizes(spec, local->signature(), local->pipeline().StageNames());
+  BULKHEAD_ASSIGN_OR_RETURN(
+      MeasuredStages measured,
+      MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp), again,
+                    joined ? nullptr : &sizes));
+  if (!joined) AddSeen(sizes, explanation);
+  return measured;
 }
 
 double ShareRead(const jpeg::DecodeCounts& counts) {
@@ -167,8 +188,20 @@ double ShareRead(const jpeg::DecodeCounts& counts) {
          static_cast<double>(std::max<uint64_t>(1, counts.mcus));
 }
 
-// By what the service that would run the spec here says of it.
-absl::Status ExplainMemory(const ExplainArguments& arguments, Explanation& explanation) {
+// The most that a worker of this service, which has no other stream, held so far: its own memory,
+// not the arena.
+uint64_t WorkerPeak(const v1::GetStatusResponse& status) {
+  uint64_t most = 0;
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    if (worker.role() == "pipeline") most = std::max(most, worker.usage().peak_memory_bytes());
+  }
+  return most;
+}
+
+// By what the service that would run the spec here says of it, and by what its workers hold while
+// they make the measured samples.
+absl::Status ExplainMemory(const ExplainArguments& arguments, const v1::BatchSchema& schema,
+                           Explanation& explanation) {
   std::vector<std::string> flags = arguments.user_code.ServiceArguments();
   if (!arguments.quota.empty()) flags.insert(flags.end(), {"--worker-quota", arguments.quota});
   flags.push_back("--allow-fault-stages");  // they are explained like all others
@@ -178,25 +211,20 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, Explanation& expla
   options.spec = SpecFile(arguments.spec);
   options.target = service->target();
   BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Loader::Open(std::move(options)));
-  const StreamMemory& plan = loader->info().memory;
+  for (uint64_t taken = 0; taken < arguments.samples;) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kBatchDeadline));
+    if (!batch.has_value()) break;
+    taken += batch->sample_count();
+  }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                             GetStatusMessage(service->target(), kDeadline));
-  const v1::MemoryBudget& budget = status.memory();
-  explanation.budget_bytes = budget.budget_bytes();
-  explanation.memory = {
-      {"workers",
-       absl::StrCat(plan.workers, " of ", plan.threads_per_worker,
-                    plan.threads_per_worker == 1 ? " thread" : " threads", ", quota ",
-                    FormatBytes(plan.worker_quota_bytes), " each: a bound, not what they take"),
-       plan.workers * plan.worker_quota_bytes},
-      {"replacement", "one worker beside the one it replaces", budget.replacement_bytes()},
-      {"arena",
-       absl::StrCat(plan.arena_bytes / std::max<uint64_t>(1, plan.slot_bytes), " slots of ",
-                    FormatBytes(plan.slot_bytes), ", shared with the trainer"),
-       plan.arena_bytes},
-      {"supervisor", "set aside", budget.supervisor_bytes()},
-      {"client", "over shared memory nothing; over gRPC the batches that wait", 0},
-  };
+  explanation.budget_bytes = status.memory().budget_bytes();
+  const StreamMemory& plan = loader->info().memory;
+  explanation.memory = MemoryParts(plan, status.memory(), schema);
+  explanation.worker_peak_bytes = WorkerPeak(status);
+  // Its workers, and the one that stands by to replace one.
+  explanation.expected_bytes = status.memory().supervisor_bytes() + plan.arena_bytes +
+                               (plan.workers + 1) * explanation.worker_peak_bytes;
   return absl::OkStatus();
 }
 
@@ -237,9 +265,11 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
     spec.mutable_batch()->set_size(size);
     BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature other, InferSignature(spec));
     BULKHEAD_ASSIGN_OR_RETURN(const v1::MemoryPlan plan, PlanMemory(other, MemoryPlanOptions{}));
-    explanation.batches.push_back({size, other.schema.batch_bytes(), plan.arena_bytes()});
+    const uint64_t batch_bytes = other.schema.batch_bytes();
+    explanation.batches.push_back(
+        {size, batch_bytes, plan.arena_bytes(), ClientBytesOverGrpc(batch_bytes)});
   }
-  BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, explanation));
+  BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, signature.schema, explanation));
   return explanation;
 }
 

@@ -35,8 +35,30 @@ std::string Table(const std::vector<Row>& rows, const std::vector<bool>& right) 
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
 
-// A dash where it is not known.
-std::string SizeOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
+// What a sample takes; a dash where it is not known.
+std::string SampleSize(const ExplainedFeature& feature) {
+  if (feature.sample_bytes > 0) return FormatBytes(feature.sample_bytes);
+  if (feature.seen.samples == 0) return "-";
+  return absl::StrCat("mean ", FormatBytes(feature.seen.mean_bytes()), ", most ",
+                      FormatBytes(feature.seen.most_bytes));
+}
+
+std::string BatchSize(const ExplainedFeature& feature, uint64_t size) {
+  const uint64_t bytes = feature.BatchBytes(size);
+  if (bytes == 0) return "-";
+  return absl::StrCat(feature.sample_bytes > 0 ? "" : "about ", FormatBytes(bytes));
+}
+
+// The spec's own batch size, and the others that were asked for.
+std::vector<uint64_t> BatchSizes(const Explanation& explanation) {
+  std::vector<uint64_t> sizes = {explanation.batch_size};
+  for (const ExplainedBatch& batch : explanation.batches) {
+    if (std::find(sizes.begin(), sizes.end(), batch.size) == sizes.end()) {
+      sizes.push_back(batch.size);
+    }
+  }
+  return sizes;
+}
 
 double Rate(double seconds) { return seconds > 0 ? 1 / seconds : 0; }
 
@@ -65,62 +87,140 @@ std::string AgainLine(const Explanation& explanation) {
 }
 
 std::string StageTable(const Explanation& explanation) {
-  std::vector<Row> rows = {{"stage", "gives", "", "a sample",
-                            absl::StrCat("batch of ", explanation.batch_size), "time", "share"}};
+  const std::vector<uint64_t> sizes = BatchSizes(explanation);
+  Row head = {"stage", "time", "share", "gives", "", "a sample"};
+  for (const uint64_t size : sizes) head.push_back(absl::StrCat("batch of ", size));
+  std::vector<Row> rows = {head};
   for (const ExplainedStage& stage : explanation.stages) {
     const double share = stage.seconds / std::max(1e-12, explanation.unfused_seconds);
-    Row row = {stage.name,
-               "",
-               "",
-               "",
-               "",
-               stage.joined ? "with the above" : Milliseconds(stage.seconds),
-               stage.joined ? "" : absl::StrFormat("%.0f%%", 100 * share)};
+    Row row(head.size());
+    row[0] = stage.name;
+    row[1] = stage.joined ? "with the above" : Milliseconds(stage.seconds);
+    row[2] = stage.joined ? "" : absl::StrFormat("%.0f%%", 100 * share);
     for (const ExplainedFeature& feature : stage.gives) {
-      row[1] = feature.name;
-      row[2] = feature.what;
-      row[3] = SizeOrDash(feature.sample_bytes);
-      row[4] = SizeOrDash(feature.sample_bytes * explanation.batch_size);
+      row[3] = feature.name;
+      row[4] = feature.what;
+      row[5] = SampleSize(feature);
+      for (size_t i = 0; i < sizes.size(); ++i) row[6 + i] = BatchSize(feature, sizes[i]);
       rows.push_back(std::move(row));
-      row = Row(7);
+      row = Row(head.size());
     }
     if (stage.gives.empty()) rows.push_back(std::move(row));
   }
-  return Table(rows, {false, false, false, true, true, true, true});
+  std::vector<bool> right(head.size(), true);
+  for (const size_t left : {0, 3, 4}) right[left] = false;
+  return Table(rows, right);
+}
+
+// "arena: label, arena: path".
+std::string NamesOf(const std::vector<ExplainedMemory>& parts) {
+  return absl::StrJoin(parts, ", ", [](std::string* text, const ExplainedMemory& part) {
+    absl::StrAppend(text, part.what);
+  });
+}
+
+// "1.5MiB"; by both ways where they differ.
+std::string Sizes(const ExplainedMemory& part) {
+  if (part.shm_bytes == part.grpc_bytes) return FormatBytes(part.shm_bytes);
+  return absl::StrCat(FormatBytes(part.shm_bytes), " (gRPC: ", FormatBytes(part.grpc_bytes), ")");
+}
+
+uint64_t ServiceBytes(const Explanation& explanation) {
+  uint64_t bytes = 0;
+  for (const ExplainedMemory& part : explanation.memory) {
+    if (!part.of_client) bytes += part.shm_bytes;
+  }
+  return bytes;
 }
 
 std::string MemoryTable(const Explanation& explanation) {
-  std::vector<ExplainedMemory> parts = explanation.memory;
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  std::vector<Row> rows;
-  uint64_t sum = 0;
-  for (const ExplainedMemory& part : parts) {
-    rows.push_back({part.what, part.how, FormatBytes(part.bytes)});
-    sum += part.bytes;
+  const RankedMemory ranked = RankMemory(explanation.memory);
+  std::vector<Row> rows = {{"what", "over shared memory", "over gRPC", "how"}};
+  const auto add = [&](const std::string& what, const ExplainedMemory& part,
+                       const std::string& how) {
+    rows.push_back({what, FormatBytes(part.shm_bytes), FormatBytes(part.grpc_bytes), how});
+  };
+  for (const ExplainedMemory& part : ranked.shown) add(part.what, part, part.how);
+  if (!ranked.remaining.empty()) {
+    const ExplainedMemory rest = SumOf(ranked.remaining);
+    add(absl::StrCat("remaining ", ranked.remaining.size(), " with ", Sizes(rest)), rest,
+        NamesOf(ranked.remaining));
   }
-  rows.push_back({"together", "", FormatBytes(sum)});
-  const uint64_t left = explanation.budget_bytes > sum ? explanation.budget_bytes - sum : 0;
-  rows.push_back({"left of the budget",
-                  absl::StrCat("of ", FormatBytes(explanation.budget_bytes), " on this machine"),
-                  FormatBytes(left)});
-  return Table(rows, {false, false, true});
+  add("together", ranked.together, "");
+  const uint64_t service = ServiceBytes(explanation);
+  const uint64_t budget = explanation.budget_bytes;
+  const uint64_t left = budget > service ? budget - service : 0;
+  rows.push_back({"left of the budget", FormatBytes(left), FormatBytes(left),
+                  absl::StrCat("of ", FormatBytes(budget),
+                               " on this machine, which the client's part does not touch")});
+  return absl::StrCat(Table(rows, {false, true, true, false}),
+                      "  expected of the service: ", FormatBytes(explanation.expected_bytes),
+                      ", with ", FormatBytes(explanation.worker_peak_bytes),
+                      " a worker, the most that one held here\n");
 }
 
 std::string BatchTable(const Explanation& explanation) {
-  std::vector<Row> rows = {{"batch size", "a batch", "arena"}};
+  std::vector<Row> rows = {{"batch size", "a batch", "arena", "client over gRPC"}};
   for (const ExplainedBatch& batch : explanation.batches) {
-    rows.push_back(
-        {absl::StrCat(batch.size), FormatBytes(batch.batch_bytes), FormatBytes(batch.arena_bytes)});
+    rows.push_back({absl::StrCat(batch.size), FormatBytes(batch.batch_bytes),
+                    FormatBytes(batch.arena_bytes), FormatBytes(batch.client_grpc_bytes)});
   }
-  return Table(rows, {true, true, true});
+  return Table(rows, {true, true, true, true});
+}
+
+JsonObject StageJson(const ExplainedStage& stage) {
+  std::vector<JsonObject> gives;
+  for (const ExplainedFeature& feature : stage.gives) {
+    JsonObject& given = gives.emplace_back();
+    given.Add("name", feature.name)
+        .Add("what", feature.what)
+        .Add("sample_bytes", feature.sample_bytes);
+    if (feature.sample_bytes > 0 || feature.seen.samples == 0) continue;
+    given.Add("mean_bytes", feature.seen.mean_bytes()).Add("most_bytes", feature.seen.most_bytes);
+  }
+  return JsonObject()
+      .Add("name", stage.name)
+      .Add("seconds", stage.seconds)
+      .Add("joined", stage.joined)
+      .Add("gives", gives);
+}
+
+std::vector<JsonObject> MemoryJson(const std::vector<ExplainedMemory>& parts) {
+  std::vector<JsonObject> objects;
+  for (const ExplainedMemory& part : parts) {
+    objects.push_back(JsonObject()
+                          .Add("what", part.what)
+                          .Add("how", part.how)
+                          .Add("bytes", part.shm_bytes)
+                          .Add("grpc_bytes", part.grpc_bytes));
+  }
+  return objects;
+}
+
+JsonObject BatchJson(const ExplainedBatch& batch, const std::vector<ExplainedStage>& stages) {
+  std::vector<JsonObject> given;
+  for (const ExplainedStage& stage : stages) {
+    for (const ExplainedFeature& feature : stage.gives) {
+      given.push_back(JsonObject()
+                          .Add("stage", stage.name)
+                          .Add("name", feature.name)
+                          .Add("bytes", feature.BatchBytes(batch.size)));
+    }
+  }
+  return JsonObject()
+      .Add("size", batch.size)
+      .Add("batch_bytes", batch.batch_bytes)
+      .Add("arena_bytes", batch.arena_bytes)
+      .Add("client_grpc_bytes", batch.client_grpc_bytes)
+      .Add("gives", given);
 }
 
 }  // namespace
 
 std::string ExplanationText(const Explanation& explanation) {
   std::string text = absl::StrFormat(
-      "%s: %d samples an epoch; %d of them measured on one thread of this machine\n\n%s\n"
+      "%s: %d samples an epoch; %d of them measured on one thread of this machine\n\n%s"
+      "  Bytes of a stage pass through: a thread has one sample at a time.\n\n"
       "  every stage by itself  %s a sample, %.0f samples/s a thread\n"
       "  as workers run it      %s a sample, %.0f samples/s a thread%s\n\n"
       "memory of the loader, largest first\n%s",
@@ -140,30 +240,13 @@ std::string ExplanationText(const Explanation& explanation) {
 JsonObject ExplanationJson(const Explanation& explanation) {
   std::vector<JsonObject> stages;
   for (const ExplainedStage& stage : explanation.stages) {
-    std::vector<JsonObject> gives;
-    for (const ExplainedFeature& feature : stage.gives) {
-      gives.push_back(JsonObject()
-                          .Add("name", feature.name)
-                          .Add("what", feature.what)
-                          .Add("sample_bytes", feature.sample_bytes));
-    }
-    stages.push_back(JsonObject()
-                         .Add("name", stage.name)
-                         .Add("seconds", stage.seconds)
-                         .Add("joined", stage.joined)
-                         .Add("gives", gives));
+    stages.push_back(StageJson(stage));
   }
-  std::vector<JsonObject> memory;
-  for (const ExplainedMemory& part : explanation.memory) {
-    memory.push_back(
-        JsonObject().Add("what", part.what).Add("how", part.how).Add("bytes", part.bytes));
-  }
+  const RankedMemory ranked = RankMemory(explanation.memory);
+  const ExplainedMemory rest = SumOf(ranked.remaining);
   std::vector<JsonObject> batches;
   for (const ExplainedBatch& batch : explanation.batches) {
-    batches.push_back(JsonObject()
-                          .Add("size", batch.size)
-                          .Add("batch_bytes", batch.batch_bytes)
-                          .Add("arena_bytes", batch.arena_bytes));
+    batches.push_back(BatchJson(batch, explanation.stages));
   }
   return JsonObject()
       .Add("samples_per_epoch", explanation.samples_per_epoch)
@@ -178,7 +261,17 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("kept_share", explanation.kept_share)
       .Add("mcus_read", explanation.mcus_read)
       .Add("mcus_read_by_seek", explanation.mcus_read_by_seek)
-      .Add("memory", memory)
+      .Add("memory", MemoryJson(ranked.shown))
+      .Add("memory_remaining", JsonObject()
+                                   .Add("count", static_cast<uint64_t>(ranked.remaining.size()))
+                                   .Add("bytes", rest.shm_bytes)
+                                   .Add("grpc_bytes", rest.grpc_bytes)
+                                   .Add("parts", MemoryJson(ranked.remaining)))
+      .Add("memory_together", JsonObject()
+                                  .Add("bytes", ranked.together.shm_bytes)
+                                  .Add("grpc_bytes", ranked.together.grpc_bytes))
+      .Add("worker_peak_bytes", explanation.worker_peak_bytes)
+      .Add("expected_bytes", explanation.expected_bytes)
       .Add("budget_bytes", explanation.budget_bytes)
       .Add("batches", batches)
       .Add("machine", DescribeMachine())

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "tools/common/json.h"
-#include "tools/explain/stage_times.h"
+#include "tools/explain/loader_memory.h"
+#include "tools/explain/stage_sizes.h"
 
 namespace bulkhead::tools {
 
@@ -15,6 +16,12 @@ struct ExplainedFeature {
   std::string name;           // "image"
   std::string what;           // "uint8 [224,224,3]", "encoded bytes", "uint8 [any,any,3]"
   uint64_t sample_bytes = 0;  // 0: differs from sample to sample
+  SeenSize seen;              // then, what the measured samples took
+
+  // What a batch of so many takes, by the mean where samples differ; 0: not known.
+  uint64_t BatchBytes(uint64_t size) const {
+    return size * (sample_bytes > 0 ? sample_bytes : seen.mean_bytes());
+  }
 };
 
 // One row of the table of stages.
@@ -25,18 +32,12 @@ struct ExplainedStage {
   bool joined = false;  // it is always done in one with the stage above, whose time includes it
 };
 
-// One part of what the loader takes on this machine.
-struct ExplainedMemory {
-  std::string what;  // "workers"
-  std::string how;   // "2 of 1 thread, quota 512MiB each"
-  uint64_t bytes = 0;
-};
-
 // A batch of another size.
 struct ExplainedBatch {
   uint64_t size = 0;
   uint64_t batch_bytes = 0;
   uint64_t arena_bytes = 0;
+  uint64_t client_grpc_bytes = 0;  // ClientBytesOverGrpc
 };
 
 // All that `bulkhead explain` says.
@@ -59,6 +60,8 @@ struct Explanation {
   uint64_t kept_sample_bytes = 0;
   double kept_share = 0;                // of the measured samples, those that came from there
   std::vector<ExplainedMemory> memory;  // in any order
+  uint64_t worker_peak_bytes = 0;       // the most that one held while it made the measured samples
+  uint64_t expected_bytes = 0;          // of the service, if all of them hold as much at a time
   uint64_t budget_bytes = 0;            // what the service may promise here
   std::vector<ExplainedBatch> batches;
 };

@@ -19,16 +19,23 @@ constexpr uint64_t kMostKept = uint64_t{1} << 30;
 // Books the time between two calls to the stage that was named last.
 class Stopwatch : public StageObserver {
  public:
-  explicit Stopwatch(size_t stages) : seconds_(stages) {}
+  Stopwatch(size_t stages, StageSizes* sizes) : seconds_(stages), sizes_(sizes) {}
 
   void BeginSample(const SampleKey&) override { Enter(kOutside); }
   void NameSample(absl::string_view) override {}
   void Enter(uint32_t stage) override {
-    const Clock::time_point now = Clock::now();
-    if (running_) seconds_[stage_] += std::chrono::duration<double>(now - since_).count();
+    Book();
     running_ = true;
     stage_ = stage;
-    since_ = now;
+    if (sizes_ == nullptr) return;
+    sizes_->Enter(stage);
+    since_ = Clock::now();
+  }
+  void Leave(uint32_t stage, const StageValues& values) override {
+    if (sizes_ == nullptr) return;
+    Book();
+    sizes_->Leave(stage, values);
+    since_ = Clock::now();
   }
   void EndSample() override {
     Enter(kOutside);
@@ -40,6 +47,7 @@ class Stopwatch : public StageObserver {
   void Reset() {
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
     counts_before_ = counts_;
+    if (sizes_ != nullptr) sizes_->Reset();
   }
   const std::vector<double>& seconds() const { return seconds_; }
   // Since Reset.
@@ -57,7 +65,15 @@ class Stopwatch : public StageObserver {
   }
 
  private:
+  // The time since the last call is that of the stage that was named last.
+  void Book() {
+    const Clock::time_point now = Clock::now();
+    if (running_) seconds_[stage_] += std::chrono::duration<double>(now - since_).count();
+    since_ = now;
+  }
+
   std::vector<double> seconds_;  // by the observer's numbers of stages
+  StageSizes* const sizes_;      // may be null
   bool running_ = false;
   uint32_t stage_ = 0;
   Clock::time_point since_;
@@ -68,9 +84,9 @@ class Stopwatch : public StageObserver {
 }  // namespace
 
 absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_t samples,
-                                             uint64_t warm_up, bool again) {
+                                             uint64_t warm_up, bool again, StageSizes* sizes) {
   const std::vector<std::string> names = local.pipeline().StageNames();
-  Stopwatch watch(StageObserver::kFirstStage + names.size());
+  Stopwatch watch(StageObserver::kFirstStage + names.size(), sizes);
   const std::unique_ptr<PipelineContext> context = local.pipeline().NewContext();
   context->observer = &watch;
   ValueMap seek_entries;

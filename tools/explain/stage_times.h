@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "server/image/jpeg/decode_counts.h"
 #include "tools/common/local_pipeline.h"
+#include "tools/explain/stage_sizes.h"
 
 namespace bulkhead::tools {
 
@@ -29,10 +30,12 @@ struct MeasuredStages {
 
 // Produces the first `samples` positions of epoch 0 on the calling thread, `warm_up` others before
 // them, and measures where the time goes. With `again` the same samples are produced once before,
-// and what is learned of them is kept, as a service does from epoch to epoch. Blocks. Errors: those
-// of LocalPipeline::Produce.
+// and what is learned of them is kept, as a service does from epoch to epoch. `sizes`, if it is not
+// null, is told of the measured samples; that counts as nobody's time. Blocks. Errors: those of
+// LocalPipeline::Produce.
 absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_t samples,
-                                             uint64_t warm_up, bool again);
+                                             uint64_t warm_up, bool again,
+                                             StageSizes* sizes = nullptr);
 
 }  // namespace bulkhead::tools
 

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
 #include "server/spec/normalize.h"
@@ -38,6 +40,7 @@ struct PreviewArguments {
   std::string out;
   std::string target;
   std::string image;
+  std::string labels;  // of boxes; empty: chosen
   UserCodeOptions user_code;
   uint64_t epoch = 0;
   uint64_t start = 0;
@@ -98,11 +101,20 @@ absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& na
                    {});
 }
 
-// What one sample of an output that is no image says: a number, a text, the class of a one_hot;
-// empty for what does not fit a line.
-std::string Told(const Tensor& tensor, uint64_t sample) {
-  // How many rows a sample has says the output behind it, `<name>_count`.
-  if (tensor.packing == Packing::kRows || tensor.packing == Packing::kOffsets) return "";
+// "labels 3 0 17".
+std::string ToldNumbers(const Batch& batch, const Tensor& tensor, uint64_t sample) {
+  const std::vector<std::string> numbers = NumbersOf(batch, tensor, sample);
+  return absl::StrCat(tensor.name, numbers.empty() ? "" : " ", absl::StrJoin(numbers, " "));
+}
+
+// What one sample of an output that is no image says: a number or several whole ones, a text, the
+// class of a one_hot; empty for what does not fit a line.
+std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample) {
+  if (tensor.packing == Packing::kOffsets) return "";
+  if (tensor.packing == Packing::kRows) {
+    const bool plain = tensor.shape.size() == 1 && IsInteger(tensor);
+    return plain ? ToldNumbers(batch, tensor, sample) : "";
+  }
   if (tensor.dtype == ElementType::kBytes) {
     const char* text = static_cast<const char*>(tensor.data) + sample * tensor.element_bytes;
     std::string whole(text, strnlen(text, tensor.element_bytes));
@@ -110,8 +122,9 @@ std::string Told(const Tensor& tensor, uint64_t sample) {
   }
   const uint64_t elements = ElementsOfRow(tensor);
   if (elements == 1) return absl::StrFormat("%s %g", tensor.name, ElementAt(tensor, sample));
-  // Scores of classes are no whole numbers, the size of a batch's images is two.
-  if (tensor.shape.size() != 2 || elements < 2 || tensor.dtype == ElementType::kInt64) return "";
+  if (tensor.shape.size() != 2 || elements < 2) return "";
+  // Scores of classes are no whole numbers.
+  if (IsInteger(tensor)) return ToldNumbers(batch, tensor, sample);
   uint64_t best = 0;
   for (uint64_t i = 1; i < elements; ++i) {
     const uint64_t at = sample * elements;
@@ -121,12 +134,20 @@ std::string Told(const Tensor& tensor, uint64_t sample) {
                          ElementAt(tensor, sample * elements + best));
 }
 
-std::vector<std::string> Caption(const Batch& batch, const Tensor& images, uint64_t sample) {
+bool AreLabels(const std::vector<LabelledBoxes>& boxes, absl::string_view name) {
+  return std::any_of(boxes.begin(), boxes.end(),
+                     [&](const auto& labelled) { return labelled.labels == name; });
+}
+
+// Labels of boxes stand at the boxes.
+std::vector<std::string> Caption(const Batch& batch, const Tensor& images,
+                                 const std::vector<LabelledBoxes>& boxes, uint64_t sample) {
   std::vector<std::string> lines = {absl::StrCat("position ", batch.first_position() + sample)};
   if (sample >= batch.valid_count()) lines = {"padding"};
   for (const Tensor& tensor : batch.tensors()) {
     if (&tensor == &images || LooksLikeImages(tensor) || lines.size() > kCaptions) continue;
-    std::string told = Told(tensor, sample);
+    if (AreLabels(boxes, tensor.name)) continue;
+    std::string told = Told(batch, tensor, sample);
     if (!told.empty()) lines.push_back(std::move(told));
   }
   return lines;
@@ -146,12 +167,12 @@ absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
     BULKHEAD_ASSIGN_OR_RETURN(const Tensor* const tensor, ImagesOf(*batch, name));
     name = std::string(tensor->name);
     const TensorImages images(*tensor, batch->sample_count());
-    const std::vector<FeatureSignature> boxes = BoxFeatures(signature, name);
+    const std::vector<LabelledBoxes> boxes = BoxFeatures(signature, name, arguments.labels, true);
     for (uint64_t i = 0; i < batch->sample_count() && cells.size() < arguments.samples; ++i) {
       PreviewCell& cell = cells.emplace_back();
       images.ToRgb(i, cell.image);
       cell.boxes = BoxesOf(*batch, i, boxes, images.size());
-      cell.caption = Caption(*batch, *tensor, i);
+      cell.caption = Caption(*batch, *tensor, boxes, i);
     }
     if (batch->last_in_epoch()) break;
   }
@@ -166,7 +187,7 @@ absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
                                         const std::string& image) {
   PreviewSheet sheet;
   std::vector<std::vector<PreviewCell>> columns;
-  for (StageSpec& stage : CutBehindStages(spec, image, arguments.side)) {
+  for (StageSpec& stage : CutBehindStages(spec, image, arguments.side, arguments.labels)) {
     stage.spec.mutable_batch()->set_size(arguments.samples);
     std::string name = image;
     BULKHEAD_ASSIGN_OR_RETURN(columns.emplace_back(), Take(stage.spec, arguments, line, name));
@@ -185,9 +206,35 @@ absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
   return sheet;
 }
 
+// Labels that were asked for must be there.
+absl::Status CheckLabels(const v1::BatchSchema& schema, const std::string& name) {
+  if (name.empty() || name == kNoLabels) return absl::OkStatus();
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    if (tensor.name() == name && absl::StrContains(DTypeName(tensor.dtype()), "int")) {
+      return absl::OkStatus();
+    }
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                   absl::StrCat("--labels ", name, ": no output of whole numbers is called so"),
+                   {});
+}
+
+// What stands at which boxes of the whole spec's images: ", `labels` at `boxes`".
+std::string SaidOfLabels(const PipelineSignature& signature, const PreviewArguments& arguments,
+                         const std::string& image) {
+  std::string said;
+  for (const LabelledBoxes& found : BoxFeatures(signature, image, arguments.labels, true)) {
+    if (found.labels.empty()) continue;
+    absl::StrAppend(&said, ", `", found.labels, "` at `", found.boxes.name, "`");
+  }
+  return said;
+}
+
 absl::Status Preview(const PreviewArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
   BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
+  BULKHEAD_RETURN_IF_ERROR(CheckLabels(signature.schema, arguments.labels));
   spec.clear_deterministic();  // whichever batch is ready first is not what was asked for
   PreviewArguments place = arguments;
   std::string image = arguments.image;
@@ -214,9 +261,10 @@ absl::Status Preview(const PreviewArguments& arguments) {
                      absl::StrCat(arguments.out, ": cannot be written; is there room on the disk?"),
                      {{"file", arguments.out}});
   }
-  absl::PrintF("%s: %d samples%s\n", arguments.out,
+  absl::PrintF("%s: %d samples%s%s\n", arguments.out,
                sheet.cells.size() / (arguments.stages ? sheet.columns : 1),
-               arguments.stages ? absl::StrCat(", behind each of ", sheet.columns, " stages") : "");
+               arguments.stages ? absl::StrCat(", behind each of ", sheet.columns, " stages") : "",
+               SaidOfLabels(signature, arguments, image));
   return absl::OkStatus();
 }
 
@@ -238,6 +286,11 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
                     "A row for each sample: what it looks like behind each stage");
   command->add_option("--image", arguments->image,
                       "Which output; default: the first that looks like images");
+  command
+      ->add_option("--labels", arguments->labels,
+                   "Which output's numbers stand at declared boxes, or `none`; default: one of "
+                   "whole numbers, as many as boxes, by its name")
+      ->type_name("OUTPUT");
   command->add_option("--cell", arguments->side, "Longest side of an image on the sheet, in pixels")
       ->check(CLI::Range(16, 2048))
       ->capture_default_str();
@@ -247,8 +300,11 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
   command->footer(
       "A service produces the samples, by the very stages, seeds and order of a training run. "
       "Below\n"
-      "each image: its position, and what the other outputs say of it. Floats are stretched from\n"
-      "black to white. With --stages images of any size get bars, to be of one size.\n\n"
+      "each image: its position, and what the other outputs say of it. Declared boxes are drawn,\n"
+      "with their labels: of the outputs with a whole number for each box, the one that has "
+      "label,\n"
+      "class or category in its name, else the first. Floats are stretched from black to white.\n"
+      "With --stages images of any size get bars, to be of one size.\n\n"
       "Examples:\n"
       "  bulkhead preview --spec train.yaml --out sheet.png\n"
       "  bulkhead preview --spec train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"

@@ -17,6 +17,8 @@ constexpr int kGap = 8;
 constexpr int kTextScale = 2;
 constexpr int kLine = 7 * kTextScale + 4;
 constexpr int kCharacter = 6 * kTextScale;
+constexpr int kTagMargin = 2;
+constexpr int kLargeCell = 160;  // from this side on, labels are written as large as captions
 constexpr Colour kPaper = {24, 24, 27};
 constexpr Colour kText = {228, 228, 231};
 constexpr Colour kFaint = {161, 161, 170};
@@ -39,6 +41,43 @@ ImageSize DrawnSize(ImageSize size, int side) {
   return {shrunk(size.height), shrunk(size.width)};
 }
 
+// Where boxes are drawn: an image of size `drawn` at (top, left).
+class BoxPainter {
+ public:
+  BoxPainter(double scale, ImageSize drawn, int side, int top, int left, Canvas& canvas)
+      : scale_(scale), drawn_(drawn), side_(side), top_(top), left_(left), canvas_(canvas) {}
+
+  void Outline(const PreviewBox& box, Colour colour) {
+    canvas_.Frame({top_ + At(box.top), left_ + At(box.left), At(box.bottom) - At(box.top),
+                   At(box.right) - At(box.left)},
+                  2, colour);
+  }
+
+  // On a tag at the upper left corner, moved as far as it must be to lie on the image.
+  void Label(const PreviewBox& box, Colour colour) {
+    if (box.label.empty()) return;
+    const int scale = side_ >= kLargeCell ? kTextScale : 1;
+    const int width = Canvas::TextWidth(box.label, scale) + 2 * kTagMargin;
+    const int height = Canvas::TextHeight(scale) + 2 * kTagMargin;
+    const int top = top_ + std::clamp(At(box.top), 0, std::max(0, drawn_.height - height));
+    const int left = left_ + std::clamp(At(box.left), 0, std::max(0, drawn_.width - width));
+    canvas_.Fill({top, left, height, width}, colour);
+    canvas_.Text(box.label, left + kTagMargin, top + kTagMargin, scale, kPaper);
+  }
+
+ private:
+  int At(double coordinate) const {
+    return static_cast<int>(std::lround(std::clamp(coordinate * scale_, -2.0, side_ + 2.0)));
+  }
+
+  const double scale_;
+  const ImageSize drawn_;
+  const int side_;
+  const int top_;
+  const int left_;
+  Canvas& canvas_;
+};
+
 absl::Status DrawCell(const PreviewCell& cell, int side, int top, int left, Canvas& canvas) {
   const ImageSize size = cell.image.view().size();
   const ImageSize drawn = DrawnSize(size, side);
@@ -49,15 +88,10 @@ absl::Status DrawCell(const PreviewCell& cell, int side, int top, int left, Canv
   BULKHEAD_RETURN_IF_ERROR(ResizeImage(cell.image.view(), method, view));
   canvas.Put(view, top, left);
   const double scale = static_cast<double>(drawn.width) / size.width;
-  for (size_t i = 0; i < cell.boxes.size(); ++i) {
-    const PreviewBox& box = cell.boxes[i];
-    const auto at = [&](double coordinate) {
-      return static_cast<int>(std::lround(std::clamp(coordinate * scale, -2.0, side + 2.0)));
-    };
-    canvas.Frame({top + at(box.top), left + at(box.left), at(box.bottom) - at(box.top),
-                  at(box.right) - at(box.left)},
-                 2, kBoxes[i % std::size(kBoxes)]);
-  }
+  BoxPainter painter(scale, drawn, side, top, left, canvas);
+  const auto colour = [](size_t box) { return kBoxes[box % std::size(kBoxes)]; };
+  for (size_t i = 0; i < cell.boxes.size(); ++i) painter.Outline(cell.boxes[i], colour(i));
+  for (size_t i = 0; i < cell.boxes.size(); ++i) painter.Label(cell.boxes[i], colour(i));
   for (size_t i = 0; i < cell.caption.size(); ++i) {
     canvas.Text(Fitted(cell.caption[i], side), left, top + side + 4 + static_cast<int>(i) * kLine,
                 kTextScale, i == 0 ? kText : kFaint);

@@ -15,6 +15,7 @@ struct PreviewBox {
   double top = 0;
   double right = 0;
   double bottom = 0;
+  std::string label;  // written at its upper left corner, if it says something
 };
 
 // One image and what is said of it.

@@ -38,10 +38,19 @@ v1::PipelineSpec Cut(const v1::PipelineSpec& spec, int last, const std::string& 
 
 bool IsValid(v1::PipelineSpec spec) { return Normalize(spec).ok() && InferSignature(spec).ok(); }
 
+// Also asks for the feature `name`, if it can be had and is not asked for yet.
+void AddOutput(const std::string& name, v1::PipelineSpec& spec) {
+  const auto& outputs = spec.outputs();
+  if (std::find(outputs.begin(), outputs.end(), name) != outputs.end()) return;
+  v1::PipelineSpec more = spec;
+  more.add_outputs(name);
+  if (IsValid(more)) spec = std::move(more);
+}
+
 }  // namespace
 
 std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::string& image,
-                                       int side) {
+                                       int side, const std::string& labels) {
   std::vector<StageSpec> specs;
   for (int i = 0; i < spec.stages_size(); ++i) {
     v1::PipelineSpec cut = Cut(spec, i, image);
@@ -65,12 +74,11 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
     if (feature == features.end() || feature->path.rfind(absl::StrCat("stages[", i, "]"), 0) != 0) {
       continue;
     }
-    // Declared boxes are drawn where they can be delivered.
-    v1::PipelineSpec with_boxes = shown;
-    for (const FeatureSignature& boxes : BoxFeatures(*signature, image)) {
-      with_boxes.add_outputs(boxes.name);
+    // Declared boxes and their labels are drawn where they can be delivered.
+    for (const LabelledBoxes& found : BoxFeatures(*signature, image, labels, false)) {
+      AddOutput(found.boxes.name, shown);
+      if (!found.labels.empty()) AddOutput(found.labels, shown);
     }
-    if (IsValid(with_boxes)) shown = std::move(with_boxes);
     specs.push_back({NameOf(spec.stages(i)), std::move(shown)});
   }
   return specs;

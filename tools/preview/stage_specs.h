@@ -17,9 +17,10 @@ struct StageSpec {
 
 // One for each stage of `spec`, which is normalized, behind which `image` is another image than
 // before: the stages before decoding and those for other features are left out. Images of any size
-// are brought to `side` × `side`, with bars.
+// are brought to `side` × `side`, with bars. Declared boxes come with them, and their labels,
+// chosen as BoxFeatures does (`labels`: as there).
 std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::string& image,
-                                       int side);
+                                       int side, const std::string& labels = "");
 
 }  // namespace bulkhead::tools
 

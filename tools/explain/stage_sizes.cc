@@ -1,0 +1,142 @@
+#include "tools/explain/stage_sizes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/pipeline/sample_stage.h"
+#include "server/pipeline/stage_observer.h"
+#include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
+#include "server/spec/stages/mosaic_kinds.h"
+
+namespace bulkhead::tools {
+namespace {
+
+std::vector<std::string> NamesOf(const std::vector<FeatureSignature>& features) {
+  std::vector<std::string> names;
+  names.reserve(features.size());
+  for (const FeatureSignature& feature : features) names.push_back(feature.name);
+  return names;
+}
+
+// What StageValues holds for the stage.
+std::vector<std::string> ValuesOf(const v1::Stage& stage,
+                                  const std::vector<FeatureSignature>& before) {
+  if (stage.has_mosaic()) return MosaicFeatures(stage.mosaic(), before);
+  std::vector<std::string> names = StageReads(stage);
+  for (std::string& name : StageMakes(stage)) names.push_back(std::move(name));
+  return names;
+}
+
+std::string LabelOf(const SourceChain::Step& step) {
+  return absl::StrCat(step.path, " ", StageName(*step.stage));
+}
+
+// The stage that a decoder at `decode` may be run together with; empty when there is none.
+std::string StageBehind(const SourceChain& chain, size_t decode) {
+  for (size_t i = decode + 1; i < chain.steps.size(); ++i) {
+    const v1::Stage& stage = *chain.steps[i].stage;
+    if (!stage.has_fault() && !DeclaresAnnotation(stage)) return LabelOf(chain.steps[i]);
+  }
+  return "";
+}
+
+uint64_t ElementBytesOf(const std::vector<FeatureSignature>& features, const std::string& name) {
+  for (const FeatureSignature& feature : features) {
+    if (feature.name == name) return ElementBytes(feature.dtype);
+  }
+  return 1;
+}
+
+}  // namespace
+
+void SeenSize::Add(uint64_t sample_bytes) {
+  ++samples;
+  bytes += sample_bytes;
+  most_bytes = std::max(most_bytes, sample_bytes);
+}
+
+StageSizes::StageSizes(const v1::PipelineSpec& spec, const PipelineSignature& signature,
+                       const std::vector<std::string>& stage_names)
+    : running_(StageObserver::kFirstStage + stage_names.size()) {
+  Running& source = running_[StageObserver::kSource];
+  source.name = "source";
+  source.features = NamesOf(signature.sources[0].source_features);
+  for (const SourceSignature& other : signature.sources) {
+    // An observer is not told which source of a mixture it was.
+    if (NamesOf(other.source_features) != source.features) source.features.clear();
+  }
+  for (size_t i = 0; i < signature.sources.size(); ++i) AddChain(spec, signature, i, stage_names);
+}
+
+void StageSizes::AddChain(const v1::PipelineSpec& spec, const PipelineSignature& signature,
+                          size_t number, const std::vector<std::string>& stage_names) {
+  const SourceChain chain = SourceChains(spec)[number];
+  for (size_t i = 0; i < chain.steps.size(); ++i) {
+    const v1::Stage& stage = *chain.steps[i].stage;
+    const std::string name = LabelOf(chain.steps[i]);
+    const auto known = std::find(stage_names.begin(), stage_names.end(), name);
+    if (known == stage_names.end()) continue;
+    Running& running = running_[StageObserver::kFirstStage + (known - stage_names.begin())];
+    running.name = name;
+    running.features = ValuesOf(stage, signature.sources[number].FeaturesBefore(i));
+    running.is_mosaic = stage.has_mosaic();
+    if (!stage.has_decode_image() || running.features.empty()) continue;
+    running.decode = &stage.decode_image();
+    running.behind = StageBehind(chain, i);
+    running.element_bytes =
+        ElementBytesOf(signature.sources[number].features_after[i], running.features[0]);
+  }
+}
+
+void StageSizes::Enter(uint32_t stage) {
+  const Running& running = running_[stage];
+  if (running.decode == nullptr) return;
+  const auto file = encoded_.find(running.features[0]);
+  if (file == encoded_.end()) return;
+  DecodeOptions options;
+  options.accept_truncated = true;  // whether it is good the decoder will say
+  options.scale = static_cast<int>(std::max<uint64_t>(1, running.decode->scale()));
+  const uint64_t max_pixels = running.decode->max_pixels();
+  const auto size =
+      decoder_.Open(file->second, max_pixels == 0 ? kDefaultMaxPixels : max_pixels, options);
+  if (!size.ok()) return;
+  const auto pixels = static_cast<uint64_t>(size->height) * static_cast<uint64_t>(size->width);
+  seen_[{running.name, running.features[0]}].Add(
+      pixels * static_cast<uint64_t>(DecodedChannels(*running.decode)) * running.element_bytes);
+}
+
+void StageSizes::Leave(uint32_t stage, const StageValues& values) {
+  const Running& running = running_[stage];
+  for (size_t i = 0; i < std::min(values.size(), running.features.size()); ++i) {
+    const Value& value = values[i];
+    const std::string& feature = running.features[i];
+    if (value.form == Value::Form::kEncoded) {
+      encoded_[feature] = {reinterpret_cast<const char*>(value.data), value.size_bytes};
+    } else {
+      encoded_.erase(feature);
+    }
+    if (running.decode == nullptr) {
+      seen_[{running.name, feature}].Add(value.plain_bytes());
+    } else {
+      left_by_decoders_[{running.behind, feature}].Add(value.plain_bytes());
+    }
+  }
+  // What it put aside for others lies elsewhere now.
+  if (running.is_mosaic) encoded_.clear();
+}
+
+void StageSizes::Reset() {
+  seen_.clear();
+  left_by_decoders_.clear();
+}
+
+SeenSize StageSizes::Of(const std::string& stage, const std::string& feature) const {
+  for (const Seen* seen : {&seen_, &left_by_decoders_}) {
+    const auto found = seen->find({stage, feature});
+    if (found != seen->end()) return found->second;
+  }
+  return {};
+}
+
+}  // namespace bulkhead::tools
