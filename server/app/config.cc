@@ -127,8 +127,11 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Folder that native stages may load libraries from; repeatable. Without one there "
                  "are no native stages");
   app.add_flag("--embedded", options.embedded,
-               "Serve one trainer on this machine: read what the user may read");
+               "Serve the trainers of one user on this machine: read what the user may read");
   app.add_option("--watch-pid", options.watch_pid, "End when this process, our parent, has ended");
+  app.add_option("--watch-lock", options.watch_lock,
+                 "End when no process has a lock (flock) on this file any more; for a service that "
+                 "several processes share");
   app.add_option("--ready-fd", options.ready_fd,
                  "Write 'ready ADDRESS' to this descriptor once the service listens");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")

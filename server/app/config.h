@@ -39,9 +39,10 @@ struct DaemonOptions {
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
   bool embedded = false;
-  std::string metrics;  // address that metrics are served on over HTTP; empty: nowhere
-  int watch_pid = 0;    // the trainer's process; ends with it
-  int ready_fd = -1;    // gets "ready ADDRESS\n"
+  std::string metrics;     // address that metrics are served on over HTTP; empty: nowhere
+  int watch_pid = 0;       // the trainer's process; ends with it
+  std::string watch_lock;  // file that the trainers' processes have locked; ends with the last
+  int ready_fd = -1;       // gets "ready ADDRESS\n"
   std::string log_level = "info";
 
   bool operator==(const DaemonOptions&) const = default;

@@ -18,7 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "server/app/embedded_folder.h"
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -33,6 +33,7 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(25);
+constexpr absl::Duration kLockTick = absl::Seconds(1);  // between looks at --watch-lock
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
 
@@ -232,18 +233,6 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   return absl::OkStatus();
 }
 
-// The client that starts an embedded service makes a folder for its socket alone, and removes it; a
-// client that was killed cannot, so the service does it as well.
-void RemoveEmbeddedFolder(const std::string& address) {
-  const std::string socket(absl::StripPrefix(address, "unix:"));
-  const std::string folder = socket.substr(0, socket.rfind('/'));
-  if (!absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-")) return;
-  unlink(socket.c_str());
-  unlink(absl::StrCat(socket, kArenaDoorSuffix).c_str());
-  unlink((folder + "/lock").c_str());  // by which clients see that the folder is in use
-  rmdir(folder.c_str());               // refused when there is anything else in it
-}
-
 // Signals that end the service, as a descriptor. Blocked in every thread started from now on.
 UniqueFd WatchSignals() {
   sigset_t signals;
@@ -264,12 +253,37 @@ void AnnounceReady(int ready_fd, const std::string& address) {
   close(ready_fd);
 }
 
-// Blocks until a signal or the end of the watched process; says which.
-std::string WaitForEnd(int signal_fd, int process_fd) {
-  pollfd events[2] = {{signal_fd, POLLIN, 0}, {process_fd, POLLIN, 0}};
-  while (poll(events, process_fd < 0 ? 1 : 2, -1) < 0 && errno == EINTR) {
+// Who else a service lives for; descriptors that are not open are nobody.
+struct Trainers {
+  UniqueFd process;  // it ended when this is readable
+  UniqueFd lock;     // they are gone when it can be locked
+};
+
+absl::StatusOr<Trainers> WatchTrainers(const DaemonOptions& options) {
+  Trainers trainers;
+  if (options.watch_pid > 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(trainers.process,
+                              WatchProcess(options.watch_pid, /*must_be_parent=*/true));
   }
-  return events[0].revents != 0 ? "a signal" : "the end of its trainer";
+  if (!options.watch_lock.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(trainers.lock, OpenFile(options.watch_lock, /*writable=*/true));
+  }
+  return trainers;
+}
+
+// Blocks until a signal or the end of the trainers; says which. The lock, once taken, is kept until
+// this process has ended: who wants to share the service sees by it that it is too late.
+std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options) {
+  // A negative descriptor is passed over.
+  pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
+  const int tick_ms = trainers.lock ? static_cast<int>(absl::ToInt64Milliseconds(kLockTick)) : -1;
+  for (;;) {
+    const int count = poll(events, 2, tick_ms);
+    if (count < 0 && errno == EINTR) continue;
+    if (count != 0) return events[0].revents != 0 ? "a signal" : "the end of its trainer";
+    if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
+    if (options.embedded) TrimEmbeddedLog(options.watch_lock);
+  }
 }
 
 // Serves the metrics of `server`, which outlives the result; nothing without an address.
@@ -368,10 +382,7 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
   if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
-  UniqueFd trainer;
-  if (options.watch_pid > 0) {
-    BULKHEAD_ASSIGN_OR_RETURN(trainer, WatchProcess(options.watch_pid, /*must_be_parent=*/true));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(const Trainers trainers, WatchTrainers(options));
   BULKHEAD_ASSIGN_OR_RETURN(LoaderServer::Config config, MakeServerConfig(options));
   const ServiceLimits limits = config.limits;
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
@@ -385,10 +396,10 @@ absl::Status RunDaemon(const DaemonOptions& options) {
                             StartMetrics(options.metrics, server.get()));
   TakePagesAhead();
   AnnounceReady(options.ready_fd, server->address());
-  const std::string cause = WaitForEnd(signals.get(), trainer.get());
+  const std::string cause = WaitForEnd(signals.get(), trainers, options);
   spdlog::info("stopping because of {}", cause);
   const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
-  if (options.embedded) RemoveEmbeddedFolder(server->address());
+  if (options.embedded) RemoveEmbeddedFolder(server->address(), options.watch_lock);
   if (!clean) {
     spdlog::error("a call does not end, its storage may hang; the service ends without it");
     _exit(1);

@@ -11,8 +11,8 @@ namespace bulkhead {
 // INVALID_ARGUMENT with what is wrong and what to write instead.
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options);
 
-// Runs the service until SIGTERM, SIGINT, or the end of the watched process; then stops it in good
-// order.
+// Runs the service until SIGTERM, SIGINT, or the end of the watched process or processes; then
+// stops it in good order.
 absl::Status RunDaemon(const DaemonOptions& options);
 
 }  // namespace bulkhead

@@ -147,6 +147,22 @@ absl::Status WritePrefix(int fd, absl::string_view bytes) {
 
 bool TryLockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
+bool IsFileAt(int fd, const std::string& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return fstat(fd, &open_file) == 0 && lstat(path.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes) {
+  const absl::StatusOr<uint64_t> size = FileSize(fd);
+  if (!size.ok() || *size <= most_bytes || kept_bytes > *size) return;
+  std::string end(kept_bytes, '\0');
+  const ssize_t count = pread(fd, end.data(), end.size(), static_cast<off_t>(*size - kept_bytes));
+  if (count < 0 || pwrite(fd, end.data(), static_cast<size_t>(count), 0) != count) return;
+  (void)!ftruncate(fd, count);
+}
+
 bool IsInMemory(const std::string& folder) {
   struct statfs info;
   return statfs(folder.c_str(), &info) == 0 &&

@@ -67,6 +67,13 @@ absl::Status WritePrefix(int fd, absl::string_view bytes);
 // in whichever process. False when another opening has it.
 bool TryLockFile(int fd);
 
+// Whether an open file is the one that `path` names now; links are not followed.
+bool IsFileAt(int fd, const std::string& path);
+
+// Cuts an open file of more than `most_bytes` to its last `kept_bytes`. What others append at that
+// moment may be lost.
+void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes);
+
 // Whether what lies in a folder lies in memory (tmpfs).
 bool IsInMemory(const std::string& folder);
 

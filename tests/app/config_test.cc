@@ -87,6 +87,7 @@ const std::map<std::string, std::string>& Samples() {
       {"worker-program", "/bin/worker"},
       {"embedded", "true"},
       {"watch-pid", "17"},
+      {"watch-lock", "/run/x.lock"},
       {"ready-fd", "5"},
       {"log-level", "debug"},
   };

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace bulkhead::client_internal {
 namespace {
@@ -61,6 +62,17 @@ TEST_F(StaleFoldersTest, ASocketThatIsYoungMayBeAboutToListen) {
   EXPECT_TRUE(Exists("bulkhead-young0"));
   RemoveStaleFolders(parent_, absl::ZeroDuration());
   EXPECT_FALSE(Exists("bulkhead-young0"));
+}
+
+TEST_F(StaleFoldersTest, FoldersWhereThePythonClientsProcessesMeetAreLeftToThem) {
+  close(MakeService("bulkhead-0123456789abcdef", true));
+  const std::string folder = parent_ + "/bulkhead-0123456789abcdef";
+  std::filesystem::rename(folder + "/s.sock", folder + "/abcdef.sock");
+  for (const char* name : {"spawn", "current", "abcdef.lock", "abcdef.log"}) {
+    std::ofstream(folder + "/" + name).put('x');
+  }
+  RemoveStaleFolders(parent_, absl::ZeroDuration());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/abcdef.sock"));
 }
 
 TEST_F(StaleFoldersTest, FoldersThatOthersMayEnterAreNotOurs) {

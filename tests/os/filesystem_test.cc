@@ -38,6 +38,26 @@ TEST_F(FilesystemTest, AFileThatTheDiskCannotHoldIsNotAllocated) {
   EXPECT_EQ(FileSize(fd.get()).value(), uint64_t{1} << 20);
 }
 
+TEST_F(FilesystemTest, AFileIsNotTheOneThatTookItsName) {
+  const std::string path = Write("f", "old");
+  const UniqueFd fd = OpenFile(path, /*writable=*/false).value();
+  EXPECT_TRUE(IsFileAt(fd.get(), path));
+  Write("g", "new");
+  ASSERT_EQ(rename((folder_ + "/g").c_str(), path.c_str()), 0);
+  EXPECT_FALSE(IsFileAt(fd.get(), path));
+  RemoveFile(path);
+  EXPECT_FALSE(IsFileAt(fd.get(), path));
+}
+
+TEST_F(FilesystemTest, AFileThatHasGrownTooLongKeepsItsEnd) {
+  const std::string path = Write("log", "0123456789");
+  const UniqueFd fd = OpenFile(path, /*writable=*/true).value();
+  TrimFile(fd.get(), 10, 4);
+  EXPECT_EQ(*ReadPrefix(path, 100), "0123456789");
+  TrimFile(fd.get(), 9, 4);
+  EXPECT_EQ(*ReadPrefix(path, 100), "6789");
+}
+
 TEST_F(FilesystemTest, ExpandsGlobsInByteOrder) {
   Write("b.txt", "");
   Write("a.txt", "");

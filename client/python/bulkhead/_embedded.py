@@ -1,77 +1,38 @@
-"""A service that this process started for itself; it ends with the last loader that uses it."""
+"""A service that this process started for itself, or shares with the processes of its job.
+
+It ends with the last loader that uses it.
+"""
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
-import select
-import shutil
 import signal
 import subprocess
-import sys
-import sysconfig
 import threading
 import time
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, Optional, Union
 
+from . import _rendezvous, _runtime_folder, _service_process
 from ._runtime_folder import RuntimeFolder
-from .errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStartFailed
+from ._service_process import Options
+from ._shared_service import SharedService
+from .errors import DeadlineExceeded, LoaderClosed
 
-_LAST_WORDS_BYTES = 8192
-_TERM_GRACE_SECONDS = 10.0
-_KILL_GRACE_SECONDS = 10.0
-
-_Key = Tuple[str, Optional[int], Optional[int], Optional[str]]
+_log = logging.getLogger("bulkhead")
 
 
 class _Entry:
-    """The service of one key."""
+    """The service of one kind."""
 
     def __init__(self) -> None:
         self.spawning = threading.Lock()  # held while one starts, so that two loaders start one
-        self.service: Optional["EmbeddedService"] = None
+        self.service: Optional["Service"] = None
 
 
 _lock = threading.Lock()  # guards what follows and all `holders`; held for moments only
-_entries: Dict[_Key, _Entry] = {}
-
-
-def find_program() -> str:
-    """$BULKHEAD_SERVER, else bulkheadd on the PATH or beside the interpreter."""
-    asked = os.environ.get("BULKHEAD_SERVER", "")
-    if asked:
-        if os.path.isfile(asked) and os.access(asked, os.X_OK):
-            return asked
-        raise ServiceNotFound(
-            f"BULKHEAD_SERVER names '{asked}', which is not a program", metadata={"program": asked}
-        )
-    own = os.path.dirname(os.path.abspath(sys.executable or "python"))
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), own, os.path.join(own, "../bin")])
-    found = shutil.which("bulkheadd", path=path)
-    if found is None:
-        raise ServiceNotFound(
-            "no target was given and the program bulkheadd was found neither through "
-            "$BULKHEAD_SERVER nor on the PATH; install Bulkhead's server (bulkheadd and "
-            "bulkhead-worker), set BULKHEAD_SERVER to bulkheadd, or give the target of a running "
-            "service"
-        )
-    return found
-
-
-def _python_options() -> List[str]:
-    """Python stages run in this interpreter, and may come from wherever this process imports from.
-
-    But for the standard library: functions in it were written for other ends.
-    """
-    if not sys.executable:
-        return []
-    library = {os.path.realpath(path) for key, path in sysconfig.get_paths().items() if "stdlib" in key}
-    options = ["--python", sys.executable]
-    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in sys.path):
-        dynamic = os.path.basename(entry) == "lib-dynload"
-        if os.path.isdir(entry) and entry not in library and not dynamic:
-            options += ["--python-path", entry]
-    return options if len(options) > 2 else []
+_entries: Dict[Options, _Entry] = {}
 
 
 class EmbeddedService:
@@ -80,44 +41,27 @@ class EmbeddedService:
     A forked child leaves its parent's services alone. Thread-safe.
     """
 
-    def __init__(self, key: _Key, timeout: float, cancelled: Callable[[], bool]):
-        program, workers, threads, cache_dir = key
-        self._key = key
+    def __init__(self, options: Options, timeout: float, cancelled: Callable[[], bool]):
+        self.options = options
+        self.holders = 0
         self._owner = os.getpid()
         self._last_words = b""
-        self.holders = 0
+        _runtime_folder.remove_stale()
+        _rendezvous.remove_stale()
         self._folder = RuntimeFolder()
-        socket = os.path.join(self._folder.path, "s.sock")
-        self.target = "unix:" + socket
-        ready, ready_child = os.pipe()
-        command = [program, "--embedded", "--watch-pid", str(self._owner)]
-        command += ["--listen", self.target, "--ready-fd", str(ready_child)]
-        command += _python_options()
-        for flag, value in (("workers", workers), ("threads", threads), ("cache-dir", cache_dir)):
-            if value is not None:
-                command += ["--" + flag, str(value)]
+        self.target = "unix:" + os.path.join(self._folder.path, "s.sock")
+        command = [*options.command(), "--watch-pid", str(self._owner), "--listen", self.target]
         try:
-            # A session of its own: Ctrl-C at the trainer must not end the service before it.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=(ready_child,),
-                start_new_session=True,
-            )
-        except OSError as error:
-            os.close(ready)
+            self._process, ready = _service_process.start(command, subprocess.PIPE)
+        except BaseException:
             self._folder.remove()
-            raise ServiceStartFailed(f"cannot start {program}: {error.strerror}") from None
-        finally:
-            os.close(ready_child)
+            raise
         self._reader = threading.Thread(
             target=self._keep_last_words, name="bulkhead-stderr", daemon=True
         )
         self._reader.start()
         try:
-            self._await_ready(ready, timeout, cancelled)
+            _service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
         except BaseException:
             self.stop()
             raise
@@ -134,26 +78,7 @@ class EmbeddedService:
                 return
             if not data:
                 return
-            self._last_words = (self._last_words + data)[-_LAST_WORDS_BYTES:]
-
-    def _await_ready(self, ready: int, timeout: float, cancelled: Callable[[], bool]) -> None:
-        until = time.monotonic() + timeout
-        said = b""
-        poller = select.poll()  # select.select() fails for descriptors above 1023
-        poller.register(ready, select.POLLIN)
-        while not (said.startswith(b"ready") and b"\n" in said):  # "ready ADDRESS\n"
-            left = until - time.monotonic()
-            if left <= 0:
-                raise DeadlineExceeded(f"the embedded service was not ready within {timeout:.3g} s")
-            if cancelled():
-                raise LoaderClosed("the loader is closed")
-            if not poller.poll(min(left, 0.05) * 1000):
-                continue
-            data = os.read(ready, 256)
-            if not data:
-                why = self.post_mortem() or "it closed its ready descriptor and runs on"
-                raise ServiceStartFailed(f"the embedded service did not start: {why}")
-            said += data
+            self._last_words = (self._last_words + data)[-_service_process.LAST_WORDS_BYTES :]
 
     def alive(self) -> bool:
         return self._owner == os.getpid() and self._process.poll() is None
@@ -172,10 +97,7 @@ class EmbeddedService:
         except subprocess.TimeoutExpired:
             return ""
         self._reader.join(0.5)
-        how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
-        words = self._last_words.decode("utf-8", "replace").strip()
-        text = f"the embedded service (pid {self._process.pid}) {how}"
-        return f"{text}; its last words: {words}" if words else text
+        return _service_process.how_it_ended(self.pid, code, self._last_words)
 
     def stop(self) -> None:
         """Ends it, reaps it and removes its folder. May be called twice."""
@@ -185,9 +107,9 @@ class EmbeddedService:
             self._process.terminate()
             self._process.send_signal(signal.SIGCONT)  # a stopped one would not hear of it
             try:
-                self._process.wait(_TERM_GRACE_SECONDS)
+                self._process.wait(_service_process.TERM_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
-                self._kill()
+                _service_process.kill(self._process)
         self._reader.join(1.0)
         if not self._reader.is_alive() and self._process.stderr is not None:
             self._process.stderr.close()
@@ -196,14 +118,33 @@ class EmbeddedService:
     def kill(self) -> None:
         """At once; for one that is stuck. Its holders find it dead."""
         if self._owner == os.getpid() and self._process.poll() is None:
-            self._kill()
+            _service_process.kill(self._process)
 
-    def _kill(self) -> None:
-        self._process.kill()
+
+Service = Union[EmbeddedService, SharedService]
+
+
+def _start(
+    options: Options, old: Optional[Service], timeout: float, cancelled: Callable[[], bool]
+) -> Service:
+    """One for this process, or, when that is in a job, the job's on this host."""
+    rendezvous = None
+    if isinstance(old, SharedService):  # wherever the environment points by now, the others are there
+        rendezvous, command = old.rendezvous, old.command
+    else:
+        group, command = _rendezvous.group_key(), options.absolute().command()
+        if group is not None:
+            rendezvous = _rendezvous.Rendezvous(group, command)
+    if rendezvous is not None:
         try:
-            self._process.wait(_KILL_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass  # stuck in the kernel; it ends when the kernel lets go of it
+            return SharedService(options, rendezvous, command, timeout, cancelled)
+        except _rendezvous.CannotMeet as error:
+            _log.warning(
+                "this process starts a service for itself instead of sharing one with the other "
+                "processes of its job: %s",
+                error,
+            )
+    return EmbeddedService(options, timeout, cancelled)
 
 
 def acquire(
@@ -212,15 +153,15 @@ def acquire(
     cache_dir: Optional[str],
     timeout: float,
     cancelled: Callable[[], bool] = lambda: False,
-) -> EmbeddedService:
-    """The process's service with these options; every acquire needs one release.
+) -> Service:
+    """The service with these options; every acquire needs one release.
 
     `cancelled` is asked now and then while a service starts; then LoaderClosed.
     """
-    key = (find_program(), workers, threads, cache_dir)
+    options = Options(_service_process.find_program(), workers, threads, cache_dir)
     until = time.monotonic() + timeout
     with _lock:
-        entry = _entries.setdefault(key, _Entry())
+        entry = _entries.setdefault(options, _Entry())
     while not entry.spawning.acquire(timeout=0.05):  # another loader starts it
         if cancelled():
             raise LoaderClosed("the loader is closed")
@@ -228,11 +169,11 @@ def acquire(
             raise DeadlineExceeded(f"the embedded service was not ready within {timeout:.3g} s")
     try:
         with _lock:
-            service = entry.service
-            if service is not None and service.alive():
-                service.holders += 1
-                return service
-        service = EmbeddedService(key, until - time.monotonic(), cancelled)
+            old = entry.service
+            if old is not None and old.alive():
+                old.holders += 1
+                return old
+        service = _start(options, old, until - time.monotonic(), cancelled)
         with _lock:
             entry.service = service
             service.holders += 1
@@ -241,13 +182,13 @@ def acquire(
         entry.spawning.release()
 
 
-def release(service: EmbeddedService) -> None:
+def release(service: Service) -> None:
     """Ends the service when nobody else holds it; that may take seconds."""
     with _lock:
         service.holders -= 1
         if service.holders > 0:
             return
-        entry = _entries.get(service._key)
+        entry = _entries.get(service.options)
         if entry is not None and entry.service is service:
             entry.service = None
     service.stop()

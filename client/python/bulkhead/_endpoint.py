@@ -44,7 +44,7 @@ class Endpoint:
             check_target(target)
         self._options = (workers, threads, cache_dir)
         self.embedded = target is None
-        self.service: Optional[_embedded.EmbeddedService] = None
+        self.service: Optional[_embedded.Service] = None
         self.target = target or ""
         self.revive(timeout, lambda: False)
 

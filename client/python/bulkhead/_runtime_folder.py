@@ -26,9 +26,10 @@ _CONTENTS = ("s.sock", "s.sock.arena", "lock")
 _UNLOCKED_SECONDS = 600.0
 
 
-def _parents() -> Iterator[str]:
+def parents(longest_name: int) -> Iterator[str]:
+    """Where folders for sockets are made, if a name of that length fits behind it."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"):
-        if parent.startswith("/") and len(os.fsencode(parent)) + _LONGEST_NAME <= _SOCKET_PATH_BYTES:
+        if parent.startswith("/") and len(os.fsencode(parent)) + longest_name <= _SOCKET_PATH_BYTES:
             yield parent
 
 
@@ -36,9 +37,7 @@ class RuntimeFolder:
     """A new folder of mode 0700, locked until `remove`; a lock ends with its process, however."""
 
     def __init__(self) -> None:
-        for parent in _parents():
-            _remove_stale(parent)
-        for parent in _parents():
+        for parent in parents(_LONGEST_NAME):
             try:
                 self.path = tempfile.mkdtemp(prefix="bulkhead-", dir=parent)  # mode 0700
             except OSError:
@@ -60,6 +59,11 @@ class RuntimeFolder:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+def remove_stale() -> None:
+    for parent in parents(0):
+        _remove_stale(parent)
 
 
 def _remove_stale(parent: str) -> None:
@@ -91,7 +95,7 @@ def _remove_if_stale(path: str) -> None:
         # Also with a free lock: one who has just made the folder may be about to take it.
         if time.time() - status.st_mtime < _UNLOCKED_SECONDS and not _abandoned(folder, lock):
             return
-        if _listens(os.path.join(path, "s.sock")):
+        if listens(os.path.join(path, "s.sock")):
             return
         for name in _CONTENTS:
             try:
@@ -115,7 +119,8 @@ def _abandoned(folder: int, lock: int) -> bool:
         return False
 
 
-def _listens(path: str) -> bool:
+def listens(path: str) -> bool:
+    """Whether somebody does at the socket, or may."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)

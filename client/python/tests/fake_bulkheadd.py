@@ -9,6 +9,7 @@ and as wide as their sequence, modulo 3, plus 1.
 """
 
 import argparse
+import fcntl
 import itertools
 import json
 import os
@@ -414,10 +415,21 @@ def serve(address, door=False, welcome=True):
     return service, server, port
 
 
+def is_watched(arguments):
+    if arguments.watch_lock is None:
+        return os.getppid() == arguments.watch_pid
+    try:
+        fcntl.flock(arguments.watch_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--embedded", action="store_true", required=True)
-    parser.add_argument("--watch-pid", type=int, required=True)
+    parser.add_argument("--watch-pid", type=int)
+    parser.add_argument("--watch-lock", type=open)
     parser.add_argument("--listen", required=True)
     parser.add_argument("--ready-fd", type=int, required=True)
     parser.add_argument("--workers", type=int)
@@ -435,7 +447,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     _, server, _ = serve(arguments.listen, door=True)
     os.write(arguments.ready_fd, f"ready {arguments.listen}\n".encode())
-    while not ended.wait(0.2) and os.getppid() == arguments.watch_pid:
+    while not ended.wait(0.2) and is_watched(arguments):
         pass
     server.stop(None)
     return 0

@@ -206,7 +206,7 @@ def test_what_killed_processes_left_is_removed_by_the_next(fake_program, runtime
     )  # fmt: skip
     left = pathlib.Path(done.stdout.strip()[len("unix:") :]).parent
     assert left.parent == runtime and left.is_dir()
-    while _runtime_folder._listens(str(left / "s.sock")):  # SIGKILL takes a moment
+    while _runtime_folder.listens(str(left / "s.sock")):  # SIGKILL takes a moment
         time.sleep(0.01)
     with bulkhead.Loader({}, timeout=30) as loader:
         assert [str(path) for path in runtime.iterdir()] == [folder_of(loader)]

@@ -119,12 +119,22 @@ def quarantine():
     return {"cursor": {**cursor_after(1), "quarantined": [f"range@{RANK}"], "substitutions": RANK}}
 
 
+def share():
+    """An epoch of DDP's ranks, and the service that they read it from."""
+    with bulkhead.torch.Dataset(spec(), workers=1) as dataset:
+        seen = indices(dataset)
+        service = dataset.loader._endpoint.service.pid
+        workers = bulkhead.service_status(dataset.loader.target)["workers"]
+        distributed.barrier()
+    return {"seen": seen, "service": service, "workers": [worker["pid"] for worker in workers]}
+
+
 def main():
     distributed.init_process_group(
         "gloo", init_method=f"file://{RENDEZVOUS}", rank=RANK, world_size=RANKS
     )
-    if CASE == "train":
-        result = train()
+    if CASE in ("train", "share"):
+        result = globals()[CASE]()
     elif CASE == "load":
         state = cursor_after(RANK + 1)
         with bulkhead.torch.Dataset(spec()) as dataset:

@@ -9,14 +9,14 @@ import sys
 RANK = pathlib.Path(__file__).with_name("ddp_rank.py")
 
 
-def run_ranks(tmp_path, case, ranks=2):
+def run_ranks(tmp_path, case, ranks=2, **environment):
     processes = [
         subprocess.Popen(
             [sys.executable, RANK, case, tmp_path / "rendezvous", str(rank), str(ranks)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         )
         for rank in range(ranks)
     ]
@@ -37,6 +37,16 @@ def test_ranks_share_an_epoch_and_stay_equal_across_a_checkpoint(tmp_path):
     assert sorted(first["seen"] + second["seen"]) == list(range(48))
     assert len(first["seen"]) == len(second["seen"])
     assert first["weights"] == second["weights"]
+
+
+def test_the_ranks_of_a_host_share_one_service_and_its_workers(tmp_path):
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(os.getpid())}  # what torchrun sets
+    first, second, third = run_ranks(tmp_path, "share", ranks=3, **job)
+    assert first["service"] == second["service"] == third["service"]
+    assert len(first["workers"]) == 1, "each of them asked for one"
+    assert first["workers"] == second["workers"] == third["workers"]
+    assert sorted(first["seen"] + second["seen"] + third["seen"]) == list(range(48))
+    assert not os.path.exists(f"/proc/{first['service']}")
 
 
 def test_ranks_with_other_cursors_all_raise_and_name_who_differs(tmp_path):
