@@ -21,8 +21,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: bulkhead-client-digest --spec FILE [--target ADDRESS] [--batches N] [--workers N]\n"
     "  [--threads N] [--cache-dir DIR] [--rank R] [--world-size W] [--cursor JSON] [--name NAME]\n"
-    "  [--credit-batches N] [--timeout SECONDS] [--pause-after N] [--error-json]\n"
-    "  [--reconnect-deadline SECONDS] [--transport auto|shm|grpc]\n";
+    "  [--credit-batches N] [--credit-bytes N] [--timeout SECONDS] [--pause-after N]\n"
+    "  [--error-json] [--reconnect-deadline SECONDS] [--transport auto|shm|grpc]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -87,6 +87,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"cursor", required_argument, nullptr, 'c'},
                                     {"name", required_argument, nullptr, 'n'},
                                     {"credit-batches", required_argument, nullptr, 'B'},
+                                    {"credit-bytes", required_argument, nullptr, 'y'},
                                     {"timeout", required_argument, nullptr, 'o'},
                                     {"pause-after", required_argument, nullptr, 'p'},
                                     {"reconnect-deadline", required_argument, nullptr, 'R'},
@@ -130,6 +131,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'B':
         ok = ok && ToNumber(optarg, &loader.credit_batches);
+        break;
+      case 'y':
+        ok = ok && ToNumber(optarg, &loader.credit_bytes);
         break;
       case 'o':
         ok = ok && absl::SimpleAtod(optarg, &seconds);

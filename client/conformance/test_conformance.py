@@ -133,6 +133,59 @@ def test_one_clients_cursor_is_the_others(service, folder):
     assert rests[0]["cursor"] == whole["cursor"]
 
 
+# Credits over gRPC: what arrives ahead of a program that takes nothing.
+
+BATCH_BYTES = 2 << 20
+CREDIT_BATCHES = 6
+
+
+def sent_to_a_program_that_stands_still(service, at_least):
+    """How many batches were sent when all that are ready wait for credit; `at_least` were."""
+    command = [BIN / "bulkhead", "status", "--target", service.target, "--json"]
+    until = time.monotonic() + 30
+    while True:
+        answer = subprocess.run(command, check=True, capture_output=True, timeout=60)
+        [stream] = json.loads(answer.stdout)["streams"]
+        # Over gRPC the service lets go of a slot when it is sent.
+        sent = int(stream.get("batches_released", 0))
+        arena = stream["arena"]
+        if sent >= at_least and "slots_sending" in arena and "slots_filling" not in arena:
+            return sent
+        assert time.monotonic() < until, stream
+
+
+@pytest.mark.parametrize(
+    "credit_bytes,ahead",
+    [
+        (1, 1),  # one batch always goes
+        (2 * BATCH_BYTES - 1, 1),
+        (3 * BATCH_BYTES, 3),
+        (100 * BATCH_BYTES, CREDIT_BATCHES),
+    ],
+)
+def test_credit_in_bytes_bounds_what_arrives_ahead(
+    client, own_service, folder, credit_bytes, ahead
+):
+    size = BATCH_BYTES // 8
+    spec = range_spec(folder / "s.yaml", size=14 * size, batch=size)
+    process = client.pausing(
+        spec, own_service.target, pause_after=1, transport="grpc",
+        credit_batches=CREDIT_BATCHES, credit_bytes=credit_bytes,
+    )
+    taken = 1
+    try:
+        sent = sent_to_a_program_that_stands_still(own_service, taken + ahead)
+        assert sent - taken == ahead
+        process.stdin.write("\n")
+    except BaseException:
+        process.kill()
+        raise
+    result = client.finish(process)
+    # A client takes a service for broken that ever sends more than its credit.
+    assert "error" not in result, result["error"]
+    assert result["batches"] == 14
+
+
 # Quarantine.
 
 

@@ -12,13 +12,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUTPUT = HERE.parent.parent / "docs" / "api" / "python.md"
 sys.path.insert(0, str(HERE))
 
+import adapters_alone  # noqa: E402
 import bulkhead  # noqa: E402
 
 HEAD = """# API of the Python package
 
 Written by `client/python/update_api.py` from the docstrings. By task: [python.md](../python.md).
 """
-_OPTION = re.compile(r"^(\w+): (.*)")
+# The guide to each adapter, and its classes that a program constructs by itself.
+ADAPTERS = {
+    "torch": ("pytorch.md", ("Dataset",)),
+    "tf": ("tensorflow.md", ("Loader",)),
+    "keras": ("tensorflow.md", ("PyDataset",)),
+    "jax": ("jax.md", ("Loader",)),
+}
+_OPTION = re.compile(r"^([a-z]\w*): (.*)")
 _FIELD = re.compile(r"^    (\w+): ([^=#]+?)(?: = .*?)?(?:  # (.*))?$", re.MULTILINE)
 
 
@@ -58,6 +66,8 @@ def signature(name, function, drop_first):
         word = parameter.name
         if parameter.kind is parameter.VAR_POSITIONAL:
             word, starred = "*" + word, True
+        if parameter.kind is parameter.VAR_KEYWORD:
+            word = "**" + word
         if parameter.annotation is not parameter.empty:
             word += f": {spelled(parameter.annotation)}"
         if parameter.default is not parameter.empty:
@@ -84,7 +94,7 @@ def members(cls):
                 yield name, value
 
 
-def method_text(cls, name, value):
+def method_text(title, cls, name, value):
     if isinstance(value, property):
         result = inspect.signature(value.fget).return_annotation
         kind = "" if result is inspect.Signature.empty else f": {spelled(result)}"
@@ -97,7 +107,7 @@ def method_text(cls, name, value):
         )
         head = signature(f"{owner}.{name}", function, 0 if plain else 1)
     doc = prose(inspect.getdoc(getattr(cls, name)))
-    return f"### {cls.__name__}.{name}\n\n{head}\n{doc}\n"
+    return f"### {title}.{name}\n\n{head}\n{doc}\n"
 
 
 def fields_text(cls):
@@ -107,23 +117,34 @@ def fields_text(cls):
     )
 
 
-def class_text(name, cls):
+def class_text(name, cls, constructed):
+    """`constructed`: whether programs call the class."""
     parts = [f"## {name}\n"]
     if hasattr(cls, "_fields"):
         return "\n".join([*parts, prose(inspect.getdoc(cls)) + "\n", fields_text(cls)])
-    if name == "Loader":
+    if constructed:
         parts.append(signature(name, cls.__init__, 1).replace(" -> None", ""))
     parts.append(prose(inspect.getdoc(cls)) + "\n")
     seen = set()
     for member, value in members(cls):
         if member not in seen and not issubclass(cls, dict):
             seen.add(member)
-            parts.append(method_text(cls, member, value))
+            parts.append(method_text(name, cls, member, value))
     return "\n".join(parts)
 
 
 def is_error(value):
     return inspect.isclass(value) and issubclass(value, bulkhead.BulkheadError)
+
+
+def adapters_text():
+    """The classes of bulkhead.torch and the like."""
+    with adapters_alone.adapters(ADAPTERS) as modules:
+        for name, (guide, constructed) in ADAPTERS.items():
+            for public in modules[name].__all__:
+                cls = getattr(modules[name], public)
+                yield class_text(f"bulkhead.{name}.{public}", cls, public in constructed)
+            yield f"By task: [{guide}](../{guide}).\n"
 
 
 def generate():
@@ -136,11 +157,12 @@ def generate():
         if is_error(value):
             continue
         if inspect.isclass(value):
-            parts.append(class_text(name, value))
+            parts.append(class_text(name, value, constructed=name == "Loader"))
         else:
             parts.append(
                 f"## {name}\n\n{signature(name, value, 0)}\n{prose(inspect.getdoc(value))}\n"
             )
+    parts += adapters_text()
     parts.append("## Errors\n\nReasons and what to do: [errors.md](../errors.md).\n")
     parts.append(prose(inspect.getdoc(bulkhead.BulkheadError)) + "\n")
     rows = ["| class | is a | raised when |", "|---|---|---|"]

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -122,6 +123,23 @@ TEST(EmbeddedTest, AStoppedServiceIsKilledAndReplaced) {
   EXPECT_GE((*loader)->reconnects(), 1u);
   EXPECT_NE((*loader)->target(), first_target);
   EXPECT_FALSE(Exists(FolderOf(first_target)));
+}
+
+TEST(EmbeddedTest, CloseDoesNotWaitForAStoppedService) {
+  LoaderOptions options = Options("freeze");
+  options.silence_deadline = absl::Hours(1);  // it is not that which ends the wait
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_TRUE((*loader)->Next(absl::Seconds(60)).ok());
+  siginfo_t stopped = {};
+  ASSERT_EQ(waitid(P_ALL, 0, &stopped, WSTOPPED), 0);
+  (*loader)->Close();
+  siginfo_t since = {};
+  const auto pid = static_cast<id_t>(stopped.si_pid);
+  ASSERT_EQ(waitid(P_PID, pid, &since, WCONTINUED | WEXITED | WNOHANG | WNOWAIT), 0);
+  EXPECT_EQ(since.si_pid, 0) << "the service went on, or was killed";
+  EXPECT_EQ(ErrorReason((*loader)->Next(absl::Seconds(60)).status()), "LOADER_CLOSED");
+  kill(stopped.si_pid, SIGCONT);  // so that it ends when it is asked to
 }
 
 TEST(EmbeddedTest, AProgramThatIgnoresItsChildrensEndsIsServedAsWell) {

@@ -118,6 +118,21 @@ TEST_F(LoaderTest, RefusesAServiceThatIgnoresCredits) {
   EXPECT_EQ(ErrorReason(next.status()), "PROTOCOL_VIOLATION") << next.status();
 }
 
+TEST_F(LoaderTest, RefusesAServiceThatIgnoresItsCreditInBytes) {
+  LoaderOptions options = Options("endless");  // the fake counts batches only, of 88 bytes each
+  options.credit_batches = 4;
+  options.credit_bytes = 2 * 88;
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  const auto first = MustNext(**loader);
+  const auto second = MustNext(**loader);
+  const auto third = (*loader)->Next(absl::Seconds(20));
+  EXPECT_EQ(ErrorReason(third.status()), "PROTOCOL_VIOLATION") << third.status();
+  EXPECT_NE(third.status().message().find("more than the 176 bytes of credit"),
+            absl::string_view::npos)
+      << third.status();
+}
+
 TEST_F(LoaderTest, GoesOnFromACursor) {
   auto loader = Loader::Open(Options());
   ASSERT_TRUE(loader.ok());

@@ -72,6 +72,47 @@ bool AwaitReady(const Loader& loader, uint64_t ready_batches) {
   return true;
 }
 
+TEST(MetricsTextTest, HasEveryLoadersStatsUnderItsNameAndRank) {
+  LoaderStats stats;
+  stats.batches = 7;
+  stats.samples = 50;
+  stats.bytes = uint64_t{3} << 40;
+  stats.wait_seconds = 1234567.25;
+  stats.reconnects = 1;
+  stats.ready_batches = 4;
+  stats.held_slots = 2;
+  const std::string text = MetricsText({{"train", 0, stats}, {"a\\b\"c\nd", 3, LoaderStats()}});
+  EXPECT_EQ(text, R"(# HELP bulkhead_client_batches_total Batches handed out.
+# TYPE bulkhead_client_batches_total counter
+bulkhead_client_batches_total{loader="train",rank="0"} 7
+bulkhead_client_batches_total{loader="a\\b\"c\nd",rank="3"} 0
+# HELP bulkhead_client_samples_total Genuine samples handed out.
+# TYPE bulkhead_client_samples_total counter
+bulkhead_client_samples_total{loader="train",rank="0"} 50
+bulkhead_client_samples_total{loader="a\\b\"c\nd",rank="3"} 0
+# HELP bulkhead_client_bytes_total Bytes of the arrays handed out.
+# TYPE bulkhead_client_bytes_total counter
+bulkhead_client_bytes_total{loader="train",rank="0"} 3298534883328
+bulkhead_client_bytes_total{loader="a\\b\"c\nd",rank="3"} 0
+# HELP bulkhead_client_wait_seconds_total Time that the trainer waited for batches.
+# TYPE bulkhead_client_wait_seconds_total counter
+bulkhead_client_wait_seconds_total{loader="train",rank="0"} 1234567.250000000
+bulkhead_client_wait_seconds_total{loader="a\\b\"c\nd",rank="3"} 0.000000000
+# HELP bulkhead_client_reconnects_total Lost services that the loader went on after.
+# TYPE bulkhead_client_reconnects_total counter
+bulkhead_client_reconnects_total{loader="train",rank="0"} 1
+bulkhead_client_reconnects_total{loader="a\\b\"c\nd",rank="3"} 0
+# HELP bulkhead_client_ready_batches Batches that arrived and were not handed out.
+# TYPE bulkhead_client_ready_batches gauge
+bulkhead_client_ready_batches{loader="train",rank="0"} 4
+bulkhead_client_ready_batches{loader="a\\b\"c\nd",rank="3"} 0
+# HELP bulkhead_client_held_slots Slots of shared memory that the program keeps.
+# TYPE bulkhead_client_held_slots gauge
+bulkhead_client_held_slots{loader="train",rank="0"} 2
+bulkhead_client_held_slots{loader="a\\b\"c\nd",rank="3"} 0
+)");
+}
+
 TEST_P(StatsTest, CountWhatWasHandedOut) {
   const auto loader = MustOpen("ok");
   EXPECT_EQ(loader->stats().batches, 0u);

@@ -45,7 +45,8 @@ SpecSource SpecFile(std::string path);
 // YAML or JSON; relative paths in it start from the current folder.
 SpecSource SpecText(std::string text);
 
-// How to start a service of one's own.
+// How to start a service of one's own. Loaders of one process with equal options share it; unlike
+// the Python client's, it is not shared with other processes.
 struct EmbeddedOptions {
   // The program. Empty: $BULKHEAD_SERVER, else `bulkheadd` on the PATH, beside the running program,
   // or in the folder `bin` beside its folder.
@@ -197,6 +198,8 @@ class Loader {
   // PROTOCOL_VIOLATION, INVALID_ARGUMENT, TRANSPORT_UNAVAILABLE, OUT_OF_THREADS, FORKED,
   // FILE_NOT_FOUND and FILE_UNREADABLE (the spec file).
   static absl::StatusOr<std::unique_ptr<Loader>> Open(LoaderOptions options);
+  // Closes, and ends an embedded service that no other loader uses: by SIGTERM, after 10 s by
+  // SIGKILL, and waits 10 s at most for the kernel to end it.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -207,7 +210,10 @@ class Loader {
   // and Next may be called again.
   absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
 
-  // Ends the stream. A Next that waits returns LOADER_CLOSED. May be called twice.
+  // Ends the stream. A Next that waits returns LOADER_CLOSED. May be called twice. Takes no
+  // deadline, since nothing in it waits for the service, which may be stopped or gone: the call is
+  // cancelled on this side. It waits for the loader's threads, and so for a callback of the
+  // program's own that runs there, and for 2 s at most where a promised arena does not come.
   void Close();
 
   const StreamInfo& info() const;

@@ -2,6 +2,8 @@
 #define BULKHEAD_CLIENT_CPP_BULKHEAD_STATS_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace bulkhead {
 
@@ -19,6 +21,18 @@ struct LoaderStats {
   // gRPC, and once the loader is closed.
   uint64_t held_slots = 0;
 };
+
+// One loader's stats, and what tells them from those of others.
+struct LabelledStats {
+  std::string loader;  // any name
+  uint32_t rank = 0;
+  LoaderStats stats;
+};
+
+// Prometheus's text format, version 0.0.4, for whatever serves it: bulkhead_client_batches_total
+// and so on, under the names that the Python client's metrics_text() has, labelled loader and rank.
+// No two of `loaders` may have both alike.
+std::string MetricsText(const std::vector<LabelledStats>& loaders);
 
 }  // namespace bulkhead
 

@@ -89,7 +89,8 @@ class Stream:
         self._error: Optional[errors.BulkheadError] = None
         self._ended = False
         self._closed = False
-        self._held = 0  # over gRPC: batches that began to arrive and are not handed out
+        # Over gRPC: the sizes of batches that began to arrive and are not handed out.
+        self._held: Deque[int] = collections.deque()
         self._first_sequence = first_sequence
         self._resume: Any = None
         self.next_sequence = first_sequence
@@ -223,16 +224,25 @@ class Stream:
                 if self._opened is None
                 else "the service sent a batch's bytes although it lies in shared memory"
             )
-        if part.header is not None:
-            with self._changed:
-                if self._held >= self._credits.batches:
-                    raise errors.ProtocolError(
-                        f"the service sent more than the {self._credits.batches} batches of credit"
-                    )
-                self._held += 1
         arrived = self._assembler.add(part)
         if arrived is not None:
             self._deliver(*arrived)
+
+    def _check_header(self, header) -> None:
+        """Of a batch that begins over gRPC: it must be the right one, and within the credit."""
+        assert self._order is not None
+        with self._changed:
+            if len(self._held) >= self._credits.batches:
+                raise errors.ProtocolError(
+                    f"the service sent more than the {self._credits.batches} batches of credit"
+                )
+            self._order.check(header)
+            # One batch is always allowed.
+            if self._held and sum(self._held) + header.payload_bytes > self._credits.bytes:
+                raise errors.ProtocolError(
+                    f"the service sent more than the {self._credits.bytes} bytes of credit"
+                )
+            self._held.append(header.payload_bytes)
 
     def _on_slot(self, message) -> None:
         arena, order, layout = self._arena, self._order, self._layout
@@ -278,7 +288,7 @@ class Stream:
         if opened.transport == _proto.TRANSPORT_SHM:
             self._arena = self._receive_arena(opened.arena_id, layout)
         else:
-            self._assembler = Assembler(layout, self._credits.batches, self._order.check)
+            self._assembler = Assembler(layout, self._credits.batches, self._check_header)
         with self._changed:
             self._layout = layout
             self._opened = opened
@@ -421,7 +431,7 @@ class Stream:
     def _hand_out(self) -> Batch:
         batch = self._ready.popleft()
         if self._arena is None:
-            self._held -= 1
+            self._held.popleft()
             if not self._ended:
                 through = batch.sequence - self._first_sequence
                 self._requests.put(_proto.StreamRequest(release={"through_sequence": through}))

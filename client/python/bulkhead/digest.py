@@ -30,6 +30,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cursor", type=json.loads, help="JSON of a batch's cursor")
     parser.add_argument("--name")
     parser.add_argument("--credit-batches", type=int, default=4)
+    parser.add_argument("--credit-bytes", type=int, default=256 << 20)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
     parser.add_argument("--reconnect-deadline", type=float, default=120.0, help="seconds")
     parser.add_argument("--transport", choices=("auto", "shm", "grpc"), default="auto")
@@ -52,6 +53,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
         timeout=arguments.timeout,
         reconnect_timeout=arguments.reconnect_deadline,
         credits=arguments.credit_batches,
+        credit_bytes=arguments.credit_bytes,
         transport=arguments.transport,
     ) as loader:
         while totals["batches"] < arguments.batches:

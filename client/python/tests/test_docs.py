@@ -3,6 +3,8 @@
 import importlib.util
 import pathlib
 import re
+import sys
+import types
 
 import bulkhead
 
@@ -10,11 +12,46 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 GUIDE = ROOT.parents[1] / "docs" / "python.md"
 
 
-def test_the_reference_is_that_of_the_docstrings():
+def update_api():
     spec = importlib.util.spec_from_file_location("update_api", ROOT / "update_api.py")
     update = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(update)
+    return update
+
+
+def test_the_reference_is_that_of_the_docstrings():
+    update = update_api()
     assert update.OUTPUT.read_text() == update.generate(), "run update_api.py"
+
+
+def test_the_reference_has_the_adapters_and_what_they_offer():
+    text = update_api().generate()
+    for heading, call in (
+        ("## bulkhead.torch.Dataset", "bulkhead.torch.Dataset("),
+        ("### bulkhead.torch.Dataset.stream", "dataset.stream()"),
+        ("## bulkhead.tf.Loader", "    buffer: int = 2,"),
+        ("### bulkhead.tf.Loader.validation", "loader.validation() -> tf.data.Dataset"),
+        ("## bulkhead.keras.PyDataset", "    endless: bool = False,"),
+        ("### bulkhead.keras.PyDataset.callback", "pydataset.callback("),
+        ("## bulkhead.keras.StepCallback", ""),
+        ("## bulkhead.jax.Loader", "    sharding: Any = None,"),
+        ("### bulkhead.jax.Loader.set_epoch", "loader.set_epoch(epoch: int)"),
+    ):
+        _, found, section = text.partition(f"\n{heading}\n")
+        assert found and call in section.partition("\n##")[0], heading
+
+
+def test_the_reference_needs_no_framework_and_leaves_imports_as_they_are(monkeypatch):
+    installed = types.ModuleType("torch")
+    monkeypatch.setitem(sys.modules, "torch", installed)
+    update = update_api()
+    with update.adapters_alone.adapters(update.ADAPTERS) as modules:
+        stand_in = modules["torch"].torch
+        assert stand_in is not installed
+    assert sys.modules["torch"] is installed
+    assert not [name for name in sys.modules if type(sys.modules[name]) is type(stand_in)]
+    assert not {f"bulkhead.{name}" for name in update.ADAPTERS} & set(sys.modules)
+    assert not set(update.ADAPTERS) & set(vars(bulkhead))
 
 
 def test_what_is_public_is_explained():

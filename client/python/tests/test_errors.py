@@ -60,6 +60,25 @@ def refuses(fake, kind):
     assert caught.value.reason == "PROTOCOL_VIOLATION"
 
 
+BATCH_BYTES = 8 * (8 + 3)  # of the fake, which counts batches only
+
+
+def test_more_bytes_than_the_credit_are_refused(fake_grpc):
+    credit = {"credits": 4, "credit_bytes": 3 * BATCH_BYTES}
+    loader = fake_grpc.open(samples=200, batch=8, loader=credit)
+    stream = loader._stream._stream
+    with stream._changed:  # before any is taken
+        assert stream._changed.wait_for(lambda: stream._ended, 10)
+    with pytest.raises(bulkhead.ProtocolError, match="more than the 264 bytes of credit"):
+        drain(loader)
+
+
+@pytest.mark.parametrize("credits,credit_bytes", [(3, 3 * BATCH_BYTES), (1, 1)])
+def test_bytes_within_the_credit_are_not(fake_grpc, credits, credit_bytes):
+    credit = {"credits": credits, "credit_bytes": credit_bytes}
+    assert len(list(fake_grpc.open(samples=200, batch=8, loader=credit))) == 25
+
+
 def test_a_stream_that_ends_unopened_is_an_error(fake):
     with pytest.raises(bulkhead.ProtocolError):
         fake.open(mode="plain_ok")

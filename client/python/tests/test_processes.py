@@ -105,6 +105,17 @@ def test_a_child_forked_without_an_open_loader_opens_its_own(script, before):
     assert out.split() == ["40", "40", "40"]
 
 
+def test_grpc_is_loaded_with_the_first_connection(script):
+    out, _ = script(
+        """
+        before = "grpc" in sys.modules
+        with bulkhead.Loader(SPEC):
+            print(before, "grpc" in sys.modules)
+        """
+    )
+    assert out.split() == ["False", "True"]
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_spawned_child_opens_its_own(script, method):
     out, errors = script(

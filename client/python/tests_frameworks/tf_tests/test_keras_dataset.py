@@ -2,6 +2,7 @@ import json
 
 import bulkhead
 import bulkhead.keras
+import keras
 import pytest
 from bulkhead.keras import PyDataset
 from conftest import check_facts, numbers
@@ -79,6 +80,25 @@ def test_behind_the_last_epoch_there_is_an_error():
         assert [int(dataset[index][0][0]) for index in range(2)] == [0, 8]
         with pytest.raises(bulkhead.EpochsExhausted):
             dataset[2]
+
+
+def test_a_killed_service_is_a_longer_wait_in_the_midst_of_training(service):
+    recorder = Recorder()
+
+    def restart(batch, logs):
+        if batch == 5:
+            service.kill()
+            service.start()
+
+    with PyDataset(
+        floats(800, 8), service.target, structure=STRUCTURE, endless=True, credits=2
+    ) as train:
+        callbacks = [train.callback(), keras.callbacks.LambdaCallback(on_train_batch_end=restart)]
+        recorder.model.fit(train, steps_per_epoch=len(train), callbacks=callbacks, verbose=0)
+        assert recorder.take() == list(range(0, 800, 8))
+        assert train.loader.reconnects == 1
+        place = train.state_dict()
+        assert (place["epoch"], place["consumed"]) == (1, 0)
 
 
 def test_it_tells_what_its_loader_knows():

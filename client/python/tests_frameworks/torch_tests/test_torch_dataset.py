@@ -33,6 +33,22 @@ def test_tensors_view_the_slot_and_keep_it_until_they_die():
         assert dataset.loader.held_slots == 0
 
 
+def test_dlpack_makes_a_tensor_of_a_batchs_own_memory():
+    with bulkhead.Loader(numbers(64, 8)) as loader:
+        assert loader.transport == "shm"
+        array = loader.next_batch()["index"]
+        tensor = torch.from_dlpack(array)
+        assert tensor.data_ptr() == array.ctypes.data
+        array[0] = 77
+        tensor[1] = 78
+        assert tensor[:3].tolist() == array[:3].tolist() == [77, 78, 2]
+        del array
+        gc.collect()
+        assert loader.held_slots == 1 and tensor[7] == 7
+        del tensor
+        assert loader.held_slots == 0
+
+
 def test_the_iterator_keeps_no_batch():
     with Dataset(numbers(64, 8), credits=2) as dataset:
         elements = iter(dataset)

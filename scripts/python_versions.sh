@@ -1,0 +1,50 @@
+#!/bin/bash
+# The Python client with other interpreters: its tests, and streams from the real service, whose workers run Python
+# stages in the same interpreter (tests/e2e/test_python_stage.py). Each gets an environment of its own, with the newest NumPy, grpcio and protobuf that
+# have wheels for it, which takes a package index and about a minute. They are not part of scripts/test.sh.
+#
+#   scripts/python_versions.sh [INTERPRETER...]   default: python3.9 to python3.14, those of them on the PATH;
+#                                                 $TESTS: which of the client's tests, as pytest's -k takes it
+#
+# The programs are those of $BULKHEAD_BIN_DIR; without it, they are built.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+interpreters=("$@")
+if (($# == 0)); then
+  for minor in 9 10 11 12 13 14; do
+    if command -v "python3.$minor" >/dev/null && "python3.$minor" -c '' 2>/dev/null; then
+      interpreters+=("python3.$minor")
+    fi
+  done
+fi
+((${#interpreters[@]})) || {
+  echo "python versions: no python3.9 to python3.14 is on the PATH" >&2
+  exit 2
+}
+if [[ -z ${BULKHEAD_BIN_DIR:-} ]]; then
+  "$ROOT/scripts/build.sh"
+  export BULKHEAD_BIN_DIR=$BIN
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=()
+for interpreter in "${interpreters[@]}"; do
+  version=$("$interpreter" -c 'import platform; print(platform.python_version())')
+  environment=$work/$version
+  started=$SECONDS
+  "$interpreter" -m venv "$environment"
+  "$environment/bin/pip" install -q --only-binary :all: numpy grpcio protobuf pytest pyyaml
+  echo "python versions: $version with $("$environment/bin/pip" list --format freeze 2>/dev/null |
+    grep -E '^(protobuf|grpcio|numpy)==' | paste -sd ' ')"
+  for tests in client/python/tests tests/e2e/test_python_stage.py; do
+    "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/$tests" -k "${TESTS:-}" || failed+=("$version: $tests")
+  done
+  echo "python versions: $version took $((SECONDS - started)) s"
+  rm -rf "$environment"
+done
+((${#failed[@]} == 0)) || {
+  printf 'python versions: failed with %s\n' "${failed[@]}" >&2
+  exit 1
+}
