@@ -19,17 +19,18 @@ def process_img(img, boxes, rng, *, training=True, is_augment=True):
 
     `boxes` are x1, y1, x2, y2 in pixels, one row a face; a picture without any is a negative.
 
-    - In training a negative is scaled by a random factor from 0.5 to 3.5, and cut or filled up with black at a random place; nothing
+    - `is_augment`: a positive is scaled, cut or filled up, mirrored and recoloured at random, its boxes with it.
+    - `training`: a negative is scaled by a random factor from 0.5 to 3.5, and cut or filled up with black at a random place; nothing
       else is done to it.
-    - A positive is scaled, cut or filled up, mirrored and recoloured at random if `is_augment` says so, its boxes with it.
-    - All others, and everything without `training`, are scaled to fit whole, at the upper left.
+    - What its switch leaves alone is scaled to fit whole, at the upper left.
     """
-    if not training or (len(boxes) and not is_augment):
+    positive = len(boxes) > 0
+    if not (is_augment if positive else training):
         img, boxes = fit(img, boxes)
-    elif len(boxes) == 0:
-        img, boxes = place(img, boxes, rng.uniform(*NEGATIVE_SCALES), rng)
-    else:
+    elif positive:
         img, boxes = augment(img, boxes, rng)
+    else:
+        img, boxes = place(img, boxes, rng.uniform(*NEGATIVE_SCALES), rng)
     return (img, boxes, *label_maps(boxes))
 
 

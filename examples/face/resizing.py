@@ -1,6 +1,6 @@
 """One resize, bilinear with half-pixel centres, three times: by OpenCV, by scikit-image, and scikit-image's way in NumPy alone.
 
-Python stages for resize_cost.py; all give 640 × 640 × 3 uint8.
+Python stages of resize_cost.yaml; all give 640 × 640 × 3 uint8. `scikit_image` needs scikit-image in the service's interpreter.
 """
 
 import cv2

@@ -1,4 +1,4 @@
-"""A Python stage as they happen: it takes far more memory than it gives. The service finds it by --python-path examples/runaway."""
+"""Python stages as they happen: the first takes far more memory than it gives. The service finds them by --python-path examples/runaway."""
 
 import time
 
@@ -7,6 +7,12 @@ import numpy as np
 
 def mean_of_much(index, *, mebibytes=40, milliseconds=10):
     """The mean of `mebibytes` of numbers that all are `index`."""
+    mean, _ = mean_and_numbers(index, mebibytes=mebibytes, milliseconds=milliseconds)
+    return mean
+
+
+def mean_and_numbers(index, *, mebibytes, milliseconds):
+    """The same, and the numbers."""
     numbers = np.full((mebibytes << 20) // 8, index, np.float64)
     time.sleep(milliseconds / 1000)
-    return numbers.mean()
+    return numbers.mean(), numbers

@@ -1,7 +1,7 @@
 """examples/face: the label rule on boxes made by hand, the pictures with their boxes, and the specs as a trainer reads them."""
 
+import itertools
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import BIN, HERE, Service
+from conftest import BIN, HERE, PYTHON_PACKAGE, Service, tool
 
 EXAMPLE = HERE.parents[1] / "examples/face"
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
-VARIANTS = ("train", "train_plain", "validate")
+SWITCHES = ("training", "is_augment", "is_normalize")
 MAPS = [f"labels_{extent}" for extent in (159, 79, 39, 19, 9)]
 
 sys.path.insert(0, str(EXAMPLE))
@@ -23,6 +23,7 @@ cv2 = pytest.importorskip("cv2")
 import face  # noqa: E402
 import face_labels  # noqa: E402
 import resizing  # noqa: E402
+from variants import face_pipeline  # noqa: E402
 
 
 # The label rule.
@@ -251,19 +252,28 @@ def test_what_is_seen_and_where_it_lies_is_random():
         assert len({corner[axis] for corner in corners}) > 20
 
 
-def test_without_augmentation_the_picture_comes_whole():
+def test_without_its_switch_a_picture_comes_whole():
     box = np.float32([[100, 60, 200, 160]])
     image = picture(400, 300, box)
-    for more in ({"is_augment": False}, {"training": False}):
+    for training in (False, True):
         spy = Spy(1)
-        out, moved, *_ = face.process_img(image, box, spy, **more)
+        out, moved, *_ = face.process_img(image, box, spy, training=training, is_augment=False)
         assert spy.calls == 0
         assert moved.tolist() == [[160, 96, 320, 256]]
         assert np.array_equal(out[:480], cv2.resize(image, (640, 480)))
         assert not np.any(out[480:])
-    spy = Spy(1)
-    out, _, *_ = face.process_img(image, np.zeros((0, 4), np.float32), spy, training=False)
-    assert spy.calls == 0 and np.array_equal(out[:480], cv2.resize(image, (640, 480)))
+    for is_augment in (False, True):
+        spy = Spy(1)
+        out, *_ = face.process_img(image, np.zeros((0, 4), np.float32), spy, training=False, is_augment=is_augment)
+        assert spy.calls == 0 and np.array_equal(out[:480], cv2.resize(image, (640, 480)))
+
+
+def test_faces_are_augmented_outside_of_training_too():
+    box = np.float32([[100, 60, 200, 160]])
+    image = picture(400, 300, box)
+    one, other = (face.process_img(image, box, np.random.default_rng(4), training=training) for training in (True, False))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other))
+    assert one[1].tolist() != [[160, 96, 320, 256]]
 
 
 def test_faces_that_are_mostly_outside_are_dropped():
@@ -281,8 +291,8 @@ def specs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("face")
     subprocess.run([BIN / "bulkhead", "synth", folder / "faces", "--schema", "face", "--count", "80", "--size", "120x90..300x200"],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for name in VARIANTS:
-        shutil.copy(EXAMPLE / f"{name}.yaml", folder)
+    for spec in EXAMPLE.glob("*.yaml"):
+        shutil.copy(spec, folder)
     return folder
 
 
@@ -293,28 +303,21 @@ def target(specs):
     assert service.stop() == 0
 
 
-def with_boxes(specs, name):
-    """A training spec that delivers the boxes and each picture's source as well."""
-    text = (specs / f"{name}.yaml").read_text()
-    path = specs / f"{name}_boxes.yaml"
-    path.write_text(text.replace("outputs: [image,", "outputs: [bbox, label, source_id, image,"))
-    return path
-
-
 def take(spec, target, batches):
     with bulkhead.Loader(spec, target, timeout=120) as loader:
         stream = loader.stream()
         return [{name: np.array(batch[name]) for name in batch} for batch, _ in zip(stream, range(batches))]
 
 
-@pytest.mark.parametrize("name", ["train", "train_plain"])
-def test_training_batches_are_what_the_example_says(specs, target, name):
-    with bulkhead.Loader(specs / f"{name}.yaml", target) as loader:
+@pytest.mark.parametrize("is_augment", [True, False])
+def test_training_batches_are_what_the_example_says(specs, target, is_augment):
+    pipeline = face_pipeline(str(specs / "faces"), is_augment=is_augment)
+    with bulkhead.Loader(pipeline, target) as loader:
         assert [(one.name, one.dtype_name, one.shape) for one in loader.schema] == [("image", "uint8", (640, 640, 3))] + [
             (f"labels_{v}", "float32", (v, v, 6)) for v in (159, 79, 39, 19, 9)]
         assert loader.batch_size == 16
         assert next(loader.stream())["image"].shape == (16, 640, 640, 3)
-    batches = take(with_boxes(specs, name), target, 10)
+    batches = take(pipeline.outputs("bbox", "label", "source_id", *MAPS), target, 10)
     drawn = np.concatenate([batch["source_id"] for batch in batches])
     assert np.count_nonzero(drawn == 1) == 16  # one in ten of 160
     for batch in batches:
@@ -327,13 +330,79 @@ def test_training_batches_are_what_the_example_says(specs, target, name):
     assert positives > 100
 
 
-def test_variants_differ_in_what_they_switch(specs, target):
-    augmented, plain = (take(with_boxes(specs, name), target, 3) for name in ("train", "train_plain"))
-    for one, other in zip(augmented, plain):
-        assert np.array_equal(one["source_id"], other["source_id"])
-        for s in range(16):
-            same = np.array_equal(one["image"][s], other["image"][s])
-            assert same == (one["source_id"][s] == 1)  # negatives are treated alike
+@pytest.fixture(scope="module")
+def variants(specs, target):
+    """Ten samples of each: {(training, is_augment, is_normalize): outputs}, `label` among them."""
+    made = {}
+    for switches in [*itertools.product((False, True), (False, True), (False,)), (False, False, True), (True, True, True)]:
+        pipeline = face_pipeline(str(specs / "faces"), **dict(zip(SWITCHES, switches)))
+        if not switches[0]:
+            pipeline = pipeline.skip(35).take(10)  # the last without faces, the first with
+        [made[switches]] = take(pipeline.outputs("label", "image", *MAPS).batch(10), target, 1)
+    return made
+
+
+def equal_samples(one, other, names=("image", *MAPS)):
+    """Of each sample, whether all these outputs are equal."""
+    return np.all([(one[name] == other[name]).reshape(10, -1).all(axis=1) for name in names], axis=0).tolist()
+
+
+def test_normalization_changes_the_values_of_the_image_alone(variants):
+    for on in (False, True):
+        plain, normalized = (variants[on, on, is_normalize] for is_normalize in (False, True))
+        assert (plain["image"].dtype, normalized["image"].dtype) == (np.uint8, np.float32)
+        assert normalized["image"].min() == -1 and 0.5 < normalized["image"].max() <= 1
+        np.testing.assert_allclose(normalized["image"], plain["image"] / np.float32(127.5) - 1, atol=1e-6)
+        assert all(equal_samples(plain, normalized, ["label", *MAPS]))
+
+
+def test_augmentation_changes_pictures_with_faces_alone(variants):
+    for training in (False, True):
+        plain, augmented = (variants[training, is_augment, False] for is_augment in (False, True))
+        assert 0 < np.count_nonzero(plain["label"]) < 10
+        assert equal_samples(plain, augmented) == [label == 0 for label in augmented["label"]]
+        assert equal_samples(plain, augmented, ["label"]) == [True] * 10
+
+
+def is_whole(image):
+    """Whether a picture lies at the upper left, its longer side 640 pixels; the drawn ones have hardly a black pixel."""
+    lit = np.argwhere(image.any(axis=2))
+    return lit.min() == 0 and lit.max() == 639 and np.mean(image[: lit[:, 0].max() + 1, : lit[:, 1].max() + 1].any(axis=2)) > 0.98
+
+
+def test_training_scales_pictures_without_faces_at_random(variants):
+    for training in (False, True):
+        batch = variants[training, False, False]
+        assert all(is_whole(image) for image in batch["image"][batch["label"] == 1])
+        assert all(is_whole(image) for image in batch["image"][batch["label"] == 0]) == (not training)
+
+
+def test_training_mixes_forever_and_else_every_picture_comes_once(specs):
+    for is_augment, is_normalize in itertools.product((False, True), repeat=2):
+        training, not_training = (
+            face_pipeline(training=training, is_augment=is_augment, is_normalize=is_normalize).to_dict()
+            for training in (True, False))
+        assert [part["weight"] for part in training["source"]["mixture"]["sources"]] == [0.9, 0.1]
+        assert "epochs" not in training and not_training["epochs"] == 1
+        assert not_training["source"]["tfrecord"]["files"] == ["faces/pos-*.tfrecord", "faces/neg-*.tfrecord"]
+        assert not_training["outputs"] == [*training["outputs"], "bbox", "label"]
+
+
+def test_the_files_are_two_of_the_variants():
+    """What stands twice does not drift apart."""
+    for name, switches in (("train", (True, True, False)), ("validate", (False, False, True))):
+        assert bulkhead.Pipeline.from_yaml((EXAMPLE / f"{name}.yaml").read_text()) == face_pipeline(**dict(zip(SWITCHES, switches)))
+
+
+@pytest.mark.parametrize("words, switches", [
+    ([], (True, True, False)), (["--no-augment"], (True, False, False)), (["--normalize"], (True, True, True)),
+    (["--no-training", "--no-normalize"], (False, True, False)),
+])
+def test_the_program_writes_a_variant(words, switches):
+    said = subprocess.run(
+        [sys.executable, EXAMPLE / "variants.py", "--faces", "/faces", *words], env={**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)},
+        stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    assert bulkhead.Pipeline.from_yaml(said) == face_pipeline("/faces", **dict(zip(SWITCHES, switches)))
 
 
 def test_training_goes_on_forever(specs, target):
@@ -366,14 +435,6 @@ def test_the_same_batches_come_from_any_number_of_workers(specs, target, tmp_pat
         alone.stop()
 
 
-def test_training_specs_differ_in_one_switch():
-    """What stands twice does not drift apart."""
-    one, other = ((EXAMPLE / f"{name}.yaml").read_text().splitlines()[1:] for name in ("train", "train_plain"))
-    assert [(a.strip(), b.strip()) for a, b in zip(one, other) if a != b] == [
-        ("arguments: {training: true, is_augment: true}", "arguments: {training: true, is_augment: false}")]
-    assert len(one) == len(other)
-
-
 # What a resize costs.
 
 
@@ -400,12 +461,15 @@ def test_resizing_as_scikit_image_does_smooths_what_shrinks():
     assert spread[[4, 5, 6]] == pytest.approx(weights[[2, 5, 8]] / weights.sum(), abs=1e-12)
 
 
-def test_the_cost_of_a_resize_is_printed(specs):
-    package = pathlib.Path(bulkhead.__file__).parents[1]
-    said = subprocess.run(
-        [sys.executable, EXAMPLE / "resize_cost.py", specs / "faces", "--samples", "10"],
-        env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
-    rows = [re.fullmatch(r"(.*?) +([\d.]+) ms a sample +([\d.]+) x", line) for line in said.splitlines()]
-    costs = {row[1]: float(row[2]) for row in rows}
-    assert list(costs)[:3] == ["stage `resize` (OpenCV in C++)", "OpenCV in a Python stage", "scikit-image's way, in NumPy"]
-    assert all(cost > 0 for cost in costs.values())
+def test_explain_shows_what_a_resize_costs(specs, folder):
+    said = tool("explain", "--spec", specs / "resize_cost.yaml", "--python", PYTHON, "--python-path", EXAMPLE, "--samples", 8)
+    times, shares = [], []
+    for stage, feature in (("stages[1] python", "by_scikit_image"), ("stages[2] python", "by_opencv"), ("stages[3] resize", "image")):
+        [line] = [line for line in said.splitlines() if line.strip().startswith(stage)]
+        assert feature in line.split()
+        times.append(float(re.search(r" ([\d.]+) ms\b", line)[1]))
+        shares.append(int(re.search(r" (\d+)%", line)[1]))
+    # Ratios within one run, a tenth of the usual ones: nothing but other code makes such a difference.
+    assert min(times) > 0
+    assert times[0] > 5 * max(times[1:])
+    assert shares[0] > 5 * max(shares[1:])
