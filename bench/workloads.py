@@ -9,11 +9,12 @@
     detection  TFRecords with eight boxes an image, decode, random flip, resize 640, uint8, boxes
 
 Service and client are included: one worker of one thread, batches of 64 over shared memory, taken by a client that does
-nothing with them; processes may run on either core. An epoch is every file under N names. Each over shared memory and over gRPC. Beside a single
-epoch, which makes no seek entries: A and B in the first of several epochs, which makes them, and in the second, which
-uses them; A with two workers and with two threads, A as a library in one process (which shows what service and transport
-cost), and the memory (PSS) of all processes of A with a trainer in Python. All ways take turns in each round, as a
-machine's speed drifts; what is printed are medians over the rounds of the ratios within a round.
+nothing with them; processes may run on either core. An epoch is every file under N names. Each over shared memory and over
+gRPC. Beside a single epoch, which makes no seek entries: A and B in the first of several epochs, which makes them, and in
+the second, which uses them; A with two workers and with two threads, A as a library in one process (which shows what
+service and transport cost), what two threads make of the yardstick itself, and the memory (PSS) of all processes of A with
+a trainer in Python. All ways take turns in each round, as a machine's speed drifts; what is printed are medians over the
+rounds of the ratios within a round.
 """
 
 import argparse
@@ -148,8 +149,9 @@ def measure(arguments, folder):
     batches = -(-len(images_of(copies)) // 64)
     rounds = []
     for number in range(arguments.rounds):
-        limit = run_json("bench", "decode-limit", photos, "--threads", 1, "--repeat", arguments.copies, "--json")
-        result = {"decode limit": limit["images_per_second"]}
+        limits = {threads: run_json("bench", "decode-limit", photos, "--threads", threads, "--repeat", arguments.copies,
+                                    "--json")["images_per_second"] for threads in (1, 2)}
+        result = {"decode limit": limits[1], "decode limit, two threads": limits[2]}
         for way, (workload, options) in WAYS.items():
             # A single epoch makes no seek entries, and shall find none of another way's.
             cache = ["--cache-dir", folder / ("seek" if "--epochs-before" in options else "plain")]
@@ -182,6 +184,7 @@ def main():
         rounds, memory = measure(arguments, folder)
     ratios = {
         **{way: [r[way] / r["decode limit"] for r in rounds] for way in WAYS},
+        "decode limit, two threads / one": [r["decode limit, two threads"] / r["decode limit"] for r in rounds],
         "two workers / one": [r["A, two workers"] / r["A"] for r in rounds],
         "two threads / one": [r["A, two threads"] / r["A"] for r in rounds],
         "service / in process": [r["A"] / r["A, in process"] for r in rounds],
@@ -193,10 +196,10 @@ def main():
     print(f"{machine()}; {len(images_of(pathlib.Path(arguments.folder)))} files of {arguments.folder}; {arguments.rounds} rounds; "
           f"bench/workloads.py {' '.join(sys.argv[1:])}")
     limit = statistics.median(r["decode limit"] for r in rounds)
-    print(f"decode limit {limit:.0f} images/s; as shares of it, but for the last three:")
+    print(f"decode limit {limit:.0f} images/s; as shares of it, but for the last four:")
     for way, values in ratios.items():
         each = ", ".join(f"{value:.3f}" for value in values)
-        print(f"  {way:22} {statistics.median(values):6.3f}   ({each})")
+        print(f"  {way:31} {statistics.median(values):6.3f}   ({each})")
     print(f"memory of A, all processes, trainer in Python: {memory / (1 << 20):.0f} MiB PSS")
 
 
