@@ -273,7 +273,8 @@ absl::StatusOr<Trainers> WatchTrainers(const DaemonOptions& options) {
 
 // Blocks until a signal or the end of the trainers; says which. The lock, once taken, is kept until
 // this process has ended: who wants to share the service sees by it that it is too late.
-std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options) {
+std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
+                       const std::string& address) {
   // A negative descriptor is passed over.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
   const int tick_ms = trainers.lock ? static_cast<int>(absl::ToInt64Milliseconds(kLockTick)) : -1;
@@ -282,7 +283,7 @@ std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOpti
     if (count < 0 && errno == EINTR) continue;
     if (count != 0) return events[0].revents != 0 ? "a signal" : "the end of its trainer";
     if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
-    if (options.embedded) TrimEmbeddedLog(options.watch_lock);
+    if (options.embedded) TrimEmbeddedLog(address, options.watch_lock);
   }
 }
 
@@ -396,7 +397,7 @@ absl::Status RunDaemon(const DaemonOptions& options) {
                             StartMetrics(options.metrics, server.get()));
   TakePagesAhead();
   AnnounceReady(options.ready_fd, server->address());
-  const std::string cause = WaitForEnd(signals.get(), trainers, options);
+  const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address());
   spdlog::info("stopping because of {}", cause);
   const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
   if (options.embedded) RemoveEmbeddedFolder(server->address(), options.watch_lock);

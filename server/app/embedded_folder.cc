@@ -23,6 +23,16 @@ std::string StemOf(const std::string& watch_lock) {
   return std::string(absl::StripSuffix(watch_lock, ".lock"));
 }
 
+std::string SocketOf(const std::string& address) {
+  return std::string(absl::StripPrefix(address, "unix:"));
+}
+
+// Of a socket in a folder that a client made for it; empty for any other.
+std::string FolderOf(const std::string& socket) {
+  std::string folder = socket.substr(0, socket.rfind('/'));
+  return absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-") ? folder : "";
+}
+
 // A folder where processes meet is removed by who has its `spawn` locked, and `spawn` is what goes
 // last: so nobody can start a service in a folder that is about to vanish.
 void RemoveMeetingFolder(const std::string& folder) {
@@ -42,9 +52,9 @@ void RemoveMeetingFolder(const std::string& folder) {
 }  // namespace
 
 void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_lock) {
-  const std::string socket(absl::StripPrefix(address, "unix:"));
-  const std::string folder = socket.substr(0, socket.rfind('/'));
-  if (!absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-")) return;
+  const std::string socket = SocketOf(address);
+  const std::string folder = FolderOf(socket);
+  if (folder.empty()) return;
   RemoveFile(socket);
   RemoveFile(absl::StrCat(socket, kArenaDoorSuffix));
   if (!watch_lock.empty()) {
@@ -57,7 +67,9 @@ void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_l
   rmdir(folder.c_str());         // refused when there is anything else in it
 }
 
-void TrimEmbeddedLog(const std::string& watch_lock) {
+void TrimEmbeddedLog(const std::string& address, const std::string& watch_lock) {
+  const std::string socket = SocketOf(address);
+  if (FolderOf(socket).empty() || socket != StemOf(watch_lock) + ".sock") return;
   const absl::StatusOr<UniqueFd> log = OpenFile(StemOf(watch_lock) + ".log", /*writable=*/true);
   if (log.ok()) TrimFile(log->get(), kMostLogBytes, kKeptLogBytes);
 }

@@ -19,9 +19,9 @@ namespace bulkhead {
 // holds anything else, or somebody has `spawn` locked. Folders with other names are left alone.
 void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_lock);
 
-// Keeps ID.log, where what the service says goes, from growing without bound: cuts it to its last
-// 8 KiB when it has more than 1 MiB.
-void TrimEmbeddedLog(const std::string& watch_lock);
+// Keeps ID.log, where what the service at `address` says goes, from growing without bound: cuts it
+// to its last 8 KiB when it has more than 1 MiB. Logs beside other locks are left alone.
+void TrimEmbeddedLog(const std::string& address, const std::string& watch_lock);
 
 }  // namespace bulkhead
 

@@ -52,6 +52,7 @@ absl::StatusOr<FlightRecorder> FlightRecorder::Create(uint32_t threads) {
   if (!map.ok()) return map.status();
   FlightRecorder recorder(*std::move(fd), *std::move(map), threads);
   new (recorder.header_) FlightHeader;
+  recorder.header_->layout = FlightHeader::kLayout;
   recorder.header_->thread_count = threads;
   for (uint32_t i = 0; i <= threads; ++i) new (&recorder.shards_[i]) FlightThread;
   return recorder;
@@ -64,6 +65,11 @@ absl::StatusOr<FlightRecorder> FlightRecorder::Attach(UniqueFd fd, uint32_t thre
   auto map = MemoryMap::Map(fd.get(), SizeFor(threads));
   if (!map.ok()) return map.status();
   FlightRecorder recorder(std::move(fd), *std::move(map), threads);
+  if (recorder.header_->layout != FlightHeader::kLayout) {
+    return absl::InvalidArgumentError(
+        "the flight recorder is of another build: bulkheadd and bulkhead-worker do not belong "
+        "together");
+  }
   if (recorder.header_->thread_count != threads) {
     return absl::InvalidArgumentError("the flight recorder is for another number of threads");
   }

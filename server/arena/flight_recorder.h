@@ -66,7 +66,12 @@ struct alignas(64) FlightHeader {
   static constexpr size_t kNameBytes = 96;
   static constexpr uint32_t kNobody = ~uint32_t{0};
 
+  // Tells a recorder of another build, whose threads are of another size. It stands where the
+  // number of threads stood before there was a layout, so that such a build refuses this one, too.
+  static constexpr uint32_t kLayout = uint32_t{2} << 24 | sizeof(FlightThread);
+
   std::atomic<uint32_t> stage_count{0};
+  uint32_t layout = 0;
   uint32_t thread_count = 0;
   // The allocation that was refused, after which the worker ended.
   std::atomic<uint32_t> refused_stage{kNobody};
@@ -133,7 +138,7 @@ class FlightRecorder {
   static constexpr uint32_t kMaxThreads = 256;
 
   static absl::StatusOr<FlightRecorder> Create(uint32_t threads);
-  // INVALID_ARGUMENT when `fd` holds no recorder for that many threads.
+  // INVALID_ARGUMENT when `fd` holds no recorder of this build for that many threads.
   static absl::StatusOr<FlightRecorder> Attach(UniqueFd fd, uint32_t threads);
 
   int fd() const { return fd_.get(); }

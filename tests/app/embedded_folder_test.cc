@@ -101,13 +101,26 @@ TEST_F(EmbeddedFolderTest, ALockElsewhereRemovesNothingThere) {
 TEST_F(EmbeddedFolderTest, ALogKeepsItsEnd) {
   const std::string log = folder_ + "/abcdef.log";
   std::ofstream(log) << std::string(1 << 20, 'x');
-  TrimEmbeddedLog(folder_ + "/abcdef.lock");
+  TrimEmbeddedLog("unix:" + folder_ + "/abcdef.sock", folder_ + "/abcdef.lock");
   EXPECT_EQ(std::filesystem::file_size(log), 1U << 20);
   std::ofstream(log, std::ios::app) << "last words";
-  TrimEmbeddedLog(folder_ + "/abcdef.lock");
+  TrimEmbeddedLog("unix:" + folder_ + "/abcdef.sock", folder_ + "/abcdef.lock");
   EXPECT_EQ(std::filesystem::file_size(log), 8U << 10);
   const std::string text = ReadPrefix(log, 1 << 20).value();
   EXPECT_EQ(text.substr(text.size() - 10), "last words");
+}
+
+TEST_F(EmbeddedFolderTest, ALogBesideALockElsewhereIsNotItsOwn) {
+  TouchShared();
+  for (const std::string& folder : {parent_, folder_}) {
+    const std::string log = folder + "/mine.log";
+    std::ofstream(log) << std::string(2 << 20, 'x');
+    TrimEmbeddedLog("unix:" + folder + "/abcdef.sock", folder + "/mine.lock");
+    EXPECT_EQ(std::filesystem::file_size(log), 2U << 20);
+  }
+  std::ofstream(parent_ + "/abcdef.log") << std::string(2 << 20, 'x');
+  TrimEmbeddedLog("unix:" + parent_ + "/abcdef.sock", parent_ + "/abcdef.lock");
+  EXPECT_EQ(std::filesystem::file_size(parent_ + "/abcdef.log"), 2U << 20);
 }
 
 }  // namespace

@@ -171,5 +171,14 @@ TEST(FlightRecorderTest, IsForOneNumberOfThreads) {
   }
 }
 
+TEST(FlightRecorderTest, IsOfOneBuild) {
+  const FlightRecorder recorder = MakeRecorder(2);
+  const uint32_t other = FlightHeader::kLayout + 1;
+  ASSERT_EQ(pwrite(recorder.fd(), &other, sizeof(other), offsetof(FlightHeader, layout)), 4);
+  const auto attached = AttachTo(recorder, 2);
+  EXPECT_EQ(attached.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(attached.status().message()), testing::HasSubstr("of another build"));
+}
+
 }  // namespace
 }  // namespace bulkhead
