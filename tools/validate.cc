@@ -78,11 +78,15 @@ absl::Status ExamineData(const std::string& name, const DataLook& look, Report& 
     BULKHEAD_ASSIGN_OR_RETURN(report.counts, look.count(report.spec, folder));
   }
   if (!look.kept || report.caches.empty()) return absl::OkStatus();
-  const absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
+  absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
+  // Of several, nobody knows which of them kept what.
+  if (kept.ok() && report.caches.size() > 1) {
+    kept = absl::FailedPreconditionError("only one of a spec's cache stages can be");
+  }
   const bool mixture = report.spec.source().has_mixture();
   for (CacheReport& cache : report.caches) {
-    // Of several, nobody knows which of them kept what.
-    if (kept.ok() && report.caches.size() == 1) cache.look = *kept;
+    cache.look_status = kept.status();
+    if (kept.ok()) cache.look = *kept;
     if (report.counts.has_value() && !mixture) cache.samples = report.counts->samples();
   }
   return absl::OkStatus();
@@ -298,6 +302,9 @@ void AddReport(const Report& report, Struct& object) {
     object["bytes"].set_number_value(static_cast<double>(cache.AllBytes()));
     object["samples_measured"].set_number_value(
         static_cast<double>(cache.look.value_or(KeptLook{}).samples));
+    if (!cache.look_status.ok()) {
+      object["not_measured"].set_string_value(std::string(cache.look_status.message()));
+    }
   }
   fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
   fields["spec"].set_string_value(SpecToYaml(report.spec));

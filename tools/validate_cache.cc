@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "server/spec/source_chain.h"
 
 namespace bulkhead {
@@ -101,6 +102,10 @@ std::string DescribeCache(const CacheReport& cache) {
   } else {
     absl::StrAppend(&text, BytesText(cache.sample_bytes), " a sample");
   }
+  if (!cache.look_status.ok()) {
+    absl::StrAppend(&text, " (could not be measured: ",
+                    absl::StrReplaceAll(cache.look_status.message(), {{"\n", "; "}}), ")");
+  }
   return text;
 }
 
@@ -117,7 +122,7 @@ std::optional<std::string> CacheWarning(const CacheReport& cache) {
   }
   absl::StrAppend(&text, ", on the service's disk, up to its --stage-cache-bytes");
   if (too_much) absl::StrAppend(&text, " (16 GiB, unless it is told another)");
-  if (!cache.look.has_value()) {
+  if (!cache.look.has_value() && cache.look_status.ok()) {
     absl::StrAppend(&text, "; `validate --data` and `bulkhead explain` measure your own");
   }
   if (cache.whole) {

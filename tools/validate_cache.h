@@ -33,6 +33,7 @@ struct CacheReport {
   uint64_t pixel_bytes = 0;
   bool whole = false;  // these are as they were decoded
   std::optional<KeptLook> look;
+  absl::Status look_status;  // why there is no look though one was wanted
   // Samples that it will keep, where the data was looked at and all of them pass it.
   std::optional<uint64_t> samples;
 

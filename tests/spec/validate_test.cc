@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "gmock/gmock.h"
@@ -137,7 +138,9 @@ class ValidateCacheTest : public ValidateTest {
         counts.set_samples(20000);
         return counts;
       };
-      look_.kept = [=](const v1::PipelineSpec&, const std::string&) {
+      look_.kept = [=, this](const v1::PipelineSpec&,
+                             const std::string&) -> absl::StatusOr<KeptLook> {
+        if (kept_.has_value()) return *kept_;
         return KeptLook{64, kept, read};
       };
     }
@@ -145,9 +148,13 @@ class ValidateCacheTest : public ValidateTest {
     err_.str("");
     EXPECT_EQ(
         Run({Write("cache.yaml", "source: {image_folder: {path: p}}\nbatch: {size: 4}\nstages: [" +
-                                     stages + ", cache, center_crop: {size: 8}]\n")}),
+                                     stages + ", cache, center_crop: {size: 8}]\n")},
+            json_),
         0);
   }
+
+  std::optional<absl::Status> kept_;  // of a look that fails
+  bool json_ = false;
 };
 
 TEST_F(ValidateCacheTest, SaysWhatWholePhotosTake) {
@@ -176,6 +183,28 @@ TEST_F(ValidateCacheTest, WarnsOfMuchMoreThanIsReadAndToldAnyhow) {
 TEST_F(ValidateCacheTest, WarnsOfMoreThanAServiceKeeps) {
   RunOn("decode_image, resize: {size: 600}", 1 << 20, 1 << 20);
   EXPECT_THAT(err_.str(), HasSubstr("--stage-cache-bytes (16 GiB, unless"));
+}
+
+TEST_F(ValidateCacheTest, SaysWhyItCouldNotMeasure) {
+  kept_ = absl::NotFoundError("the stage user:f\nis not here");
+  RunOn("decode_image", 1, 1);
+  const std::string why = " (could not be measured: the stage user:f; is not here)";
+  EXPECT_THAT(out_.str(), HasSubstr("photo of half a megapixel" + why + "\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("photo of half a megapixel" + why));
+  EXPECT_THAT(err_.str(), testing::Not(HasSubstr("validate --data")));
+  RunOn("decode_image");
+  EXPECT_THAT(err_.str(), HasSubstr("`validate --data` and `bulkhead explain` measure your own"));
+  EXPECT_THAT(err_.str(), testing::Not(HasSubstr("could not")));
+}
+
+TEST_F(ValidateCacheTest, TheReasonIsInTheJson) {
+  kept_ = absl::NotFoundError("it is not here");
+  json_ = true;
+  RunOn("decode_image", 1, 1);
+  EXPECT_THAT(out_.str(), HasSubstr("\"not_measured\": \"it is not here\""));
+  kept_.reset();
+  RunOn("decode_image", 1, 1);
+  EXPECT_THAT(out_.str(), testing::Not(HasSubstr("not_measured")));
 }
 
 TEST_F(ValidateCacheTest, WithoutDataWarnsOfLargeSamples) {

@@ -106,6 +106,15 @@ TEST(ExplainReportTest, WhatWasMeasuredStandsBesideWhatIsPromised) {
   EXPECT_EQ(fields.at("expected_bytes").number_value(), 7 << 20);
 }
 
+TEST(ExplainReportTest, AStreamThatEndedLeavesTheTableAndSaysWhy) {
+  Explanation explanation = Example();
+  explanation.not_expected = "too little memory";
+  const auto lines = LinesBehind(ExplanationText(explanation), "memory of the loader");
+  ASSERT_EQ(lines.size(), 8);
+  EXPECT_THAT(lines[7], HasSubstr("not measured, for its stream ended: too little memory"));
+  EXPECT_EQ(Json(explanation).fields().at("not_expected").string_value(), "too little memory");
+}
+
 TEST(ExplainReportTest, JsonRanksMemoryAlike) {
   const auto fields = Json(Example()).fields();
   std::vector<std::string> shown;

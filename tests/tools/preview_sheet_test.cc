@@ -126,6 +126,26 @@ TEST(PreviewSheetTest, KeepsLabelsOnTheImage) {
             red.left + 100 - (kGlyphWidth + 1 + 4) + 1, 1, {86, 180, 233});
 }
 
+TEST(PreviewSheetTest, CutsATagAtTheEdgesOfItsImage) {
+  PreviewSheet sheet = SheetOf(Cell(100, 8), 100);
+  sheet.cells[0].boxes = {{0, 0, 8, 100, "123456"}};
+  sheet.cells.push_back(Cell(8, 100));
+  sheet.cells[1].boxes = {{0, 0, 100, 8, "7"}};
+  sheet.columns = 2;
+  const Drawn drawn(sheet);
+  const Rect narrow = drawn.Where({230, 159, 0});
+  const Rect red = drawn.Where(kRed);
+  for (int x = red.left + 8; x < red.left + 100; ++x) {
+    for (int y = red.top; y < red.top + 100; ++y) {
+      ASSERT_EQ(drawn.At(y, x), (Pixel{24, 24, 27})) << "beside the image, at " << y << ", " << x;
+    }
+  }
+  EXPECT_EQ(narrow.height, 100);
+  for (int y = red.top + 8; y < red.top + 100; ++y) {
+    ASSERT_EQ(drawn.At(y, red.left + 108), (Pixel{24, 24, 27})) << "below the other, at " << y;
+  }
+}
+
 TEST(PreviewSheetTest, KeepsABoxFarOutsideOffTheOtherCells) {
   PreviewSheet sheet = SheetOf(Cell(100, 100), 100);
   sheet.cells[0].boxes.push_back({-1e30, -1e30, 1e30, 1e30, ""});

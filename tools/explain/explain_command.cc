@@ -46,7 +46,7 @@ constexpr char kExamples[] =
     "  bulkhead explain --spec train.yaml --python-path code\n";
 
 constexpr absl::Duration kDeadline = absl::Seconds(60);
-constexpr absl::Duration kBatchDeadline = absl::Minutes(5);  // the samples of one take a while
+constexpr absl::Duration kProbe = absl::Seconds(30);  // longest look at what workers hold
 constexpr uint64_t kMaxWarmUp = 32;
 
 struct ExplainArguments {
@@ -188,14 +188,31 @@ double ShareRead(const jpeg::DecodeCounts& counts) {
          static_cast<double>(std::max<uint64_t>(1, counts.mcus));
 }
 
-// The most that a worker of this service, which has no other stream, held so far: its own memory,
-// not the arena.
+// The most that a worker of this service, which has no other stream, was seen to hold so far, those
+// that were replaced included: its own memory, not the arena.
 uint64_t WorkerPeak(const v1::GetStatusResponse& status) {
   uint64_t most = 0;
   for (const v1::WorkerStatus& worker : status.workers()) {
     if (worker.role() == "pipeline") most = std::max(most, worker.usage().peak_memory_bytes());
   }
+  for (const v1::WorkerExit& exit : status.recent_exits()) {
+    most = std::max(most, exit.usage().peak_memory_bytes());
+  }
   return most;
+}
+
+// Has the workers make as many samples, or for as long as kProbe allows: whole batches at once may
+// be more than anybody waits for.
+absl::Status MakeSamples(Loader& loader, uint64_t samples) {
+  const absl::Time until = absl::Now() + kProbe;
+  for (uint64_t taken = 0; taken < samples;) {
+    const absl::StatusOr<std::optional<Batch>> batch = loader.Next(until - absl::Now());
+    if (absl::IsDeadlineExceeded(batch.status())) return absl::OkStatus();
+    if (!batch.ok()) return batch.status();
+    if (!batch->has_value()) return absl::OkStatus();
+    taken += (*batch)->sample_count();
+  }
+  return absl::OkStatus();
 }
 
 // By what the service that would run the spec here says of it, and by what its workers hold while
@@ -211,16 +228,16 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const v1::BatchSch
   options.spec = SpecFile(arguments.spec);
   options.target = service->target();
   BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Loader::Open(std::move(options)));
-  for (uint64_t taken = 0; taken < arguments.samples;) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kBatchDeadline));
-    if (!batch.has_value()) break;
-    taken += batch->sample_count();
-  }
+  const absl::Status made = MakeSamples(*loader, arguments.samples);
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                             GetStatusMessage(service->target(), kDeadline));
   explanation.budget_bytes = status.memory().budget_bytes();
   const StreamMemory& plan = loader->info().memory;
   explanation.memory = MemoryParts(plan, status.memory(), schema);
+  if (!made.ok()) {
+    explanation.not_expected = std::string(made.message());
+    return absl::OkStatus();  // the table is worth having all the more
+  }
   explanation.worker_peak_bytes = WorkerPeak(status);
   // Its workers, and the one that stands by to replace one.
   explanation.expected_bytes = status.memory().supervisor_bytes() + plan.arena_bytes +

@@ -153,10 +153,14 @@ std::string MemoryTable(const Explanation& explanation) {
   rows.push_back({"left of the budget", FormatBytes(left), FormatBytes(left),
                   absl::StrCat("of ", FormatBytes(budget),
                                " on this machine, which the client's part does not touch")});
-  return absl::StrCat(Table(rows, {false, true, true, false}),
-                      "  expected of the service: ", FormatBytes(explanation.expected_bytes),
+  const std::string table = Table(rows, {false, true, true, false});
+  if (!explanation.not_expected.empty()) {
+    return absl::StrCat(table, "  expected of the service: not measured, for its stream ended: ",
+                        explanation.not_expected, "\n");
+  }
+  return absl::StrCat(table, "  expected of the service: ", FormatBytes(explanation.expected_bytes),
                       ", with ", FormatBytes(explanation.worker_peak_bytes),
-                      " a worker, the most that one held here\n");
+                      " a worker, the most that one was seen to hold here\n");
 }
 
 std::string BatchTable(const Explanation& explanation) {
@@ -272,6 +276,7 @@ JsonObject ExplanationJson(const Explanation& explanation) {
                                   .Add("grpc_bytes", ranked.together.grpc_bytes))
       .Add("worker_peak_bytes", explanation.worker_peak_bytes)
       .Add("expected_bytes", explanation.expected_bytes)
+      .Add("not_expected", explanation.not_expected)
       .Add("budget_bytes", explanation.budget_bytes)
       .Add("batches", batches)
       .Add("machine", DescribeMachine())

@@ -60,8 +60,9 @@ struct Explanation {
   uint64_t kept_sample_bytes = 0;
   double kept_share = 0;                // of the measured samples, those that came from there
   std::vector<ExplainedMemory> memory;  // in any order
-  uint64_t worker_peak_bytes = 0;       // the most that one held while it made the measured samples
+  uint64_t worker_peak_bytes = 0;       // the most that one was seen to hold with these samples
   uint64_t expected_bytes = 0;          // of the service, if all of them hold as much at a time
+  std::string not_expected;             // why neither is known; empty: they are
   uint64_t budget_bytes = 0;            // what the service may promise here
   std::vector<ExplainedBatch> batches;
 };

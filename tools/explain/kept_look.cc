@@ -60,7 +60,8 @@ absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::str
   const uint64_t epoch = local->samples_per_epoch();
   const uint64_t count = std::min(kSamples, epoch);
   for (uint64_t i = 0; i < count; ++i) {
-    const absl::Status made = local->ProduceSample(0, epoch / count * i, *context, destinations);
+    const absl::Status made = local->ProduceSample(0, epoch / count * i + epoch % count * i / count,
+                                                   *context, destinations);
     if (!made.ok() && !IsSampleError(made)) return made;
     // Those that a mosaic takes with it, too.
     look.samples += kept.size();

@@ -108,6 +108,8 @@ void StageSizes::Enter(uint32_t stage) {
 
 void StageSizes::Leave(uint32_t stage, const StageValues& values) {
   const Running& running = running_[stage];
+  // A new record: what the last one left encoded is gone, whatever became of it.
+  if (stage == StageObserver::kSource) encoded_.clear();
   for (size_t i = 0; i < std::min(values.size(), running.features.size()); ++i) {
     const Value& value = values[i];
     const std::string& feature = running.features[i];

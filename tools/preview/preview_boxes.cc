@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
 #include "tools/common/tensor_stats.h"
 
 namespace bulkhead::tools {
@@ -36,27 +38,18 @@ bool StillBelongs(const std::string& lost_at) {
   return lost_at.empty() || absl::EndsWith(lost_at, ".pad_rows");
 }
 
-bool IsIntegerType(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_UINT8:
-    case v1::DTYPE_INT8:
-    case v1::DTYPE_UINT16:
-    case v1::DTYPE_INT16:
-    case v1::DTYPE_UINT32:
-    case v1::DTYPE_INT32:
-    case v1::DTYPE_UINT64:
-    case v1::DTYPE_INT64:
-      return true;
-    default:
-      return false;
-  }
+// Boxes of `image`; where that is empty, of any.
+bool AreBoxesOf(const FeatureSignature& feature, const std::string& image) {
+  const auto& annotation = feature.annotation;
+  return annotation.has_value() && annotation->kind == Annotation::Kind::kBoxes &&
+         (image.empty() || annotation->image == image) && StillBelongs(annotation->lost_at);
 }
 
 // One whole number for each row of `boxes`, by all that is known before any data is read.
 bool MayLabel(const FeatureSignature& feature, const FeatureSignature& boxes) {
-  return feature.kind == FeatureSignature::Kind::kTensor && IsIntegerType(feature.dtype) &&
-         feature.shape.size() == 1 && feature.shape[0] == boxes.shape[0] &&
-         feature.variable == boxes.variable;
+  return feature.kind == FeatureSignature::Kind::kTensor &&
+         IsWholeNumber(DTypeName(feature.dtype)) && feature.shape.size() == 1 &&
+         feature.shape[0] == boxes.shape[0] && feature.variable == boxes.variable;
 }
 
 // The lower, the more likely labels are called so.
@@ -81,6 +74,7 @@ struct Rows {
   uint64_t first_element = 0;
   uint64_t count = 0;
   uint64_t capacity = 0;  // of which the others are padding
+  bool counted = false;   // the batch says how many there are
 };
 
 Rows RowsOf(const Batch& batch, const Tensor& tensor, uint64_t sample, uint64_t numbers) {
@@ -88,38 +82,44 @@ Rows RowsOf(const Batch& batch, const Tensor& tensor, uint64_t sample, uint64_t 
   rows.first_element = FirstElementOf(tensor, sample);
   rows.capacity = (FirstElementOf(tensor, sample + 1) - rows.first_element) / numbers;
   rows.count = rows.capacity;
+  rows.counted = tensor.packing == Packing::kRows;
   const Tensor* const count = batch.Find(absl::StrCat(tensor.name, "_count"));
   if (count != nullptr) {
     rows.count = std::min(rows.count, static_cast<uint64_t>(ElementAt(*count, sample)));
+    rows.counted = true;
   }
   return rows;
 }
 
-std::string NumberAt(const Tensor& tensor, uint64_t element) {
-  return absl::StrFormat("%.0f", ElementAt(tensor, element));
+// The boxes among a batch's tensors; null where they cannot be drawn.
+const Tensor* FindBoxes(const Batch& batch, const LabelledBoxes& labelled) {
+  const Tensor* const tensor = batch.Find(labelled.boxes.name);
+  return tensor == nullptr || ElementsOfRow(*tensor) % kNumbers != 0 ? nullptr : tensor;
 }
 
-// One text for each of the boxes' rows; none where they do not belong together.
-std::vector<std::string> LabelsOf(const Batch& batch, uint64_t sample, const std::string& name,
-                                  const Rows& boxes) {
+// One text for each of the boxes' rows; absent where they do not belong together.
+std::optional<std::vector<std::string>> LabelsOf(const Batch& batch, uint64_t sample,
+                                                 const std::string& name, const Rows& boxes) {
   const Tensor* const tensor = name.empty() ? nullptr : batch.Find(name);
-  if (tensor == nullptr || !IsInteger(*tensor)) return {};
+  if (tensor == nullptr || !IsWholeNumber(ElementTypeName(tensor->dtype))) return std::nullopt;
   const Rows rows = RowsOf(batch, *tensor, sample, 1);
   // Labels without a count of their own are as padded as their boxes.
-  const bool padded_alike = rows.count == rows.capacity && rows.capacity == boxes.capacity;
-  if (rows.count != boxes.count && !padded_alike) return {};
+  const bool padded_alike = !rows.counted && rows.capacity == boxes.capacity;
+  if (rows.count != boxes.count && !padded_alike) return std::nullopt;
   std::vector<std::string> labels;
   for (uint64_t row = 0; row < boxes.count; ++row) {
-    labels.push_back(NumberAt(*tensor, rows.first_element + row));
+    labels.push_back(WholeNumberAt(*tensor, rows.first_element + row));
   }
   return labels;
 }
 
+// `asked`: as of BoxFeatures.
 std::string LabelsFor(const PipelineSignature& signature,
                       const std::vector<FeatureSignature>& features, const FeatureSignature& boxes,
-                      bool delivered) {
+                      const std::string& asked, bool delivered) {
   const FeatureSignature* best = nullptr;
   for (const FeatureSignature& feature : features) {
+    if (!asked.empty() && feature.name != asked) continue;
     if (!MayLabel(feature, boxes) || (delivered && !IsDelivered(signature, feature.name))) continue;
     if (best == nullptr || NameRank(feature.name) < NameRank(best->name)) best = &feature;
   }
@@ -128,27 +128,22 @@ std::string LabelsFor(const PipelineSignature& signature,
 
 }  // namespace
 
-bool IsInteger(const Tensor& tensor) {
-  switch (tensor.dtype) {
-    case ElementType::kUint8:
-    case ElementType::kInt8:
-    case ElementType::kUint16:
-    case ElementType::kInt16:
-    case ElementType::kUint32:
-    case ElementType::kInt32:
-    case ElementType::kUint64:
-    case ElementType::kInt64:
-      return true;
-    default:
-      return false;
-  }
+bool IsWholeNumber(absl::string_view type) {
+  return absl::StartsWith(type, "int") || absl::StartsWith(type, "uint");
+}
+
+std::string WholeNumberAt(const Tensor& tensor, uint64_t element) {
+  const char* const at = static_cast<const char*>(tensor.data) + element * tensor.element_bytes;
+  if (tensor.dtype == ElementType::kUint64) return absl::StrCat(LoadLittle<uint64_t>(at));
+  if (tensor.dtype == ElementType::kInt64) return absl::StrCat(LoadLittle<int64_t>(at));
+  return absl::StrCat(static_cast<int64_t>(ElementAt(tensor, element)));
 }
 
 std::vector<std::string> NumbersOf(const Batch& batch, const Tensor& tensor, uint64_t sample) {
   const Rows rows = RowsOf(batch, tensor, sample, 1);
   std::vector<std::string> numbers;
   for (uint64_t i = 0; i < rows.count; ++i) {
-    numbers.push_back(NumberAt(tensor, rows.first_element + i));
+    numbers.push_back(WholeNumberAt(tensor, rows.first_element + i));
   }
   return numbers;
 }
@@ -160,16 +155,45 @@ std::vector<LabelledBoxes> BoxFeatures(const PipelineSignature& signature, const
       source.FeaturesBefore(source.features_after.size());
   std::vector<LabelledBoxes> found;
   for (const FeatureSignature& feature : features) {
-    const auto& annotation = feature.annotation;
-    if (!annotation.has_value() || annotation->kind != Annotation::Kind::kBoxes ||
-        annotation->image != image || !StillBelongs(annotation->lost_at)) {
-      continue;
-    }
-    LabelledBoxes& boxes = found.emplace_back(LabelledBoxes{feature, labels});
-    if (labels == kNoLabels) boxes.labels.clear();
-    if (labels.empty()) boxes.labels = LabelsFor(signature, features, feature, delivered);
+    if (!AreBoxesOf(feature, image)) continue;
+    LabelledBoxes& boxes = found.emplace_back(LabelledBoxes{feature, {}});
+    if (labels == kNoLabels) continue;
+    boxes.labels = LabelsFor(signature, features, feature, labels, delivered);
   }
   return found;
+}
+
+absl::Status CheckLabels(const PipelineSignature& signature, const std::string& image,
+                         const std::string& labels, bool delivered) {
+  if (labels.empty() || labels == kNoLabels) return absl::OkStatus();
+  bool is_whole = false;
+  std::string boxes;
+  const SourceSignature& source = signature.sources[0];
+  const size_t last = source.features_after.size();
+  for (size_t i = delivered ? last : 0; i <= last; ++i) {
+    const std::vector<FeatureSignature>& features = source.FeaturesBefore(i);
+    for (const FeatureSignature& feature : features) {
+      const bool is_output = !delivered || IsDelivered(signature, feature.name);
+      if (feature.name == labels && is_output) is_whole |= IsWholeNumber(DTypeName(feature.dtype));
+      if (!is_output || !AreBoxesOf(feature, image)) continue;
+      if (!LabelsFor(signature, features, feature, labels, delivered).empty()) {
+        return absl::OkStatus();
+      }
+      boxes = absl::StrCat("`", feature.name, "` (", feature.shape[0], " at most)");
+    }
+  }
+  std::string problem = "no output of whole numbers is called so";
+  if (is_whole && boxes.empty()) {
+    problem =
+        "no boxes come out that it could stand at; declare them with the stage `boxes` and list "
+        "them among the outputs";
+  } else if (is_whole) {
+    problem = absl::StrCat("it is not one number for each box of ", boxes,
+                           "; give it shape [-1] and the same bound, or leave --labels out: what "
+                           "is said of the whole image stands below it");
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                   absl::StrCat("--labels ", labels, ": ", problem), {});
 }
 
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
@@ -177,10 +201,11 @@ std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
   std::vector<PreviewBox> boxes;
   for (const LabelledBoxes& labelled : features) {
     const FeatureSignature& feature = labelled.boxes;
-    const Tensor* const tensor = batch.Find(feature.name);
-    if (tensor == nullptr || ElementsOfRow(*tensor) % kNumbers != 0) continue;
+    const Tensor* const tensor = FindBoxes(batch, labelled);
+    if (tensor == nullptr) continue;
     const Rows rows = RowsOf(batch, *tensor, sample, kNumbers);
-    const std::vector<std::string> labels = LabelsOf(batch, sample, labelled.labels, rows);
+    const std::vector<std::string> labels =
+        LabelsOf(batch, sample, labelled.labels, rows).value_or(std::vector<std::string>{});
     for (uint64_t row = 0; row < rows.count; ++row) {
       std::array<double, kNumbers> numbers;
       for (uint64_t i = 0; i < kNumbers; ++i) {
@@ -195,6 +220,16 @@ std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
     }
   }
   return boxes;
+}
+
+bool StandAtBoxes(const Batch& batch, uint64_t sample, const std::vector<LabelledBoxes>& features,
+                  absl::string_view name) {
+  return std::any_of(features.begin(), features.end(), [&](const LabelledBoxes& labelled) {
+    const Tensor* const boxes = FindBoxes(batch, labelled);
+    if (boxes == nullptr || labelled.labels != name) return false;
+    const Rows rows = RowsOf(batch, *boxes, sample, kNumbers);
+    return LabelsOf(batch, sample, labelled.labels, rows).has_value();
+  });
 }
 
 }  // namespace bulkhead::tools

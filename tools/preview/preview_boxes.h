@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "bulkhead/batch.h"
 #include "server/image/image.h"
 #include "server/spec/signature.h"
@@ -22,12 +24,18 @@ struct LabelledBoxes {
 inline constexpr char kNoLabels[] = "none";
 
 // The features that a spec declares as boxes of `image` and that are so in the end. Their labels
-// are the feature called `labels`, where that is not empty. Else they are chosen among the features
-// of whole numbers with one number a row and as many rows at most as the boxes: one whose name has
-// "label", "class" or "categor" in it, in this order, else the first. With `delivered` only
-// features that are outputs count.
+// are chosen among the features of whole numbers with one number a row and as many rows at most as
+// the boxes: the one called `labels`, where that is not empty; else one whose name has "label",
+// "class" or "categor" in it, in this order, else the first. With `delivered` only features that
+// are outputs count.
 std::vector<LabelledBoxes> BoxFeatures(const PipelineSignature& signature, const std::string& image,
                                        const std::string& labels, bool delivered);
+
+// Whether the feature `labels`, where a caller asked for one, can be labels of boxes of `image`
+// (empty: of any): with `delivered` in the end, else also behind an earlier stage.
+// INVALID_ARGUMENT: no, with advice.
+absl::Status CheckLabels(const PipelineSignature& signature, const std::string& image,
+                         const std::string& labels, bool delivered);
 
 // Those of them that `batch` brings, of one sample, on an image of `size`; rows behind
 // `<name>_count` and boxes that are empty or not finite are left out. Boxes of a sample with
@@ -35,8 +43,15 @@ std::vector<LabelledBoxes> BoxFeatures(const PipelineSignature& signature, const
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
                                 const std::vector<LabelledBoxes>& features, ImageSize size);
 
-// Whether its elements are whole numbers.
-bool IsInteger(const Tensor& tensor);
+// Whether the numbers of the output `name` are labels of boxes of that sample.
+bool StandAtBoxes(const Batch& batch, uint64_t sample, const std::vector<LabelledBoxes>& features,
+                  absl::string_view name);
+
+// Whether elements of a type called so ("int64") are whole numbers.
+bool IsWholeNumber(absl::string_view type);
+
+// Element `element` of a tensor of whole numbers, digit by digit.
+std::string WholeNumberAt(const Tensor& tensor, uint64_t element);
 
 // The numbers of one sample of a tensor of whole numbers, one a row, those behind `<name>_count`
 // left out.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -10,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
 #include "server/spec/normalize.h"
@@ -22,10 +19,10 @@
 #include "tools/common/local_pipeline.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/tensor_image.h"
-#include "tools/common/tensor_stats.h"
 #include "tools/common/user_code_options.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/preview/preview_boxes.h"
+#include "tools/preview/preview_caption.h"
 #include "tools/preview/preview_sheet.h"
 #include "tools/preview/stage_specs.h"
 
@@ -33,7 +30,6 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(300);
-constexpr uint64_t kCaptions = 3;  // of other outputs
 
 struct PreviewArguments {
   std::string spec;
@@ -101,58 +97,6 @@ absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& na
                    {});
 }
 
-// "labels 3 0 17".
-std::string ToldNumbers(const Batch& batch, const Tensor& tensor, uint64_t sample) {
-  const std::vector<std::string> numbers = NumbersOf(batch, tensor, sample);
-  return absl::StrCat(tensor.name, numbers.empty() ? "" : " ", absl::StrJoin(numbers, " "));
-}
-
-// What one sample of an output that is no image says: a number or several whole ones, a text, the
-// class of a one_hot; empty for what does not fit a line.
-std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample) {
-  if (tensor.packing == Packing::kOffsets) return "";
-  if (tensor.packing == Packing::kRows) {
-    const bool plain = tensor.shape.size() == 1 && IsInteger(tensor);
-    return plain ? ToldNumbers(batch, tensor, sample) : "";
-  }
-  if (tensor.dtype == ElementType::kBytes) {
-    const char* text = static_cast<const char*>(tensor.data) + sample * tensor.element_bytes;
-    std::string whole(text, strnlen(text, tensor.element_bytes));
-    return whole.substr(whole.rfind('/') + 1);
-  }
-  const uint64_t elements = ElementsOfRow(tensor);
-  if (elements == 1) return absl::StrFormat("%s %g", tensor.name, ElementAt(tensor, sample));
-  if (tensor.shape.size() != 2 || elements < 2) return "";
-  // Scores of classes are no whole numbers.
-  if (IsInteger(tensor)) return ToldNumbers(batch, tensor, sample);
-  uint64_t best = 0;
-  for (uint64_t i = 1; i < elements; ++i) {
-    const uint64_t at = sample * elements;
-    if (ElementAt(tensor, at + i) > ElementAt(tensor, at + best)) best = i;
-  }
-  return absl::StrFormat("%s %d (%.3g)", tensor.name, best,
-                         ElementAt(tensor, sample * elements + best));
-}
-
-bool AreLabels(const std::vector<LabelledBoxes>& boxes, absl::string_view name) {
-  return std::any_of(boxes.begin(), boxes.end(),
-                     [&](const auto& labelled) { return labelled.labels == name; });
-}
-
-// Labels of boxes stand at the boxes.
-std::vector<std::string> Caption(const Batch& batch, const Tensor& images,
-                                 const std::vector<LabelledBoxes>& boxes, uint64_t sample) {
-  std::vector<std::string> lines = {absl::StrCat("position ", batch.first_position() + sample)};
-  if (sample >= batch.valid_count()) lines = {"padding"};
-  for (const Tensor& tensor : batch.tensors()) {
-    if (&tensor == &images || LooksLikeImages(tensor) || lines.size() > kCaptions) continue;
-    if (AreLabels(boxes, tensor.name)) continue;
-    std::string told = Told(batch, tensor, sample);
-    if (!told.empty()) lines.push_back(std::move(told));
-  }
-  return lines;
-}
-
 // The images of the first samples from the asked place on; `name`: of which output, set to the one
 // that was found.
 absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
@@ -172,7 +116,7 @@ absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
       PreviewCell& cell = cells.emplace_back();
       images.ToRgb(i, cell.image);
       cell.boxes = BoxesOf(*batch, i, boxes, images.size());
-      cell.caption = Caption(*batch, *tensor, boxes, i);
+      cell.caption = CaptionOf(*batch, *tensor, boxes, i);
     }
     if (batch->last_in_epoch()) break;
   }
@@ -206,19 +150,6 @@ absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
   return sheet;
 }
 
-// Labels that were asked for must be there.
-absl::Status CheckLabels(const v1::BatchSchema& schema, const std::string& name) {
-  if (name.empty() || name == kNoLabels) return absl::OkStatus();
-  for (const v1::TensorSchema& tensor : schema.tensors()) {
-    if (tensor.name() == name && absl::StrContains(DTypeName(tensor.dtype()), "int")) {
-      return absl::OkStatus();
-    }
-  }
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                   absl::StrCat("--labels ", name, ": no output of whole numbers is called so"),
-                   {});
-}
-
 // What stands at which boxes of the whole spec's images: ", `labels` at `boxes`".
 std::string SaidOfLabels(const PipelineSignature& signature, const PreviewArguments& arguments,
                          const std::string& image) {
@@ -234,7 +165,8 @@ absl::Status Preview(const PreviewArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
   BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
-  BULKHEAD_RETURN_IF_ERROR(CheckLabels(signature.schema, arguments.labels));
+  BULKHEAD_RETURN_IF_ERROR(
+      CheckLabels(signature, arguments.image, arguments.labels, !arguments.stages));
   spec.clear_deterministic();  // whichever batch is ready first is not what was asked for
   PreviewArguments place = arguments;
   std::string image = arguments.image;

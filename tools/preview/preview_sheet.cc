@@ -53,16 +53,19 @@ class BoxPainter {
                   2, colour);
   }
 
-  // On a tag at the upper left corner, moved as far as it must be to lie on the image.
+  // On a tag at the upper left corner, moved as far as it must be to lie on the image;
+  // what does not fit is cut off.
   void Label(const PreviewBox& box, Colour colour) {
     if (box.label.empty()) return;
     const int scale = side_ >= kLargeCell ? kTextScale : 1;
-    const int width = Canvas::TextWidth(box.label, scale) + 2 * kTagMargin;
-    const int height = Canvas::TextHeight(scale) + 2 * kTagMargin;
-    const int top = top_ + std::clamp(At(box.top), 0, std::max(0, drawn_.height - height));
-    const int left = left_ + std::clamp(At(box.left), 0, std::max(0, drawn_.width - width));
-    canvas_.Fill({top, left, height, width}, colour);
-    canvas_.Text(box.label, left + kTagMargin, top + kTagMargin, scale, kPaper);
+    const int width = std::min(Canvas::TextWidth(box.label, scale) + 2 * kTagMargin, drawn_.width);
+    const int height = std::min(Canvas::TextHeight(scale) + 2 * kTagMargin, drawn_.height);
+    Image image;
+    const MutableImageView view = image.Reshape({height, width}, 3);
+    Canvas tag(view, colour);
+    tag.Text(box.label, kTagMargin, kTagMargin, scale, kPaper);
+    canvas_.Put(view, top_ + std::clamp(At(box.top), 0, drawn_.height - height),
+                left_ + std::clamp(At(box.left), 0, drawn_.width - width));
   }
 
  private:

@@ -1,0 +1,20 @@
+#ifndef BULKHEAD_TOOLS_PREVIEW_PREVIEW_CAPTION_H_
+#define BULKHEAD_TOOLS_PREVIEW_PREVIEW_CAPTION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bulkhead/batch.h"
+#include "tools/preview/preview_boxes.h"
+
+namespace bulkhead::tools {
+
+// The lines below a sample of `images`: its position, and what up to three other outputs say of it.
+// Numbers that stand at `boxes` are not said again.
+std::vector<std::string> CaptionOf(const Batch& batch, const Tensor& images,
+                                   const std::vector<LabelledBoxes>& boxes, uint64_t sample);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PREVIEW_PREVIEW_CAPTION_H_
