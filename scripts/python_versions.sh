@@ -38,9 +38,10 @@ for interpreter in "${interpreters[@]}"; do
   "$environment/bin/pip" install -q --only-binary :all: numpy grpcio protobuf pytest pyyaml
   echo "python versions: $version with $("$environment/bin/pip" list --format freeze 2>/dev/null |
     grep -E '^(protobuf|grpcio|numpy)==' | paste -sd ' ')"
-  for tests in client/python/tests tests/e2e/test_python_stage.py; do
-    "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/$tests" -k "${TESTS:-}" || failed+=("$version: $tests")
-  done
+  "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/client/python/tests" -k "${TESTS:-}" ||
+    failed+=("$version: client/python/tests")
+  "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/tests/e2e/test_python_stage.py" ||
+    failed+=("$version: tests/e2e/test_python_stage.py")
   echo "python versions: $version took $((SECONDS - started)) s"
   rm -rf "$environment"
 done

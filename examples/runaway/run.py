@@ -59,9 +59,12 @@ def start_service(folder, workers):
 def descendants(pid):
     """The process and all below it."""
     found = [pid]
-    for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            found += descendants(int(child))
+    try:
+        for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                found += descendants(int(child))
+    except (FileNotFoundError, ProcessLookupError):  # a thread or the process ended meanwhile
+        pass
     return found
 
 
@@ -100,8 +103,11 @@ class MemoryWatch:
         return self
 
     def __exit__(self, *_):
+        looked = self._thread.is_alive()
         self._end.set()
         self._thread.join()
+        if not looked:
+            raise RuntimeError("nobody looked at the memory to the end")
 
 
 def bound(target):

@@ -82,9 +82,9 @@ def footprint(run):
 
 
 def test_a_slow_consumer_does_not_raise_the_peak(runs):
-    """By less than two calls take: how many of them meet at a time is chance."""
+    """By less than the calls take: how many of them meet at a time is chance. Large batches tell more."""
     for quick, slow in (runs[:2], runs[2:4]):
-        assert footprint(slow) < footprint(quick) + 2 * STAGE_BYTES
+        assert footprint(slow) < footprint(quick) + slow["workers"] * STAGE_BYTES
 
 
 def test_large_batches_do_not_pile_up_before_a_slow_consumer(runs):

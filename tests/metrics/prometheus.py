@@ -74,10 +74,21 @@ class Prometheus:
                 stderr=log,
                 env={**os.environ, "GOMAXPROCS": "1"},
             )
-        self.url = f"http://127.0.0.1:{self._port()}"
-
-    def _port(self) -> int:
         deadline = time.monotonic() + 60
+        self.url = f"http://127.0.0.1:{self._port(deadline)}"
+        self._wait_until_ready(deadline)
+
+    def _wait_until_ready(self, deadline: float) -> None:
+        """It listens, and answers everything with 503, before its storage is open."""
+        while True:
+            try:
+                fetch(f"{self.url}/-/ready")
+                return
+            except urllib.error.HTTPError as error:
+                assert error.code == 503 and time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.05)
+
+    def _port(self, deadline: float) -> int:
         while time.monotonic() < deadline:
             assert self._process.poll() is None, self._log.read_text()
             port = listening_port(self._process.pid)
