@@ -19,6 +19,10 @@ def service():
     return loader._endpoint.service.pid
 
 
+def called():
+    return loader.name
+
+
 def take(count):
     return [position for _ in range(count) for position in next(batches)["index"].tolist()]
 

@@ -14,6 +14,8 @@ import pytest
 
 from conftest import HERE, PYTHON_PACKAGE, children_of, write_spec
 
+from bulkhead import _rendezvous
+
 JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 ELASTIC = {"TORCHELASTIC_RUN_ID": "run-7", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29501"}
 
@@ -39,7 +41,7 @@ class Rank:
 
         return call
 
-    def say(self, name, *arguments, **options):
+    def say(self, name, /, *arguments, **options):
         self.process.stdin.write(json.dumps([name, arguments, options]) + "\n")
         self.process.stdin.flush()
 
@@ -61,11 +63,19 @@ class Rank:
 
 @pytest.fixture
 def runtime(monkeypatch):
-    """An empty $XDG_RUNTIME_DIR with a short name."""
+    """An empty $XDG_RUNTIME_DIR with a short name; whatever a test leaves there, the next one can remove."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="bh", dir="/tmp"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+
+    def is_empty():
+        _rendezvous.remove_stale()
+        return os.listdir(path) == []
+
     yield path
-    shutil.rmtree(path)
+    try:
+        wait_until(is_empty, f"{os.listdir(path)} cannot be removed")
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture
@@ -199,6 +209,16 @@ def test_a_service_that_dies_is_replaced_once_for_all(ranks, runtime, spec, numb
     assert runs(new), "the fourth uses it"
 
 
+def test_ranks_may_call_their_loaders_the_same(ranks, spec):
+    first, second = ranks(), ranks()
+    assert first.open_loader(spec, name="val") == second.open_loader(spec, name="val")
+    for rank in (first, second, first, second):
+        rank.say("take", 300)
+        assert len(rank.answer()) == 600
+    assert [rank.reconnects() for rank in (first, second)] == [0, 0]
+    assert first.called() == second.called() == "val"
+
+
 def test_whoever_uses_it_can_tell_how_it_ended(ranks, spec):
     starter, other = ranks(), ranks()
     service = starter.open_loader(spec)
@@ -294,6 +314,12 @@ def test_where_others_could_meddle_nothing_is_shared(ranks, runtime, spec, wrong
     assert first.open_loader(spec) != second.open_loader(spec)
     assert first.take(1) == [0, 1]
     assert f"{meeting} is no folder of mode 0700 of this user" in first.end()
+    if wrong == "mode":
+        meeting.rmdir()
+    else:
+        meeting.unlink()
+    if wrong == "link":
+        (runtime / "elsewhere").rmdir()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
@@ -308,3 +334,4 @@ def test_the_folder_of_another_user_is_not_used(ranks, runtime, spec):
     assert first.open_loader(spec) != second.open_loader(spec)
     assert "starts a service for itself" in first.end()
     assert meeting.stat().st_uid == 12345
+    meeting.rmdir()

@@ -18,7 +18,7 @@ from . import _rendezvous, _runtime_folder, _service_process
 from ._runtime_folder import RuntimeFolder
 from ._service_process import Options
 from ._shared_service import SharedService
-from .errors import DeadlineExceeded, LoaderClosed
+from .errors import DeadlineExceeded, LoaderClosed, OutOfThreads
 
 _log = logging.getLogger("bulkhead")
 
@@ -59,7 +59,13 @@ class EmbeddedService:
         self._reader = threading.Thread(
             target=self._keep_last_words, name="bulkhead-stderr", daemon=True
         )
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError as failure:
+            _service_process.kill(self._process)
+            self._folder.remove()
+            os.close(ready)
+            raise OutOfThreads(f"the embedded service cannot be listened to: {failure}") from None
         try:
             _service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
         except BaseException:

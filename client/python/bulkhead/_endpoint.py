@@ -39,9 +39,12 @@ class Endpoint:
         threads: Optional[int],
         cache_dir: Optional[str],
         timeout: float,
+        suffix: str = "",
     ):
+        """`suffix`: what tells its loader's name from others' at a service that processes share."""
         if target is not None:
             check_target(target)
+        self._suffix = suffix
         self._options = (workers, threads, cache_dir)
         self.embedded = target is None
         self.service: Optional[_embedded.Service] = None
@@ -57,6 +60,11 @@ class Endpoint:
         self.target = self.service.target
         if old is not None:
             _embedded.release(old)
+
+    def name_on_the_wire(self, name: str) -> str:
+        """For a loader of that `name`, at the service that there is now."""
+        shared = isinstance(self.service, _embedded.SharedService)
+        return name + self._suffix if shared else name
 
     def post_mortem(self) -> str:
         """How the embedded service ended; empty while it runs and for an address."""

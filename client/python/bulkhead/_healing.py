@@ -100,6 +100,7 @@ class HealingStream:
     def _start(self, open_request, first_sequence: int, patience: float) -> Stream:
         request = _proto.Open()
         request.CopyFrom(open_request)
+        request.name = self._endpoint.name_on_the_wire(open_request.name)
         demanded = self._transport == "shm" and self._first is None
         door = self._open_door(patience)
         if door is not None:
@@ -287,9 +288,12 @@ class HealingStream:
             if self._healer is not threading.current_thread():
                 return  # disowned: its start was interrupted
         lost: Optional[Stream] = None
+        killed_for: Optional[errors.BulkheadError] = None
         try:
             while not self._closed:
-                if cause.reason == "SERVICE_SILENT":
+                # Once: what there is afterwards is another service, and maybe every rank's.
+                if cause.reason == "SERVICE_SILENT" and cause is not killed_for:
+                    killed_for = cause
                     self._endpoint.kill()
                 try:
                     stream = self._reconnect(request, first_sequence)

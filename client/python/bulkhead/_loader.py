@@ -71,7 +71,8 @@ class Loader:
 
     `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port" or
     "unix:/path"; without one a service is started for this process and ends with it (loaders with
-    equal `workers`, `threads` and `cache_dir` share it).
+    equal `workers`, `threads` and `cache_dir` share it). In a job the processes of a host share it:
+    `workers` is then that of all ranks together, and it ends with the last of them.
 
     A loop gives what is left of one epoch; the next loop goes on with the next epoch, and a loop left
     by `break` is continued by the next. After the last epoch a loop raises EpochsExhausted.
@@ -152,10 +153,11 @@ class Loader:
         self._wait_seconds = 0.0
         self._transport = transport
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
+        unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._open = _proto.Open(
             spec={"text": {"text": text, "name": text_name}, "base_dir": base_dir},
             # A name that no other loader has: the newer of two of one name supersedes the older.
-            name=name or f"py-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+            name=name or f"py-{socket.gethostname()}-{unique}",
             rank=rank,
             world_size=world_size,
             # One batch may always be sent; 0 would ask for the service's default.
@@ -167,7 +169,9 @@ class Loader:
         self._closed = False
         _reaper.start()
         try:
-            self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout)
+            # Processes that share a service know nothing of each other's names.
+            suffix = f"-{unique}" if name else ""
+            self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout, suffix)
             self._start(message)
             self._check_rename()
         except BaseException:
@@ -321,7 +325,11 @@ class Loader:
 
     @property
     def name(self) -> str:
-        """Of the consumer, as the service knows it; unlike all others unless it was given."""
+        """Of the consumer; unlike all others unless it was given.
+
+        The service knows it by this; one that the processes of a job share has a given name with the
+        process's number and a random part behind it.
+        """
         return str(self._open.name)
 
     @property

@@ -6,8 +6,10 @@ import fcntl
 import os
 import threading
 import weakref
+from typing import Optional
 
-_opening = threading.RLock()  # a fork waits for it: what is open in a child is in `_files`
+# A fork waits for it: what is open in a child is in `_files`.
+_changing = threading.RLock()
 _files: "weakref.WeakSet[LockFile]" = weakref.WeakSet()
 
 
@@ -17,11 +19,14 @@ class LockFile:
     A forked child has only a closed one, or it would keep its parent's lock. OSError as os.open.
     """
 
-    def __init__(self, path: str, flags: int = 0):
+    def __init__(self, path: str, flags: int = 0, folder: Optional[int] = None):
+        """`folder`: a descriptor of the one that is meant, whatever the path leads to by now."""
         self.path = path
         self._fd = -1
-        with _opening:
-            self._fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+        name = path if folder is None else os.path.basename(path)
+        flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _changing:
+            self._fd = os.open(name, flags, 0o600, dir_fd=folder)
             _files.add(self)
 
     def lock_shared(self) -> bool:
@@ -47,6 +52,18 @@ class LockFile:
 
     def close(self) -> None:
         """May be called twice."""
+        with _changing:
+            fd, self._fd = self._fd, -1
+            if fd < 0:
+                return
+            try:
+                # A program that is being started has it open, too, for a moment.
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            finally:
+                os.close(fd)
+
+    def _close_in_child(self) -> None:
+        """The lock is one with the parent's, who keeps it."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -59,14 +76,14 @@ class LockFile:
 
 
 def _close_in_child() -> None:
-    global _opening
-    _opening = threading.RLock()
+    global _changing
+    _changing = threading.RLock()
     for file in list(_files):
-        file.close()
+        file._close_in_child()
 
 
 os.register_at_fork(
-    before=lambda: _opening.acquire(),
-    after_in_parent=lambda: _opening.release(),
+    before=lambda: _changing.acquire(),
+    after_in_parent=lambda: _changing.release(),
     after_in_child=_close_in_child,
 )

@@ -8,13 +8,14 @@ can lock it alone has no users any more, and ends.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import stat
 import time
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional, Union
 
 from ._lock_file import LockFile
 from ._runtime_folder import listens, parents
@@ -90,30 +91,20 @@ class Rendezvous:
         """Waits for this process's turn. CannotMeet, DeadlineExceeded, LoaderClosed."""
         while True:
             folder = self._made_folder()
-            try:
-                spawn = LockFile(os.path.join(folder, _SPAWN), os.O_CREAT)
-            except FileNotFoundError:
-                continue  # it was just removed
-            except OSError as error:
-                raise CannotMeet(f"{folder} cannot be used: {error.strerror}") from None
-            try:
-                while not spawn.lock_exclusively():
-                    if cancelled():
-                        raise LoaderClosed("the loader is closed")
-                    if time.monotonic() >= until:
-                        raise DeadlineExceeded(
-                            "another process that shares the embedded service had not started it "
-                            f"in time, or is stopped ({spawn.path} is locked)"
-                        )
-                    time.sleep(_POLL_SECONDS)
-                if spawn.is_in_place():
-                    turn, spawn = Turn(folder, spawn), None  # type: ignore[assignment]
-                    return turn
-            finally:
-                if spawn is not None:
-                    spawn.close()
+            turn = _try_to_enter(folder, os.O_CREAT)
+            if isinstance(turn, Turn):
+                return turn
+            if cancelled():
+                raise LoaderClosed("the loader is closed")
+            if time.monotonic() >= until:
+                raise DeadlineExceeded(
+                    "another process that shares the embedded service had not started it in time, "
+                    f"or is stopped ({turn})"
+                )
+            time.sleep(_POLL_SECONDS)
 
     def _made_folder(self) -> str:
+        """It may be gone by now, or somebody else's."""
         for parent in parents(_LONGEST_NAME):
             folder = os.path.join(parent, self.name)
             try:
@@ -122,23 +113,63 @@ class Rendezvous:
                 pass
             except OSError:
                 continue
-            if not _is_own(folder):
-                raise CannotMeet(f"{folder} is no folder of mode 0700 of this user")
             return folder
         raise CannotMeet("no folder can be made in $XDG_RUNTIME_DIR or /tmp")
 
 
-def _is_own(folder: str) -> bool:
-    """Also true of one that is gone: who looked too early or too late looks again."""
-    try:
-        status = os.lstat(folder)
-    except FileNotFoundError:
-        return True
+def _is_own(status: os.stat_result) -> bool:
     return (
         stat.S_ISDIR(status.st_mode)
         and status.st_uid == os.geteuid()
         and status.st_mode & 0o777 == 0o700
     )
+
+
+def _try_to_enter(folder: str, flags: int) -> Union["Turn", str]:
+    """Else why not yet. CannotMeet when the folder cannot be used.
+
+    Others may make one of that name in /tmp while there is none. So `spawn` is opened in the very
+    folder that was looked at; and while it is locked and in place, nobody can replace that.
+    """
+    try:
+        spawn = _open_spawn(folder, flags)
+    except FileNotFoundError:
+        return f"{folder} is being removed"
+    except OSError as error:
+        raise CannotMeet(f"{folder} cannot be used: {error.strerror}") from None
+    try:
+        if not spawn.lock_exclusively():
+            return f"{spawn.path} is locked"
+        if not spawn.is_in_place() or not _is_own(os.lstat(folder)):
+            return f"{folder} is being removed"
+        turn, spawn = Turn(folder, spawn), None  # type: ignore[assignment]
+        return turn
+    except FileNotFoundError:
+        return f"{folder} is being removed"
+    except OSError as error:
+        raise CannotMeet(f"{folder} cannot be used: {error.strerror}") from None
+    finally:
+        if spawn is not None:
+            spawn.close()
+
+
+def _open_spawn(folder: str, flags: int) -> LockFile:
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EACCES):
+            raise _not_own(folder) from None
+        raise
+    try:
+        if not _is_own(os.fstat(opened)):
+            raise _not_own(folder)
+        return LockFile(os.path.join(folder, _SPAWN), flags, opened)
+    finally:
+        os.close(opened)
+
+
+def _not_own(folder: str) -> CannotMeet:
+    return CannotMeet(f"{folder} is no folder of mode 0700 of this user")
 
 
 class Turn:
@@ -161,11 +192,11 @@ class Turn:
         return os.path.join(self.folder, id)
 
     def current(self) -> Optional[Current]:
-        """None as well for one that was written in part, by a process that died."""
+        """None as well for one that was written in part, by a process that died. OSError."""
         try:
             with open(os.path.join(self.folder, _CURRENT), "rb") as file:
                 id, pid, started = json.loads(file.read(_MOST_CURRENT_BYTES))
-        except (OSError, ValueError, TypeError):
+        except (FileNotFoundError, ValueError, TypeError):
             return None
         sound = isinstance(id, str) and _PART.fullmatch(id + ".lock")
         if not sound or not isinstance(pid, int) or not isinstance(started, int) or pid <= 0:
@@ -177,15 +208,19 @@ class Turn:
             json.dump(list(current), file)
 
     def leave(self) -> None:
-        """Removes what belongs to services without users, and the folder if nothing is left."""
+        """Like `sweep`, and removes the folder if nothing is left. OSError."""
         self.sweep()
         if set(os.listdir(self.folder)) <= {_SPAWN, _CURRENT}:
             _unlink(os.path.join(self.folder, _CURRENT))
             _unlink(self._spawn.path)  # last: who waits for it sees that it has gone
-            os.rmdir(self.folder)
+            try:
+                os.rmdir(self.folder)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:  # somebody has just come
+                    raise
 
     def sweep(self) -> None:
-        """Removes what belongs to services without users."""
+        """Removes what belongs to services without users. OSError."""
         names = os.listdir(self.folder)
         for id in {part[1] for part in map(_PART.fullmatch, names) if part is not None}:
             if not self._is_used(id):
@@ -223,18 +258,18 @@ def remove_stale() -> None:
         for name in names:
             try:
                 _remove_if_stale(os.path.join(parent, name))
-            except OSError:  # another process was faster, or it is not ours to touch
+            except (OSError, CannotMeet):  # another process was faster, or it is not ours to touch
                 continue
 
 
 def _remove_if_stale(folder: str) -> None:
-    if not _is_own(folder):
+    if not _is_own(os.lstat(folder)):
         return
     names = os.listdir(folder)
     if not names:  # who has just made it makes it again
         os.rmdir(folder)
     elif all(name in (_SPAWN, _CURRENT) or _PART.fullmatch(name) for name in names):
-        spawn = LockFile(os.path.join(folder, _SPAWN))
-        with Turn(folder, spawn) as turn:
-            if spawn.lock_exclusively() and spawn.is_in_place():
+        turn = _try_to_enter(folder, 0)
+        if isinstance(turn, Turn):
+            with turn:
                 turn.leave()

@@ -83,7 +83,10 @@ def _python_options() -> List[str]:
 
 def start(command: List[str], stderr: Union[int, IO[bytes]]) -> Tuple["subprocess.Popen[bytes]", int]:
     """The process, and the descriptor at which it says that it is ready, which is the caller's."""
-    ready, ready_child = os.pipe()
+    try:
+        ready, ready_child = os.pipe()
+    except OSError as error:
+        raise ServiceStartFailed(f"cannot start {command[0]}: {error.strerror}") from None
     try:
         # A session of its own: Ctrl-C at the trainer must not end the service before it.
         process = subprocess.Popen(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import secrets
 import select
@@ -16,7 +18,7 @@ from . import _rendezvous, _runtime_folder, _service_process
 from ._lock_file import LockFile
 from ._rendezvous import CannotMeet, Current, Rendezvous, Turn
 from ._service_process import Options
-from .errors import DeadlineExceeded, LoaderClosed, ServiceStartFailed
+from .errors import BulkheadError, DeadlineExceeded, LoaderClosed, OutOfThreads
 
 
 class SharedService:
@@ -45,12 +47,18 @@ class SharedService:
         self._owner = os.getpid()
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._users: Optional[LockFile] = None
+        self._log: Optional[int] = None
         self._letting_go = threading.Lock()
         until = time.monotonic() + timeout
         _check_pidfd()
-        with rendezvous.enter(until, cancelled) as turn:
-            if not self._join(turn, until, cancelled):
-                self._start(turn, until, cancelled)
+        try:
+            with rendezvous.enter(until, cancelled) as turn:
+                if not self._join(turn, until, cancelled):
+                    self._start(turn, until, cancelled)
+        except BulkheadError:  # some are OSErrors, too
+            raise
+        except OSError as error:
+            raise CannotMeet(f"{rendezvous.name} cannot be used: {error}") from None
 
     # With the folder to itself.
 
@@ -62,23 +70,24 @@ class SharedService:
         self._is(turn, current.id, current.pid, pidfd)
         try:
             users = LockFile(self._stem + ".lock")
-            self._keep_log(os.open(self._stem + ".log", os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError:  # it is ending, and has begun to tidy up
             self._end(until, cancelled)
             return False
-        # One that nobody uses would soon end by itself, were it not stuck; one that has the lock for
-        # itself does end.
-        if users.lock_exclusively() or not users.lock_shared():
-            try:
+        try:
+            # One that nobody uses would soon end by itself, were it not stuck; one that has the lock
+            # for itself does end.
+            if users.lock_exclusively() or not users.lock_shared():
                 self._end(until, cancelled)
-            finally:
+                return False
+            with contextlib.suppress(FileNotFoundError):  # its last words are missed, and no more
+                self._keep_log(os.open(self._stem + ".log", os.O_RDONLY | os.O_CLOEXEC))
+            if self._ended():
+                return False
+            self._users, users = users, None  # type: ignore[assignment]
+            return True
+        finally:
+            if users is not None:
                 users.close()
-            return False
-        if self._ended():
-            users.close()
-            return False
-        self._users = users
-        return True
 
     def _start(self, turn: Turn, until: float, cancelled: Callable[[], bool]) -> None:
         _runtime_folder.remove_stale()
@@ -87,34 +96,32 @@ class SharedService:
         id = secrets.token_hex(3)
         stem = turn.stem(id)
         command = [*self.command, "--watch-lock", stem + ".lock", "--listen", f"unix:{stem}.sock"]
+        users: Optional[LockFile] = None
+        ready = -1
         try:
             users = LockFile(stem + ".lock", os.O_CREAT | os.O_EXCL)
-            log = os.open(stem + ".log", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        except OSError as error:
-            raise CannotMeet(f"{turn.folder} cannot be used: {error.strerror}") from None
-        users.lock_shared()
-        self._keep_log(log)
-        try:
-            process, ready = _service_process.start(command, log)
-        except ServiceStartFailed:
-            users.close()
-            turn.leave()
-            raise
-        self._process = process
-        try:
-            self._is(turn, id, process.pid, os.pidfd_open(process.pid))
-            threading.Thread(target=process.wait, name="bulkhead-service", daemon=True).start()
+            users.lock_shared()
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            log = os.open(stem + ".log", flags, 0o600)
+            self._keep_log(log)
+            self._process, ready = _service_process.start(command, log)
+            self._is(turn, id, self._process.pid, os.pidfd_open(self._process.pid))
+            _reap(self._process)
             timeout = max(until - time.monotonic(), 0.0)
             _service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
-            turn.set_current(Current(id, process.pid, _start_time(process.pid)))
+            turn.set_current(Current(id, self.pid, _start_time(self.pid)))
             self._users = users
         except BaseException:
-            _service_process.kill(process)
-            users.close()
-            turn.leave()
+            if self._process is not None:
+                _service_process.kill(self._process)
+            if users is not None:
+                users.close()
+            with contextlib.suppress(OSError):  # the cause says more; the next one tidies up
+                turn.leave()
             raise
         finally:
-            os.close(ready)
+            if ready >= 0:
+                os.close(ready)
 
     def _is(self, turn: Turn, id: str, pid: int, pidfd: int) -> None:
         self.pid = pid
@@ -181,9 +188,11 @@ class SharedService:
                 code = self._process.wait(2.0)
             except subprocess.TimeoutExpired:
                 pass
-        size = os.fstat(self._log).st_size
-        kept = _service_process.LAST_WORDS_BYTES
-        words = os.pread(self._log, kept, max(size - kept, 0))
+        words = b""
+        if self._log is not None:
+            size = os.fstat(self._log).st_size
+            kept = _service_process.LAST_WORDS_BYTES
+            words = os.pread(self._log, kept, max(size - kept, 0))
         return _service_process.how_it_ended(self.pid, code, words)
 
     def kill(self) -> None:
@@ -213,6 +222,13 @@ class SharedService:
                 users.close()
 
 
+def _reap(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        threading.Thread(target=process.wait, name="bulkhead-service", daemon=True).start()
+    except RuntimeError as failure:
+        raise OutOfThreads(f"the embedded service cannot be watched: {failure}") from None
+
+
 def _check_pidfd() -> None:
     try:
         os.close(os.pidfd_open(os.getpid()))
@@ -227,15 +243,19 @@ def _start_time(pid: int) -> int:
 
 
 def _open_process(current: Current) -> Optional[int]:
-    """A descriptor of the very process, the caller's; None when that is gone."""
+    """A descriptor of the very process, the caller's; None when that is gone. OSError: nobody knows."""
     try:
         pidfd = os.pidfd_open(current.pid)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
         return None
+    same = False
     try:
-        if _start_time(current.pid) == current.started:
-            return pidfd
-    except (OSError, ValueError, IndexError):
+        same = _start_time(current.pid) == current.started
+    except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
         pass
-    os.close(pidfd)
-    return None
+    finally:
+        if not same:
+            os.close(pidfd)
+    return pidfd if same else None

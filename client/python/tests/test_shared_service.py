@@ -1,6 +1,8 @@
 """The folder where the processes of a job meet. tests/e2e/test_shared_service.py has real processes in it."""
 
+import errno
 import fcntl
+import json
 import os
 import pathlib
 import shutil
@@ -9,13 +11,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import pytest
 
 import bulkhead
 from bulkhead import _lock_file, _rendezvous, _service_process, _shared_service
 
-PACKAGE = str(pathlib.Path(bulkhead.__file__).resolve().parents[1])
 MEETING = "bulkhead-0123456789abcdef"
 
 
@@ -42,7 +45,9 @@ def meeting_of(loader):
 
 
 OTHER_PROCESS = """
-import sys, bulkhead
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])  # where it may import from makes another service
+import bulkhead
 with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
     print(loader.target, len(list(loader)), flush=True)
 """
@@ -50,8 +55,7 @@ with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
 
 def other_process():
     done = subprocess.run(
-        [sys.executable, "-c", OTHER_PROCESS],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path[:2] + [PACKAGE])},
+        [sys.executable, "-c", OTHER_PROCESS, json.dumps(sys.path)],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -178,6 +182,154 @@ def test_a_service_for_itself_without_pidfds(job, monkeypatch, caplog):
     assert "processes cannot be watched here" in caplog.text
 
 
+@pytest.fixture
+def starts(monkeypatch):
+    """The programs that are started."""
+    started = []
+    start = _service_process.start
+
+    def noted(*arguments):
+        process, ready = start(*arguments)
+        started.append(process)
+        return process, ready
+
+    monkeypatch.setattr(_service_process, "start", noted)
+    return started
+
+
+def refuse(monkeypatch, owner, name, number, times, when=lambda *arguments: True):
+    """The next calls, so many of those that fit, raise OSError."""
+    left = [times]
+    real = getattr(owner, name)
+
+    def call(*arguments, **options):
+        if left[0] and when(*arguments):
+            left[0] -= 1
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def opens(part):
+    return lambda path, *_: str(path).endswith(part)
+
+
+@pytest.mark.parametrize(
+    "owner, name, number, when",
+    [
+        (_rendezvous.Turn, "set_current", errno.ENOSPC, lambda *_: True),
+        (os, "pidfd_open", errno.EMFILE, lambda pid: pid != os.getpid()),
+        (os, "open", errno.ENOSPC, opens(".log")),
+        (os, "open", errno.EMFILE, opens("0.lock")),
+        (os, "open", errno.ENOSPC, opens("spawn")),
+        (_rendezvous.Turn, "sweep", errno.EMFILE, lambda *_: True),
+    ],
+)
+def test_where_a_service_cannot_be_shared_what_was_started_goes_and_each_has_its_own(
+    job, monkeypatch, caplog, starts, owner, name, number, when
+):
+    monkeypatch.setattr(_shared_service.secrets, "token_hex", lambda _: "abcde0")
+    refuse(monkeypatch, owner, name, number, 1, when)
+    with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
+        assert "s.sock" in loader.target and len(list(loader)) == 1
+        assert os.strerror(number) in caplog.text and "starts a service for itself" in caplog.text
+        *shared, own = starts
+        assert [process.returncode for process in shared] in ([], [-9])
+        assert [folder for folder in job.iterdir() if _rendezvous._NAME.fullmatch(folder.name)] == []
+    assert own.returncode is not None
+    _rendezvous.remove_stale()
+    assert list(job.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "owner, name, when",
+    [
+        (os, "pidfd_open", lambda pid: pid != os.getpid()),
+        (os, "open", opens(".lock")),
+        (os, "open", opens(".log")),
+        (_shared_service, "_start_time", lambda pid: True),
+    ],
+)
+def test_who_runs_out_of_descriptors_replaces_no_service_of_others(job, monkeypatch, owner, name, when):
+    with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
+        refuse(monkeypatch, owner, name, errno.EMFILE, 1, when)
+        with pytest.raises(_rendezvous.CannotMeet, match="Too many open files"):
+            join(loader)
+        assert other_process() == [loader.target, "1"]
+        assert loader._endpoint.service.alive()
+
+
+def test_a_service_without_its_log_is_joined(job):
+    with bulkhead.Loader({}, timeout=30) as loader:
+        [log] = meeting_of(loader).glob("*.log")
+        log.unlink()
+        other = join(loader)
+        assert other.pid == loader._endpoint.service.pid
+        other.kill()
+        assert f"(pid {other.pid}) ended" in other.post_mortem()
+        other.stop()
+
+
+def test_a_folder_that_is_gone_again_and_again_meets_the_deadline(job, monkeypatch):
+    rendezvous = _rendezvous.Rendezvous("job", ["program"])
+    gone = str(job / rendezvous.name)
+    monkeypatch.setattr(rendezvous, "_made_folder", lambda: gone)
+    with pytest.raises(bulkhead.DeadlineExceeded, match="is being removed"):
+        rendezvous.enter(time.monotonic() + 0.1, lambda: False)
+    with pytest.raises(bulkhead.LoaderClosed):
+        rendezvous.enter(float("inf"), lambda: True)
+
+
+@pytest.mark.parametrize("wrong", ["mode", "link"])
+@pytest.mark.parametrize("moment", ["open", "lock"])
+def test_a_folder_that_another_user_puts_there_meanwhile_is_not_used(job, monkeypatch, wrong, moment):
+    rendezvous = _rendezvous.Rendezvous("job", ["program"])
+    meeting, elsewhere = job / rendezvous.name, job / "elsewhere"
+
+    def replace():
+        if elsewhere.exists():
+            return
+        shutil.rmtree(meeting)
+        elsewhere.mkdir(mode=0o777)
+        if wrong == "link":
+            meeting.symlink_to(elsewhere)
+        else:
+            meeting.mkdir()
+            meeting.chmod(0o777)
+
+    class Replacing(_lock_file.LockFile):
+        def __init__(self, *arguments):
+            if moment == "open":
+                replace()
+            super().__init__(*arguments)
+
+        def lock_exclusively(self):
+            if moment == "lock":
+                replace()
+            return super().lock_exclusively()
+
+    monkeypatch.setattr(_rendezvous, "LockFile", Replacing)
+    with pytest.raises(_rendezvous.CannotMeet, match="is no folder of mode 0700 of this user"):
+        rendezvous.enter(time.monotonic() + 30, lambda: False)
+    assert list(elsewhere.iterdir()) == [] and list(meeting.iterdir()) == []
+
+
+def test_who_leaves_leaves_the_folder_to_who_has_just_come(job, monkeypatch):
+    rendezvous = _rendezvous.Rendezvous("job", ["program"])
+    unlink = _rendezvous._unlink
+
+    def unlink_and_come(path):
+        unlink(path)
+        if path.endswith("spawn"):
+            open(path, "x").close()
+
+    with rendezvous.enter(float("inf"), lambda: False) as turn:
+        monkeypatch.setattr(_rendezvous, "_unlink", unlink_and_come)
+        turn.leave()
+        assert os.listdir(turn.folder) == ["spawn"]
+
+
 def test_who_waits_for_a_folder_that_is_removed_meanwhile_gets_a_new_one(job):
     rendezvous = _rendezvous.Rendezvous("job", ["program"])
     first = rendezvous.enter(float("inf"), lambda: False)
@@ -221,6 +373,40 @@ def test_a_lock_ends_with_its_file_and_not_with_a_child_that_was_forked(tmp_path
         os.waitpid(child, 0)
         os.close(read)
         os.close(write)
+
+
+def test_a_child_that_is_forked_while_files_come_and_go_has_none_of_them(tmp_path):
+    def own_descriptors():
+        links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+        return [link for link in links if os.path.lexists(link) and str(tmp_path) in os.readlink(link)]
+
+    def come_and_go(path):
+        while not enough.is_set():
+            file = _lock_file.LockFile(path, os.O_CREAT)
+            file.lock_shared()
+            file.close()
+
+    enough = threading.Event()
+    threads = [
+        threading.Thread(target=come_and_go, args=(str(tmp_path / f"{n}.lock"),)) for n in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        found = []
+        for _ in range(300):
+            child = os.fork()
+            if child == 0:
+                os._exit(len(own_descriptors()))
+            found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    finally:
+        sys.setswitchinterval(interval)
+        enough.set()
+        for thread in threads:
+            thread.join()
+    assert found == [0] * 300
 
 
 def test_a_lock_file_that_was_replaced_is_not_in_place(tmp_path):

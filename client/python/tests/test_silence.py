@@ -14,6 +14,8 @@ import pytest
 import bulkhead
 import fake_bulkheadd
 from bulkhead import _silence, _stream
+from bulkhead._endpoint import Endpoint
+from bulkhead._healing import HealingStream
 
 
 @pytest.fixture
@@ -150,6 +152,32 @@ def test_a_stopped_embedded_service_is_replaced(fake_program, short_silence):
         assert values == list(range(0, 4000, 8))
         assert loader.reconnects == 1 and not old.alive()
         assert loader._endpoint.service.pid != old.pid
+
+
+def test_a_stopped_service_is_killed_once_and_not_its_successor(fake_program, short_silence, monkeypatch):
+    killed, attempts = [], []
+    kill, reconnect = Endpoint.kill, HealingStream._reconnect
+
+    def counted(endpoint):
+        killed.append(endpoint.service.pid)
+        kill(endpoint)
+
+    def unusable_at_first(stream, *arguments):
+        attempts.append(1)
+        healed = reconnect(stream, *arguments)
+        if len(attempts) == 1:
+            raise _stream.UnusableArena("no room for it")
+        return healed
+
+    monkeypatch.setattr(Endpoint, "kill", counted)
+    monkeypatch.setattr(HealingStream, "_reconnect", unusable_at_first)
+    with bulkhead.Loader({"samples": 4000}, timeout=60) as loader:
+        values = [int(loader.next_batch()["index"][0])]
+        old = loader._endpoint.service.pid
+        os.kill(old, signal.SIGSTOP)
+        values += [int(batch["index"][0]) for batch in loader]
+        assert values == list(range(0, 4000, 8))
+        assert len(attempts) == 2 and killed == [old]
 
 
 def test_close_does_not_wait_for_a_stopped_embedded_service(fake_program):

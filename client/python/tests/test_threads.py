@@ -1,10 +1,12 @@
 """A system that gives no more threads costs a typed error, and the loader goes on when it gives some again."""
 
+import os
+import tempfile
 import threading
 
 import bulkhead
 import pytest
-from bulkhead import _healing
+from bulkhead import _healing, _service_process
 
 
 @pytest.fixture
@@ -22,6 +24,35 @@ def refuse(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", start_or_refuse)
     yield refused.append
     assert not refused, "that thread was never asked for"
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    """An empty $XDG_RUNTIME_DIR with a short name."""
+    with tempfile.TemporaryDirectory(prefix="bh", dir="/tmp") as path:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", path)
+        yield path
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_service_without_a_thread_for_it_is_ended(fake_program, runtime, refuse, monkeypatch, shared):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    if shared:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "threads")
+    started = []
+    start = _service_process.start
+    monkeypatch.setattr(
+        _service_process, "start", lambda *arguments: started.append(start(*arguments)) or started[-1]
+    )
+    refuse("bulkhead-service" if shared else "bulkhead-stderr")
+    with pytest.raises(bulkhead.OutOfThreads, match="the embedded service cannot be"):
+        bulkhead.Loader({}, timeout=30)
+    [(process, _)] = started
+    assert process.returncode == -9
+    assert os.listdir(runtime) == []
+    with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
+        assert len(list(loader)) == 1
 
 
 def test_opening_without_a_thread_for_the_reader(fake, refuse):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 RANK = pathlib.Path(__file__).with_name("ddp_rank.py")
 
@@ -32,6 +33,14 @@ def run_ranks(tmp_path, case, ranks=2, **environment):
     return results
 
 
+def runs(pid):
+    """A zombie does not; it waits for its parent, whoever that is by now."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_ranks_share_an_epoch_and_stay_equal_across_a_checkpoint(tmp_path):
     first, second = run_ranks(tmp_path, "train")
     assert sorted(first["seen"] + second["seen"]) == list(range(48))
@@ -46,7 +55,10 @@ def test_the_ranks_of_a_host_share_one_service_and_its_workers(tmp_path):
     assert len(first["workers"]) == 1, "each of them asked for one"
     assert first["workers"] == second["workers"] == third["workers"]
     assert sorted(first["seen"] + second["seen"] + third["seen"]) == list(range(48))
-    assert not os.path.exists(f"/proc/{first['service']}")
+    deadline = time.monotonic() + 10
+    while runs(first["service"]):
+        assert time.monotonic() < deadline, "the service runs without anybody who uses it"
+        time.sleep(0.02)
 
 
 def test_ranks_with_other_cursors_all_raise_and_name_who_differs(tmp_path):
