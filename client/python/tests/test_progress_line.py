@@ -63,6 +63,20 @@ def test_a_class_of_tqdm_makes_a_bar_that_is_closed(fake):
     assert bar.n == 2 and bar.desc == "indexing 2"
 
 
+def test_tqdm_itself_shows_it(fake):
+    tqdm = pytest.importorskip("tqdm").tqdm
+    terminal, made = io.StringIO(), []
+
+    class Shown(tqdm):
+        def __init__(self, **options):
+            super().__init__(file=terminal, mininterval=0, **options)
+            made.append(self)
+
+    fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": Shown})
+    assert made[0].n == 2 and made[0].disable  # which is how tqdm says closed
+    assert "indexing 2" in terminal.getvalue() and "2/9" in terminal.getvalue()
+
+
 def test_a_bar_of_the_callers_stays_open(fake):
     bar = Bar()
     fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": bar})
