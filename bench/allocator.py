@@ -26,7 +26,7 @@ STAGES = {
     "plain": ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"],
     "opencv": ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip",
                {"random_affine": {"degrees": 10}}, {"color_jitter": {"brightness": 0.4, "contrast": 0.4}},
-               {"gaussian_blur": {"kernel_size": 5}}],
+               {"gaussian_blur": {"kernel": 5}}],
 }
 
 

@@ -16,20 +16,12 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
 import PIL
 import tensorflow as tf
+from golden_arrays import picture
 from PIL import Image, ImageOps
 
 SIZES = [(24, 32), (50, 71), (37, 20), (12, 53), (3, 5), (1, 1)]  # height, width; of 37 x 53
 # Channels and the mode of Pillow's that treats them as four planes, not as colours and an alpha.
 MODES = {"gray": (1, "L"), "rgb": (3, "RGB"), "four": (4, "CMYK")}
-
-
-def picture(height, width, channels, rng):
-    y, x = np.mgrid[0:height, 0:width].astype(np.float64)
-    planes = []
-    for c in range(channels):
-        plane = 128 + 80 * np.sin(x / (5 + 2 * c)) * np.cos(y / (7 - c)) + 60 * (x > width / 2)
-        planes.append(plane + rng.normal(0, 20, plane.shape))
-    return np.clip(np.stack(planes, axis=-1), 0, 255).astype(np.uint8)
 
 
 def as_pillow(array, mode):
