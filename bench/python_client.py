@@ -16,10 +16,7 @@ processes of its own.
 """
 
 import argparse
-import array
-import ctypes
 import json
-import math
 import os
 import pathlib
 import resource
@@ -29,13 +26,12 @@ import sys
 import tempfile
 import time
 
+import growth
 from support import BIN, ROOT, Service, machine
 
 os.environ.setdefault("BULKHEAD_SERVER", str(BIN / "bulkheadd"))
 PACKAGE = str(ROOT / "client/python")
 WARM_UP_BATCHES = 30
-SAMPLES_OF_GROWTH = 400
-SETTLING_SECONDS = 0.02
 TRANSPORTS = ["shm", "grpc"]
 
 
@@ -94,67 +90,12 @@ def measure_cpu(target, folder, transport, count):
         return {"cpu_s_per_1000": (cpu_seconds() - begin) / taken * 1000, "photos": taken}
 
 
-def anonymous_bytes():
-    for line in open("/proc/self/status"):
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    sys.exit("this kernel does not tell RssAnon")
-
-
-class MallocInfo(ctypes.Structure):
-    """glibc's struct mallinfo2; of all arenas together."""
-
-    _fields_ = [(name, ctypes.c_size_t) for name in (
-        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
-
-
-mallinfo2 = ctypes.CDLL(None).mallinfo2
-mallinfo2.restype = MallocInfo
-
-
-def malloc_bytes():
-    """In use, mapped blocks included."""
-    info = mallinfo2()
-    return info.uordblks + info.hblkhd
-
-
 def measure_growth(target, transport, batches):
     sys.path.insert(0, PACKAGE)
     import bulkhead
 
-    # An epoch is 16 batches: indices are classes.
-    pipeline = bulkhead.Pipeline.range(1024).one_hot(1024, input="index").batch(64)
-    # Memory of its own for the points, touched before they are taken.
-    every = max(batches // SAMPLES_OF_GROWTH, 1)
-    held = array.array("q", [0]) * (batches // every)
-    used = array.array("q", held)
-    with bulkhead.Loader(pipeline, target, transport=transport) as loader:
-        for index, _ in enumerate(loader.stream()):
-            if index % every == 0:
-                time.sleep(SETTLING_SECONDS)  # so that as many batches are under way each time
-                held[index // every] = anonymous_bytes()
-                used[index // every] = malloc_bytes()
-            if index == every * len(held) - 1:
-                break
-    return {"resident": slope_of(held, every), "in_use": slope_of(used, every)}
-
-
-def slope_of(sizes, every):
-    points = [(index * every, size) for index, size in enumerate(sizes)]
-    return theil_sen(points[len(points) * 2 // 5 :])
-
-
-def theil_sen(points):
-    """The median slope of all pairs, and Sen's bounds of it at 95%."""
-    slopes = sorted(
-        (b[1] - a[1]) / (b[0] - a[0]) for i, a in enumerate(points) for b in points[i + 1 :]
-    )
-    n = len(points)
-    width = 1.96 * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    low = max(int((len(slopes) - width) / 2), 0)
-    high = min(int((len(slopes) + width) / 2) + 1, len(slopes) - 1)
-    return {"slope": statistics.median(slopes), "low": slopes[low], "high": slopes[high],
-            "first": points[0][1], "last": points[-1][1]}
+    with bulkhead.Loader(growth.SPEC, target, transport=transport) as loader:
+        return growth.growth_over(loader.stream(), batches)
 
 
 def in_a_process(*words):
@@ -224,9 +165,8 @@ def main():
     for transport, cpu in results["cpu"].items():
         print(f"CPU of 1,000 photos, {transport:5}  {cpu['cpu_s_per_1000']:.4f} s ({cpu['photos']} photos)")
     for transport, growths in results["growth"].items():
-        for kind, growth in growths.items():
-            print(f"growth, {transport:5} {kind:8}      {growth['slope']:.2f} ({growth['low']:.2f} to {growth['high']:.2f})"
-                  f" bytes a batch over {arguments.batches} batches, {growth['last'] / 2**20:.1f} MiB at the end")
+        for kind, grown in growths.items():
+            print(f"growth, {transport:5} {kind:8}      {growth.growth_text(grown, arguments.batches)}")
 
 
 if __name__ == "__main__":

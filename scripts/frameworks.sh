@@ -12,19 +12,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly TESTS=$ROOT/client/python/tests_frameworks
 readonly ENVIRONMENTS=$ROOT/build/frameworks
 
-# prepare NAME - an environment with exactly what its requirements.txt names. PyTorch is Debian's, for the one on PyPI
-# brings 5.5 GB of CUDA libraries; the others are pinned, each beside its own NumPy and protobuf. Together they are
-# what Debian's PyTorch, which needs a NumPy 1, leaves room for.
+# prepare NAME - an environment with exactly what its requirements.txt names, each beside its own NumPy and protobuf.
+# PyTorch's is 5.5 GB, for it brings CUDA's libraries. Together they are what Debian's PyTorch, which needs a NumPy 1,
+# leaves room for: that is also the oldest PyTorch that is tested.
 prepare() {
   local environment=$ENVIRONMENTS/$1 wanted=$TESTS/${1}_tests/requirements.txt started=$SECONDS
   if cmp -s "$wanted" "$environment/requirements.txt"; then return 0; fi
   rm -rf "$environment"
   mkdir -p "$ENVIRONMENTS"
   case $1 in
-    torch)
-      /usr/bin/python3 -m venv --system-site-packages "$environment"
-      "$environment/bin/pip" install -q --no-deps -r "$wanted"
-      ;;
     together)
       /usr/bin/python3 -m venv --system-site-packages "$environment"
       "$environment/bin/pip" install -q -r "$wanted"

@@ -39,8 +39,9 @@ class Client:
         if target is not None:
             command += ["--target", target]
         for key, value in options.items():
-            value = json.dumps(value) if isinstance(value, dict) else str(value)
-            command += ["--" + key.replace("_", "-"), value]
+            command.append("--" + key.replace("_", "-"))
+            if value is not True:
+                command.append(json.dumps(value) if isinstance(value, dict) else str(value))
         return subprocess.Popen(
             command,
             env=self.environment(environment or {}),

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -22,7 +23,8 @@ constexpr char kUsage[] =
     "usage: bulkhead-client-digest --spec FILE [--target ADDRESS] [--batches N] [--workers N]\n"
     "  [--threads N] [--cache-dir DIR] [--rank R] [--world-size W] [--cursor JSON] [--name NAME]\n"
     "  [--credit-batches N] [--credit-bytes N] [--timeout SECONDS] [--pause-after N]\n"
-    "  [--error-json] [--reconnect-deadline SECONDS] [--transport auto|shm|grpc]\n";
+    "  [--pause-in-opening] [--error-json] [--reconnect-deadline SECONDS]\n"
+    "  [--transport auto|shm|grpc]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -75,6 +77,18 @@ bool ToTransport(const std::string& text, bulkhead::Transport* transport) {
   return false;
 }
 
+void Pause() {
+  std::cout << "paused" << std::endl;
+  std::string line;
+  std::getline(std::cin, line);
+}
+
+std::function<void(const bulkhead::LoaderProgress&)> PauseOnce() {
+  return [paused = false](const bulkhead::LoaderProgress&) mutable {
+    if (!std::exchange(paused, true)) Pause();
+  };
+}
+
 bool Parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {{"spec", required_argument, nullptr, 's'},
                                     {"target", required_argument, nullptr, 't'},
@@ -90,6 +104,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"credit-bytes", required_argument, nullptr, 'y'},
                                     {"timeout", required_argument, nullptr, 'o'},
                                     {"pause-after", required_argument, nullptr, 'p'},
+                                    {"pause-in-opening", no_argument, nullptr, 'O'},
                                     {"reconnect-deadline", required_argument, nullptr, 'R'},
                                     {"transport", required_argument, nullptr, 'x'},
                                     {"error-json", no_argument, nullptr, 'e'},
@@ -149,6 +164,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       case 'p':
         ok = ok && ToNumber(optarg, &arguments->pause_after);
         break;
+      case 'O':
+        loader.on_progress = PauseOnce();
+        break;
       case 'e':
         arguments->error_json = true;
         break;
@@ -163,11 +181,7 @@ absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* tota
   auto loader = bulkhead::Loader::Open(arguments.loader);
   if (!loader.ok()) return loader.status();
   while (totals->batches < arguments.batches) {
-    if (totals->batches == arguments.pause_after) {
-      std::cout << "paused" << std::endl;
-      std::string line;
-      std::getline(std::cin, line);
-    }
+    if (totals->batches == arguments.pause_after) Pause();
     auto batch = (*loader)->Next(arguments.timeout);
     totals->reconnects = (*loader)->reconnects();
     totals->stats = (*loader)->stats();

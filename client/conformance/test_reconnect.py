@@ -165,6 +165,92 @@ def test_a_killed_embedded_service_is_started_again(client, folder, tmp_path):
     assert not list(tmp_path.glob("bulkhead-*")), "neither folder is left"
 
 
+def stop_children(pid):
+    """Holds up what the service has begun; the processes go when it goes."""
+    for child in children_of(pid):
+        os.kill(child, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("transport", ["auto", "shm", "grpc"])
+def test_a_service_killed_while_it_prepares(client, own_service, folder, transport):
+    spec = shuffled_records(folder)
+    undisturbed = client.ok(spec, own_service.target, transport=transport)
+    own_service.kill()
+    shutil.rmtree(own_service.folder / "cache")
+    own_service.start()
+    stop_children(own_service.process.pid)
+    process = client.pausing(
+        spec, own_service.target, transport=transport, pause_in_opening=True, timeout=30
+    )
+    own_service.restart()
+    go_on(process)
+    result = client.finish(process)
+    assert the_same_but_for_reconnects(result, undisturbed)
+    assert result["reconnects"] == 1
+
+
+def test_a_service_stopped_while_it_prepares(client, own_service, folder):
+    write_tfrecord(folder / "a.tfrecord", range(100))
+    spec = shuffled_records(folder)
+    stop_children(own_service.process.pid)
+    process = client.pausing(spec, own_service.target, pause_in_opening=True, timeout=30)
+    own_service.stop()  # SIGTERM: SHUTTING_DOWN
+    go_on(process)
+    time.sleep(0.2)  # so that it also meets that nobody listens
+    own_service.start()
+    result = client.finish(process)
+    assert result["samples"] == 900 and result["reconnects"] == 1, result
+
+
+def test_an_embedded_service_killed_while_it_prepares(client, folder, tmp_path):
+    for number in range(500):
+        write_tfrecord(folder / f"{number}.tfrecord", [number % 100])
+    spec = tfrecord_spec(folder / "s.yaml", "*.tfrecord", batch={"size": 50})
+    environment = {"XDG_RUNTIME_DIR": tmp_path, "XDG_CACHE_HOME": tmp_path}
+    options = {"environment": environment, "workers": 1, "threads": 1, "timeout": 30}
+    process = client.pausing(spec, pause_in_opening=True, **options)
+    [service] = children_of(process.pid)
+    os.kill(service, signal.SIGKILL)
+    go_on(process)
+    result = client.finish(process)
+    assert result["samples"] == 500 and result["reconnects"] == 1, result
+    assert the_same_but_for_reconnects(client.ok(spec, **options), result)
+    assert not list(tmp_path.glob("bulkhead-*")), "neither folder is left"
+
+
+def test_a_service_that_does_not_come_back_while_it_prepared(client, own_service, folder):
+    spec = shuffled_records(folder)
+    stop_children(own_service.process.pid)
+    process = client.pausing(
+        spec, own_service.target, pause_in_opening=True, timeout=30, reconnect_deadline=0.5
+    )
+    own_service.kill()
+    go_on(process)
+    error = client.finish(process)["error"]
+    assert error["reason"] == "SERVICE_UNAVAILABLE" and "tried to reconnect for" in error["message"]
+
+
+def test_without_a_reconnect_deadline_a_loss_while_it_prepares_is_an_error(
+    client, own_service, folder
+):
+    spec = shuffled_records(folder)
+    stop_children(own_service.process.pid)
+    process = client.pausing(
+        spec, own_service.target, pause_in_opening=True, timeout=30, reconnect_deadline=0
+    )
+    own_service.restart()
+    go_on(process)
+    error = client.finish(process)["error"]
+    assert error["reason"] == "SERVICE_UNAVAILABLE" and "tried" not in error["message"]
+
+
+def test_where_no_service_ever_answered_nothing_is_tried_again(client, tmp_path, folder):
+    started = time.monotonic()
+    error = client.error(range_spec(folder / "s.yaml"), f"unix:{tmp_path}/nobody.sock")
+    assert error["reason"] == "SERVICE_UNAVAILABLE" and "tried" not in error["message"]
+    assert time.monotonic() - started < 60  # far below the deadline of reconnecting, 120 s
+
+
 def test_both_clients_agree_after_a_kill(own_service, folder):
     spec = shuffled_records(folder)
     results = []

@@ -14,6 +14,10 @@
 namespace bulkhead {
 namespace {
 
+// Jobs beyond those that are worked on. A worker ends when it finds none, and a small file is done
+// long before the thread that waits here is awake.
+constexpr size_t kMostWaiting = 64;
+
 // Checks what a worker wrote, without trusting or parsing more than its header.
 absl::StatusOr<IndexHeader> CheckIndex(int fd, uint32_t kind) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd, IndexHeader::kBytes));
@@ -162,8 +166,7 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
   const absl::Time begin = absl::Now();
   size_t next = 0;
   while (next < missing.size() || builder.busy()) {
-    // As many again wait, so that a worker that has finished finds its next job at once.
-    while (next < missing.size() && builder.running() < 2 * max_parallel_) {
+    while (next < missing.size() && builder.running() < max_parallel_ + kMostWaiting) {
       BULKHEAD_RETURN_IF_ERROR(builder.StartJob(missing[next++]));
     }
     BULKHEAD_RETURN_IF_ERROR(builder.Collect(absl::Milliseconds(250)));

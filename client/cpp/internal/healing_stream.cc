@@ -33,11 +33,6 @@ bool IsLost(const absl::Status& status) {
          reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
 }
 
-// Whether an attempt to go on that failed so may succeed a little later.
-bool MayPass(const absl::Status& status) {
-  return IsLost(status) || ErrorReason(status) == client_reason::kOutOfThreads;
-}
-
 std::string SecondsText(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
 }
@@ -82,6 +77,7 @@ absl::StatusOr<std::unique_ptr<HealingStream>> HealingStream::Open(
     const std::function<void(const LoaderProgress&)>& on_progress) {
   std::unique_ptr<HealingStream> healing(new HealingStream(std::move(config)));
   auto stream = healing->OpenBest(healing->config_.open, 0, patience, on_progress);
+  if (!stream.ok()) stream = healing->OpenAgain(stream.status(), on_progress);
   if (!stream.ok()) return stream.status();
   healing->info_ = (*stream)->info();
   healing->opened_ = (*stream)->opened();
@@ -277,7 +273,8 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
     absl::MutexLock lock(&mutex_);
     if (closed_ || healing_ || stream_ != stream || !failure_.ok()) return absl::OkStatus();
     if (!lost_since_.has_value()) lost_since_.emplace();
-    if (GiveUp(cause)) return failure_;
+    failure_ = GivenUp(cause);
+    if (!failure_.ok()) return failure_;
     healing_ = true;
   }
   if (healer_.joinable()) healer_.join();  // an earlier one, which is done
@@ -296,8 +293,43 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
 }
 
 void HealingStream::Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost,
-                         absl::Status cause) {
-  std::string target = lost->target();
+                         const absl::Status& cause) {
+  auto stream = FindAgain(open, lost->next_sequence(), lost->target(), cause, nullptr);
+  std::shared_ptr<Stream> candidate;  // destroyed after the lock is released, as is the old stream
+  absl::MutexLock lock(&mutex_);
+  candidate = std::move(candidate_);
+  healing_ = false;
+  changed_.Notify();
+  if (closed_) return;
+  if (stream.ok()) {
+    stream_.swap(*stream);
+    ++stats_.reconnects;
+  } else {
+    failure_ = stream.status();
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenAgain(
+    const absl::Status& cause, const std::function<void(const LoaderProgress&)>& on_progress) {
+  if (!IsLost(cause) || config_.deadline <= absl::ZeroDuration()) return cause;
+  std::string target;
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool answered = candidate_ != nullptr && candidate_->answered();
+    if (!answered && ErrorReason(cause) != "SHUTTING_DOWN") return cause;
+    target = candidate_->target();
+    lost_since_.emplace();
+    losses_ = 1;
+  }
+  auto stream = FindAgain(config_.open, 0, target, cause, on_progress);
+  absl::MutexLock lock(&mutex_);
+  if (stream.ok()) ++stats_.reconnects;
+  return stream;
+}
+
+absl::StatusOr<std::shared_ptr<Stream>> HealingStream::FindAgain(
+    const v1::Open& open, uint64_t first_sequence, std::string target, absl::Status cause,
+    const std::function<void(const LoaderProgress&)>& on_progress) {
   for (;;) {
     if (ErrorReason(cause) == client_reason::kServiceSilent) {
       config_.endpoint->KillSilent(target);
@@ -307,52 +339,50 @@ void HealingStream::Heal(const v1::Open& open, const std::shared_ptr<Stream>& lo
       absl::MutexLock lock(&mutex_);
       patience = std::max(config_.deadline - lost_since_->elapsed(), absl::ZeroDuration());
     }
-    auto stream = Reconnect(open, lost->next_sequence(), patience);
-    std::shared_ptr<Stream> old;  // destroyed after the lock is released
-    absl::MutexLock lock(&mutex_);
-    old = std::move(candidate_);
-    changed_.Notify();
-    if (closed_) {
-      healing_ = false;
-      return;
-    }
-    if (stream.ok()) {
-      old = std::move(stream_);
-      stream_ = *std::move(stream);
-      ++stats_.reconnects;
-      healing_ = false;
-      return;
-    }
+    auto stream = Reconnect(open, first_sequence, patience, on_progress);
+    if (stream.ok()) return stream;
     const bool slow = ErrorReason(stream.status()) == client_reason::kDeadlineExceeded;
-    if (!slow && !MayPass(stream.status())) {
-      failure_ = stream.status();
-    } else if (!slow) {
+    if (!slow && !MayPass(stream.status())) return stream;
+    if (!slow) {
       cause = stream.status();
       target = config_.endpoint->target();
     }
-    if (!failure_.ok() || GiveUp(cause)) {
-      healing_ = false;
-      return;
-    }
+    std::shared_ptr<Stream> failed;  // destroyed after the lock is released
+    absl::MutexLock lock(&mutex_);
+    failed = std::move(candidate_);
+    if (closed_) return Closed();
+    absl::Status given_up = GivenUp(cause);
+    if (!given_up.ok()) return given_up;
     const Deadline pause(pause_);
     while (!closed_ && !pause.passed()) changed_.Wait(&mutex_, pause.left());
+    if (closed_) return Closed();
     pause_ = std::min(2 * pause_, kLongestPause);
   }
 }
 
-absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(const v1::Open& open,
-                                                                 uint64_t first_sequence,
-                                                                 absl::Duration patience) {
+bool HealingStream::MayPass(const absl::Status& status) const {
+  const std::string reason = ErrorReason(status);
+  if (reason == client_reason::kTransportUnavailable && demand_shm_) {
+    const std::shared_ptr<ArenaDoor> door = door_.lock();
+    return door == nullptr || !door->alive();  // a service that just starts has none yet
+  }
+  return IsLost(status) || reason == client_reason::kOutOfThreads;
+}
+
+absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(
+    const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
+    const std::function<void(const LoaderProgress&)>& on_progress) {
   absl::Status alive = config_.endpoint->Revive(patience, [this] { return closed(); });
   if (!alive.ok()) return alive;
-  auto stream = OpenBest(open, first_sequence, patience, nullptr);
+  auto stream = OpenBest(open, first_sequence, patience, on_progress);
   if (!stream.ok()) return stream;
+  if (!opened_.has_cursor()) return stream;  // the first one
   absl::Status same = CheckSame(opened_, (*stream)->opened());
   if (!same.ok()) return same;
   return stream;
 }
 
-bool HealingStream::GiveUp(const absl::Status& cause) {
+absl::Status HealingStream::GivenUp(const absl::Status& cause) {
   ++losses_;
   const absl::Duration tried = lost_since_->elapsed();
   std::string why;
@@ -362,14 +392,13 @@ bool HealingStream::GiveUp(const absl::Status& cause) {
     why = absl::StrCat("the embedded service was lost ", losses_,
                        " times in a row without giving a batch");
   } else {
-    return false;
+    return absl::OkStatus();
   }
   const bool lost = IsLost(cause) && ErrorReason(cause) != client_reason::kServiceSilent;
-  failure_ =
-      MakeClientError(lost ? absl::StatusCode::kUnavailable : cause.code(),
-                      lost ? std::string(client_reason::kServiceUnavailable) : ErrorReason(cause),
-                      absl::StrCat(cause.message(), "; ", why), ErrorMetadata(cause));
-  return true;
+  return MakeClientError(
+      lost ? absl::StatusCode::kUnavailable : cause.code(),
+      lost ? std::string(client_reason::kServiceUnavailable) : ErrorReason(cause),
+      absl::StrCat(cause.message(), "; ", why), ErrorMetadata(cause));
 }
 
 void HealingStream::Close() {

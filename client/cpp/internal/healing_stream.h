@@ -27,6 +27,7 @@ namespace bulkhead::client_internal {
 //   Next: what the old Stream holds ──drained──▶ healer thread: revive, open, compare ─▶ new Stream
 //                                                     ▲ back-off 50 ms … 1 s │ lost again
 //                                                     └──────────────────────┘
+//   Open: the same in the caller's time, from the service's first word on
 //
 // Name, rank and incarnation stay, so the service knows the consumer. The healer goes on when a
 // Next ran into its own deadline. It gives up when no batch arrived within the total deadline, or
@@ -50,8 +51,8 @@ class HealingStream {
     absl::Duration held_deadline = absl::Seconds(60);
   };
 
-  // Opens the first stream, which is not healed: a wrong address shall fail at once. Fails when
-  // preparation made no progress for `patience`.
+  // Opens the first stream. Healed once the service answered; until then, a wrong address shall
+  // fail at once. Fails when preparation made no progress for `patience`.
   static absl::StatusOr<std::unique_ptr<HealingStream>> Open(
       Config config, absl::Duration patience,
       const std::function<void(const LoaderProgress&)>& on_progress);
@@ -99,11 +100,21 @@ class HealingStream {
   void OnQuarantine(const QuarantineEvent& event);
   // Starts the healer for a lost `stream`, unless somebody did.
   absl::Status StartHealing(const std::shared_ptr<Stream>& stream, const absl::Status& cause);
-  void Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost, absl::Status cause);
-  absl::StatusOr<std::shared_ptr<Stream>> Reconnect(const v1::Open& open, uint64_t first_sequence,
-                                                    absl::Duration patience);
-  // Whether to try no more; the error is then in failure_.
-  bool GiveUp(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost, const absl::Status& cause);
+  // The first stream was lost while it was opened.
+  absl::StatusOr<std::shared_ptr<Stream>> OpenAgain(
+      const absl::Status& cause, const std::function<void(const LoaderProgress&)>& on_progress);
+  // Until a stream is opened. `cause` is how the one at `target` was lost.
+  absl::StatusOr<std::shared_ptr<Stream>> FindAgain(
+      const v1::Open& open, uint64_t first_sequence, std::string target, absl::Status cause,
+      const std::function<void(const LoaderProgress&)>& on_progress);
+  absl::StatusOr<std::shared_ptr<Stream>> Reconnect(
+      const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
+      const std::function<void(const LoaderProgress&)>& on_progress);
+  // Whether another attempt may succeed a little later.
+  bool MayPass(const absl::Status& status) const;
+  // Counts a loss; the error when no more is to be tried.
+  absl::Status GivenUp(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Config config_;

@@ -186,6 +186,7 @@ void Stream::OnStarted(bool ok) {
 void Stream::OnRead(bool ok) {
   if (ok) {
     silence_.Heard();
+    answered_ = true;
     absl::Status status = OnMessage(incoming_);
     incoming_.Clear();
     if (status.ok()) {

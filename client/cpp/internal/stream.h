@@ -5,6 +5,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -70,6 +71,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   absl::StatusOr<std::optional<Batch>> Next(absl::Duration left, absl::Duration asked);
   void Close();
 
+  // Whether there is, or was, a service at the address: it said something here or at its door, or
+  // is one of our own, which was ready before.
+  bool answered() const {
+    return answered_.load() || config_.door != nullptr || config_.post_mortem != nullptr;
+  }
   // After WaitOpened returned OK.
   const StreamInfo& info() const { return info_; }
   const v1::Opened& opened() const { return opened_message_; }
@@ -126,6 +132,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::optional<Assembler> assembler_;
   std::shared_ptr<const ArenaMapping> arena_;
   SilenceWatch silence_;
+
+  std::atomic<bool> answered_ = false;
 
   // Written by the reader thread before opened_ is set.
   StreamInfo info_;

@@ -35,6 +35,8 @@ def _is_loss(error: errors.BulkheadError) -> bool:
     return error.reason in _LOST
 
 
+ProgressFn = Callable[[Progress], None]
+
 _open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
 
 
@@ -63,6 +65,7 @@ class HealingStream:
     """When a Stream is lost, another one is opened behind the last batch that arrived whole.
 
     next: what the old Stream holds ──drained──▶ healer thread: revive, open, compare → new Stream
+    wait_opened: the same in the caller's time, from the service's first word on
 
     Name, rank and incarnation stay, so the service knows the consumer. The healer goes on when a
     `next` ran into its own timeout. It gives up when no batch arrived within `deadline` seconds, or
@@ -101,7 +104,7 @@ class HealingStream:
         request = _proto.Open()
         request.CopyFrom(open_request)
         request.name = self._endpoint.name_on_the_wire(open_request.name)
-        demanded = self._transport == "shm" and self._first is None
+        demanded = self._demands_shm()
         door = self._open_door(patience)
         if door is not None:
             request.arena_token = door.token
@@ -121,6 +124,9 @@ class HealingStream:
             self.substitutions,
             self.quarantined,
         )
+
+    def _demands_shm(self) -> bool:
+        return self._transport == "shm" and self._first is None
 
     def _transport_unavailable(self) -> errors.TransportUnavailable:
         return errors.TransportUnavailable(
@@ -163,7 +169,7 @@ class HealingStream:
         if stream.transport == "shm" or self._transport == "grpc":
             return
         self._no_shm = stream.opened.transport_reason or self._no_shm or "the service chose gRPC"
-        if self._first is None and self._transport == "shm":
+        if self._demands_shm():
             raise self._transport_unavailable()
         level = logging.INFO if self._transport == "auto" else logging.WARNING
         _log.log(level, "batches travel over gRPC: %s", self._no_shm)
@@ -198,8 +204,18 @@ class HealingStream:
     def layout(self) -> Layout:
         return self._stream.layout
 
-    def wait_opened(self, silence: float, progress: Optional[Callable[[Progress], None]]) -> None:
-        """The first opening is not healed: a wrong address shall fail at once."""
+    def wait_opened(self, silence: float, progress: Optional[ProgressFn]) -> None:
+        """Healed once the service answered; until then, a wrong address shall fail at once."""
+        try:
+            self._wait_opened(silence, progress)
+        except errors.BulkheadError as error:
+            answered = self._stream.answered or error.reason == "SHUTTING_DOWN"
+            if not answered or not _is_loss(error) or self._deadline <= 0:
+                raise
+            self._open_again(error.again(), progress)
+        self._first = self._stream.opened
+
+    def _wait_opened(self, silence: float, progress: Optional[ProgressFn]) -> None:
         try:
             self._stream.wait_opened(silence, progress)
         except UnusableArena as failure:
@@ -213,7 +229,19 @@ class HealingStream:
                 self._stream = self._start(self._open, 0, silence)
             self._stream.wait_opened(silence, progress)
         self._note_transport(self._stream)
-        self._first = self._stream.opened
+
+    def _open_again(self, cause: errors.BulkheadError, progress: Optional[ProgressFn]) -> None:
+        """The service was lost while it prepared: waits for it, or raises."""
+        with self._changed:
+            self._lost_since = time.monotonic()
+            self._losses = 1
+        _log.warning("the service was lost while it prepared and is being reconnected: %s", cause)
+        try:
+            stream = self._find_again(self._open, 0, cause, progress)
+            if stream is None or not self._go_on_with(stream):
+                raise errors.LoaderClosed("the loader is closed")
+        finally:
+            self._drop_candidate()
 
     def next(self, timeout: float) -> Optional[Batch]:
         """The next batch, or None after the last epoch."""
@@ -258,7 +286,8 @@ class HealingStream:
                 return
             if self._lost_since is None:
                 self._lost_since = time.monotonic()
-            if self._give_up(cause):
+            self._failure = self._given_up(cause)
+            if self._failure is not None:
                 return
             _log.warning("the service was lost and is being reconnected: %s", cause)
             request = _proto.Open()
@@ -287,57 +316,86 @@ class HealingStream:
         with self._changed:
             if self._healer is not threading.current_thread():
                 return  # disowned: its start was interrupted
-        lost: Optional[Stream] = None
-        killed_for: Optional[errors.BulkheadError] = None
         try:
-            while not self._closed:
-                # Once: what there is afterwards is another service, and maybe every rank's.
-                if cause.reason == "SERVICE_SILENT" and cause is not killed_for:
-                    killed_for = cause
-                    self._endpoint.kill()
-                try:
-                    stream = self._reconnect(request, first_sequence)
-                except errors.DeadlineExceeded:
-                    pass  # slow: nothing new about the cause
-                except UnusableArena as failure:
-                    self._never_shm = failure.message
-                    continue
-                except errors.BulkheadError as error:
-                    if not _is_loss(error) and error.reason != "OUT_OF_THREADS":
-                        self._failure = error.again()
-                        return
-                    cause = error.again()
-                else:
-                    with self._changed:
-                        if not self._closed:
-                            lost, self._stream = self._stream, stream
-                            self._candidate = None
-                            self.reconnects += 1
-                    return
-                with self._changed:
-                    if self._give_up(cause):
-                        return
-                    self._changed.wait_for(lambda: self._closed, self._pause)
-                    self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            stream = self._find_again(request, first_sequence, cause, None)
+            if stream is not None:
+                self._go_on_with(stream)
+        except errors.BulkheadError as failure:
+            self._failure = failure.again()
         except Exception as failure:
             self._failure = errors.BulkheadError(f"the loader could not reconnect: {failure!r}")
         finally:
             self._drop_candidate()
-            if lost is not None:
-                lost.close()
             with self._changed:
                 self._healer = None
                 self._changed.notify_all()
 
-    def _reconnect(self, request, first_sequence: int) -> Stream:
+    # Of the healer thread, or, as long as nothing is opened, of the one that waits for that.
+
+    def _find_again(
+        self,
+        request,
+        first_sequence: int,
+        cause: errors.BulkheadError,
+        progress: Optional[ProgressFn],
+    ) -> Optional[Stream]:
+        """The opened stream, which is still the candidate; None when the loader was closed."""
+        killed_for: Optional[errors.BulkheadError] = None
+        while not self._closed:
+            # Once: what there is afterwards is another service, and maybe every rank's.
+            if cause.reason == "SERVICE_SILENT" and cause is not killed_for:
+                killed_for = cause
+                self._endpoint.kill()
+            try:
+                return self._reconnect(request, first_sequence, progress)
+            except errors.DeadlineExceeded:
+                pass  # slow: nothing new about the cause
+            except UnusableArena as failure:
+                if self._demands_shm():
+                    raise
+                self._never_shm = failure.message
+                continue
+            except errors.BulkheadError as error:
+                if not self._may_pass(error):
+                    raise
+                cause = error.again()
+            with self._changed:
+                given_up = self._given_up(cause)
+                if given_up is not None:
+                    raise given_up
+                self._changed.wait_for(lambda: self._closed, self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return None
+
+    def _may_pass(self, error: errors.BulkheadError) -> bool:
+        """Whether another attempt may succeed a little later."""
+        if error.reason == "TRANSPORT_UNAVAILABLE" and self._demands_shm():
+            return self._door is None  # a service that just starts has none yet
+        return _is_loss(error) or error.reason == "OUT_OF_THREADS"
+
+    def _go_on_with(self, stream: Stream) -> bool:
+        """Makes the candidate the stream; not when the loader was closed."""
+        with self._changed:
+            if self._closed:
+                return False
+            lost, self._stream = self._stream, stream
+            self._candidate = None
+            self.reconnects += 1
+        lost.close()
+        return True
+
+    def _reconnect(
+        self, request, first_sequence: int, progress: Optional[ProgressFn]
+    ) -> Stream:
         self._drop_candidate()
         self._endpoint.revive(self._patience(), lambda: self._closed)
-        stream = self._open_candidate(request, first_sequence)
+        stream = self._open_candidate(request, first_sequence, progress)
         if stream.transport == "grpc" and self._door is None and self._open_door(self._patience()):
             # The service was just starting: its door came up after this end had looked for it.
             self._drop_candidate()
-            stream = self._open_candidate(request, first_sequence)
-        _check_same(self._first, stream.opened)
+            stream = self._open_candidate(request, first_sequence, progress)
+        if self._first is not None:
+            _check_same(self._first, stream.opened)
         self._note_transport(stream)
         return stream
 
@@ -345,7 +403,9 @@ class HealingStream:
         """What is left of the deadline."""
         return max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
 
-    def _open_candidate(self, request, first_sequence: int) -> Stream:
+    def _open_candidate(
+        self, request, first_sequence: int, progress: Optional[ProgressFn]
+    ) -> Stream:
         stream = self._start(request, first_sequence, self._patience())
         with self._changed:
             closed = self._closed
@@ -354,7 +414,7 @@ class HealingStream:
         if closed:
             stream.close()
             raise errors.LoaderClosed("the loader is closed")
-        stream.wait_opened(self._patience(), None)
+        stream.wait_opened(self._patience(), progress)
         return stream
 
     def _drop_candidate(self) -> None:
@@ -363,8 +423,8 @@ class HealingStream:
         if candidate is not None:
             candidate.close()
 
-    def _give_up(self, cause: errors.BulkheadError) -> bool:
-        """Whether to try no more; the error is then in `_failure`."""
+    def _given_up(self, cause: errors.BulkheadError) -> Optional[errors.BulkheadError]:
+        """Counts a loss; the error when no more is to be tried."""
         self._losses += 1
         tried = time.monotonic() - (self._lost_since or 0.0)
         if tried >= self._deadline:
@@ -374,11 +434,8 @@ class HealingStream:
                 f"the embedded service was lost {self._losses} times in a row without giving a batch"
             )
         else:
-            return False
-        self._failure = errors.ServiceUnavailable(
-            f"{cause.message}; {why}", metadata=cause.metadata
-        )
-        return True
+            return None
+        return errors.ServiceUnavailable(f"{cause.message}; {why}", metadata=cause.metadata)
 
     def close(self) -> None:
         with self._changed:

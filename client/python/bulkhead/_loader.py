@@ -77,9 +77,10 @@ class Loader:
     A loop gives what is left of one epoch; the next loop goes on with the next epoch, and a loop left
     by `break` is continued by the next. After the last epoch a loop raises EpochsExhausted.
 
-    A service that is lost in mid-stream is no error yet: the loader connects again by itself - an
-    embedded service is started again - and the loop sees only a longer wait. It gives up after
-    `reconnect_timeout` seconds without a batch; 0 makes the first loss an error.
+    A service that is lost in mid-stream, or while it prepares, is no error yet: the loader connects
+    again by itself - an embedded service is started again - and the loop sees only a longer wait. It
+    gives up after `reconnect_timeout` seconds without a batch; 0 makes the first loss an error. An
+    address at which nothing ever answered is an error at once.
 
     `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no progress.
     `credits` and `credit_bytes` bound what the loader holds ahead of the trainer; batches that it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import _descriptor, _live_streams, _proto, errors
+from . import _descriptor, _grpc, _live_streams, _proto, errors
 from ._endpoint import check_target
 
 
@@ -17,8 +17,7 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
     """
     check_target(target)
     _live_streams.check_fork()
-    import grpc  # with the first connection, as in _stream
-
+    grpc = _grpc.load()
     with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         ask = channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",

@@ -24,6 +24,11 @@ class SilenceWatch:
     def heard(self) -> None:
         self._words += 1
 
+    @property
+    def listening(self) -> bool:
+        """Whether something is expected: whoever is there is a service, and shall say so."""
+        return self._words > 0 or self._from_the_beginning
+
     def begin_wait(self, left: float) -> float:
         """For how long to wait before `waited` is called, at most the `left` seconds."""
         if self._words_before != self._words:
@@ -32,8 +37,7 @@ class SilenceWatch:
 
     def waited(self, seconds: float, moment: float) -> bool:
         """The wait of `moment` seconds took so long in vain; whether it is too long by now."""
-        expected = self._words > 0 or self._from_the_beginning
-        if not expected or self._words_before != self._words:
+        if not self.listening or self._words_before != self._words:
             return False
         self.seconds += min(seconds, 2 * moment)
         return self.seconds >= SILENCE_SECONDS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional
 
 import numpy as np
 
-from . import _live_streams, _proto, errors
+from . import _grpc, _live_streams, _proto, errors
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
@@ -99,11 +99,9 @@ class Stream:
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
         self._exhaustion = ExhaustionWatch(target)
 
-        import grpc  # not earlier: it takes longer than all else that this package imports
-
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(_proto.StreamRequest(open=open_request))
-        self._channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
+        self._channel = _grpc.load().insecure_channel(target, options=_CHANNEL_OPTIONS)
         start = self._channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",
             request_serializer=_proto.StreamRequest.SerializeToString,
@@ -139,8 +137,7 @@ class Stream:
         self._requests.put(None)
 
     def _receive_all(self) -> Optional[errors.BulkheadError]:
-        import grpc
-
+        grpc = _grpc.load()
         try:
             for message in self._call:
                 self._silence.heard()
@@ -306,6 +303,11 @@ class Stream:
             raise UnusableArena(str(failure), metadata={"target": self._target}) from None
 
     # Callers.
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is, or was, a service at the address, which spoke here or at its door."""
+        return self._silence.listening or self._door is not None
 
     @property
     def opened(self):

@@ -35,8 +35,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--reconnect-deadline", type=float, default=120.0, help="seconds")
     parser.add_argument("--transport", choices=("auto", "shm", "grpc"), default="auto")
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
+    parser.add_argument("--pause-in-opening", action="store_true", help="the same while it prepares")
     parser.add_argument("--error-json", action="store_true", help="errors into the JSON as well")
     return parser.parse_args()
+
+
+def _pause() -> None:
+    print("paused", flush=True)
+    sys.stdin.readline()
+
+
+class _PauseOnce:
+    paused = False
+
+    def __call__(self, progress: object) -> None:
+        if not self.paused:
+            self.paused = True
+            _pause()
 
 
 def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> None:
@@ -55,11 +70,11 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
         credits=arguments.credit_batches,
         credit_bytes=arguments.credit_bytes,
         transport=arguments.transport,
+        progress=_PauseOnce() if arguments.pause_in_opening else None,
     ) as loader:
         while totals["batches"] < arguments.batches:
             if totals["batches"] == arguments.pause_after:
-                print("paused", flush=True)
-                sys.stdin.readline()
+                _pause()
             batch = loader.next_batch()
             totals["reconnects"] = loader.reconnects
             totals["stats"] = loader.stats[:3]

@@ -154,7 +154,7 @@ def test_a_loader_keeps_the_file(long_lists, fake):
     folder = pipeline.base_dir
     loader = bulkhead.Loader.__new__(bulkhead.Loader)
     try:
-        loader.__init__(pipeline, target, timeout=10)
+        loader.__init__(pipeline, target, timeout=10, reconnect_timeout=0)
     except bulkhead.BulkheadError:  # the fake reads JSON only
         pass
     del pipeline

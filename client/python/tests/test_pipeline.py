@@ -392,7 +392,7 @@ def test_a_loader_sends_the_text_and_the_folder(fake, tmp_path, monkeypatch):
 
     def specification(pipeline):
         try:
-            bulkhead.Loader(pipeline, target, timeout=10).close()
+            bulkhead.Loader(pipeline, target, timeout=10, reconnect_timeout=0).close()
         except bulkhead.BulkheadError:  # the fake reads JSON only
             pass
         sent.append(fake.opens[-1].spec)

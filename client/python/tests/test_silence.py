@@ -89,10 +89,15 @@ def test_a_service_that_never_said_a_word_meets_the_deadline_instead(fake, short
         fake.open(mode="silent", loader={"timeout": 1.5})
 
 
-def test_silence_while_it_prepares(fake, short_silence):
+@pytest.mark.parametrize(
+    "reconnect,reason,tried", [(0, "SERVICE_SILENT", False), (1, "SERVICE_UNAVAILABLE", True)]
+)
+def test_silence_while_it_prepares(fake, short_silence, reconnect, reason, tried):
     with pytest.raises(bulkhead.ServiceUnavailable) as caught:
-        fake.open(progress=2, progress_seconds=5, loader={"timeout": 30})
-    assert caught.value.reason == "SERVICE_SILENT"
+        fake.open(
+            progress=2, progress_seconds=5, loader={"timeout": 30, "reconnect_timeout": reconnect}
+        )
+    assert caught.value.reason == reason and ("tried to reconnect" in str(caught.value)) == tried
 
 
 def test_a_trainer_that_was_suspended_does_not_blame_its_service(fake, monkeypatch):

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import gc
 import logging
+import re
 import threading
 import time
 import types
@@ -226,6 +227,17 @@ def test_memory_is_registered_by_address_and_size_and_refusals_are_told(monkeypa
     cuda.unregister(memory)
     assert runtime.asked == [(address, 4096, 1), (address,)]
     assert guards == [torch.device("cuda", 3)] * 2
+
+
+@pytest.mark.skipif(not hasattr(torch._C, "_cudart"), reason="needs a PyTorch with CUDA")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without a GPU")
+def test_the_runtime_of_cuda_says_itself_why_it_refuses(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: torch._C._cudart)
+    why = Cuda(torch.device("cuda", 0)).register(np.zeros(4096, np.uint8))
+    assert re.fullmatch(r"cudaHostRegister: .*CUDA.* \((35|100)\)", why)  # no driver, or no device
 
 
 class SlowCuda(Cuda):
