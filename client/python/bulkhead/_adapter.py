@@ -67,6 +67,20 @@ def at_start(cursor: Mapping[str, Any], epoch: int) -> bool:
     return (cursor["epoch"], cursor["consumed"]) == (epoch, 0) and "completed" not in cursor
 
 
+class Validation:
+    """What `Adapter.validation` gives."""
+
+    def __init__(self, adapter: "Adapter"):
+        self._adapter = adapter
+
+    def __len__(self) -> int:
+        return self._adapter.batches_per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        self._adapter.set_epoch(0)
+        yield from self._adapter
+
+
 class _Item(NamedTuple):
     value: Any  # what `send` made of the batch
     cursor: Mapping[str, Any]
@@ -136,6 +150,13 @@ class Adapter(LoaderFacts):
     def stream(self) -> Iterator[Any]:
         """Elements of all epochs that are left, one after the other."""
         return self._loop(endless=True)
+
+    def validation(self) -> Validation:
+        """An iterable whose every iteration is the whole of epoch 0, from its beginning.
+
+        It has a `len`, and shares this object's place: use one of the two at a time.
+        """
+        return Validation(self)
 
     # Nothing here keeps an element that was given: its slot of shared memory would stay taken.
 

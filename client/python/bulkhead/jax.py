@@ -39,7 +39,7 @@ class Loader(RankedAdapter):
     goes on; `in_flight` batches are under way ahead of the loop, the one that comes next included
     (1 by default on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and
     errors are those of `bulkhead.Loader`; further keyword arguments go to it (`workers`,
-    `cursor`, `credits` …).
+    `cursor`, `credits` …). `validation()` is an iterable that begins anew with each loop.
 
     `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
     renames; without it an element is a dict of all outputs. Byte strings come as uint8 with a last

@@ -16,7 +16,7 @@ import torch.distributed
 import torch.utils.data
 
 from . import errors
-from ._adapter import Structure, as_bytes, fill, number_of_environment
+from ._adapter import Structure, Validation, as_bytes, fill, number_of_environment
 from ._batch import Batch
 from ._ranks import RankedAdapter, Standing, waiting_aloud
 from ._torch_device import Cuda, CudaCopy, PlainCopy
@@ -60,6 +60,10 @@ def _copier(device: Any, from_arena: bool) -> Any:
     return None if place is None else PlainCopy(place)
 
 
+class _Validation(Validation, torch.utils.data.IterableDataset):
+    """A DataLoader takes it for what it is."""
+
+
 class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     """Batches of a Bulkhead service as dicts of tensors.
 
@@ -92,6 +96,8 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     the stream's shared memory is registered with CUDA (cudaHostRegister), no CPU copies it, and its
     slot comes back when the copy is done, so that `credits` should exceed `in_flight`. Where that
     cannot be, over gRPC say, a warning is logged once, and copies go through pinned memory.
+
+    `validation()` is an iterable that begins anew with each loop.
 
     Checkpoints: `state_dict` is the cursor after the last batch that the loop got, which makes it
     work by itself and in torchdata's StatefulDataLoader(dataset, batch_size=None). A DataLoader
@@ -154,6 +160,13 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         if torch.utils.data.get_worker_info() is not None:
             raise errors.InvalidArgument(_NO_WORKERS)
         return super().__iter__()
+
+    def validation(self) -> Validation:
+        """An IterableDataset whose every iteration is the whole of epoch 0, from its beginning.
+
+        It has a `len`, and shares this object's place: use one of the two at a time.
+        """
+        return _Validation(self)
 
     def __reduce__(self):
         raise errors.InvalidArgument(f"a Dataset cannot go to another process; {_NO_WORKERS}")

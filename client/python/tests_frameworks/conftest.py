@@ -1,10 +1,12 @@
 """The adapters with the real frameworks and the real programs of $BULKHEAD_BIN_DIR."""
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -73,6 +75,14 @@ def run_python(*words, timeout=240, **environment):
     return result.stdout
 
 
+@contextlib.contextmanager
+def two_at_a_time(run, calls):
+    """The futures of `run(*call)` by call; what did not begin is dropped at the end."""
+    with ThreadPoolExecutor(2) as pool:
+        yield {call: pool.submit(run, *call) for call in calls}
+        pool.shutdown(cancel_futures=True)
+
+
 STREAM = """
 with bulkhead.Loader({spec}, workers=1) as loader:
     print([int(batch["index"][0]) for batch in loader], end=" ")
@@ -87,6 +97,13 @@ def stream_after_imports(imports, then):
         lines.append("import bulkhead")
     program = "\n".join(lines) + STREAM.format(spec=json.dumps(numbers(24, 8))) + then
     return run_python("-c", program).splitlines()
+
+
+@pytest.fixture(scope="module")
+def import_runs(request):
+    """The futures of a module's `run_after_imports`, for each of its IMPORTS."""
+    with two_at_a_time(request.module.run_after_imports, request.module.IMPORTS) as running:
+        yield running
 
 
 def check_facts(make):

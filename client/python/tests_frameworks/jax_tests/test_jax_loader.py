@@ -27,6 +27,13 @@ def test_arrays_view_the_slot_and_keep_it_until_they_die():
         assert loader.loader.held_slots == 0
 
 
+def test_validation_begins_anew_with_each_loop():
+    with Loader(numbers(24, 8), in_flight=2) as loader:
+        validation = loader.validation()
+        next(iter(validation))  # and left early
+        assert [firsts(validation) for _ in range(2)] == 2 * [[0, 8, 16]] and len(validation) == 3
+
+
 def test_no_byte_is_copied_on_the_cpu():
     with Loader(numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])) as loader:
         batch = loader.loader.next_batch()

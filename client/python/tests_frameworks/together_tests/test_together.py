@@ -6,10 +6,9 @@ Each brings its own gRPC or protobuf in its shared libraries; Bulkhead uses thos
 import itertools
 import json
 import pathlib
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import run_python
+from conftest import run_python, two_at_a_time
 
 PROGRAM = pathlib.Path(__file__).with_name("read_together.py")
 ORDERS = list(itertools.permutations(["bulkhead", "torch", "tensorflow", "jax"]))
@@ -23,12 +22,12 @@ def runs(tmp_path_factory):
 
     folder = draw(tmp_path_factory.mktemp("images"), IMAGES, 32)
     cache = str(tmp_path_factory.mktemp("cache"))
-    with ThreadPoolExecutor(2) as pool:
-        yield {
-            order: pool.submit(run_python, PROGRAM, folder, *order, XDG_CACHE_HOME=cache)
-            for order in ORDERS
-        }
-        pool.shutdown(cancel_futures=True)
+
+    def run(*order):
+        return run_python(PROGRAM, folder, *order, XDG_CACHE_HOME=cache)
+
+    with two_at_a_time(run, ORDERS) as running:
+        yield running
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)

@@ -258,6 +258,18 @@ def test_a_batch_that_the_device_had_no_room_for_comes_again(monkeypatch, number
         assert seen + firsts(dataset) == list(range(0, 32, 4))
 
 
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_validation_begins_anew_with_each_loop(in_flight):
+    with Dataset(numbers(24, 8), in_flight=in_flight) as dataset:
+        validation = dataset.validation()
+        through_a_dataloader = torch.utils.data.DataLoader(validation, batch_size=None)
+        for way in (validation, through_a_dataloader, validation):
+            assert int(next(iter(way))["index"][0]) == 0  # and left early
+            assert [int(element["index"][0]) for element in way] == [0, 8, 16]
+            assert len(way) == 3
+        assert int(next(iter(dataset))["index"][0]) == 0 and dataset.epoch == 1
+
+
 def test_a_stream_crosses_epochs_and_the_end_is_an_error():
     with Dataset(numbers(8, 4, epochs=2), in_flight=3) as dataset:
         assert firsts(dataset.stream()) == [0, 4, 0, 4]
