@@ -39,6 +39,10 @@ bool ArenaClient::HandOut(uint64_t arena_id, uint32_t slot, std::shared_ptr<cons
   return true;
 }
 
+bool ArenaClient::Announce(const v1::ArenaServerMessage& message) const {
+  return SendSeqPacket(fd_.get(), message.SerializeAsString()).ok();
+}
+
 void ArenaClient::Retire(uint64_t arena_id) {
   absl::MutexLock lock(&mutex_);
   const auto found = arenas_.find(arena_id);

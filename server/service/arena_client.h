@@ -42,6 +42,8 @@ class ArenaClient {
   // or the client gone.
   bool HandOut(uint64_t arena_id, uint32_t slot, std::shared_ptr<const SlotHold> hold)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sends a packet; false when the client does not read, or is gone.
+  bool Announce(const v1::ArenaServerMessage& message) const;
   // The arena's stream ended: nothing more is handed out.
   void Retire(uint64_t arena_id) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -253,6 +253,8 @@ absl::Status StreamSession::ChooseTransport(const v1::Open& open, const Arena& a
       absl::MutexLock lock(&mutex_);
       arena_client_ = std::move(client);
       arena_id_ = *id;
+      at_door_ = open.announce_at_door();
+      opened.set_announced_at_door(at_door_);
       if (finish_called_) EndClaims();
       return absl::OkStatus();
     }
@@ -282,11 +284,7 @@ void StreamSession::OnAdded() {
 
 void StreamSession::OnBatch(ReadyBatch batch) { Enqueue(std::move(batch)); }
 
-void StreamSession::OnEvent(const v1::SampleEvent& event) {
-  v1::StreamResponse response;
-  *response.mutable_event() = event;
-  Enqueue(response);
-}
+void StreamSession::OnEvent(const v1::SampleEvent& event) { Enqueue(event); }
 
 void StreamSession::OnEnd() { FinishWith(absl::OkStatus()); }
 
@@ -334,23 +332,15 @@ bool StreamSession::HasCredit(const ReadyBatch& batch) const {
 }
 
 void StreamSession::WriteNext() {
-  if (write_active_ || finish_called_) return;
+  if (finish_called_) return;
   if (gone_) {
     queue_.clear();
     frames_.clear();
   }
-  if (frames_.empty() && !queue_.empty()) {
-    if (auto* batch = std::get_if<ReadyBatch>(&queue_.front())) {
-      if (HasCredit(*batch)) {
-        FrameNextBatch(std::move(*batch));
-        queue_.pop_front();
-      }
-    } else {
-      frames_.push_back(std::move(std::get<grpc::ByteBuffer>(queue_.front())));
-      queue_.pop_front();
-    }
-    if (gone_) queue_.clear();
-  }
+  while (at_door_ && AnnounceNext()) wrote_since_beat_ = true;
+  if (write_active_) return;
+  if (frames_.empty()) FrameNext();
+  if (gone_) queue_.clear();
   // What comes instead of a batch without credit.
   if (frames_.empty() && heartbeat_due_ && !gone_) {
     v1::StreamResponse heartbeat;
@@ -370,30 +360,74 @@ void StreamSession::WriteNext() {
   }
 }
 
-void StreamSession::FrameNextBatch(ReadyBatch batch) {
-  const uint64_t bytes = PayloadBytes(schema_, batch.header.sample_count());
-  if (arena_client_ == nullptr) {
-    unreleased_.emplace_back(batch.header.sequence(), bytes);
-    unreleased_bytes_ += bytes;
-    frames_ = FrameBatch(schema_, std::move(batch));
-    return;
+void StreamSession::FrameNext() {
+  if (queue_.empty()) return;
+  Outgoing& next = queue_.front();
+  if (auto* message = std::get_if<grpc::ByteBuffer>(&next)) {
+    frames_.push_back(std::move(*message));
+  } else if (auto* event = std::get_if<v1::SampleEvent>(&next)) {
+    v1::StreamResponse response;
+    *response.mutable_event() = std::move(*event);
+    frames_.push_back(Serialize(response));
+  } else {
+    auto& batch = std::get<ReadyBatch>(next);
+    if (!HasCredit(batch)) return;
+    if (arena_client_ == nullptr) {
+      const uint64_t bytes = PayloadBytes(schema_, batch.header.sample_count());
+      unreleased_.emplace_back(batch.header.sequence(), bytes);
+      unreleased_bytes_ += bytes;
+      frames_ = FrameBatch(schema_, std::move(batch));
+    } else if (auto slot = HandOut(std::move(batch))) {
+      v1::StreamResponse response;
+      *response.mutable_slot() = *std::move(slot);
+      frames_.push_back(Serialize(response));
+    }
   }
-  v1::StreamResponse response;
-  v1::SlotBatch& slot = *response.mutable_slot();
+  queue_.pop_front();
+}
+
+bool StreamSession::AnnounceNext() {
+  if (queue_.empty()) return false;
+  Outgoing& next = queue_.front();
+  v1::ArenaServerMessage packet;
+  v1::StreamResponse response;  // the same, if the door does not take it
+  if (auto* event = std::get_if<v1::SampleEvent>(&next)) {
+    packet.mutable_event()->set_arena_id(arena_id_);
+    *packet.mutable_event()->mutable_event() = *event;
+    *response.mutable_event() = std::move(*event);
+  } else if (auto* batch = std::get_if<ReadyBatch>(&next); batch != nullptr && HasCredit(*batch)) {
+    auto slot = HandOut(std::move(*batch));
+    if (!slot.has_value()) {
+      queue_.clear();
+      return false;
+    }
+    *packet.mutable_slot() = *slot;
+    *response.mutable_slot() = *std::move(slot);
+  } else {
+    return false;
+  }
+  queue_.pop_front();
+  if (arena_client_->Announce(packet)) return true;
+  at_door_ = false;  // its buffer is full, or the client is gone
+  frames_.push_back(Serialize(response));
+  return false;
+}
+
+std::optional<v1::SlotBatch> StreamSession::HandOut(ReadyBatch batch) {
+  v1::SlotBatch slot;
   *slot.mutable_header() = batch.header;
-  slot.mutable_header()->set_payload_bytes(bytes);
+  slot.mutable_header()->set_payload_bytes(PayloadBytes(schema_, batch.header.sample_count()));
   slot.set_arena_id(arena_id_);
   slot.set_slot(batch.hold->slot());
-  const uint64_t sequence = batch.header.sequence();
   if (arena_client_->HandOut(arena_id_, slot.slot(), std::move(batch.hold))) {
-    unreleased_.emplace_back(sequence, 0);
-    frames_.push_back(Serialize(response));
-    return;
+    unreleased_.emplace_back(slot.header().sequence(), 0);
+    return slot;
   }
   // Whoever reads this stream cannot read that arena.
   final_status_ = MakeError(absl::StatusCode::kUnavailable, reason::kTransportUnavailable,
                             "the client hung up at the arena door");
   gone_ = true;
+  return std::nullopt;
 }
 
 void StreamSession::EndClaims() {

@@ -19,7 +19,8 @@ namespace bulkhead {
 
 // One call of Loader.Stream: reads Open and Releases, prepares the pipeline on a thread of its own,
 // writes what the supervisor delivers, within the client's credits: a batch's bytes, or, to a
-// client that came through the arena door, which slot it lies in.
+// client that came through the arena door, which slot it lies in: through that door if the client
+// wishes it.
 //
 //   gRPC threads: OnReadDone, OnWriteDone, OnCancel ─┐
 //   preparing thread: Progress ──────────────────────┼─▶ outgoing queue ─▶ one write at a time
@@ -50,7 +51,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnFailed(const absl::Status& status) override;
 
  private:
-  using Outgoing = std::variant<grpc::ByteBuffer, ReadyBatch>;
+  using Outgoing = std::variant<grpc::ByteBuffer, v1::SampleEvent, ReadyBatch>;
 
   StreamSession(const SessionContext& context, std::string peer);
 
@@ -76,8 +77,12 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // Starts the next write, or the end of the call, if none is under way and credits allow.
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasCredit(const ReadyBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts the messages of a batch into frames_.
-  void FrameNextBatch(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves what comes next out of the queue and into frames_; nothing when credit is missing.
+  void FrameNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends what comes next through the arena door; false when it has to go, or to wait, otherwise.
+  bool AnnounceNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The slot is the client's from now on. Nothing, and the stream is over, when the client is gone.
+  std::optional<v1::SlotBatch> HandOut(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndClaims() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
@@ -107,6 +112,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // With shared memory: who holds the slots, and how it calls the arena.
   std::shared_ptr<ArenaClient> arena_client_ ABSL_GUARDED_BY(mutex_);
   uint64_t arena_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool at_door_ ABSL_GUARDED_BY(mutex_) = false;  // slots and events go through the door
   // The claim on (name, rank) in the directory.
   std::string name_ ABSL_GUARDED_BY(mutex_);
   uint32_t rank_ ABSL_GUARDED_BY(mutex_) = 0;

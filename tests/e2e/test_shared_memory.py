@@ -1,5 +1,6 @@
 """Shared memory between real processes: what a trainer holds stays as it is, whatever others do."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -7,11 +8,21 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 import pytest
 from conftest import PYTHON_PACKAGE, Service, write_spec
 
 import bulkhead
+from bulkhead._stream import Stream
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "client/conformance"))
+from data import example, record, tfrecord_spec  # noqa: E402
+
+
+def digest(arrays):
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
 
 # Holds three batches' arrays, says so, and stops; when it goes on, says whether they are unchanged.
 HOLDER = """
@@ -124,3 +135,36 @@ def test_the_numbers_of_a_batch_are_the_same_over_both(service, spec):
             return [loader.next_batch()["index"].tolist() for _ in range(20)]
 
     assert json.dumps(indices("shm")) == json.dumps(indices("grpc"))
+
+
+def test_a_client_that_does_not_read_its_door_gets_the_rest_on_the_stream(services, folder, monkeypatch):
+    service = services(folder / "s", "--root", folder, "--workers", "1")
+    records = [b"\xff" if number % 2 else example(number % 100, b"x") for number in range(2000)]
+    (folder / "a.tfrecord").write_bytes(b"".join(map(record, records)))
+    spec = tfrecord_spec(
+        folder / "bad.json", "a.tfrecord", batch={"size": 100}, epochs=2,
+        errors={"policy": "substitute", "max_fraction": 1.0},
+    )
+    with bulkhead.Loader(spec, service.target, credits=16) as loader:
+        undisturbed = [digest([batch["label"]]) for batch in loader.stream()]
+        events = len(loader.substitutions)
+    assert events == 1000  # the newest
+
+    came = []
+    on_slot = Stream._on_slot
+
+    def noted(stream, message):
+        came.append(any(frame.name == "_pump_one" for frame in traceback.extract_stack()))
+        on_slot(stream, message)
+
+    monkeypatch.setattr(Stream, "_on_slot", noted)
+    with bulkhead.Loader(spec, service.target, credits=16) as loader:
+        assert loader.transport == "shm"
+        stream = loader._stream._stream
+        until = time.monotonic() + 60
+        while stream._door_open and False not in came and not stream._ended:  # reads nothing meanwhile
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert [digest([batch["label"]]) for batch in loader.stream()] == undisturbed
+    assert came == sorted(came, reverse=True), "first those at the door, then the others"
+    assert {True, False} == set(came), "some of each"

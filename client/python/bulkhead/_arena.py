@@ -6,7 +6,7 @@ import _thread
 import fcntl
 import mmap
 import os
-from typing import Any, Optional, Set
+from typing import Any, Dict, Optional, Set
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Arena:
         self._slot_bytes: int = grant.slot_bytes
         self._door = door
         self.held: Set[int] = set()  # slots that are announced or handed out
+        self._releases: Dict[int, bytes] = {}
         try:
             self.memory = self._map(descriptor, batch_bytes)
         finally:
@@ -70,6 +71,14 @@ class Arena:
             raise ProtocolError(f"the service sent slot {slot}, which was not given back")
         return np.asarray(_SlotLease(self, slot))
 
+    def _release_of(self, slot: int) -> bytes:
+        """The packet that gives the slot back."""
+        packet = self._releases.get(slot)
+        if packet is None:
+            message = _proto.ArenaClientMessage(release={"arena_id": self.arena_id, "slots": [slot]})
+            packet = self._releases[slot] = message.SerializeToString()
+        return packet
+
     def retire(self) -> None:
         """Nothing more is read of the stream: what was announced and never read comes back, too."""
         packet = _proto.ArenaClientMessage(
@@ -84,9 +93,7 @@ class _SlotLease:
     def __init__(self, arena: Arena, slot: int):
         self._arena = arena  # and with it the mapping
         self._slot = slot
-        self._packet = _proto.ArenaClientMessage(
-            release={"arena_id": arena.arena_id, "slots": [slot]}
-        ).SerializeToString()
+        self._packet = arena._release_of(slot)
         self.__array_interface__ = {
             "version": 3,
             "data": (arena._address + slot * arena._slot_bytes, False),

@@ -1,4 +1,7 @@
-"""The client's end of the arena door (arena.proto): how it gets a stream's memory and gives slots back."""
+"""The client's end of the arena door (arena.proto).
+
+Through it a stream's memory and its batches' slots come, and slots go back.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,33 @@ import collections
 import os
 import select
 import socket
+import threading
 import time
 import weakref
-from typing import Any, Callable, Deque, List, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import _proto
 
 WELCOME_SECONDS = 5.0
 _LARGEST_PACKET = 4096
 _MOST_DESCRIPTORS = 4  # more than the one that is expected, so that a surplus is seen and closed
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize)
 _POLL_SECONDS = 0.05
 
 
 class DoorError(Exception):
     """The door cannot be used; the text says why."""
+
+
+class DoorClosed(DoorError):
+    """Nothing more comes through it."""
+
+
+class Listener(NamedTuple):
+    """Who hears of an arena's slots and events, from whoever pumps."""
+
+    arena_id: int
+    on_packet: Callable[[str, Any], None]  # "slot" and a SlotBatch, or "event" and an ArenaEvent
 
 
 def path_of(target: str) -> Optional[str]:
@@ -37,11 +53,13 @@ _doors: "weakref.WeakSet[Door]" = weakref.WeakSet()
 
 
 class Door:
-    """One connection: welcome → a grant for every stream → releases, until it hangs up.
+    """One connection: welcome → a grant for every stream → its slots → releases, until it hangs up.
+
+    socket ──pump, one thread at a time──▶ grants, kept for receive_grant; packets for the listener
 
     `close` hangs up as soon as no slot is held any more: until then the service must keep its hands
     off them. The descriptor goes with the last reference, so that no destructor can send on another
-    file's. A forked child has only a closed one. Thread-safe without a lock: destructors use it.
+    file's. A forked child has only a closed one. Thread-safe; without a lock where destructors use it.
     """
 
     def __init__(self, path: str, timeout: float, cancelled: Callable[[], bool]):
@@ -50,6 +68,11 @@ class Door:
         self._hung_up = False
         self._held: Set[Tuple[int, int]] = set()  # (arena, slot)
         self._unsent: Deque[bytes] = collections.deque()
+        self._pumping = threading.Lock()
+        self._grants: Dict[int, Tuple[Any, int]] = {}  # that nobody asked for yet
+        self._early: List[Tuple[str, Any]] = []  # of the arena that was granted last, before somebody listens
+        self._newest = 0
+        self._listener: Optional[Listener] = None
         until = time.monotonic() + timeout
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         try:
@@ -87,43 +110,109 @@ class Door:
     def _receive(self, until: float, cancelled: Callable[[], bool]) -> Tuple[Any, List[int]]:
         """The next packet and the descriptors that came with it, which are the caller's."""
         while True:
-            try:
-                data, ancillary, flags, _ = self._socket.recvmsg(
-                    _LARGEST_PACKET,
-                    socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize),
-                    socket.MSG_CMSG_CLOEXEC,
-                )
-                break
-            except BlockingIOError:
-                self._pause(select.POLLIN, until, cancelled)
-            except OSError as error:
-                raise DoorError(f"the arena door at {self.path} broke: {error.strerror}") from None
-        descriptors = _descriptors(ancillary)
+            packet = self._receive_now()
+            if packet is not None:
+                return packet
+            self._pause(select.POLLIN, until, cancelled)
+
+    def _receive_now(self) -> Optional[Tuple[Any, List[int]]]:
+        """As `_receive`, or None when there is no packet."""
+        try:
+            data, ancillary, flags, _ = self._socket.recvmsg(
+                _LARGEST_PACKET, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise DoorClosed(f"the arena door at {self.path} broke: {error.strerror}") from None
+        descriptors = _descriptors(ancillary) if ancillary else []
         try:
             if not data:
-                raise DoorError(f"the arena door at {self.path} was closed by the service")
+                raise DoorClosed(f"the arena door at {self.path} was closed by the service")
             if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
                 raise DoorError(f"a packet of the arena door at {self.path} is too large")
             try:
                 return _proto.ArenaServerMessage.FromString(data), descriptors
             except Exception:
-                raise DoorError(f"a packet of the arena door at {self.path} is malformed") from None
+                raise self._malformed() from None
         except DoorError:
             _close_all(descriptors)
             raise
+
+    def _malformed(self) -> DoorError:
+        return DoorError(f"a packet of the arena door at {self.path} is malformed")
 
     def receive_grant(self, arena_id: int, timeout: float, cancelled: Callable[[], bool]):
         """The grant of the arena and its descriptor, which is the caller's."""
         until = time.monotonic() + timeout
         while True:
-            message, descriptors = self._receive(until, cancelled)
-            grant = message.grant if message.WhichOneof("message") == "grant" else None
-            if grant is not None and grant.arena_id == arena_id and len(descriptors) == 1:
-                return grant, descriptors[0]
-            _close_all(descriptors)
-            # One of another arena was for a stream that broke before it was opened.
-            if grant is None or grant.arena_id == arena_id:
-                raise DoorError(f"a packet of the arena door at {self.path} is malformed")
+            self.pump()
+            with self._pumping:
+                if arena_id in self._grants:
+                    return self._grants.pop(arena_id)
+            self._pause(select.POLLIN, until, cancelled)
+
+    # Slots and events.
+
+    def fileno(self) -> int:
+        """Readable when there is something to pump."""
+        return self._socket.fileno()
+
+    def listen(self, listener: Listener) -> None:
+        """Packets of its arena go to it from now on, those that came already at once."""
+        with self._pumping:
+            self._listener = listener
+            early, self._early = self._early, []
+            for kind, message in early:
+                if message.arena_id == listener.arena_id:
+                    listener.on_packet(kind, message)
+
+    def stop_listening(self, arena_id: int) -> None:
+        """Nothing goes to that arena's listener any more, behind what lies in the socket now."""
+        try:
+            self.pump()
+        except DoorError:  # what came before did arrive
+            pass
+        with self._pumping:
+            if self._listener is not None and self._listener.arena_id == arena_id:
+                self._listener = None
+
+    def pump(self, enough: Callable[[], Any] = lambda: False) -> None:
+        """Takes what lies in the socket where it belongs, until `enough`, or waits until another thread did.
+
+        DoorError. An exception out of nowhere, such as Ctrl-C's, may have cost a packet.
+        """
+        with self._pumping:
+            while not enough() and self._pump_one():
+                pass
+
+    def _pump_one(self) -> bool:
+        """With `_pumping` held; whether there was a packet."""
+        received = self._receive_now()
+        if received is None:
+            return False
+        packet, descriptors = received
+        kind = packet.WhichOneof("message")
+        if kind == "grant" and len(descriptors) == 1:
+            # An older one was for a stream that broke before it was opened.
+            self._drop_grants()
+            self._early.clear()
+            self._newest = packet.grant.arena_id
+            self._grants[self._newest] = packet.grant, descriptors[0]
+            return True
+        _close_all(descriptors)
+        if kind != "slot" and kind != "event":
+            raise self._malformed()
+        message = packet.slot if kind == "slot" else packet.event
+        if self._listener is not None and self._listener.arena_id == message.arena_id:
+            self._listener.on_packet(kind, message)
+        elif message.arena_id == self._newest:
+            self._early.append((kind, message))
+        return True
+
+    def _drop_grants(self) -> None:
+        _close_all([descriptor for _, descriptor in self._grants.values()])
+        self._grants.clear()
 
     def hung_up(self) -> bool:
         """Whether the service is gone, or this door was closed."""
@@ -188,6 +277,7 @@ class Door:
     def __del__(self) -> None:
         try:
             self._socket.close()
+            self._drop_grants()
         except Exception:  # __init__ failed, or the interpreter is half gone
             pass
 

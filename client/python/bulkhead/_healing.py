@@ -108,6 +108,7 @@ class HealingStream:
         door = self._open_door(patience)
         if door is not None:
             request.arena_token = door.token
+            request.announce_at_door = True
             request.transport = _proto.TRANSPORT_SHM if demanded else _proto.TRANSPORT_UNSPECIFIED
             # The batch that the training loop works on keeps its slot meanwhile.
             request.credits.batches = max(request.credits.batches, 2)

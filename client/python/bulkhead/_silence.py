@@ -11,7 +11,8 @@ class SilenceWatch:
     """Adds up the time in which callers waited and nothing was heard.
 
     A little at a time is counted, so that a trainer that was itself suspended does not blame its
-    service. `heard` is one thread's; the rest is called under one lock, by those who wait.
+    service. `heard` is called by whoever reads, and counts roughly; the rest is called under one
+    lock, by those who wait.
     """
 
     def __init__(self, from_the_beginning: bool):

@@ -16,11 +16,12 @@ from . import _grpc, _live_streams, _proto, errors
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
-from ._door import Door, DoorError
+from ._door import Door, DoorClosed, DoorError, Listener
 from ._events import Progress, Substitution
 from ._exhaustion import ExhaustionWatch
 from ._order import Order
 from ._silence import SilenceWatch
+from ._wake import Wake
 from ._wire import Part, parse
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class UnusableArena(errors.TransportUnavailable):
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
 
-    reader thread: gRPC → Assembler (or a slot of the Arena) → queue; callers: wait_opened, next. Over
-    gRPC a batch's credit goes back when `next` hands it out: from then on its memory is the
+    reader thread: gRPC → Assembler → queue; callers: wait_opened, next. Of shared memory the slots
+    come through the door, which `next` reads itself: no other thread is woken for them. Over gRPC a batch's credit goes back when `next` hands it out: from then on its memory is the
     caller's. Over shared memory its slot goes back when the last array that views it goes away. The
     first error stays. Thread-safe.
     """
@@ -84,6 +85,8 @@ class Stream:
         self._order: Optional[Order] = None
         self._assembler: Optional[Assembler] = None
         self._arena: Optional[Arena] = None
+        self._wake: Optional[Wake] = None  # slots and events come through the door
+        self._door_open = False
         self._progress: Optional[Progress] = None
         self._progress_seen: Any = None
         self._error: Optional[errors.BulkheadError] = None
@@ -126,11 +129,13 @@ class Stream:
             error = self._receive_all()
         except BaseException as failure:  # whatever it is: a silent end would be a hang
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
+        if self._wake is not None and self._door is not None and self._arena is not None:
+            self._door.stop_listening(self._arena.arena_id)
         with self._changed:
             if not self._ended:
                 self._error = error.again() if error is not None else None
             self._ended = True
-            self._changed.notify_all()
+            self._notify()
             if self._arena is not None:
                 self._arena.retire()
         self._call.cancel()
@@ -184,12 +189,19 @@ class Stream:
             self._on_progress(item.progress)
         elif kind == "opened":
             self._on_opened(item.opened)
-        elif kind == "slot":
-            self._on_slot(item.slot)
-        elif kind == "event" and item.event.kind == _proto.KIND_SUBSTITUTED:
-            self._on_substituted(item.event)
-        elif kind == "event" and item.event.kind == _proto.KIND_QUARANTINED:
-            self._on_quarantined(item.event)
+        elif kind in ("slot", "event"):
+            if self._door_open:
+                self._pump_door()  # what the service sent there before
+            if kind == "slot":
+                self._on_slot(item.slot)
+            else:
+                self._on_event(item.event)
+
+    def _on_event(self, event) -> None:
+        if event.kind == _proto.KIND_SUBSTITUTED:
+            self._on_substituted(event)
+        elif event.kind == _proto.KIND_QUARANTINED:
+            self._on_quarantined(event)
 
     def _on_substituted(self, event) -> None:
         substitution = Substitution(
@@ -266,7 +278,7 @@ class Stream:
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
             self._ready.append(batch)
-            self._changed.notify()
+            self._notify()
 
     def _on_progress(self, progress) -> None:
         eta = progress.eta.seconds + progress.eta.nanos * 1e-9 if progress.HasField("eta") else None
@@ -286,10 +298,59 @@ class Stream:
             self._arena = self._receive_arena(opened.arena_id, layout)
         else:
             self._assembler = Assembler(layout, self._credits.batches, self._check_header)
+        self._layout = layout
+        if opened.announced_at_door:
+            self._listen_at_door()
         with self._changed:
-            self._layout = layout
             self._opened = opened
             self._changed.notify_all()
+
+    def _listen_at_door(self) -> None:
+        if self._arena is None or self._door is None:
+            raise errors.ProtocolError("the service announces slots of shared memory without any")
+        self._wake = Wake(self._door.fileno())
+        self._door_open = True
+        self._door.listen(Listener(self._arena.arena_id, self._on_packet))
+
+    # The arena door, on whatever thread pumps.
+
+    def _pump_door(self, enough: Callable[[], Any] = lambda: False) -> None:
+        assert self._door is not None
+        try:
+            self._door.pump(enough)
+        except DoorClosed:  # the service says so on the stream, or is gone
+            self._door_open = False
+        except DoorError as failure:
+            self._fail(errors.ProtocolError(str(failure)))
+        except BaseException:  # Ctrl-C, and a packet may be lost: the next stream brings it
+            self._fail(errors.ServiceUnavailable("the stream was interrupted while it was read"))
+            raise
+
+    def _on_packet(self, kind: str, message) -> None:
+        self._silence.heard()
+        try:
+            if kind == "slot":
+                self._on_slot(message)
+            else:
+                self._on_event(message.event)
+        except errors.BulkheadError as failure:
+            self._fail(failure.again())
+
+    def _fail(self, error: errors.BulkheadError) -> None:
+        with self._changed:
+            if self._ended:
+                return
+            self._error = error
+            self._ended = True
+            self._notify()
+        self._call.cancel()
+        self._requests.put(None)
+
+    def _notify(self) -> None:
+        """Wakes those who wait for a batch, or the end, with `_changed` held."""
+        self._changed.notify_all()
+        if self._wake is not None:
+            self._wake.wake()
 
     def _receive_arena(self, arena_id: int, layout: Layout) -> Arena:
         if self._door is None:
@@ -332,6 +393,8 @@ class Stream:
     @property
     def ready_batches(self) -> int:
         """Batches that arrived whole and were not handed out."""
+        if self._door_open and self._owner == os.getpid():
+            self._pump_door()
         return len(self._ready)
 
     def resume_cursor(self):
@@ -411,10 +474,8 @@ class Stream:
         while True:
             if self._door is not None:
                 self._door.flush()
+            came = self._wait_for_batch(until)
             with self._changed:
-                came = self._wait_a_while(
-                    lambda: self._ready or self._ended or self._closed, until
-                )
                 self._raise_if_closed()
                 if self._ready:
                     return self._hand_out()
@@ -429,6 +490,27 @@ class Stream:
                         f"no batch came from the service at {self._target} within {asked:g} s",
                         metadata={"target": self._target},
                     )
+
+    def _wait_for_batch(self, until: float) -> bool:
+        """As `_wait_a_while`; reads the door meanwhile."""
+        if self._wake is None or not self._door_open:
+            with self._changed:
+                return self._wait_a_while(self._has_news, until)
+        started = time.monotonic()
+        with self._changed:
+            moment = self._silence.begin_wait(until - started)
+        self._wake.wait(moment, self._has_news)
+        if not self._has_news():
+            self._pump_door(self._has_news)
+        if self._has_news():
+            return True
+        with self._changed:
+            if self._silence.waited(time.monotonic() - started, moment):
+                self._lose_silent_service()
+        return self._has_news()
+
+    def _has_news(self) -> bool:
+        return bool(self._ready or self._ended or self._closed)
 
     def _hand_out(self) -> Batch:
         batch = self._ready.popleft()
@@ -454,7 +536,7 @@ class Stream:
         with self._changed:
             self._closed = True
             self._ready.clear()
-            self._changed.notify_all()
+            self._notify()
         self._call.cancel()
         self._requests.put(None)
         if threading.current_thread() is not self._reader:

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import sys
 import threading
 import time
@@ -171,8 +172,8 @@ class Service:
             yield from self.idle(lambda: False)
             return
         if mode == "substitute":
-            yield _proto.StreamResponse(
-                event=dict(kind=1, epoch=0, position=3, substitute_position=4, message="bad@7")
+            yield from sender.tell(
+                dict(kind=1, epoch=0, position=3, substitute_position=4, message="bad@7")
             )
         base, sent = 0, 0
         while epoch < epochs:
@@ -192,10 +193,8 @@ class Service:
                 if sender.gone():
                     context.abort(grpc.StatusCode.UNAVAILABLE, "the client hung up")
                 if mode.startswith("quarantine") and sent == 1:
-                    yield _proto.StreamResponse(
-                        event=dict(
-                            kind=2, record=mode.partition(":")[2], message="z@1 ended 3 workers"
-                        )
+                    yield from sender.tell(
+                        dict(kind=2, record=mode.partition(":")[2], message="z@1 ended 3 workers")
                     )
                 if len(self.opens) == 1 and sent == spec.get("lose_after"):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
@@ -243,7 +242,9 @@ class Service:
         self.arenas.append(arena)
         connection.grant(arena, spoil)
         opened["transport"], opened["arena_id"] = 2, arena.arena_id
-        return SlotSender(self, spec, mode, opening, arena, connection, schema)
+        opened["announced_at_door"] = opening.announce_at_door and "no_announcing" not in spec
+        at_door = opened["announced_at_door"]
+        return SlotSender(self, spec, mode, opening, arena, connection, schema, at_door)
 
     def die(self):
         sys.stderr.write("fatal: the disk is on fire\n")
@@ -338,6 +339,9 @@ class PartSender:
     def gone(self):
         return False
 
+    def tell(self, event):
+        yield _proto.StreamResponse(event=event)
+
     def send(self, header):
         with self.changed:
             self.unreleased.append(header["sequence"])
@@ -363,9 +367,13 @@ class PartSender:
 
 
 class SlotSender:
-    """Batches in the client's arena; a slot that the client holds is not written."""
+    """Batches in the client's arena; a slot that the client holds is not written.
 
-    def __init__(self, service, spec, mode, opening, arena, connection, schema):
+    `at_door`: they are announced there, until batch "full_at" if the spec names one.
+    """
+
+    def __init__(self, service, spec, mode, opening, arena, connection, schema, at_door):
+        self.at_door = at_door
         self.service, self.spec, self.mode = service, spec, mode
         self.arena, self.connection, self.schema = arena, connection, schema
         self.limit = min(opening.credits.batches, arena.slot_count - 1)
@@ -379,6 +387,19 @@ class SlotSender:
 
     def gone(self):
         return self.connection.hung_up
+
+    def tell(self, event):
+        if self.at_door:
+            packet = dict(arena_id=self.arena.arena_id, event=event)
+            self.connection.send(_proto.ArenaServerMessage(event=packet))
+        else:
+            yield _proto.StreamResponse(event=event)
+
+    def announce(self, message):
+        if self.at_door:
+            self.connection.send(_proto.ArenaServerMessage(slot=message))
+        else:
+            yield _proto.StreamResponse(slot=message)
 
     def send(self, header):
         arena, mode = self.arena, self.mode
@@ -399,7 +420,11 @@ class SlotSender:
             slot = {"bad:slot": arena.slot_count, "bad:slot_held": arena.out[0]}.get(mode, slot)
             arena_id += mode == "bad:slot_arena"
             self.service.spoil(mode, header, [(0, b"")])
-        yield _proto.StreamResponse(slot=dict(header=header, arena_id=arena_id, slot=slot))
+        if header["sequence"] == self.spec.get("full_at"):
+            self.at_door = False
+        if mode == "bad:packet" and header["sequence"] == 6:
+            socket.send_fds(self.connection.sock, [b"\xff"], [])
+        yield from self.announce(dict(header=header, arena_id=arena_id, slot=slot))
         if mode == "bad:slot_part":
             yield _proto.StreamResponse(part=dict(header=header, data=b"x"))
 
