@@ -52,10 +52,12 @@ def test_what_the_protocol_forbids_over_shared_memory_too(fake_shm, kind):
 def refuses(fake, kind):
     with pytest.raises(bulkhead.ProtocolError) as caught:
         loader = fake.open(mode="bad:" + kind, samples=200, batch=8)
-        # The reader must meet the fault by itself where credits are the point.
+        # It must meet the fault before any batch is taken where credits are the point.
         if kind in ("credit", "slot_held"):
-            with loader._stream._stream._changed:
-                loader._stream._stream._changed.wait_for(lambda: loader._stream._stream._ended, 10)
+            stream, until = loader._stream._stream, time.monotonic() + 10
+            while not stream._ended and time.monotonic() < until:
+                assert stream.ready_batches <= 5  # looks at the door
+                time.sleep(0.01)
         drain(loader)
     assert caught.value.reason == "PROTOCOL_VIOLATION"
 
