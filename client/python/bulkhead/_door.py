@@ -70,8 +70,8 @@ class Door:
         self._unsent: Deque[bytes] = collections.deque()
         self._pumping = threading.Lock()
         self._grants: Dict[int, Tuple[Any, int]] = {}  # that nobody asked for yet
-        self._early: List[Tuple[str, Any]] = []  # of the arena that was granted last, before somebody listens
-        self._newest = 0
+        self._newest = 0  # the arena that was granted last, if it may still have a listener
+        self._early: List[Tuple[str, Any]] = []  # what came for it before the listener
         self._listener: Optional[Listener] = None
         until = time.monotonic() + timeout
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
@@ -176,6 +176,7 @@ class Door:
         with self._pumping:
             if self._listener is not None and self._listener.arena_id == arena_id:
                 self._listener = None
+                self._newest = 0
 
     def pump(self, enough: Callable[[], Any] = lambda: False) -> None:
         """Takes what lies in the socket where it belongs, until `enough`, or waits until another thread did.

@@ -50,10 +50,11 @@ class UnusableArena(errors.TransportUnavailable):
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
 
-    reader thread: gRPC → Assembler → queue; callers: wait_opened, next. Of shared memory the slots
-    come through the door, which `next` reads itself: no other thread is woken for them. Over gRPC a batch's credit goes back when `next` hands it out: from then on its memory is the
-    caller's. Over shared memory its slot goes back when the last array that views it goes away. The
-    first error stays. Thread-safe.
+    reader thread: gRPC → Assembler → queue; callers: wait_opened, next. Slots of shared memory come
+    through the door, which `next` reads itself: no other thread is woken for them. Over gRPC a
+    batch's credit goes back when `next` hands it out: from then on its memory is the caller's. Over
+    shared memory its slot goes back when the last array that views it goes away. The first error
+    stays. Thread-safe.
     """
 
     def __init__(
@@ -129,8 +130,11 @@ class Stream:
             error = self._receive_all()
         except BaseException as failure:  # whatever it is: a silent end would be a hang
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
-        if self._wake is not None and self._door is not None and self._arena is not None:
-            self._door.stop_listening(self._arena.arena_id)
+        try:
+            if self._wake is not None and self._door is not None and self._arena is not None:
+                self._door.stop_listening(self._arena.arena_id)
+        except BaseException as failure:
+            error = error or errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         with self._changed:
             if not self._ended:
                 self._error = error.again() if error is not None else None
@@ -298,18 +302,20 @@ class Stream:
             self._arena = self._receive_arena(opened.arena_id, layout)
         else:
             self._assembler = Assembler(layout, self._credits.batches, self._check_header)
-        self._layout = layout
         if opened.announced_at_door:
-            self._listen_at_door()
+            if self._arena is None or self._door is None:
+                raise errors.ProtocolError("the service announces slots of shared memory without any")
+            self._wake = Wake(self._door.fileno())
+            self._door_open = True
         with self._changed:
+            self._layout = layout
             self._opened = opened
             self._changed.notify_all()
+        if self._door_open:  # not before it is open: what is wrong with a batch is no error of that
+            self._listen_at_door()
 
     def _listen_at_door(self) -> None:
-        if self._arena is None or self._door is None:
-            raise errors.ProtocolError("the service announces slots of shared memory without any")
-        self._wake = Wake(self._door.fileno())
-        self._door_open = True
+        assert self._arena is not None and self._door is not None
         self._door.listen(Listener(self._arena.arena_id, self._on_packet))
 
     # The arena door, on whatever thread pumps.
