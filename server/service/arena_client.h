@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SERVICE_ARENA_CLIENT_H_
 #define BULKHEAD_SERVER_SERVICE_ARENA_CLIENT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,6 +27,9 @@ namespace bulkhead {
 // Thread-safe.
 class ArenaClient {
  public:
+  // What clients take, in bytes.
+  static constexpr size_t kLargestPacket = 4096;
+
   // Told how many batches came back; on any thread, without a lock held.
   using OnReleased = std::function<void(uint32_t slots)>;
 

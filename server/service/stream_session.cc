@@ -407,8 +407,9 @@ bool StreamSession::AnnounceNext() {
     return false;
   }
   queue_.pop_front();
-  if (arena_client_->Announce(packet)) return true;
-  at_door_ = false;  // its buffer is full, or the client is gone
+  const bool fits = packet.ByteSizeLong() <= ArenaClient::kLargestPacket;
+  if (fits && arena_client_->Announce(packet)) return true;
+  at_door_ = false;  // a long text, the door's buffer is full, or the client is gone
   frames_.push_back(Serialize(response));
   return false;
 }

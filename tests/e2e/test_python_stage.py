@@ -12,6 +12,9 @@ import pytest
 import bulkhead
 from conftest import Service, digest_of, write_spec
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "client/conformance"))
+from data import tfrecord_spec, write_tfrecord  # noqa: E402
+
 # Of the stages; the tests' own needs more packages.
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 HERE = pathlib.Path(__file__).resolve().parent
@@ -158,6 +161,19 @@ def test_substitute_takes_the_next_sample_that_passes(start, folder):
     spec = over_range(folder, "needs_even", [number()], size=10, batch=5, errors={"policy": "substitute", "max_fraction": 1})
     batches = read(start(), spec)
     assert np.concatenate([b["index"] for b in batches]).tolist() == [0, 2, 2, 4, 4, 6, 6, 8, 8, 0]
+
+
+def test_a_long_complaint_about_a_deep_path_reaches_the_client(start, folder):
+    deep = folder.joinpath(*["x" * 200] * 17)
+    deep.mkdir(parents=True)
+    write_tfrecord(deep / "a.tfrecord", range(8))
+    stage = {"function": "user_functions:complains_at_length", "inputs": ["label"], "outputs": [number()]}
+    spec = tfrecord_spec(folder / "long.json", str(deep / "a.tfrecord"), stages=[{"python": stage}], outputs=["label"],
+                         errors={"policy": "substitute", "max_fraction": 1})
+    with bulkhead.Loader(spec, start("--root", folder).target) as loader:
+        assert np.concatenate([batch["label"] for batch in loader]).tolist() == [0, 2, 2, 4, 4, 6, 6, 0]
+        longest = max(len(one.message) for one in loader.substitutions)
+        assert loader.transport == "shm" and longest > 4096, longest
 
 
 @pytest.mark.parametrize("function, outputs, reason, text", [

@@ -315,8 +315,8 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenAgain(
   std::string target;
   {
     absl::MutexLock lock(&mutex_);
-    const bool answered = candidate_ != nullptr && candidate_->answered();
-    if (!answered && ErrorReason(cause) != "SHUTTING_DOWN") return cause;
+    if (candidate_ == nullptr) return cause;
+    if (!candidate_->answered() && ErrorReason(cause) != "SHUTTING_DOWN") return cause;
     target = candidate_->target();
     lost_since_.emplace();
     losses_ = 1;

@@ -32,6 +32,10 @@ class DoorClosed(DoorError):
     """Nothing more comes through it."""
 
 
+class DoorTorn(DoorError):
+    """Somebody was interrupted while he read it, and a packet may be lost."""
+
+
 class Listener(NamedTuple):
     """Who hears of an arena's slots and events, from whoever pumps."""
 
@@ -69,6 +73,7 @@ class Door:
         self._held: Set[Tuple[int, int]] = set()  # (arena, slot)
         self._unsent: Deque[bytes] = collections.deque()
         self._pumping = threading.Lock()
+        self._in_hand = False  # a packet that nobody noted yet; stays so when its reader is interrupted
         self._grants: Dict[int, Tuple[Any, int]] = {}  # that nobody asked for yet
         self._newest = 0  # the arena that was granted last, if it may still have a listener
         self._early: List[Tuple[str, Any]] = []  # what came for it before the listener
@@ -118,9 +123,10 @@ class Door:
     def _receive_now(self) -> Optional[Tuple[Any, List[int]]]:
         """As `_receive`, or None when there is no packet."""
         try:
-            data, ancillary, flags, _ = self._socket.recvmsg(
-                _LARGEST_PACKET, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
-            )
+            try:
+                data, ancillary, flags, _ = self._receive_message()
+            except ConnectionResetError:  # told once, ahead of what still lies in the queue
+                data, ancillary, flags, _ = self._receive_message()
         except BlockingIOError:
             return None
         except OSError as error:
@@ -139,6 +145,9 @@ class Door:
             _close_all(descriptors)
             raise
 
+    def _receive_message(self):
+        return self._socket.recvmsg(_LARGEST_PACKET, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+
     def _malformed(self) -> DoorError:
         return DoorError(f"a packet of the arena door at {self.path} is malformed")
 
@@ -146,7 +155,7 @@ class Door:
         """The grant of the arena and its descriptor, which is the caller's."""
         until = time.monotonic() + timeout
         while True:
-            self.pump()
+            self.pump(lambda: arena_id in self._grants)  # what lies behind it is for the listener
             with self._pumping:
                 if arena_id in self._grants:
                     return self._grants.pop(arena_id)
@@ -168,24 +177,41 @@ class Door:
                     listener.on_packet(kind, message)
 
     def stop_listening(self, arena_id: int) -> None:
-        """Nothing goes to that arena's listener any more, behind what lies in the socket now."""
+        """Nothing goes to that arena's listener any more, behind what lies in the socket now.
+
+        Raises what `pump` raises, but for a door that is closed.
+        """
         try:
             self.pump()
-        except DoorError:  # what came before did arrive
+        except DoorClosed:  # what came before did arrive
             pass
-        with self._pumping:
-            if self._listener is not None and self._listener.arena_id == arena_id:
-                self._listener = None
-                self._newest = 0
+        finally:
+            with self._pumping:
+                if self._listener is not None and self._listener.arena_id == arena_id:
+                    self._listener = None
+                if self._newest == arena_id:
+                    self._newest = 0
 
     def pump(self, enough: Callable[[], Any] = lambda: False) -> None:
         """Takes what lies in the socket where it belongs, until `enough`, or waits until another thread did.
 
-        DoorError. An exception out of nowhere, such as Ctrl-C's, may have cost a packet.
+        DoorError. When it is left by any other exception, such as Ctrl-C's, the door is torn.
         """
         with self._pumping:
-            while not enough() and self._pump_one():
-                pass
+            if self._in_hand:
+                raise DoorTorn(f"reading the arena door at {self.path} was interrupted")
+            self._in_hand = True
+            try:
+                while not enough() and self._pump_one():
+                    pass
+            except DoorError:
+                self._in_hand = False
+                raise
+            self._in_hand = False
+
+    def being_pumped(self) -> bool:
+        """Also by this thread."""
+        return self._pumping.locked()
 
     def _pump_one(self) -> bool:
         """With `_pumping` held; whether there was a packet."""

@@ -22,6 +22,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 # An embedded service that was lost so often in a row without giving a batch dies of what it serves.
 _MOST_EMBEDDED_LOSSES = 5
+_AGAIN_SECONDS = 30.0  # for a stream that was open a moment ago
 _MAX_EVENTS = 1000
 _HEALER_END_SECONDS = 10.0
 _LOST = frozenset(
@@ -390,11 +391,13 @@ class HealingStream:
     ) -> Stream:
         self._drop_candidate()
         self._endpoint.revive(self._patience(), lambda: self._closed)
-        stream = self._open_candidate(request, first_sequence, progress)
-        if stream.transport == "grpc" and self._door is None and self._open_door(self._patience()):
+        stream = self._open_candidate(request, first_sequence, self._patience(), progress)
+        # Opening may have used up the deadline.
+        patience = max(self._patience(), _AGAIN_SECONDS)
+        if stream.transport == "grpc" and self._door is None and self._open_door(patience):
             # The service was just starting: its door came up after this end had looked for it.
             self._drop_candidate()
-            stream = self._open_candidate(request, first_sequence, progress)
+            stream = self._open_candidate(request, first_sequence, patience, progress)
         if self._first is not None:
             _check_same(self._first, stream.opened)
         self._note_transport(stream)
@@ -405,9 +408,9 @@ class HealingStream:
         return max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
 
     def _open_candidate(
-        self, request, first_sequence: int, progress: Optional[ProgressFn]
+        self, request, first_sequence: int, patience: float, progress: Optional[ProgressFn]
     ) -> Stream:
-        stream = self._start(request, first_sequence, self._patience())
+        stream = self._start(request, first_sequence, patience)
         with self._changed:
             closed = self._closed
             if not closed:
@@ -415,7 +418,7 @@ class HealingStream:
         if closed:
             stream.close()
             raise errors.LoaderClosed("the loader is closed")
-        stream.wait_opened(self._patience(), progress)
+        stream.wait_opened(patience, progress)
         return stream
 
     def _drop_candidate(self) -> None:

@@ -16,7 +16,7 @@ from . import _grpc, _live_streams, _proto, errors
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
-from ._door import Door, DoorClosed, DoorError, Listener
+from ._door import Door, DoorClosed, DoorError, DoorTorn, Listener
 from ._events import Progress, Substitution
 from ._exhaustion import ExhaustionWatch
 from ._order import Order
@@ -131,8 +131,9 @@ class Stream:
         except BaseException as failure:  # whatever it is: a silent end would be a hang
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         try:
-            if self._wake is not None and self._door is not None and self._arena is not None:
-                self._door.stop_listening(self._arena.arena_id)
+            self._leave_door()
+        except errors.BulkheadError as failure:
+            error = error or failure
         except BaseException as failure:
             error = error or errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         with self._changed:
@@ -320,17 +321,37 @@ class Stream:
 
     # The arena door, on whatever thread pumps.
 
+    def _leave_door(self) -> None:
+        if self._wake is None or self._door is None or self._arena is None:
+            return
+        try:
+            self._door.stop_listening(self._arena.arena_id)
+        except DoorTorn:
+            raise self._interrupted() from None
+        except DoorError as failure:
+            raise errors.ProtocolError(str(failure)) from None
+
     def _pump_door(self, enough: Callable[[], Any] = lambda: False) -> None:
         assert self._door is not None
         try:
             self._door.pump(enough)
         except DoorClosed:  # the service says so on the stream, or is gone
             self._door_open = False
+        except DoorTorn:
+            self._fail(self._interrupted())
         except DoorError as failure:
             self._fail(errors.ProtocolError(str(failure)))
-        except BaseException:  # Ctrl-C, and a packet may be lost: the next stream brings it
-            self._fail(errors.ServiceUnavailable("the stream was interrupted while it was read"))
+        except BaseException:
+            self._fail(self._interrupted())
             raise
+
+    def _interrupted(self) -> errors.BulkheadError:
+        """Ctrl-C came while a packet was read, which may be lost: another stream brings it, through another door."""
+        assert self._door is not None
+        self._door.close()
+        return errors.ServiceUnavailable(
+            "the stream was interrupted while a batch of it was read", metadata={"target": self._target}
+        )
 
     def _on_packet(self, kind: str, message) -> None:
         self._silence.heard()
@@ -366,6 +387,11 @@ class Stream:
                 arena_id, _GRANT_SECONDS, lambda: self._closed
             )
             return Arena(grant, descriptor, layout.batch_bytes, self._door)
+        except DoorClosed as failure:
+            raise errors.ServiceUnavailable(
+                f"the service at {self._target} was lost while it opened the stream: {failure}",
+                metadata={"target": self._target},
+            ) from None
         except (ArenaUnusable, DoorError) as failure:
             raise UnusableArena(str(failure), metadata={"target": self._target}) from None
 
@@ -399,7 +425,9 @@ class Stream:
     @property
     def ready_batches(self) -> int:
         """Batches that arrived whole and were not handed out."""
-        if self._door_open and self._owner == os.getpid():
+        door = self._door
+        # Whoever reads it may be this thread: a log's handler or a signal's may ask for this.
+        if self._door_open and door is not None and self._owner == os.getpid() and not door.being_pumped():
             self._pump_door()
         return len(self._ready)
 

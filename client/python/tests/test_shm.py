@@ -305,6 +305,83 @@ def test_a_packet_that_is_none_ends_the_stream_with_an_error(fake_shm):
             pass
 
 
+def test_an_interrupt_at_the_streams_very_end_costs_no_batch(fake_shm, monkeypatch):
+    on_slot, stop_listening = _stream.Stream._on_slot, _door.Door.stop_listening
+    reading = threading.Event()
+
+    def interrupted(stream, message):
+        if message.header.sequence != 2 or reading.is_set():
+            return on_slot(stream, message)
+        reading.set()
+        time.sleep(0.2)  # the other thread waits for its turn at the door by now
+        raise KeyboardInterrupt
+
+    def after_that(door, arena_id):
+        reading.wait(10)
+        stop_listening(door, arena_id)
+
+    monkeypatch.setattr(_stream.Stream, "_on_slot", interrupted)
+    monkeypatch.setattr(_door.Door, "stop_listening", after_that)
+    loader = fake_shm.open(samples=24)
+    came = [indices(loader.next_batch())[0] for _ in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        loader.next_batch()
+    assert came + [indices(batch)[0] for batch in loader] == [0, 8, 16]
+
+
+def test_a_log_handler_may_ask_for_stats(fake_shm, monkeypatch):
+    class Asking(logging.Handler):
+        def emit(self, record):
+            asked.append(loader.stats.ready_batches)
+
+    on_slot = _stream.Stream._on_slot
+
+    def telling(stream, message):
+        if message.header.sequence == 20:
+            _stream._log.warning("as of a substituted sample")
+        on_slot(stream, message)
+
+    monkeypatch.setattr(_stream.Stream, "_on_slot", telling)
+    asked, handler = [], Asking()
+    logging.getLogger("bulkhead").addHandler(handler)
+    try:
+        loader = fake_shm.open(samples=800)
+        assert len(cursors(loader)) == 100 and len(asked) == 1
+    finally:
+        logging.getLogger("bulkhead").removeHandler(handler)
+
+
+def test_what_lies_behind_a_reset_is_read(tmp_path):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    door = _door.Door.__new__(_door.Door)
+    door._socket, door.path, door._grants = ours, "x", {}
+    theirs.send(_door._proto.ArenaServerMessage(slot={"arena_id": 7}).SerializeToString())
+    ours.send(b"a release that nobody reads")
+    theirs.close()
+    packet, _ = door._receive_now()
+    assert packet.slot.arena_id == 7
+    with pytest.raises(_door.DoorClosed):
+        door._receive_now()
+
+
+def test_a_service_lost_right_behind_its_grant_is_a_loss(fake_shm, monkeypatch):
+    receive, lost = _door.Door.receive_grant, []
+
+    def hangs_up(door, *arguments):
+        if not lost:
+            lost.append(True)
+            for connection in fake_shm.door.connections:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+            raise _door.DoorClosed("gone")
+        return receive(door, *arguments)
+
+    monkeypatch.setattr(_door.Door, "receive_grant", hangs_up)
+    loader = fake_shm.open(samples=24)
+    assert (loader.transport, loader.reconnects) == ("shm", 1)
+    assert [indices(batch)[0] for batch in loader] == [0, 8, 16]
+
+
 def test_a_program_that_keeps_all_batches_is_warned_and_then_stopped(fake_shm, monkeypatch, caplog):
     monkeypatch.setattr(_silence, "TICK_SECONDS", 0.05)
     monkeypatch.setattr(_exhaustion, "WARNING_SECONDS", 0.2)
