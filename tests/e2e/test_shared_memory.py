@@ -162,7 +162,7 @@ def test_a_client_that_does_not_read_its_door_gets_the_rest_on_the_stream(servic
         assert loader.transport == "shm"
         stream = loader._stream._stream
         until = time.monotonic() + 60
-        while stream._door_open and False not in came and not stream._ended:  # reads nothing meanwhile
+        while stream._announcements.open and False not in came and not stream._ended:  # reads nothing meanwhile
             assert time.monotonic() < until
             time.sleep(0.01)
         assert [digest([batch["label"]]) for batch in loader.stream()] == undisturbed

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional
 import numpy as np
 
 from . import _grpc, _live_streams, _proto, errors
+from ._announcements import Announcements
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
-from ._door import Door, DoorClosed, DoorError, DoorTorn, Listener
+from ._door import Door, DoorClosed, DoorError
 from ._events import Progress, Substitution
 from ._exhaustion import ExhaustionWatch
 from ._order import Order
 from ._silence import SilenceWatch
-from ._wake import Wake
 from ._wire import Part, parse
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ class Stream:
         self._order: Optional[Order] = None
         self._assembler: Optional[Assembler] = None
         self._arena: Optional[Arena] = None
-        self._wake: Optional[Wake] = None  # slots and events come through the door
-        self._door_open = False
+        self._announcements: Optional[Announcements] = None  # unless slots come on the stream
         self._progress: Optional[Progress] = None
         self._progress_seen: Any = None
         self._error: Optional[errors.BulkheadError] = None
@@ -131,7 +130,8 @@ class Stream:
         except BaseException as failure:  # whatever it is: a silent end would be a hang
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         try:
-            self._leave_door()
+            if self._announcements is not None:
+                self._announcements.end()
         except errors.BulkheadError as failure:
             error = error or failure
         except BaseException as failure:
@@ -195,8 +195,8 @@ class Stream:
         elif kind == "opened":
             self._on_opened(item.opened)
         elif kind in ("slot", "event"):
-            if self._door_open:
-                self._pump_door()  # what the service sent there before
+            if self._announcements is not None and self._announcements.open:
+                self._announcements.read(self._fail)  # what the service sent there before
             if kind == "slot":
                 self._on_slot(item.slot)
             else:
@@ -306,54 +306,17 @@ class Stream:
         if opened.announced_at_door:
             if self._arena is None or self._door is None:
                 raise errors.ProtocolError("the service announces slots of shared memory without any")
-            self._wake = Wake(self._door.fileno())
-            self._door_open = True
+            self._announcements = Announcements(self._door, self._arena.arena_id, self._target)
         with self._changed:
             self._layout = layout
             self._opened = opened
             self._changed.notify_all()
-        if self._door_open:  # not before it is open: what is wrong with a batch is no error of that
-            self._listen_at_door()
-
-    def _listen_at_door(self) -> None:
-        assert self._arena is not None and self._door is not None
-        self._door.listen(Listener(self._arena.arena_id, self._on_packet))
-
-    # The arena door, on whatever thread pumps.
-
-    def _leave_door(self) -> None:
-        if self._wake is None or self._door is None or self._arena is None:
-            return
-        try:
-            self._door.stop_listening(self._arena.arena_id)
-        except DoorTorn:
-            raise self._interrupted() from None
-        except DoorError as failure:
-            raise errors.ProtocolError(str(failure)) from None
-
-    def _pump_door(self, enough: Callable[[], Any] = lambda: False) -> None:
-        assert self._door is not None
-        try:
-            self._door.pump(enough)
-        except DoorClosed:  # the service says so on the stream, or is gone
-            self._door_open = False
-        except DoorTorn:
-            self._fail(self._interrupted())
-        except DoorError as failure:
-            self._fail(errors.ProtocolError(str(failure)))
-        except BaseException:
-            self._fail(self._interrupted())
-            raise
-
-    def _interrupted(self) -> errors.BulkheadError:
-        """Ctrl-C came while a packet was read, which may be lost: another stream brings it, through another door."""
-        assert self._door is not None
-        self._door.close()
-        return errors.ServiceUnavailable(
-            "the stream was interrupted while a batch of it was read", metadata={"target": self._target}
-        )
+        if self._announcements is not None:
+            # Not before it is open: what is wrong with a batch is no error of that.
+            self._announcements.begin(self._on_packet)
 
     def _on_packet(self, kind: str, message) -> None:
+        """Of the arena door, on whatever thread reads it."""
         self._silence.heard()
         try:
             if kind == "slot":
@@ -376,8 +339,8 @@ class Stream:
     def _notify(self) -> None:
         """Wakes those who wait for a batch, or the end, with `_changed` held."""
         self._changed.notify_all()
-        if self._wake is not None:
-            self._wake.wake()
+        if self._announcements is not None:
+            self._announcements.wake()
 
     def _receive_arena(self, arena_id: int, layout: Layout) -> Arena:
         if self._door is None:
@@ -425,10 +388,8 @@ class Stream:
     @property
     def ready_batches(self) -> int:
         """Batches that arrived whole and were not handed out."""
-        door = self._door
-        # Whoever reads it may be this thread: a log's handler or a signal's may ask for this.
-        if self._door_open and door is not None and self._owner == os.getpid() and not door.being_pumped():
-            self._pump_door()
+        if self._announcements is not None and self._owner == os.getpid():
+            self._announcements.read_if_free(self._fail)
         return len(self._ready)
 
     def resume_cursor(self):
@@ -453,18 +414,15 @@ class Stream:
         return bool(done())
 
     def _lose_silent_service(self) -> None:
-        if self._ended:
-            return
         quiet = self._silence.seconds
-        self._error = errors.ServiceUnavailable(
-            f"the service at {self._target} has said nothing for {quiet:.3g} s, though a "
-            "service that lives says something every second",
-            "SERVICE_SILENT",
-            {"target": self._target, "silent_seconds": f"{quiet:.3g}"},
+        self._fail(
+            errors.ServiceUnavailable(
+                f"the service at {self._target} has said nothing for {quiet:.3g} s, though a "
+                "service that lives says something every second",
+                "SERVICE_SILENT",
+                {"target": self._target, "silent_seconds": f"{quiet:.3g}"},
+            )
         )
-        self._ended = True
-        self._call.cancel()
-        self._requests.put(None)
 
     def wait_opened(self, silence: float, progress: Optional[Callable[[Progress], None]]) -> None:
         """Until the service opened the stream; fails when nothing moved for `silence` seconds."""
@@ -527,20 +485,18 @@ class Stream:
 
     def _wait_for_batch(self, until: float) -> bool:
         """As `_wait_a_while`; reads the door meanwhile."""
-        if self._wake is None or not self._door_open:
+        announcements = self._announcements
+        if announcements is None or not announcements.open:
             with self._changed:
                 return self._wait_a_while(self._has_news, until)
         started = time.monotonic()
         with self._changed:
             moment = self._silence.begin_wait(until - started)
-        self._wake.wait(moment, self._has_news)
+        announcements.wait(moment, self._has_news, self._fail)
         if not self._has_news():
-            self._pump_door(self._has_news)
-        if self._has_news():
-            return True
-        with self._changed:
-            if self._silence.waited(time.monotonic() - started, moment):
-                self._lose_silent_service()
+            with self._changed:
+                if self._silence.waited(time.monotonic() - started, moment):
+                    self._lose_silent_service()
         return self._has_news()
 
     def _has_news(self) -> bool:

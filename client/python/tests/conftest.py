@@ -1,6 +1,7 @@
 import json
 import pathlib
 import sys
+import time
 
 import pytest
 
@@ -53,3 +54,15 @@ def fake_service(tmp_path, door):
 def fake_program(monkeypatch):
     """The fake service as the embedded one."""
     monkeypatch.setenv("BULKHEAD_SERVER", str(HERE / "fake_bulkheadd.py"))
+
+
+def eventually(condition, seconds=10.0):
+    """Waits for what another thread does."""
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.005)
+    return condition()
+
+
+def indices(batch):
+    return batch["index"].tolist()
