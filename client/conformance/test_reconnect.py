@@ -165,20 +165,22 @@ def test_a_killed_embedded_service_is_started_again(client, folder, tmp_path):
     assert not list(tmp_path.glob("bulkhead-*")), "neither folder is left"
 
 
-def stop_children(pid):
-    """Holds up what the service has begun; the processes go when it goes."""
-    for child in children_of(pid):
-        os.kill(child, signal.SIGSTOP)
+def many_files(folder, count=500):
+    """Files of a record each: a service that knows none of them prepares for a while."""
+    for number in range(count):
+        write_tfrecord(folder / f"{number}.tfrecord", [number % 100])
+    return tfrecord_spec(
+        folder / "s.yaml", "*.tfrecord", order={"global": {}}, seed=5, batch={"size": 50}
+    )
 
 
 @pytest.mark.parametrize("transport", ["auto", "shm", "grpc"])
 def test_a_service_killed_while_it_prepares(client, own_service, folder, transport):
-    spec = shuffled_records(folder)
+    spec = many_files(folder)
     undisturbed = client.ok(spec, own_service.target, transport=transport)
     own_service.kill()
     shutil.rmtree(own_service.folder / "cache")
     own_service.start()
-    stop_children(own_service.process.pid)
     process = client.pausing(
         spec, own_service.target, transport=transport, pause_in_opening=True, timeout=30
     )
@@ -190,22 +192,18 @@ def test_a_service_killed_while_it_prepares(client, own_service, folder, transpo
 
 
 def test_a_service_stopped_while_it_prepares(client, own_service, folder):
-    write_tfrecord(folder / "a.tfrecord", range(100))
-    spec = shuffled_records(folder)
-    stop_children(own_service.process.pid)
+    spec = many_files(folder)
     process = client.pausing(spec, own_service.target, pause_in_opening=True, timeout=30)
     own_service.stop()  # SIGTERM: SHUTTING_DOWN
     go_on(process)
     time.sleep(0.2)  # so that it also meets that nobody listens
     own_service.start()
     result = client.finish(process)
-    assert result["samples"] == 900 and result["reconnects"] == 1, result
+    assert result["samples"] == 500 and result["reconnects"] == 1, result
 
 
 def test_an_embedded_service_killed_while_it_prepares(client, folder, tmp_path):
-    for number in range(500):
-        write_tfrecord(folder / f"{number}.tfrecord", [number % 100])
-    spec = tfrecord_spec(folder / "s.yaml", "*.tfrecord", batch={"size": 50})
+    spec = many_files(folder)
     environment = {"XDG_RUNTIME_DIR": tmp_path, "XDG_CACHE_HOME": tmp_path}
     options = {"environment": environment, "workers": 1, "threads": 1, "timeout": 30}
     process = client.pausing(spec, pause_in_opening=True, **options)
@@ -219,8 +217,7 @@ def test_an_embedded_service_killed_while_it_prepares(client, folder, tmp_path):
 
 
 def test_a_service_that_does_not_come_back_while_it_prepared(client, own_service, folder):
-    spec = shuffled_records(folder)
-    stop_children(own_service.process.pid)
+    spec = many_files(folder)
     process = client.pausing(
         spec, own_service.target, pause_in_opening=True, timeout=30, reconnect_deadline=0.5
     )
@@ -233,8 +230,7 @@ def test_a_service_that_does_not_come_back_while_it_prepared(client, own_service
 def test_without_a_reconnect_deadline_a_loss_while_it_prepares_is_an_error(
     client, own_service, folder
 ):
-    spec = shuffled_records(folder)
-    stop_children(own_service.process.pid)
+    spec = many_files(folder)
     process = client.pausing(
         spec, own_service.target, pause_in_opening=True, timeout=30, reconnect_deadline=0
     )

@@ -284,6 +284,19 @@ TEST_F(LoaderTest, ProgressKeepsTheDeadlineAway) {
   EXPECT_EQ(done, 7u);
 }
 
+TEST_F(LoaderTest, TheLastProgressIsToldThoughTheStreamHasOpenedSince) {
+  LoaderOptions options = Options("progress");
+  std::vector<uint64_t> done;
+  options.on_progress = [&](const LoaderProgress& progress) {
+    if (done.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
+    done.push_back(progress.files_done);
+  };
+  const auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ(done.back(), 7u);
+  EXPECT_LE(done.size(), 2u) << "all came while the first was told";
+}
+
 TEST_F(LoaderTest, CloseEndsANextThatWaits) {
   auto loader = Loader::Open(Options("stall"));
   ASSERT_TRUE(loader.ok());

@@ -302,22 +302,23 @@ absl::Status Stream::WaitOpened(absl::Duration silence,
         return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
                                "the loader was closed");
       }
-      if (opened_) return absl::OkStatus();
-      if (ended_) return status_;
-      if (!progress_.has_value()) {
+      // What came last is told first, even when the stream has opened since.
+      progress.swap(progress_);
+      if (!progress.has_value()) {
+        if (opened_) return absl::OkStatus();
+        if (ended_) return status_;
         return MakeClientError(
             absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
             absl::StrCat("the service at ", config_.target, " made no progress for ",
                          absl::FormatDuration(silence), " while opening the stream"),
             {{"target", config_.target}});
       }
-      progress.swap(progress_);
       if (progress_seen_ != seen) {
         seen = progress_seen_;
         until = Deadline(silence);
       }
     }
-    if (on_progress && progress.has_value()) on_progress(*progress);
+    if (on_progress) on_progress(*progress);
   }
 }
 

@@ -438,9 +438,11 @@ class Stream:
                     until,
                 )
                 self._raise_if_closed()
-                if self._opened is not None:
+                # What came last is told first, even when the stream has opened since.
+                told, self._progress = self._progress, None
+                if told is None and self._opened is not None:
                     return
-                if self._error is not None:
+                if told is None and self._error is not None:
                     raise self._error.again()
                 if not news and time.monotonic() >= until:
                     raise errors.DeadlineExceeded(
@@ -448,7 +450,6 @@ class Stream:
                         "opening the stream",
                         metadata={"target": self._target},
                     )
-                told, self._progress = self._progress, None
                 if self._progress_seen != seen:
                     seen = self._progress_seen
                     until = time.monotonic() + silence

@@ -293,6 +293,17 @@ def test_only_the_newest_progress_is_told(fake):
     assert told[0] < 50 < told[1], "what came in between is not told any more"
 
 
+def test_the_last_progress_is_told_though_the_stream_has_opened_since(fake):
+    told = []
+
+    def slow(progress):
+        told.append(progress.files_done)
+        threading.Event().wait(0.5)
+
+    fake.open(progress=5, loader={"progress": slow})
+    assert told[-1] == 4 and len(told) <= 2, "all came while the first was told"
+
+
 def test_large_blocks_are_mapped_and_recycled(monkeypatch):
     made, make = [], mmap.mmap
     monkeypatch.setattr(mmap, "mmap", lambda *a, **k: made.append(a) or make(*a, **k))
