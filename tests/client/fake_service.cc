@@ -100,13 +100,16 @@ grpc::Status FakeService::Stream(
     WaitForEnd(context, stream, true);
     return grpc::Status::OK;
   }
-  if (session.mode == "progress") {
+  if (session.mode == "progress" || session.mode == "progress_lost") {
     for (int i = 0; i < 8; ++i) {
       v1::StreamResponse response;
       response.mutable_progress()->set_files_done(static_cast<uint64_t>(i));
       response.mutable_progress()->set_files_total(8);
       stream->Write(response);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (session.mode == "progress_lost" && opens().size() < 3) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost on purpose");
     }
   }
   return Deliver(session);

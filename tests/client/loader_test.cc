@@ -308,6 +308,14 @@ TEST_F(LoaderTest, CloseEndsANextThatWaits) {
   (*loader)->Close();
 }
 
+TEST_F(LoaderTest, TimeInWhichAServicePreparesIsNoTimeOfLoss) {
+  LoaderOptions options = Options("progress_lost");  // twice, after 800 ms of progress
+  options.reconnect_deadline = absl::Milliseconds(700);
+  const auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ((*loader)->reconnects(), 1u);
+}
+
 TEST_F(LoaderTest, ALostServiceIsUnavailable) {
   LoaderOptions options = Options("stall");
   options.reconnect_deadline = absl::Milliseconds(300);

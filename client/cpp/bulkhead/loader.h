@@ -124,8 +124,8 @@ struct LoaderOptions {
   // hour and says so once a second is fine.
   absl::Duration open_deadline = absl::Seconds(300);
   // When the service is lost in mid-stream, or in Open once it answered, how long the loader tries
-  // to reach it, or to start another embedded one, without a batch arriving. Zero: the first loss
-  // is an error.
+  // to reach it, or to start another embedded one, without a batch arriving; what a service got on
+  // with preparing in does not count. Zero: the first loss is an error.
   absl::Duration reconnect_deadline = absl::Seconds(120);
   // A service says something at least once a second; one that says nothing at all for this long is
   // lost (SERVICE_SILENT), as if its connection had broken.

@@ -160,6 +160,10 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBy(
     candidate_ = *stream;
   }
   absl::Status opened = (*stream)->WaitOpened(patience, on_progress);
+  {
+    absl::MutexLock lock(&mutex_);  // a service that gets on is not lost
+    if (lost_since_.has_value()) lost_since_->Exclude((*stream)->preparing_time());
+  }
   if (!opened.ok()) return opened;
   return stream;
 }

@@ -137,7 +137,7 @@ class HealingStream {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   LoaderStats stats_ ABSL_GUARDED_BY(mutex_);  // without what only the stream knows
-  std::optional<Stopwatch> lost_since_ ABSL_GUARDED_BY(mutex_);  // and no batch since
+  std::optional<Stopwatch> lost_since_ ABSL_GUARDED_BY(mutex_);  // less what was prepared in
   int losses_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration pause_ ABSL_GUARDED_BY(mutex_);
 

@@ -17,6 +17,8 @@ class Stopwatch {
   absl::Duration elapsed() const {
     return absl::FromChrono(std::chrono::steady_clock::now() - start_);
   }
+  // As if it had been started that much later.
+  void Exclude(absl::Duration time) { start_ += absl::ToChronoNanoseconds(time); }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -287,6 +287,11 @@ void Stream::AddTo(LoaderStats* stats) const {
   }
 }
 
+absl::Duration Stream::preparing_time() const {
+  absl::MutexLock lock(&mutex_);
+  return preparing_time_;
+}
+
 absl::Status Stream::WaitOpened(absl::Duration silence,
                                 const std::function<void(const LoaderProgress&)>& on_progress) {
   std::string seen;

@@ -76,6 +76,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool answered() const {
     return answered_.load() || config_.door != nullptr || config_.post_mortem != nullptr;
   }
+  // How long the service took, or has got on with, opening the stream; 0 when it did not.
+  absl::Duration preparing_time() const ABSL_LOCKS_EXCLUDED(mutex_);
   // After WaitOpened returned OK.
   const StreamInfo& info() const { return info_; }
   const v1::Opened& opened() const { return opened_message_; }
@@ -147,6 +149,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::optional<LoaderProgress> progress_ ABSL_GUARDED_BY(mutex_);  // the newest, not yet told
   std::string progress_seen_ ABSL_GUARDED_BY(mutex_);               // without the estimate
+  const Stopwatch since_start_;
+  absl::Duration preparing_time_ ABSL_GUARDED_BY(mutex_);  // of since_start_, when it last got on
   std::deque<std::unique_ptr<BatchData>> ready_ ABSL_GUARDED_BY(mutex_);
   v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);

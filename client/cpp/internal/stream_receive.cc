@@ -98,7 +98,9 @@ absl::Status Stream::OnOther(const std::string& serialized) {
       response.mutable_progress()->clear_eta();
       absl::MutexLock lock(&mutex_);
       progress_ = std::move(progress);
-      progress_seen_ = response.progress().SerializeAsString();
+      std::string seen = response.progress().SerializeAsString();
+      if (seen != progress_seen_) preparing_time_ = since_start_.elapsed();
+      progress_seen_ = std::move(seen);
       changed_.Notify();
       return absl::OkStatus();
     }
@@ -159,6 +161,7 @@ absl::Status Stream::OnOpened(const v1::Opened& opened) {
   absl::MutexLock lock(&mutex_);
   resume_cursor_ = opened.cursor();
   opened_ = true;
+  preparing_time_ = since_start_.elapsed();
   changed_.Notify();
   return absl::OkStatus();
 }

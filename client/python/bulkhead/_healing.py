@@ -92,7 +92,7 @@ class HealingStream:
         self._healer: Optional[threading.Thread] = None
         self._failure: Optional[errors.BulkheadError] = None
         self._closed = False
-        self._lost_since: Optional[float] = None  # since the last batch
+        self._lost_since: Optional[float] = None  # less what was prepared in
         self._losses = 0
         self._pause = _FIRST_PAUSE
         self.reconnects = 0
@@ -418,7 +418,11 @@ class HealingStream:
         if closed:
             stream.close()
             raise errors.LoaderClosed("the loader is closed")
-        stream.wait_opened(patience, progress)
+        try:
+            stream.wait_opened(patience, progress)
+        finally:
+            with self._changed:  # a service that gets on is not lost
+                self._lost_since = (self._lost_since or 0.0) + stream.preparing_seconds
         return stream
 
     def _drop_candidate(self) -> None:

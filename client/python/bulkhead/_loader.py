@@ -79,8 +79,9 @@ class Loader:
 
     A service that is lost in mid-stream, or while it prepares, is no error yet: the loader connects
     again by itself - an embedded service is started again - and the loop sees only a longer wait. It
-    gives up after `reconnect_timeout` seconds without a batch; 0 makes the first loss an error. An
-    address at which nothing ever answered is an error at once.
+    gives up after `reconnect_timeout` seconds without a batch, those left out in which a service got
+    on with preparing; 0 makes the first loss an error. An address at which nothing ever answered is
+    an error at once.
 
     `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no progress.
     `credits` and `credit_bytes` bound what the loader holds ahead of the trainer; batches that it

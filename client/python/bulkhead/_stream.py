@@ -89,6 +89,7 @@ class Stream:
         self._announcements: Optional[Announcements] = None  # unless slots come on the stream
         self._progress: Optional[Progress] = None
         self._progress_seen: Any = None
+        self._started = self._got_on = time.monotonic()
         self._error: Optional[errors.BulkheadError] = None
         self._ended = False
         self._closed = False
@@ -290,7 +291,8 @@ class Stream:
         facts = (progress.files_done, progress.files_total, progress.records, progress.activity)
         with self._changed:
             self._progress = Progress(*facts[:3], eta, progress.activity)
-            self._progress_seen = facts
+            if facts != self._progress_seen:
+                self._progress_seen, self._got_on = facts, time.monotonic()
             self._changed.notify_all()
 
     def _on_opened(self, opened) -> None:
@@ -310,6 +312,7 @@ class Stream:
         with self._changed:
             self._layout = layout
             self._opened = opened
+            self._got_on = time.monotonic()
             self._changed.notify_all()
         if self._announcements is not None:
             # Not before it is open: what is wrong with a batch is no error of that.
@@ -364,6 +367,11 @@ class Stream:
     def answered(self) -> bool:
         """Whether there is, or was, a service at the address, which spoke here or at its door."""
         return self._silence.listening or self._door is not None
+
+    @property
+    def preparing_seconds(self) -> float:
+        """How long the service took, or has got on with, opening the stream; 0 when it did not."""
+        return self._got_on - self._started
 
     @property
     def opened(self):

@@ -127,6 +127,8 @@ class Service:
                 progress=dict(files_done=step, files_total=9, activity=f"indexing {step}")
             )
             time.sleep(spec.get("progress_seconds", 0))
+        if len(self.opens) <= spec.get("lost_openings", 0):
+            context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
         yield from self.deliver(spec, mode, opening, requests, context)
 
     def idle(self, done, beats=True, condition=None):

@@ -281,6 +281,13 @@ def test_after_a_failed_load_the_loop_goes_on_where_it_was(fake):
     loader.close()
 
 
+def test_time_in_which_a_service_prepares_is_no_time_of_loss(fake):
+    loader = fake.open(
+        lost_openings=2, progress=10, progress_seconds=0.15, loader={"reconnect_timeout": 1.2}
+    )
+    assert loader.reconnects == 1 and loader.next_batch() is not None
+
+
 def test_only_the_newest_progress_is_told(fake):
     told = []
 
