@@ -15,11 +15,13 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # As ccache's manual asks where headers are parsed ahead (BulkheadHeaders.cmake).
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 # Contraction of a*b+c into one FMA would make a batch depend on the CPU (promise 1: pure batches).
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
+add_compile_options(-pthread -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
                     -ffp-contract=off -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety)
