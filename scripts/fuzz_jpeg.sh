@@ -13,7 +13,8 @@ fi
 "$ROOT/scripts/setup.sh" --fuzz
 readonly FUZZ=$ROOT/build/libfuzzer
 cmake -S "$ROOT" -B "$FUZZ" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-  -DBULKHEAD_SANITIZE=address,undefined,fuzzer-no-link -DBULKHEAD_LIBFUZZER=ON
+  -DBULKHEAD_SANITIZE=address,undefined,fuzzer-no-link -DBULKHEAD_LIBFUZZER=ON \
+  -DBULKHEAD_PRECOMPILED_HEADERS=OFF  # they hold messages, which the decoder does without
 cmake --build "$FUZZ" --target bulkhead-libfuzzer-jpeg
 mkdir -p "$FUZZ/corpus"
 exec "$FUZZ/bin/bulkhead-libfuzzer-jpeg" -max_total_time="$1" -max_len=60000 -print_final_stats=1 "$FUZZ/corpus" "${@:2}"
