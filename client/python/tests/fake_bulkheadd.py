@@ -21,12 +21,13 @@ import threading
 import time
 from concurrent import futures
 
-import grpc
 import numpy as np
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[i]) for i in (0, 1)]
 import fake_door  # noqa: E402
-from bulkhead import _proto  # noqa: E402
+from bulkhead import _grpc, _proto  # noqa: E402
+
+grpc = _grpc.load()  # with the environment that the client wants for it
 
 INDEX_DTYPE, PIX_DTYPE = 6, 1
 MOST_ROWS = 4
