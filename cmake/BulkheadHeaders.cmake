@@ -13,7 +13,7 @@ if(BULKHEAD_PRECOMPILED_HEADERS)
   set(nothing ${CMAKE_BINARY_DIR}/headers/nothing.cc)
   file(CONFIGURE OUTPUT ${nothing} CONTENT "int main() {}\n")
   set(where bulkhead::proto absl::statusor absl::strings absl::synchronization absl::time)
-  # Of libraries, and of test programs: what one kind parsed is of no use to the other, whose code may not be moved.
+  # One for libraries, one for test programs: GCC takes nothing that was parsed with -fPIC into what it makes with -fPIE.
   add_library(bulkhead_headers OBJECT ${nothing})
   target_link_libraries(bulkhead_headers PRIVATE ${where})
   target_precompile_headers(bulkhead_headers PRIVATE ${BULKHEAD_SHARED_HEADERS})
