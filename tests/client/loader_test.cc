@@ -285,10 +285,13 @@ TEST_F(LoaderTest, ProgressKeepsTheDeadlineAway) {
 }
 
 TEST_F(LoaderTest, TheLastProgressIsToldThoughTheStreamHasOpenedSince) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
   LoaderOptions options = Options("progress");
   std::vector<uint64_t> done;
   options.on_progress = [&](const LoaderProgress& progress) {
-    if (done.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
+    // Until the service sends batches, so has said all before, and that has come here.
+    while (service_.most_outstanding() == 0) std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(10 * kLook);
     done.push_back(progress.files_done);
   };
   const auto loader = Loader::Open(options);

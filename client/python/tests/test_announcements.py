@@ -4,7 +4,6 @@ import errno
 import logging
 import socket
 import threading
-import time
 
 import pytest
 
@@ -84,17 +83,18 @@ def test_a_packet_that_is_none_ends_the_stream_with_an_error(fake_shm):
 
 def test_an_interrupt_at_the_streams_very_end_costs_no_batch(fake_shm, monkeypatch):
     on_slot, stop_listening = _stream.Stream._on_slot, _door.Door.stop_listening
-    reading = threading.Event()
+    reading, waiting = threading.Event(), threading.Event()
 
     def interrupted(stream, message):
         if message.header.sequence != 2 or reading.is_set():
             return on_slot(stream, message)
         reading.set()
-        time.sleep(0.2)  # the other thread waits for its turn at the door by now
+        assert waiting.wait(10)  # the other thread, for its turn at the door
         raise KeyboardInterrupt
 
     def after_that(door, arena_id):
         reading.wait(10)
+        waiting.set()
         stop_listening(door, arena_id)
 
     monkeypatch.setattr(_stream.Stream, "_on_slot", interrupted)

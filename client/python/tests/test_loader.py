@@ -10,6 +10,7 @@ import pytest
 
 import bulkhead
 from bulkhead import _buffers
+from conftest import eventually
 
 
 def indices(batches):
@@ -305,7 +306,8 @@ def test_the_last_progress_is_told_though_the_stream_has_opened_since(fake):
 
     def slow(progress):
         told.append(progress.files_done)
-        threading.Event().wait(0.5)
+        assert eventually(lambda: fake.most_outstanding > 0), "it sends batches, so it has opened"
+        threading.Event().wait(0.1)  # on its way here
 
     fake.open(progress=5, loader={"progress": slow})
     assert told[-1] == 4 and len(told) <= 2, "all came while the first was told"
