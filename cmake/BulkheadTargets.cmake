@@ -1,3 +1,6 @@
+# For what is not part of a user's program, or is none of its work: optimizing it takes longer than running it.
+set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
+
 # bulkhead_library(NAME SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias `bulkhead::NAME`.
 function(bulkhead_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
@@ -23,6 +26,7 @@ function(bulkhead_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  target_compile_options(${name} PRIVATE ${BULKHEAD_QUICK})
   bulkhead_take_headers(${name} bulkhead_test_headers)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})

@@ -28,6 +28,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 endif()
 # A program should not load libraries whose symbols it never uses: cold start is measured.
 add_link_options(-Wl,--as-needed)
+# Links in a tenth of the time; programs are the same without it.
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
 
 option(BULKHEAD_LIBFUZZER "Build the fuzzer that needs clang's libFuzzer (scripts/fuzz_jpeg.sh)" OFF)
 set(BULKHEAD_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")

@@ -13,7 +13,7 @@ set -euo pipefail
 
 # Only these two modules of OpenCV: libopencv-dev would bring Qt, VTK and 600 MB more.
 readonly BUILD_PACKAGES=(
-  g++ make cmake ninja-build ccache pkgconf
+  g++ make cmake ninja-build mold ccache pkgconf
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
   libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
   libisal-dev zlib1g-dev libssl-dev libseccomp-dev
