@@ -32,7 +32,7 @@ import bulkhead
 def digest(arrays):
     return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
-loader = bulkhead.Loader(sys.argv[1], sys.argv[2], name="holder", transport="shm")
+loader = bulkhead.Loader(sys.argv[1], sys.argv[2], name="holder", transport="shm", copy_below=0)
 arrays = [loader.next_batch()["index"] for _ in range(3)]
 before = digest(arrays)
 print("holding", flush=True)

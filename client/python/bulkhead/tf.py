@@ -112,6 +112,8 @@ class Loader(LoaderFacts):
         if buffer < 1:
             raise errors.InvalidArgument("buffer must be at least 1")
         options.setdefault("credits", buffer + _BESIDE_BUFFER)
+        if copy:
+            options.setdefault("copy_below", 0)
         self._buffer = buffer
         self._fetching = threading.Lock()  # guards the loader and `_iteration`; held in waits
         self._iteration = 0  # the newest; older ones end
