@@ -301,6 +301,31 @@ TEST(ImageDecoderTest, TiffHeadersOfBothByteOrdersAreReadForTheCap) {
   EXPECT_EQ(Decode(big.substr(0, 30), PixelFormat::kRgb), "!TRUNCATED_IMAGE");
 }
 
+TEST(ImageDecoderTest, BmpsWithOtherMasksOrCompressionsAreRefused) {
+  const auto put = [](std::string file, size_t at, const std::string& bytes) {
+    return file.replace(at, bytes.size(), bytes);
+  };
+  const std::string plain = MakeBmp(MakePicture(21, 35, 3).view());
+  EXPECT_EQ(Decode(put(plain, 28, std::string("\x10\0", 2)), PixelFormat::kRgb),
+            "!UNSUPPORTED_IMAGE");
+  EXPECT_EQ(Decode(put(plain, 30, "\x01"), PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
+  EXPECT_EQ(Decode(put(plain, 10, "\x10"), PixelFormat::kRgb), "!CORRUPT_IMAGE");
+  EXPECT_EQ(Decode(plain.substr(0, plain.size() - 1), PixelFormat::kRgb), "!TRUNCATED_IMAGE");
+  // 32 bits a pixel whose fourth byte means nothing, or is said to be alpha by a longer header.
+  const std::string size("\x02\0\0\0\x01\0\0\0\x01\0\x20\0", 12);
+  const std::string pixels("\x01\x02\x03\x04\x05\x06\x07\x08", 8);
+  const std::string file_header("BM\0\0\0\0\0\0\0\0", 10);
+  const std::string opaque =
+      file_header + std::string("\x36\0\0\0\x28\0\0\0", 8) + size + std::string(24, '\0') + pixels;
+  EXPECT_EQ(Decode(opaque, PixelFormat::kRgba), "\x03\x02\x01\xff\x07\x06\x05\xff");
+  const std::string masks("\0\0\xff\0\0\xff\0\0\xff\0\0\0\0\0\0\xff", 16);
+  const std::string clear = file_header + std::string("\x7a\0\0\0\x6c\0\0\0", 8) + size +
+                            std::string("\x03\0\0\0", 4) + std::string(20, '\0') + masks +
+                            std::string(52, '\0') + pixels;
+  EXPECT_EQ(Decode(clear, PixelFormat::kRgba), "\x03\x02\x01\x04\x07\x06\x05\x08");
+  EXPECT_EQ(Decode(put(clear, 54, "\xff"), PixelFormat::kRgba), "!UNSUPPORTED_IMAGE");
+}
+
 TEST(ImageDecoderTest, UnknownEmptyAndGifFilesAreNamedAsSuch) {
   EXPECT_EQ(Decode("", PixelFormat::kRgb), "!TRUNCATED_IMAGE");
   EXPECT_EQ(Decode("hello, this is text", PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
