@@ -62,6 +62,11 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--threads", options.threads, "Decode threads of each worker")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  app.add_option("--worker-extra-threads", options.worker_extra_threads,
+                 "Threads that a worker may have beside its own, of libraries that your stages "
+                 "use; a worker with more is ended")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
       ->check(kIsSize)

@@ -26,6 +26,7 @@ struct DaemonOptions {
   std::vector<std::string> native_path;     // folders that libraries may be loaded from
   int workers = 0;                          // 0: as many as there are CPUs
   int threads = 1;
+  int worker_extra_threads = 32;  // that a worker may have beside its own
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
   uint64_t recycle_samples = 0;  // 0: never for that

@@ -363,6 +363,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_RETURN_IF_ERROR(ConfigureUserCode(options, config));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
   config.supervisor.sandbox.add_readable(config.cache_dir);
+  config.supervisor.sandbox.set_extra_threads(static_cast<uint32_t>(options.worker_extra_threads));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.seek_entries,
                             Cache("--cache-bytes", options.cache_bytes, config.cache_dir));
   BULKHEAD_ASSIGN_OR_RETURN(

@@ -177,6 +177,13 @@ FlightSnapshot FlightRecorder::Snapshot() const {
     const uint32_t thread = header_->refused_thread.load(kRelaxed);
     if (thread < threads_) snapshot.refused_thread = static_cast<int>(thread);
   }
+  const uint32_t slot = header_->wild_slot.load(std::memory_order_acquire);
+  if (slot != FlightHeader::kNobody) {
+    const uint32_t access = header_->wild_access.load(kRelaxed);
+    constexpr auto kLast = static_cast<uint32_t>(MemoryFault::Access::kWrite);
+    snapshot.wild = {slot, static_cast<MemoryFault::Access>(access <= kLast ? access : 0),
+                     name_of(header_->wild_stage.load(kRelaxed))};
+  }
   return snapshot;
 }
 

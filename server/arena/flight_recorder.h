@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "server/os/memory_fault.h"
 #include "server/os/memory_map.h"
 
 namespace bulkhead {
@@ -68,7 +70,7 @@ struct alignas(64) FlightHeader {
 
   // Tells a recorder of another build, whose threads are of another size. It stands where the
   // number of threads stood before there was a layout, so that such a build refuses this one, too.
-  static constexpr uint32_t kLayout = uint32_t{2} << 24 | sizeof(FlightThread);
+  static constexpr uint32_t kLayout = uint32_t{3} << 24 | sizeof(FlightThread);
 
   std::atomic<uint32_t> stage_count{0};
   uint32_t layout = 0;
@@ -77,6 +79,12 @@ struct alignas(64) FlightHeader {
   std::atomic<uint32_t> refused_stage{kNobody};
   std::atomic<uint32_t> refused_thread{kNobody};
   std::atomic<uint64_t> refused_bytes{0};
+  // The access to a batch that was not the worker's to touch, after which it ended: the slot, how
+  // (MemoryFault::Access), and who.
+  std::atomic<uint32_t> wild_slot{kNobody};
+  std::atomic<uint32_t> wild_access{0};
+  std::atomic<uint32_t> wild_stage{kNobody};
+  std::atomic<uint32_t> wild_thread{kNobody};
   char names[FlightThread::kMaxStages][kNameBytes] = {};
 };
 
@@ -118,6 +126,13 @@ struct FlightSnapshot {
   std::string refused_stage;
   uint64_t refused_bytes = 0;
   int refused_thread = -1;  // number in `threads`; -1: none of them, or none was refused
+  // The access to a batch that was not the worker's, which ended it.
+  struct WildAccess {
+    uint32_t slot = 0;
+    MemoryFault::Access access = MemoryFault::Access::kUnknown;
+    std::string stage;  // "worker": outside of the stages, or a thread that a stage started
+  };
+  std::optional<WildAccess> wild;
 };
 
 // Shared memory in which one worker notes what its threads are at and what its stages hold, and

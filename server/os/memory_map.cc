@@ -85,6 +85,10 @@ absl::StatusOr<MemoryMap> MemoryMap::MapReadOnly(int fd, uint64_t bytes) {
   return Map(fd, bytes, PROT_READ);
 }
 
+absl::StatusOr<MemoryMap> MemoryMap::MapClosed(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_NONE);
+}
+
 absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of shared memory");
@@ -113,6 +117,21 @@ void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
   for (uint64_t at = offset; at < offset + bytes; at += kSmallestPage) {
     __atomic_fetch_or(reinterpret_cast<unsigned char*>(data_ + at), 0, __ATOMIC_RELAXED);
   }
+}
+
+void MemoryMap::PrefaultClosed(uint64_t offset, uint64_t bytes) const {
+#ifdef MADV_POPULATE_READ
+  if (mprotect(data_ + offset, bytes, PROT_READ) != 0) return;
+  // Kernels before 5.14 do not know that advice: there the first write faults.
+  madvise(data_ + offset, bytes, MADV_POPULATE_READ);
+  mprotect(data_ + offset, bytes, PROT_NONE);
+#endif
+}
+
+absl::Status MemoryMap::Protect(uint64_t offset, uint64_t bytes, Access access) const {
+  const int protection = access == Access::kNone ? PROT_NONE : PROT_READ | PROT_WRITE;
+  if (mprotect(data_ + offset, bytes, protection) == 0) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("protecting ", bytes, " bytes of a mapping"));
 }
 
 }  // namespace bulkhead

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "server/arena/flight_recorder.h"
 #include "server/supervisor/compartment.h"
+#include "server/supervisor/cpu_share.h"
 #include "server/supervisor/lease_table.h"
 #include "server/supervisor/memory_growth.h"
 #include "server/supervisor/stage_times.h"
@@ -72,7 +73,12 @@ struct PoolWorker {
   };
   std::vector<AtSample> at_sample;
 
-  explicit PoolWorker(FlightRecorder flight_recorder) : recorder(std::move(flight_recorder)) {}
+  CpuShare cpu_share;
+  // What WorkerPool::IsRestless saw last; negative: nothing yet.
+  double cpu_seconds_at_rest = -1;
+
+  PoolWorker(FlightRecorder flight_recorder, uint32_t threads)
+      : recorder(std::move(flight_recorder)), cpu_share(threads) {}
 
   bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }
   uint64_t held_samples() const {

@@ -13,6 +13,8 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kReapPatience = absl::Seconds(2);
+// Between looks at workers that have no stream: two of them tell who does not rest.
+constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 
 }  // namespace
 
@@ -64,7 +66,7 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
-  loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
+  loop_->After(kRestInterval, [this] { DropIdlePools(); });
   thread_ = std::thread([this] { loop_->Run(); });
 }
 
@@ -298,11 +300,21 @@ void Supervisor::CloseStream(uint64_t stream_id) {
 void Supervisor::DropIdlePools() {
   const int64_t now = MonotonicNanos();
   const auto is_done = [&](const PoolEntry& entry) {
+    if (!entry.idle()) return false;
     const bool old = absl::Nanoseconds(now - entry.idle_since_ns) >= config_.idle_pool;
-    return entry.idle() && (old || entry.pool->broken());
+    if (old || entry.pool->broken()) return true;
+    // Its workers are kept for a next stream, and not for what threads of theirs go on doing. What
+    // they do at first is the last stream's end.
+    const bool ending = absl::Nanoseconds(now - entry.idle_since_ns) < kRestInterval / 3;
+    const bool restless = !ending && entry.pool->IsRestless();
+    if (restless) {
+      spdlog::info("pipeline {}: its workers go on working without a stream, and are ended",
+                   entry.pool->config().name);
+    }
+    return restless;
   };
   DropPoolsIf(is_done);
-  loop_->After(config_.idle_pool / 4, [this] { DropIdlePools(); });
+  loop_->After(std::min(kRestInterval, config_.idle_pool / 4), [this] { DropIdlePools(); });
 }
 
 void Supervisor::DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition) {

@@ -47,6 +47,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
     return;
   }
   streams_.push_back(stream);
+  ForEachWorker([](PoolWorker& worker) { worker.cpu_seconds_at_rest = -1; });
   stream->config().observer->OnAdded();
   ForEachWorker([&](PoolWorker& worker) {
     if (worker.bound) SendStream(worker, *stream);

@@ -109,6 +109,9 @@ class WorkerPool {
   void Dispatch();
   // Ends every stream with `status`.
   void FailStreams(const absl::Status& status);
+  // Of a pool without streams: whether a worker went on working all the same since the last call,
+  // at a lease or in threads of the user's code.
+  bool IsRestless();
   // Replaces every worker, or the one in `slot`, one after another. Returns how many.
   uint32_t Recycle(std::optional<uint32_t> slot);
 

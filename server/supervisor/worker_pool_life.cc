@@ -37,7 +37,7 @@ void WorkerPool::ForEachWorker(const std::function<void(PoolWorker&)>& visit) co
 
 absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder, FlightRecorder::Create(config_.threads));
-  auto worker = std::make_unique<PoolWorker>(std::move(recorder));
+  auto worker = std::make_unique<PoolWorker>(std::move(recorder), config_.threads);
   PoolWorker& raw = *worker;
   raw.id = NextWorkerId();
   raw.slot = slot.index;
@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
                             WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));
   // Before it sees anything.
   BULKHEAD_ASSIGN_OR_RETURN(
-      raw.cell,
-      context_.compartment->Admit(raw.process->pid(), config_.quota_bytes, config_.threads));
+      raw.cell, context_.compartment->Admit(raw.process->pid(), config_.quota_bytes,
+                                            config_.threads, context_.sandbox.extra_threads()));
   SendBinding(raw);
   return worker;
 }
@@ -268,6 +268,10 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     end.reason += ": it met the limit of its cgroup";
   }
   const FlightSnapshot flight = worker.recorder.Snapshot();
+  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
+    end.reason += ": " + DescribeWildAccess(*flight.wild);
+    context_.exits->AddWildWrite();
+  }
   if (ExitLog::IsLimitEvent(end.cause) && config_.quota_bytes > 0 &&
       !IsOneSamplesDoing(worker, flight)) {
     const std::string haste = TooFastToRecycle(FactsOf(worker, MonotonicNanos()));

@@ -10,6 +10,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/process_memory.h"
+#include "server/os/process_usage.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
 
@@ -25,8 +26,6 @@ constexpr double kFewLooks = 32;
 constexpr absl::Duration kFastFor = absl::Seconds(1);
 // For each worker that is looked at: reading what /proc says of it takes the supervisor 13 us.
 constexpr absl::Duration kLookShare = absl::Milliseconds(1);
-// Threads of libraries, beside those that decode: more is a bomb.
-constexpr uint64_t kSpareThreads = 256;
 // How long spawning and warming up take beyond what the first start of a worker took.
 constexpr absl::Duration kFirstWarmUpMargin = absl::Milliseconds(50);
 
@@ -117,17 +116,36 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   Slot& slot = *slots_[worker.slot];
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
+  worker.cpu_share.Watch(worker.process->pid(), memory->threads, now_ns);
   if (config_.quota_bytes == 0) return;
   if (GrowsFast(worker.growth)) LookMoreOften(now_ns);
-  if (memory->threads > config_.threads + kSpareThreads) {
+  const uint64_t own_threads = config_.threads + 1;  // one reads messages
+  if (memory->threads > own_threads + context_.sandbox.extra_threads()) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
-                         absl::StrCat("it has ", memory->threads, " threads"));
+                         absl::StrCat("it has ", memory->threads - own_threads,
+                                      " threads beside its own, more than ",
+                                      "--worker-extra-threads ", context_.sandbox.extra_threads()));
   }
   if (held > config_.quota_bytes) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
                          absl::StrCat("it held ", FormatBytes(held), " of its quota of ",
                                       FormatBytes(config_.quota_bytes)));
   }
+}
+
+bool WorkerPool::IsRestless() {
+  constexpr double kCpuSecondsAtRest = 0.03;  // three of the ticks that the kernel counts in
+  bool restless = false;
+  ForEachWorker([&](PoolWorker& worker) {
+    if (!worker.bound) return;
+    const auto usage = ReadProcessUsageFast(worker.process->pid());
+    if (!usage.ok()) return;  // it has just ended
+    const double before = std::exchange(worker.cpu_seconds_at_rest, usage->cpu_seconds);
+    const bool seen = before >= 0;
+    restless = restless ||
+               (seen && (!worker.held.empty() || usage->cpu_seconds - before > kCpuSecondsAtRest));
+  });
+  return restless;
 }
 
 bool WorkerPool::IsHung(const PoolWorker& worker, int64_t now_ns) const {

@@ -218,6 +218,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
       kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()),
       WorkerStores{&seek_store_, &stage_store_});
+  // Behind the user's code, which may have handlers of its own: then this is asked first.
+  NoteWildAccesses(*recorder_);
   if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
   internal::v1::FromWorker message;

@@ -150,6 +150,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
   status.set_samples_quarantined(9);
   status.set_leases_redone(10);
   status.set_limit_events(11);
+  status.set_wild_writes(18);
   v1::MemoryBudget& memory = *status.mutable_memory();
   memory.set_budget_bytes(12);
   memory.set_limit_bytes(13);
@@ -172,6 +173,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
            "bulkhead_quarantined_records 9",
            "bulkhead_leases_redone_total 10",
            "bulkhead_limit_events_total 11",
+           "bulkhead_wild_writes_total 18",
            "bulkhead_memory_budget_bytes 12",
            "bulkhead_memory_limit_bytes 13",
            R"(bulkhead_memory_promised_bytes{part="supervisor"} 14)",

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -80,8 +81,10 @@ class FakeWorker {
   }
 
   void AddStream(const internal::v1::StreamBinding& binding, Packet& packet) {
-    arenas_[binding.stream_id()] =
+    const auto arena =
         Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
+    for (uint32_t slot = 0; slot < arena->slot_count(); ++slot) (void)arena->Open(slot);
+    arenas_[binding.stream_id()] = arena;
   }
 
   // Memory that is never given back.
@@ -95,6 +98,15 @@ class FakeWorker {
     try {
       for (int i = 0; i < count; ++i) std::thread([] { pause(); }).detach();
     } catch (const std::system_error&) {
+    }
+  }
+
+  // Threads that take all the CPU time they get.
+  static void StartSpinning(int count) {
+    for (int i = 0; i < count; ++i) {
+      std::thread([] {
+        for (std::atomic<uint64_t> turns = 0;;) ++turns;
+      }).detach();
     }
   }
 
@@ -129,6 +141,8 @@ class FakeWorker {
         StartThreads(1000);
         usleep(1'000'000);
       }
+      if (mode_ == "some-threads" && samples_++ == 0) StartThreads(20);
+      if (mode_ == "spins" && samples_++ == 0) StartSpinning(4);
       if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
@@ -189,6 +203,7 @@ class FakeWorker {
   std::string mode_;
   std::map<uint64_t, std::shared_ptr<Arena>> arenas_;
   int leases_ = 0;  // samples of them
+  int samples_ = 0;
 };
 
 }  // namespace

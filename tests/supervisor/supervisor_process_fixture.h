@@ -104,6 +104,7 @@ class SupervisorProcessTest : public testing::Test {
     config.max_index_workers = 2;
     config.timeouts = timeouts;
     config.recycle = recycle_;
+    config.sandbox.set_extra_threads(extra_threads_);
     supervisor_ = Supervisor::Start(config).value();
   }
 
@@ -159,6 +160,7 @@ class SupervisorProcessTest : public testing::Test {
 
   std::unique_ptr<Supervisor> supervisor_;
   RecycleConfig recycle_;
+  uint32_t extra_threads_ = 0;    // that a worker may have
   uint64_t quota_bytes_ = 0;      // of workers opened from now on; 0: none
   std::shared_ptr<Arena> arena_;  // for all streams, where set
 };

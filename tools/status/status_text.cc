@@ -122,9 +122,12 @@ std::string Kept(const v1::KeptCounts& kept, const v1::CacheStatus& cache) {
 std::string StatusText(const v1::GetStatusResponse& status) {
   std::string text = absl::StrFormat(
       "bulkheadd %s, pid %d: %d samples produced, %d delivered, %d substituted, %d done twice; "
-      "quota met %d times\nsupervisor: %s (at most %s)\n",
+      "quota met %d times%s\nsupervisor: %s (at most %s)\n",
       status.version(), status.pid(), status.samples_produced(), status.samples_delivered(),
       status.samples_substituted(), status.samples_redone(), status.limit_events(),
+      status.wild_writes() == 0
+          ? ""
+          : absl::StrFormat("; %d workers ended at batches not their own", status.wild_writes()),
       FormatBytes(status.supervisor().memory_bytes()),
       FormatBytes(status.supervisor().peak_memory_bytes()));
   absl::StrAppend(&text, Containment(status.containment()));
