@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <ctime>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,7 @@ absl::StatusOr<FileInfo> StatFile(const std::string& path) {
   FileInfo file;
   file.size_bytes = static_cast<uint64_t>(info.st_size);
   file.mtime_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  file.inode = static_cast<uint64_t>(info.st_ino);
   file.is_directory = S_ISDIR(info.st_mode);
   file.is_regular = S_ISREG(info.st_mode);
   return file;
@@ -260,6 +262,13 @@ absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
   return ReadPrefix(fd.get(), bytes);
+}
+
+void NoteUse(int fd) {
+  struct stat info;
+  timespec now;
+  const bool known = fstat(fd, &info) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0;
+  if (known && now.tv_sec - info.st_mtim.tv_sec > 3600) (void)futimens(fd, nullptr);
 }
 
 absl::StatusOr<uint64_t> FileSize(int fd) {

@@ -15,6 +15,7 @@ namespace bulkhead {
 struct FileInfo {
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
+  uint64_t inode = 0;
   bool is_directory = false;
   bool is_regular = false;
 };
@@ -100,6 +101,9 @@ void RemoveFile(const std::string& path);
 // Up to `bytes` from the beginning of a file.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
+
+// Notes in an open file's time of modification that it is in use, to within an hour. Best effort.
+void NoteUse(int fd);
 
 // Size of an open file.
 absl::StatusOr<uint64_t> FileSize(int fd);

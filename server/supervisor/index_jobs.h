@@ -31,7 +31,8 @@ struct IndexJob {
 // Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
 // whose worker dies is tried again; one that kills kMaxDeaths workers fails, and so does one at
 // which nothing was read for as long as a hang takes: its worker is killed, and counts no more even
-// if it cannot be reaped. Workers end when nothing is left to do. Lives on the supervisor's thread.
+// if it cannot be reaped. A worker sees one file and ends: what that file does to it is no other
+// file's harm. Lives on the supervisor's thread.
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
@@ -81,6 +82,7 @@ class IndexJobs {
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void StartLater(absl::Duration delay);
   void GiveJob(Worker& worker);
+  void End(Worker& worker);
   // False when it may not be given data: then it is killed.
   bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);

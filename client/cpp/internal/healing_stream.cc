@@ -23,13 +23,19 @@ constexpr size_t kMostTold = 1000;
 // A door greets at once, if its service lives.
 constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 
+// The service says that a later opening will be another matter: it is replaced, or builds a damaged
+// index anew.
+bool IsServicesWord(const std::string& reason) {
+  return reason == "SHUTTING_DOWN" || reason == "INDEX_DAMAGED";
+}
+
 // Whether another connection may help.
 bool IsLost(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
   // The connection to the arena door broke, and with it the stream; another one may stand. (Shared
   // memory that cannot be had at all is FAILED_PRECONDITION.)
   if (reason == client_reason::kTransportUnavailable) return absl::IsUnavailable(status);
-  return reason == client_reason::kServiceUnavailable || reason == "SHUTTING_DOWN" ||
+  return reason == client_reason::kServiceUnavailable || IsServicesWord(reason) ||
          reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
 }
 
@@ -320,7 +326,7 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenAgain(
   {
     absl::MutexLock lock(&mutex_);
     if (candidate_ == nullptr) return cause;
-    if (!candidate_->answered() && ErrorReason(cause) != "SHUTTING_DOWN") return cause;
+    if (!candidate_->answered() && !IsServicesWord(ErrorReason(cause))) return cause;
     target = candidate_->target();
     lost_since_.emplace();
     losses_ = 1;
