@@ -93,6 +93,7 @@ absl::Status Builder::StartJob(size_t file_index) {
   *request.request.mutable_roots() = resolved_.roots();
   request.request.set_quota_bytes(quota_bytes_);
   request.fd = job->fd.get();
+  request.opening = build_;
   request.on_progress = [build = build_, job](uint64_t records, uint64_t bytes_done) {
     absl::MutexLock lock(&build->mutex);
     job->records = records;

@@ -135,19 +135,29 @@ void IndexJobs::StartLater(absl::Duration delay) {
 }
 
 void IndexJobs::GiveJob(Worker& worker) {
-  if (queue_.empty()) {
+  const auto next = NextFor(worker);
+  if (next == queue_.end()) {
     End(worker);
     return;
   }
-  if (!Confine(worker, queue_.front()->job.request.quota_bytes())) return;
-  worker.entry = std::move(queue_.front());
-  queue_.pop_front();
+  if (!Confine(worker, (*next)->job.request.quota_bytes())) return;
+  worker.entry = std::move(*next);
+  queue_.erase(next);
+  worker.opening = worker.entry->job.opening;
+  ++worker.files;
   worker.last_progress_ns = MonotonicNanos();
   worker.records = 0;
   worker.bytes_done = 0;
   internal::v1::ToWorker message;
   *message.mutable_build_index() = worker.entry->job.request;
   worker.process->Send(message, {worker.entry->job.fd});
+}
+
+std::deque<std::unique_ptr<IndexJobs::Entry>>::iterator IndexJobs::NextFor(const Worker& worker) {
+  if (worker.files == 0) return queue_.begin();
+  if (worker.files >= kMostFiles) return queue_.end();
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [&](const auto& entry) { return entry->job.opening == worker.opening; });
 }
 
 void IndexJobs::End(Worker& worker) {
@@ -246,7 +256,7 @@ void IndexJobs::FailQueue(const absl::Status& status) {
 
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
-  End(worker);
+  GiveJob(worker);
   StartWorkers();
   entry->job.on_done(std::move(result));
 }

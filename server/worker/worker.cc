@@ -153,8 +153,8 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       runner_->Add(message.lease());
       return true;
     case internal::v1::ToWorker::kBuildIndex:
-      // One file for each process, and none in one that runs code of the user's.
-      if (packet.fds.size() != 1 || runner_ != nullptr || limited_) return false;
+      // Never in a process that runs code of the user's.
+      if (packet.fds.size() != 1 || runner_ != nullptr) return false;
       BuildOneIndex(message.build_index(), packet.fds[0].get());
       return true;
     default:
@@ -254,14 +254,16 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
 }
 
 void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
-  limited_ = true;
-  const absl::StatusOr<OwnMemory> own = OwnMemory::Open();
-  EnterSandbox(IndexSandbox(request));
-  const absl::Status limited =
-      own.ok() ? LimitToQuota(*own, request.quota_bytes(), allocations_) : own.status();
-  if (!limited.ok()) {
-    ReportFailure(limited, request.job_id(), 0);
-    return;
+  if (!limited_) {
+    const absl::StatusOr<OwnMemory> own = OwnMemory::Open();
+    EnterSandbox(IndexSandbox(request));
+    const absl::Status limited =
+        own.ok() ? LimitToQuota(*own, request.quota_bytes(), allocations_) : own.status();
+    if (!limited.ok()) {
+      ReportFailure(limited, request.job_id(), 0);
+      return;
+    }
+    limited_ = true;
   }
   const auto records = BuildIndex(request, fd, [&](uint64_t records_found, uint64_t bytes_done) {
     internal::v1::FromWorker message;
