@@ -9,6 +9,7 @@
 
 #include "server/app/config.h"
 #include "server/app/daemon.h"
+#include "server/app/log_format.h"
 #include "server/os/process_memory.h"
 
 int main(int argc, char** argv) {
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
   const bulkhead::DaemonOptions options = bulkhead::ParseCommandLine(argc, argv, exit_code);
   if (exit_code.has_value()) return *exit_code;
   spdlog::set_default_logger(spdlog::stderr_color_st("bulkheadd"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_formatter(bulkhead::LogFormat());
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   absl::Status status = bulkhead::RunDaemon(options);

@@ -50,8 +50,9 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
   app.add_option("--cache-bytes", options.cache_bytes,
-                 "What the seek entries of JPEG images may take of the disk, such as 4GiB: random "
-                 "crops are decoded by them. 0: none are kept")
+                 "What the seek entries of JPEG images, by which random crops are decoded (three "
+                 "quarters of it), and record indexes (a quarter) may take of the disk, such as "
+                 "4GiB. 0: no seek entries are kept, and indexes have no bound")
       ->capture_default_str();
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
                  "What `cache` stages may keep on the disk, such as 100GiB. 0: nothing")

@@ -25,6 +25,7 @@
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
+#include "server/os/fd_parcel.h"
 #include "server/os/filesystem.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
@@ -33,6 +34,7 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(25);
+constexpr uint64_t kIndexShare = 4;                     // of --cache-bytes, one in so many
 constexpr absl::Duration kLockTick = absl::Seconds(1);  // between looks at --watch-lock
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
@@ -366,6 +368,9 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   config.supervisor.sandbox.set_extra_threads(static_cast<uint32_t>(options.worker_extra_threads));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.seek_entries,
                             Cache("--cache-bytes", options.cache_bytes, config.cache_dir));
+  // Indexes and selections are worth more than seek entries, and far smaller.
+  config.index_bytes = config.supervisor.seek_entries.bytes / kIndexShare;
+  config.supervisor.seek_entries.bytes -= config.index_bytes;
   BULKHEAD_ASSIGN_OR_RETURN(
       config.supervisor.cache_stages,
       Cache("--stage-cache-bytes", options.stage_cache_bytes, config.cache_dir));
@@ -377,6 +382,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
 absl::Status RunDaemon(const DaemonOptions& options) {
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
+  RaiseFdLimit();  // for the indexes of large data sets
   // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
   // keeps the service from ever being the last: the process ends instead.
   grpc_init();

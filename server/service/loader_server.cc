@@ -41,9 +41,9 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   supervisor.index_worker_quota_bytes = server->config_.limits.worker_quota_bytes;
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
-  server->indexes_ =
-      std::make_unique<IndexStore>(server->config_.cache_dir, limits.workers,
-                                   limits.worker_quota_bytes, server->supervisor_.get());
+  server->indexes_ = std::make_unique<IndexStore>(
+      IndexFolder::Config{server->config_.cache_dir, server->config_.index_bytes, FdLimit() / 2},
+      limits.workers, limits.worker_quota_bytes, server->supervisor_.get());
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);

@@ -35,6 +35,7 @@ class LoaderServer {
     std::string address;
     std::string worker_program;  // absolute path of bulkhead-worker
     std::string cache_dir;       // exists
+    uint64_t index_bytes = 0;    // of it, that indexes may take; 0: no bound
     DataRoots roots;
     ServiceLimits limits;
     Supervisor::Config supervisor;  // worker_program is filled in

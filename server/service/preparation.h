@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -41,6 +42,8 @@ struct PreparedPipeline {
   std::string bytes_fingerprint;
   v1::MemoryPlan memory;
   bool attribution = true;
+  // The indexes and selections of `resolved`, kept open for its workers; see IndexStore::KeepOpen.
+  std::vector<SharedFd> index_fds;
 };
 
 // Turns what a client sends into what can be served. Stateless; thread-safe.
@@ -69,9 +72,20 @@ class Preparer {
                         const IndexStore::ProgressFn& progress,
                         const IndexStore::CancelledFn& cancelled) const;
 
+  // What FindData found turned out to be damaged.
+  void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage) const {
+    indexes_->NoteDamage(resolved, damage);
+  }
+
   const ServiceLimits& limits() const { return limits_; }
 
  private:
+  absl::Status FindOnce(const std::string& base_dir, const v1::Source& source,
+                        const google::protobuf::Map<std::string, v1::Feature>& features,
+                        const internal::v1::Selection& selection,
+                        internal::v1::ResolvedSource& resolved,
+                        const IndexStore::ProgressFn& progress,
+                        const IndexStore::CancelledFn& cancelled) const;
   absl::Status FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
                            internal::v1::ResolvedSource& resolved,
                            const IndexStore::ProgressFn& progress,

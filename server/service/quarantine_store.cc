@@ -128,6 +128,8 @@ absl::Status QuarantineStore::Save() {
     saved = unsaved_;
     for (const auto& [key, record] : entries_) absl::StrAppend(&text, Line(key.second, record));
   }
+  // The folder may have been removed.
+  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(path_.substr(0, path_.rfind('/'))));
   BULKHEAD_RETURN_IF_ERROR(ReplaceFile(path_, text));
   absl::MutexLock lock(&mutex_);
   for (const auto& change : saved) {

@@ -11,6 +11,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
+#include "server/base/record_name.h"
 #include "server/os/filesystem.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
@@ -231,6 +232,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   *binding.mutable_resolved() = prepared.resolved;
   PipelineConfig config;
   config.binding = SerializeDeterministically(binding);
+  config.index_fds = prepared.index_fds;
   Sha256 hash;
   hash.Update(config.binding);
   config.key = hash.FinishHex();
@@ -250,7 +252,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan) {
   StreamConfig config;
-  config.name = open.name();
+  config.name = Printable(open.name());
   config.rank = open.rank();
   config.world_size = std::max(open.world_size(), 1u);
   config.binding.set_seed(prepared.spec.seed());

@@ -290,10 +290,9 @@ void StreamSession::OnEnd() { FinishWith(absl::OkStatus()); }
 
 void StreamSession::OnFailed(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
-  if (info.has_value() && info->reason == reason::kIndexDamaged) {
+  {
     absl::MutexLock lock(&mutex_);
-    const auto file = info->metadata.find("file");
-    if (file != info->metadata.end()) IndexStore::Forget(resolved_, file->second);
+    context_.preparer->NoteDamage(resolved_, status);
   }
   if (info.has_value() && info->reason == reason::kShuttingDown) {
     // What is queued may wait for credits that never come; the client gets it from the next service

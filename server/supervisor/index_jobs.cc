@@ -10,6 +10,7 @@
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
@@ -134,20 +135,34 @@ void IndexJobs::StartLater(absl::Duration delay) {
 }
 
 void IndexJobs::GiveJob(Worker& worker) {
-  if (queue_.empty()) {
-    worker.memory.MarkReturning();
-    worker.process->Stop(absl::Seconds(1));
+  const auto next = NextFor(worker);
+  if (next == queue_.end()) {
+    End(worker);
     return;
   }
-  if (!Confine(worker, queue_.front()->job.request.quota_bytes())) return;
-  worker.entry = std::move(queue_.front());
-  queue_.pop_front();
+  if (!Confine(worker, (*next)->job.request.quota_bytes())) return;
+  worker.entry = std::move(*next);
+  queue_.erase(next);
+  worker.opening = worker.entry->job.opening;
+  ++worker.files;
   worker.last_progress_ns = MonotonicNanos();
   worker.records = 0;
   worker.bytes_done = 0;
   internal::v1::ToWorker message;
   *message.mutable_build_index() = worker.entry->job.request;
   worker.process->Send(message, {worker.entry->job.fd});
+}
+
+std::deque<std::unique_ptr<IndexJobs::Entry>>::iterator IndexJobs::NextFor(const Worker& worker) {
+  if (worker.files == 0) return queue_.begin();
+  if (worker.files >= kMostFiles) return queue_.end();
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [&](const auto& entry) { return entry->job.opening == worker.opening; });
+}
+
+void IndexJobs::End(Worker& worker) {
+  worker.memory.MarkReturning();
+  worker.process->Stop(absl::Seconds(1));
 }
 
 bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {
@@ -228,8 +243,8 @@ void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
   const std::string& file = entry->job.request.file().name();
   entry->job.on_done(
       MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                absl::StrCat("indexing ", file, ": nothing could be read for ", limit, " behind ",
-                             worker.records, " records (byte ", worker.bytes_done,
+                absl::StrCat("indexing ", Printable(file), ": nothing could be read for ", limit,
+                             " behind ", worker.records, " records (byte ", worker.bytes_done,
                              "); its storage may hang. Open the stream again when it answers"),
                 {{"file", file}, {"offset", absl::StrCat(worker.bytes_done)}}));
 }
@@ -242,6 +257,7 @@ void IndexJobs::FailQueue(const absl::Status& status) {
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
   GiveJob(worker);
+  StartWorkers();
   entry->job.on_done(std::move(result));
 }
 
@@ -266,7 +282,7 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
       const std::unique_ptr<Entry> dead = std::move(worker->entry);
       dead->job.on_done(
           MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-                    absl::StrCat("indexing ", dead->job.request.file().name(), " ended ",
+                    absl::StrCat("indexing ", Printable(dead->job.request.file().name()), " ended ",
                                  dead->deaths, " workers; the last one: ", end.reason),
                     {{"file", dead->job.request.file().name()}}));
     } else {

@@ -23,6 +23,8 @@ namespace bulkhead {
 struct IndexJob {
   internal::v1::BuildIndex request;  // job_id is filled in
   int fd = -1;                       // where to; the caller's, open until on_done
+  // Whose job it is. Jobs that share it are those of one client, who names their files.
+  std::shared_ptr<const void> opening;
   // Called on the supervisor's thread. `records` and `bytes_done` as far as the worker has come.
   std::function<void(uint64_t records, uint64_t bytes_done)> on_progress;
   std::function<void(absl::StatusOr<uint64_t> records)> on_done;
@@ -31,10 +33,14 @@ struct IndexJob {
 // Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
 // whose worker dies is tried again; one that kills kMaxDeaths workers fails, and so does one at
 // which nothing was read for as long as a hang takes: its worker is killed, and counts no more even
-// if it cannot be reaped. Workers end when nothing is left to do. Lives on the supervisor's thread.
+// if it cannot be reaped. A worker works for one opening and sees
+// kMostFiles at most, so that files which take it over can forge few indexes, and none of files
+// that their owner did not name. Lives on the supervisor's thread.
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
+  // Of one worker. Starting one takes as long as indexing thirty small files.
+  static constexpr uint32_t kMostFiles = 64;
   // Killed workers that do not end, for each that may run; more are not risked.
   static constexpr uint32_t kMaxStuck = 8;
 
@@ -65,7 +71,9 @@ class IndexJobs {
     std::unique_ptr<WorkerProcess> process;
     std::unique_ptr<Compartment::Cell> cell;  // from its first job on, whose quota it has
     std::unique_ptr<Entry> entry;             // what it works on
-    MemoryClaim memory;                       // until it was reaped
+    std::shared_ptr<const void> opening;      // whose files it sees; null before the first
+    uint32_t files = 0;
+    MemoryClaim memory;  // until it was reaped
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.
@@ -81,6 +89,9 @@ class IndexJobs {
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void StartLater(absl::Duration delay);
   void GiveJob(Worker& worker);
+  // The next entry of the queue that this worker may have.
+  std::deque<std::unique_ptr<Entry>>::iterator NextFor(const Worker& worker);
+  void End(Worker& worker);
   // False when it may not be given data: then it is killed.
   bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);

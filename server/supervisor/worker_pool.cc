@@ -199,6 +199,12 @@ void WorkerPool::OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& 
 
 void WorkerPool::OnLeaseFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed) {
   if (!TakeBack(worker, failed.stream_id(), failed.lease_id())) return;
+  if (failed.error().reason() == reason::kIndexDamaged) {
+    // All workers have it mapped; those of the streams' next opening get the one that is built
+    // anew.
+    FailAll(StatusFromWorkerError(failed.error()));
+    return;
+  }
   if (const auto stream = FindStream(failed.stream_id())) {
     stream->FailLease(failed, worker.id);
   }

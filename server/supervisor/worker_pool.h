@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/os/fd_parcel.h"
 #include "server/supervisor/cache_segments.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
@@ -37,6 +38,9 @@ struct PipelineConfig {
   uint64_t quota_bytes = 0;
   // Shared memory that a worker may map beside arenas: its indexes, should they lie on a tmpfs.
   uint64_t mapped_bytes = 0;
+  // Those indexes, open, in the order of IndexPaths: workers that come later need them whatever
+  // becomes of their folder. Empty: workers open them by their paths.
+  std::vector<SharedFd> index_fds;
   bool attribution = true;  // allocations are counted by stage
   bool python = false;      // it has stages of Python
   // It has batch stages: a lease is a whole batch, and all threads of a worker are at one.

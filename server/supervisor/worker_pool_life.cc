@@ -109,7 +109,19 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
   message.mutable_bind()->set_attribution(config_.attribution);
   *message.mutable_bind()->mutable_sandbox() = context_.sandbox;
-  worker.process->Send(message, {memory->get(), worker.recorder.fd()});
+  std::vector<int> fds = {memory->get(), worker.recorder.fd()};
+  UniqueFd indexes;
+  if (!config_.index_fds.empty()) {
+    absl::StatusOr<UniqueFd> parcel = PackFds(config_.index_fds);
+    if (parcel.ok()) {
+      indexes = *std::move(parcel);
+      fds.push_back(indexes.get());
+    } else {
+      spdlog::warn("a worker of pipeline {} opens its indexes by their paths: {}", config_.name,
+                   std::string(parcel.status().message()));
+    }
+  }
+  worker.process->Send(message, fds);
 }
 
 void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message) {
@@ -204,7 +216,7 @@ void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed
     const bool any_ready = std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
       return slot->worker != nullptr && slot->worker->is_ready();
     });
-    if (any_ready) {
+    if (any_ready && failed.error().reason() != reason::kIndexDamaged) {
       worker.process->Kill(v1::EXIT_CAUSE_TOLD,
                            absl::StrCat("it could not be bound: ", failed.error().message()));
     } else {

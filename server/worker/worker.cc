@@ -14,13 +14,17 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
+#include "server/arena/index_paths.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
+#include "server/base/read_fault.h"
 #include "server/base/version.h"
+#include "server/os/fd_parcel.h"
 #include "server/os/memory_map.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
+#include "server/source/index_file.h"
 #include "server/worker/lease_runner.h"
 #include "server/worker/segment_store.h"
 #include "server/worker/worker_sandbox.h"
@@ -51,7 +55,9 @@ class Session {
   void ReportSegmentFull(internal::v1::CacheKind kind);
   // Carries out one order. False when it makes no sense.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
-  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd);
+  // `indexes`: a parcel of the binding's indexes, or not open.
+  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
+                    const UniqueFd& indexes);
   void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
 
   void Note(LeaseMoment moment) const {
@@ -105,13 +111,16 @@ int Session::Run() {
 
 bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   switch (message.message_case()) {
-    case internal::v1::ToWorker::kBind:
-      if (packet.fds.size() != 2 || runner_ != nullptr) return false;
-      if (absl::Status status = Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]));
+    case internal::v1::ToWorker::kBind: {
+      const UniqueFd indexes = TakeParcel(packet.fds);
+      if (packet.fds.size() != 2 || runner_ != nullptr || limited_) return false;
+      if (absl::Status status =
+              Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]), indexes);
           !status.ok()) {
         ReportFailure(status, 0, 0);
       }
       return true;
+    }
     case internal::v1::ToWorker::kAddStream: {
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
       const internal::v1::StreamBinding& binding = message.add_stream().stream();
@@ -144,7 +153,8 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       runner_->Add(message.lease());
       return true;
     case internal::v1::ToWorker::kBuildIndex:
-      if (packet.fds.size() != 1) return false;
+      // Never in a process that runs code of the user's.
+      if (packet.fds.size() != 1 || runner_ != nullptr) return false;
       BuildOneIndex(message.build_index(), packet.fds[0].get());
       return true;
     default:
@@ -195,16 +205,27 @@ std::optional<uint64_t> DecodeAllowanceBytes(const OwnMemory& own, uint64_t quot
   return share - std::min(share, usage->anonymous_bytes);
 }
 
-absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd) {
+// Makes the paths of a binding's indexes those of descriptors that this process was handed.
+void UseHandedIndexes(const std::vector<UniqueFd>& handed, internal::v1::PipelineBinding& binding) {
+  const std::vector<std::string*> paths = IndexPaths(*binding.mutable_resolved());
+  if (handed.size() != paths.size()) return;
+  for (size_t i = 0; i < paths.size(); ++i) *paths[i] = HandedIndexPath(handed[i].get());
+}
+
+absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
+                           const UniqueFd& indexes) {
   const auto bytes = ReadSealedMessage(binding_fd);
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<UniqueFd> handed, UnpackFds(indexes));
+  UseHandedIndexes(handed, binding);
   BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
   // Before anything of the data is looked at, and before there are other threads.
   SandboxOptions options = PipelineSandbox(bind, binding);
   options.readable.insert(options.readable.end(), user_code_.readable.begin(),
                           user_code_.readable.end());
+  options.max_files += handed.size();  // a limit below what is open would forbid to open more
   const std::vector<SandboxPart> sandbox = EnterSandbox(options);
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
@@ -275,6 +296,7 @@ void ReturnLargeBlocks() {
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
               AllocationWatch* allocations, UserCode user_code) {
   ReturnLargeBlocks();
+  CatchReadFaults();
   // Debian's library otherwise keeps account of who locks what behind whom, at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This

@@ -140,6 +140,9 @@ EXCEPTIONS = {
     # openat2 has no function in the C library; a source opens its files itself.
     ("server/source/roots.cc", "linux/openat2.h"),
     ("server/source/roots.cc", "sys/syscall.h"),
+    # Whether a file system's inode numbers last, asked when one differs.
+    ("server/source/file.cc", "linux/magic.h"),
+    ("server/source/file.cc", "sys/vfs.h"),
     # A fault stage misbehaves as a foreign library would, system calls included.
     ("server/pipeline/fault_stage.cc", "sys/mman.h"),
     # The worker's malloc and mmap: whatever a library asks of the system goes through here.

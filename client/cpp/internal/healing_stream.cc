@@ -27,13 +27,19 @@ constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 // as soon as others have given back what they got meanwhile.
 bool IsRefused(const absl::Status& status) { return ErrorReason(status) == "BUDGET_EXCEEDED"; }
 
+// The service says that a later opening will be another matter: it is replaced, or builds a damaged
+// index anew.
+bool IsServicesWord(const std::string& reason) {
+  return reason == "SHUTTING_DOWN" || reason == "INDEX_DAMAGED";
+}
+
 // Whether another connection may help.
 bool IsLost(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
   // The connection to the arena door broke, and with it the stream; another one may stand. (Shared
   // memory that cannot be had at all is FAILED_PRECONDITION.)
   if (reason == client_reason::kTransportUnavailable) return absl::IsUnavailable(status);
-  return reason == client_reason::kServiceUnavailable || reason == "SHUTTING_DOWN" ||
+  return reason == client_reason::kServiceUnavailable || IsServicesWord(reason) ||
          reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
 }
 
@@ -325,7 +331,7 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenAgain(
   {
     absl::MutexLock lock(&mutex_);
     if (candidate_ == nullptr) return cause;
-    if (!candidate_->answered() && ErrorReason(cause) != "SHUTTING_DOWN") return cause;
+    if (!candidate_->answered() && !IsServicesWord(ErrorReason(cause))) return cause;
     target = candidate_->target();
     lost_since_.emplace();
     losses_ = 1;

@@ -23,8 +23,15 @@ _LONGEST_PAUSE = 1.0
 _MOST_EMBEDDED_LOSSES = 5
 _AGAIN_SECONDS = 30.0  # for a stream that was open a moment ago
 _HEALER_END_SECONDS = 10.0
+# A damaged index is built anew at the next opening.
 _LOST = frozenset(
-    ("SERVICE_UNAVAILABLE", "SERVICE_SILENT", "SHUTTING_DOWN", "SERVICE_START_FAILED")
+    (
+        "SERVICE_UNAVAILABLE",
+        "SERVICE_SILENT",
+        "SHUTTING_DOWN",
+        "SERVICE_START_FAILED",
+        "INDEX_DAMAGED",
+    )
 )
 
 
