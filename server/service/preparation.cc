@@ -45,6 +45,10 @@ absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits&
   return absl::OkStatus();
 }
 
+bool RunsUserCode(const v1::PipelineSpec& spec) {
+  return !FirstPythonStage(spec).empty() || !FirstStageOf(spec, v1::Stage::kNative).empty();
+}
+
 absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
   const std::string path = FirstStageOf(spec, v1::Stage::kFault);
   if (path.empty()) return absl::OkStatus();
@@ -125,6 +129,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
+    if (RunsUserCode(prepared.spec)) AddRootsOfRange(roots_, prepared.resolved);
     const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
     SetWindow(selection, prepared.resolved);
     prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);

@@ -44,9 +44,10 @@ void AddRoots(const Roots& roots, SandboxOptions& options) {
   options.readable.push_back("/dev/shm");
 }
 
-// The same for one source of a pipeline: a range has no data.
+// The same for one source of a pipeline. A range has no data itself: its roots are those that the
+// functions behind it may read, and none means none.
 void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& options) {
-  if (!source.has_range()) AddRoots(roots, options);
+  if (!source.has_range() || !roots.empty()) AddRoots(roots, options);
 }
 
 }  // namespace
