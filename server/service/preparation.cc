@@ -45,10 +45,6 @@ absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits&
   return absl::OkStatus();
 }
 
-bool RunsUserCode(const v1::PipelineSpec& spec) {
-  return !FirstPythonStage(spec).empty() || !FirstStageOf(spec, v1::Stage::kNative).empty();
-}
-
 absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
   const std::string path = FirstStageOf(spec, v1::Stage::kFault);
   if (path.empty()) return absl::OkStatus();
@@ -129,7 +125,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
-    if (RunsUserCode(prepared.spec)) AddRootsOfRange(roots_, prepared.resolved);
+    if (!UserCodeOf(prepared.spec).empty()) AddRootsOfRange(roots_, prepared.resolved);
     const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
     SetWindow(selection, prepared.resolved);
     prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
@@ -140,6 +136,14 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
     }
   }
   return prepared;
+}
+
+std::vector<v1::CodeFile> Preparer::ReadCode(std::vector<std::string> names) const {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<v1::CodeFile> files;
+  for (const std::string& name : names) files.push_back(limits_.code_folders.Read(name));
+  return files;
 }
 
 absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source& source,

@@ -20,6 +20,9 @@ constexpr uint64_t kFilesPerSource = 64;
 // more than this is a bomb, and no disk for caches.
 constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 30;
 
+// Of one file in a worker's own folder.
+constexpr uint64_t kMaxScratchFileBytes = uint64_t{64} << 20;
+
 SandboxOptions Options(const internal::v1::Sandbox& wanted) {
   SandboxOptions options;
   options.seccomp = wanted.seccomp();
@@ -65,6 +68,8 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
   if (!source.has_mixture()) AddSource(source, resolved.roots(), options);
   const uint64_t open_files = kFilesPerSource * std::max(1, mixed) * bind.threads();
   options.max_files = std::max(kLeastFiles, kOwnFiles + open_files);
+  options.scratch = bind.sandbox().scratch();
+  if (!options.scratch.empty()) options.max_file_bytes = kMaxScratchFileBytes;
   return options;
 }
 

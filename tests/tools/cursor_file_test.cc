@@ -44,6 +44,19 @@ TEST(CursorFileTest, WritesWhatItReads) {
             R"("substitutions": 3})");
 }
 
+TEST(CursorFileTest, KeepsTheFilesOfCode) {
+  const std::string text = With(
+      R"("substitutions": 3)",
+      R"("substitutions": 3, "code": [{"name": "a.py", "digest": "0010"}, {"name": "b.so", "digest": "1e5"}])");
+  const auto cursor = ParseCursor(text, "c.json");
+  ASSERT_TRUE(cursor.ok()) << cursor.status();
+  ASSERT_EQ(cursor->code_size(), 2);
+  EXPECT_EQ(cursor->code(0).digest(), "0010");
+  EXPECT_EQ(ParseCursor(CursorJson(*cursor), "c.json")->SerializeAsString(),
+            cursor->SerializeAsString());
+  EXPECT_FALSE(ParseCursor(With(R"("substitutions": 3)", R"("code": ["a.py"])"), "c.json").ok());
+}
+
 // A fingerprint of digits only is text all the same, with its leading zeros.
 TEST(CursorFileTest, KeepsAFingerprintThatLooksLikeANumber) {
   const auto cursor = ParseCursor(With("0a1b", "0010"), "c.json");

@@ -28,6 +28,20 @@ absl::Status Invalid(absl::string_view name, const YamlMark& mark, absl::string_
                    {{"file", std::string(name)}, {"line", absl::StrCat(mark.line)}});
 }
 
+// The files of `code`; returns what is wrong with them.
+std::string AddCode(const YamlNode& files, v1::Cursor& cursor) {
+  for (const YamlNode* file : files.items) {
+    v1::CodeFile& code = *cursor.add_code();
+    for (const auto& [key, value] : file->entries) {
+      if (value->kind != YamlNode::Kind::kScalar) return "must be a list of names with digests";
+      if (key->text == "name") code.set_name(value->text);
+      if (key->text == "digest") code.set_digest(value->text);
+    }
+    if (code.name().empty() || code.digest().empty()) return "must be a list of names with digests";
+  }
+  return "";
+}
+
 // Sets one member of the cursor; returns what is wrong with it.
 std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescriptor& field,
                       v1::Cursor& cursor) {
@@ -36,6 +50,7 @@ std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescri
     return SetScalar(value.text, field, cursor);
   }
   if (value.kind != YamlNode::Kind::kSequence) return "must be a list";
+  if (field.message_type() != nullptr) return AddCode(value, cursor);
   for (const YamlNode* item : value.items) {
     if (item->kind != YamlNode::Kind::kScalar) return "must be a list of texts";
     if (std::string wrong = SetScalar(item->text, field, cursor); !wrong.empty()) return wrong;
@@ -176,6 +191,13 @@ std::string CursorJson(const v1::Cursor& cursor) {
     absl::StrAppend(&json, ", \"completed\": [", absl::StrJoin(cursor.completed(), ", "),
                     "], \"batch_size\": ", cursor.batch_size(),
                     ", \"world_size\": ", cursor.world_size());
+  }
+  for (int i = 0; i < cursor.code_size(); ++i) {
+    json += i == 0 ? ", \"code\": [{\"name\": " : ", {\"name\": ";
+    AppendText(cursor.code(i).name(), json);
+    json += ", \"digest\": ";
+    AppendText(cursor.code(i).digest(), json);
+    json += i + 1 == cursor.code_size() ? "}]" : "}";
   }
   json += '}';
   return json;

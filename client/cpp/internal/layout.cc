@@ -329,6 +329,13 @@ std::string CursorToJson(const v1::Cursor& cursor) {
                     "],\"batch_size\":", cursor.batch_size(),
                     ",\"world_size\":", cursor.world_size());
   }
+  for (int i = 0; i < cursor.code_size(); ++i) {
+    json += i == 0 ? ",\"code\":[{\"name\":" : ",{\"name\":";
+    AppendJsonString(cursor.code(i).name(), &json);
+    json += ",\"digest\":";
+    AppendJsonString(cursor.code(i).digest(), &json);
+    json += i + 1 == cursor.code_size() ? "}]" : "}";
+  }
   json += '}';
   return json;
 }

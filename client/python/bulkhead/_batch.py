@@ -150,13 +150,18 @@ UNORDERED_CURSOR_FIELDS = ("completed", "batch_size", "world_size")
 
 def cursor_to_dict(cursor) -> Dict[str, Any]:
     names = _CURSOR_FIELDS + (UNORDERED_CURSOR_FIELDS if cursor.completed else ())
-    return copy_cursor({name: getattr(cursor, name) for name in names})
+    values = {name: getattr(cursor, name) for name in names}
+    if cursor.code:  # of a pipeline with code of the user's
+        values["code"] = [{"name": file.name, "digest": file.digest} for file in cursor.code]
+    return copy_cursor(values)
 
 
 def copy_cursor(values: Mapping[str, Any]) -> Dict[str, Any]:
     copy = {**values, "quarantined": list(values["quarantined"])}
     if "completed" in copy:
         copy["completed"] = list(copy["completed"])
+    if "code" in copy:
+        copy["code"] = [dict(file) for file in copy["code"]]
     return copy
 
 
@@ -165,7 +170,7 @@ def cursor_from_dict(values: Mapping[str, Any]):
         numbers = {
             name: int(value)
             for name, value in values.items()
-            if name not in ("order_fingerprint", "bytes_fingerprint", "quarantined", "completed")
+            if name not in ("order_fingerprint", "bytes_fingerprint", "quarantined", "completed", "code")
         }
         return _proto.Cursor(**{**values, **numbers})
     except (AttributeError, TypeError, ValueError) as error:
