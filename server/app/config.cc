@@ -132,6 +132,15 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--native-path", options.native_path,
                  "Folder that native stages may load libraries from; repeatable. Without one there "
                  "are no native stages");
+  app.add_option(
+      "--worker-env", options.worker_env,
+      "NAME or NAME=VALUE: a variable that workers get, too; repeatable. Of the service's "
+      "environment they have PATH, HOME, the locale and a few more, so that its secrets "
+      "are not theirs. OMP_NUM_THREADS=4 gives libraries of Python stages more threads");
+  app.add_option("--scratch-dir", options.scratch_dir,
+                 "Folder on a disk in which each worker with code of yours gets one of its own, as "
+                 "TMPDIR and HOME. Default: bulkhead-UID in /tmp or /var/tmp, or --cache-dir, "
+                 "whichever lies on a disk");
   app.add_flag("--embedded", options.embedded,
                "Serve the trainers of one user on this machine: read what the user may read");
   app.add_option("--watch-pid", options.watch_pid, "End when this process, our parent, has ended");

@@ -207,6 +207,40 @@ absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
   return sandbox;
 }
 
+// What --worker-env adds to the workers' environment, and, for services that a trainer starts for
+// itself, the variable that stands for it.
+absl::StatusOr<std::vector<std::string>> AskedEnvironment(const DaemonOptions& options) {
+  std::vector<std::string> environment;
+  std::vector<std::string> all =
+      absl::StrSplit(Environment("BULKHEAD_WORKER_ENV"), ',', absl::SkipEmpty());
+  all.insert(all.end(), options.worker_env.begin(), options.worker_env.end());
+  for (const std::string& asked : all) {
+    if (asked.empty() || asked[0] == '=') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--worker-env ", asked, ": write NAME, or NAME=VALUE"));
+    }
+    if (absl::StrContains(asked, '=')) {
+      environment.push_back(asked);
+    } else if (std::getenv(asked.c_str()) != nullptr) {
+      environment.push_back(absl::StrCat(asked, "=", Environment(asked.c_str())));
+    }
+  }
+  return environment;
+}
+
+// Where workers with code of the user's get their folders: the first that is no memory, which
+// quotas would not count.
+std::string ScratchDir(const DaemonOptions& options, const std::string& cache_dir) {
+  if (!options.scratch_dir.empty()) return options.scratch_dir;
+  for (const char* folder : {"/tmp", "/var/tmp"}) {
+    const std::string own = absl::StrCat(folder, "/bulkhead-", getuid());
+    if (MakeDirectories(own).ok() && CheckPrivateFolder(own).ok() && !IsInMemory(own)) {
+      return own + "/scratch";
+    }
+  }
+  return cache_dir + "/scratch";
+}
+
 // Where the service finds the code of its users, and the programs that run it.
 absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Config& config) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> native_paths,
@@ -216,6 +250,13 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   config.limits.allow_native = !native_paths.empty();
   for (const std::string& folder : native_paths) {
     config.supervisor.worker_args.push_back("--native-path=" + folder);
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.worker_environment, AskedEnvironment(options));
+  std::vector<std::string> code_paths = python_paths;
+  code_paths.insert(code_paths.end(), native_paths.begin(), native_paths.end());
+  config.limits.code_folders = CodeFolders(code_paths);
+  if (!code_paths.empty()) {
+    config.supervisor.scratch_folder = ScratchDir(options, config.cache_dir);
   }
   if (python_paths.empty()) {
     if (options.python.empty()) return absl::OkStatus();
@@ -227,6 +268,9 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   if (program.ok()) {
     config.limits.no_python.clear();
     config.supervisor.python_program = *std::move(program);
+    std::vector<std::string>& environment = config.supervisor.python_program.environment;
+    environment.insert(environment.end(), config.supervisor.worker_environment.begin(),
+                       config.supervisor.worker_environment.end());
     return absl::OkStatus();
   }
   // A trainer names its interpreter and its folders whether or not it has Python stages.

@@ -40,9 +40,11 @@ absl::StatusOr<std::string> FindInterpreter(const std::string& asked) {
 
 // What decides results, or the memory that they take, must not differ between workers. What the
 // user has set stays, where it is a matter of taste.
-std::vector<std::string> WorkerEnvironment(const std::string& libraries) {
-  std::vector<std::string> environment = {"PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1",
-                                          "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"};
+std::vector<std::string> PythonEnvironment(const std::string& libraries) {
+  std::vector<std::string> environment = {"PYTHONHASHSEED=0",         "OPENBLAS_NUM_THREADS=1",
+                                          "OMP_NUM_THREADS=1",        "MKL_NUM_THREADS=1",
+                                          "NUMEXPR_NUM_THREADS=1",    "TF_NUM_INTRAOP_THREADS=1",
+                                          "TF_NUM_INTEROP_THREADS=1", "OPENCV_FOR_THREADS_NUM=1"};
   const std::string preloaded = Environment("LD_PRELOAD");
   environment.push_back(absl::StrCat("LD_PRELOAD=", libraries, "/libbulkhead_allocations.so",
                                      preloaded.empty() ? "" : ":", preloaded));
@@ -77,7 +79,7 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) 
   for (const std::string& folder : options.native_paths) {
     program.args.push_back("--native-path=" + folder);
   }
-  program.environment = WorkerEnvironment(*libraries);
+  program.environment = PythonEnvironment(*libraries);
   return program;
 }
 

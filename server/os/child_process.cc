@@ -70,10 +70,10 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-// This process's environment with `changed` in place of those of the same names.
-std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed) {
+// `changed`, and behind them, if they are inherited, this process's own of other names.
+std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed, bool inherits) {
   std::vector<char*> all;
-  for (char** own = environ; *own != nullptr; ++own) {
+  for (char** own = environ; inherits && *own != nullptr; ++own) {
     const absl::string_view name(*own, std::strcspn(*own, "=") + 1);
     const bool kept = std::none_of(changed.begin(), changed.end(), [&](const std::string& other) {
       return absl::StartsWith(other, name);
@@ -95,7 +95,8 @@ absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
   std::vector<char*> argv = {const_cast<char*>(spec.program.c_str())};
   for (const std::string& arg : spec.args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
-  const std::vector<char*> environment = EnvironmentWith(spec.environment);
+  const std::vector<char*> environment =
+      EnvironmentWith(spec.environment, spec.inherits_environment);
   const std::string oom = absl::StrCat(spec.oom_score_adj);
   UniqueFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null_fd) return SystemError(errno, "opening /dev/null");

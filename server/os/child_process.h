@@ -29,8 +29,10 @@ struct ProcessExit {
 struct SpawnSpec {
   std::string program;            // absolute path
   std::vector<std::string> args;  // without argv[0]
-  // "NAME=value", in place of this process's own of those names.
+  // "NAME=value", in place of this process's own of those names, or, unless it inherits those,
+  // alone.
   std::vector<std::string> environment;
+  bool inherits_environment = true;
   // Inherited as descriptor 3; every other descriptor but 0, 1 and 2 must be close-on-exec. Stdin
   // is /dev/null.
   int passed_fd = -1;

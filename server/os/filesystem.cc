@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/os/random_name.h"
+#include "server/base/checksum.h"
 
 namespace bulkhead {
 
@@ -256,6 +258,123 @@ absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
   }
   prefix.resize(got);
   return prefix;
+}
+
+absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info;
+  if (!file || fstat(file.get(), &info) != 0) return SystemError(errno, path);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is no regular file"));
+  }
+  Sha256 sha;
+  std::string block(size_t{64} << 10, 0);
+  while (true) {
+    const ssize_t count = read(file.get(), block.data(), block.size());
+    if (count < 0) return SystemError(errno, path);
+    if (count == 0) return sha.FinishHex();
+    sha.Update(absl::string_view(block).substr(0, static_cast<size_t>(count)));
+  }
+}
+
+absl::Status MakeNewDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("making folder ", path));
+}
+
+namespace {
+
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+// Calls visit(name) for all in a folder.
+template <typename Visit>
+void ForEachIn(int folder, const Visit& visit) {
+  DIR* const listing = fdopendir(openat(folder, ".", kFolderFlags));
+  if (listing == nullptr) return;
+  while (const dirent* entry = readdir(listing)) {
+    const absl::string_view name = entry->d_name;
+    if (name != "." && name != "..") visit(entry->d_name);
+  }
+  closedir(listing);
+}
+
+bool IsFolder(int folder, const char* name) {
+  struct stat info;
+  return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Opens a folder that its maker may have closed to all.
+UniqueFd OpenToEmpty(int parent, const char* name) {
+  UniqueFd fd(openat(parent, name, kFolderFlags));
+  if (!fd && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0) {
+    fd = UniqueFd(openat(parent, name, kFolderFlags));
+  }
+  return fd;
+}
+
+}  // namespace
+
+void RemoveTree(const std::string& path) {
+  const UniqueFd top = OpenToEmpty(AT_FDCWD, path.c_str());
+  if (!top) return;
+  uint64_t moved = 0;
+  bool goes_on = true;
+  // However deep they lie, folders come to the top one after the other: so nothing is recursive.
+  while (goes_on) {
+    goes_on = false;
+    ForEachIn(top.get(), [&](const char* name) {
+      if (unlinkat(top.get(), name, 0) == 0 || unlinkat(top.get(), name, AT_REMOVEDIR) == 0) return;
+      const UniqueFd folder = OpenToEmpty(top.get(), name);
+      if (!folder) return;
+      ForEachIn(folder.get(), [&](const char* inner) {
+        if (!IsFolder(folder.get(), inner)) {
+          unlinkat(folder.get(), inner, 0);
+        } else if (unlinkat(folder.get(), inner, AT_REMOVEDIR) != 0) {
+          const std::string place = absl::StrCat("moved-", getpid(), "-", moved);
+          if (renameat(folder.get(), inner, top.get(), place.c_str()) != 0) return;
+          ++moved;
+          goes_on = true;
+        }
+      });
+      if (unlinkat(top.get(), name, AT_REMOVEDIR) == 0) goes_on = true;
+    });
+  }
+  rmdir(path.c_str());
+}
+
+TreeSize SizeOfTree(const std::string& path, uint64_t most_files) {
+  TreeSize size;
+  std::vector<std::string> folders = {path};
+  while (!folders.empty() && size.files < most_files) {
+    const std::string folder = std::move(folders.back());
+    folders.pop_back();
+    const UniqueFd fd(open(folder.c_str(), kFolderFlags));
+    if (!fd) continue;
+    ForEachIn(fd.get(), [&](const char* name) {
+      struct stat info;
+      if (size.files >= most_files || fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        return;
+      }
+      ++size.files;
+      size.bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+      if (S_ISDIR(info.st_mode)) folders.push_back(absl::StrCat(folder, "/", name));
+    });
+  }
+  return size;
+}
+
+uint64_t NamelessBytes(pid_t pid, const std::string& folder) {
+  struct stat place;
+  const UniqueFd files(open(absl::StrCat("/proc/", pid, "/fd").c_str(), kFolderFlags));
+  if (!files || stat(folder.c_str(), &place) != 0) return 0;
+  uint64_t bytes = 0;
+  ForEachIn(files.get(), [&](const char* name) {
+    struct stat info;
+    if (fstatat(files.get(), name, &info, 0) != 0 || !S_ISREG(info.st_mode)) return;
+    if (info.st_nlink != 0 || info.st_dev != place.st_dev) return;
+    bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+  });
+  return bytes;
 }
 
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes) {

@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_OS_FILESYSTEM_H_
 #define BULKHEAD_SERVER_OS_FILESYSTEM_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -98,12 +100,34 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 // Removes a file if it is there; best effort.
 void RemoveFile(const std::string& path);
 
+// Makes a folder that nobody has yet, private to the user (0700). ALREADY_EXISTS.
+absl::Status MakeNewDirectory(const std::string& path);
+
+// Removes a folder with all that is in it, however deep, whoever made it so; follows no links. Best
+// effort; a file is left alone.
+void RemoveTree(const std::string& path);
+
+// What lies in a folder and below, links not followed.
+struct TreeSize {
+  uint64_t bytes = 0;  // that the disk holds
+  uint64_t files = 0;  // folders among them
+};
+// Stops counting at `most_files`.
+TreeSize SizeOfTree(const std::string& path, uint64_t most_files);
+
+// Bytes of files of the file system of `folder` that process `pid` has open and that have no name
+// any more; 0 when nobody may look.
+uint64_t NamelessBytes(pid_t pid, const std::string& folder);
+
 // Up to `bytes` from the beginning of a file.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
 
 // Notes in an open file's time of modification that it is in use, to within an hour. Best effort.
 void NoteUse(int fd);
+
+// SHA-256 of a regular file's content, in hex.
+absl::StatusOr<std::string> Sha256OfFile(const std::string& path);
 
 // Size of an open file.
 absl::StatusOr<uint64_t> FileSize(int fd);

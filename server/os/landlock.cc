@@ -31,6 +31,10 @@ constexpr uint64_t kFirstAccesses = (uint64_t{1} << 13) - 1;  // of ABI 1
 
 constexpr uint64_t kReadFile = LANDLOCK_ACCESS_FS_READ_FILE;
 constexpr uint64_t kReadFolder = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+constexpr uint64_t kWriteFile = LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
+constexpr uint64_t kWriteFolder = kReadFolder | kWriteFile | kRefer | LANDLOCK_ACCESS_FS_MAKE_REG |
+                                  LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+                                  LANDLOCK_ACCESS_FS_REMOVE_DIR;
 
 Attributes AttributesOf(long abi) {
   Attributes attributes;
@@ -56,7 +60,8 @@ absl::Status Unavailable(int error) {
   return absl::UnavailableError(std::string(SystemError(error, "Landlock").message()));
 }
 
-absl::Status Allow(int ruleset, const std::string& path) {
+// What of `of_folder` or `of_file` fits what lies there is allowed.
+absl::Status Allow(int ruleset, const std::string& path, uint64_t of_folder, uint64_t of_file) {
   const UniqueFd fd(open(path.c_str(), O_PATH | O_CLOEXEC));
   // What this process cannot reach, a rule could not give it either; and a mount that is dead must
   // not cost the worker its walls.
@@ -64,17 +69,17 @@ absl::Status Allow(int ruleset, const std::string& path) {
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return SystemError(errno, path);
   landlock_path_beneath_attr rule{};
-  rule.allowed_access = S_ISDIR(info.st_mode) ? kReadFolder : kReadFile;
+  rule.allowed_access = S_ISDIR(info.st_mode) ? of_folder : of_file;
   rule.parent_fd = fd.get();
   if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
-    return SystemError(errno, absl::StrCat("allowing ", path, " to be read"));
+    return SystemError(errno, absl::StrCat("allowing ", path, " to be used"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status RestrictFiles(const std::vector<std::string>& readable) {
+absl::Status RestrictFiles(const std::vector<std::string>& readable, const std::string& writable) {
   const long abi =
       syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi < 0) return Unavailable(errno);
@@ -83,7 +88,17 @@ absl::Status RestrictFiles(const std::vector<std::string>& readable) {
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, AttributesSize(abi), 0)));
   if (!ruleset) return Unavailable(errno);
   for (const std::string& path : readable) {
-    if (absl::Status allowed = Allow(ruleset.get(), path); !allowed.ok()) return allowed;
+    if (absl::Status allowed = Allow(ruleset.get(), path, kReadFolder, kReadFile); !allowed.ok()) {
+      return allowed;
+    }
+  }
+  if (!writable.empty()) {
+    const uint64_t known = attributes.handled_access_fs;
+    absl::Status allowed = Allow(ruleset.get(), writable, kWriteFolder & known, 0);
+    if (allowed.ok()) {
+      allowed = Allow(ruleset.get(), "/dev/null", 0, (kReadFile | kWriteFile) & known);
+    }
+    if (!allowed.ok()) return allowed;
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Unavailable(errno);
   if (syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return Unavailable(errno);

@@ -119,18 +119,26 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
   const absl::Status one_thread = CheckOneThread();
   // Landlock first: what can be reached is found out with the capabilities that the user gave.
   if (options.landlock) {
-    parts.push_back(
-        Report("landlock", one_thread.ok() ? RestrictFiles(ReadablePaths(options)) : one_thread));
+    parts.push_back(Report("landlock", one_thread.ok()
+                                           ? RestrictFiles(ReadablePaths(options), options.scratch)
+                                           : one_thread));
   } else {
     parts.push_back(SwitchedOff("landlock"));
   }
+  const bool held_to_scratch = parts.back().active;
   if (options.capabilities) {
     parts.push_back(Report("capabilities", one_thread.ok() ? DropCapabilities() : one_thread));
   } else {
     parts.push_back(SwitchedOff("capabilities"));
   }
+  const bool writes = !options.scratch.empty() && (held_to_scratch || !options.seccomp);
+  if (!options.scratch.empty()) {
+    parts.push_back(Report("scratch", writes ? absl::OkStatus()
+                                             : absl::FailedPreconditionError(
+                                                   "without Landlock nothing may be written")));
+  }
   // Last, since it refuses what the others need.
-  parts.push_back(options.seccomp ? Report("seccomp", RestrictSystemCalls())
+  parts.push_back(options.seccomp ? Report("seccomp", RestrictSystemCalls(writes))
                                   : SwitchedOff("seccomp"));
   return parts;
 }

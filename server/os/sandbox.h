@@ -14,6 +14,9 @@ struct SandboxOptions {
   bool capabilities = true;
   // What is read beside the system's own: folders with all that is beneath them, and files.
   std::vector<std::string> readable;
+  // A folder, which exists, that is this process's to write in; empty: there is none. Only Landlock
+  // holds writes to it, so that without Landlock, where seccomp is wanted, nothing is writable.
+  std::string scratch;
   // Descriptors that the process may hold.
   uint64_t max_files = 256;
   // How far it may write into a file. Where it writes its log (stdout, stderr) to a regular file,
@@ -23,7 +26,9 @@ struct SandboxOptions {
 
 // Whether one part is in force.
 struct SandboxPart {
-  std::string name;  // "no_new_privs", "file-limit", "capabilities", "landlock", "seccomp"
+  // "no_new_privs", "file-limit", "capabilities", "landlock", "seccomp", and "scratch" where one
+  // was asked for
+  std::string name;
   bool active = false;
   std::string reason;  // why it is not, for people
 };

@@ -33,11 +33,10 @@ constexpr const char* kRefused[] = {
     "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
     // Changes of files by name. Of descriptors that were handed over, too, all but their contents.
     "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "ftruncate",
-    "ftruncate64", "fallocate", "rename", "renameat", "renameat2", "link", "linkat", "symlink",
-    "symlinkat", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "mknod", "mknodat", "chmod",
-    "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime", "utimes",
-    "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr",
-    "fremovexattr", "fanotify_init", "fanotify_mark",
+    "ftruncate64", "fallocate", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat",
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime",
+    "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr",
+    "lremovexattr", "fremovexattr", "fanotify_init", "fanotify_mark",
     // The system, and large parts of the kernel that no worker needs.
     "mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen", "fsconfig",
     "fsmount", "fspick", "pivot_root", "chroot", "setns", "unshare", "bpf", "perf_event_open",
@@ -46,6 +45,10 @@ constexpr const char* kRefused[] = {
     "iopl", "ioperm", "modify_ldt", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
     "sethostname", "setdomainname", "syslog", "vhangup", "personality", "lookup_dcookie",
     "nfsservctl", "uselib"};
+
+// The same, unless the process has files of its own.
+constexpr const char* kRefusedWithoutFiles[] = {"rename",   "renameat", "renameat2", "unlink",
+                                                "unlinkat", "mkdir",    "mkdirat",   "rmdir"};
 
 // Newer than the libseccomp that we build with, by the number that all architectures give them:
 // setxattrat, removexattrat, open_tree_attr, file_setattr.
@@ -158,16 +161,30 @@ void RefuseWriting(Filter& filter) {
   }
 }
 
+// Emptying by opening for reading is no writing to the oldest Landlock.
+void RefuseEmptying(Filter& filter) {
+  const std::pair<const char*, unsigned> opens[] = {{"open", 1}, {"openat", 2}};
+  for (const auto& [name, flags] : opens) {
+    filter.Refuse(name,
+                  {SCMP_CMP64(flags, SCMP_CMP_MASKED_EQ, O_ACCMODE | O_TRUNC, O_RDONLY | O_TRUNC)});
+  }
+}
+
 }  // namespace
 
-absl::Status RestrictSystemCalls() {
+absl::Status RestrictSystemCalls(bool own_files) {
   Filter filter;
   for (const char* name : kRefused) filter.Refuse(name);
   for (const int number : kRefusedNumbers) filter.Refuse(number);
   RefuseMemory(filter);
   RefuseLimits(filter);
   RefuseProcesses(filter);
-  RefuseWriting(filter);
+  if (own_files) {
+    RefuseEmptying(filter);
+  } else {
+    for (const char* name : kRefusedWithoutFiles) filter.Refuse(name);
+    RefuseWriting(filter);
+  }
   return filter.Load();
 }
 

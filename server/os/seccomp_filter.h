@@ -14,10 +14,11 @@ namespace bulkhead {
 // library falls back to clone, whose flags a filter can see. Cannot be undone. Needs no privilege
 // but no_new_privs, which it sets. One thing is left open on purpose: a process may set its own
 // RLIMIT_DATA, since a worker lowers it after its warm-up; without capabilities a hard limit only
-// goes down.
+// goes down. With `own_files` files may be opened for writing, made, renamed and removed: for a
+// process that something else, Landlock, holds to a folder of its own.
 //
 // UNAVAILABLE when the kernel has no seccomp filters.
-absl::Status RestrictSystemCalls();
+absl::Status RestrictSystemCalls(bool own_files);
 
 }  // namespace bulkhead
 

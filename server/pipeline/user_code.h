@@ -40,12 +40,22 @@ class PythonHost {
   // declared, and a word for the extent that the variable dimension has in the end (bytes: the
   // length). `error` receives the reason of a verdict that is not kOk.
   virtual Verdict Call(int number, std::vector<int64_t>& words, std::string& error) = 0;
+
+  // A file of the user's that was loaded, and the SHA-256 of what was run, as hex.
+  struct LoadedFile {
+    std::string path;
+    std::string digest;
+  };
+  // Those that were loaded since the last call. Cheap where there are none.
+  virtual std::vector<LoadedFile> TakeLoaded() { return {}; }
 };
 
 // The user's own code that a worker may run. A plain value; what it points to outlives the
 // pipelines that were made with it.
 struct UserCode {
   PythonHost* python = nullptr;  // null: this process has no interpreter
+  // Folders, links resolved, below which modules with functions of Python stages lie.
+  std::vector<std::string> python_paths;
   // Folders, links resolved, below which libraries of native stages lie.
   std::vector<std::string> native_paths;
   // What the code reads to be loaded: its folders, and the interpreter's.

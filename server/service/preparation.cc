@@ -128,6 +128,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
+    if (!UserCodeOf(prepared.spec).empty()) AddRootsOfRange(roots_, prepared.resolved);
     const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
     SetWindow(selection, prepared.resolved);
     prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
@@ -138,6 +139,14 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
     }
   }
   return prepared;
+}
+
+std::vector<v1::CodeFile> Preparer::ReadCode(std::vector<std::string> names) const {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<v1::CodeFile> files;
+  for (const std::string& name : names) files.push_back(limits_.code_folders.Read(name));
+  return files;
 }
 
 absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source& source,

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/arena/code_files.h"
 #include "server/service/index_store.h"
 #include "server/service/source_resolver.h"
 #include "server/spec/signature.h"
@@ -30,6 +31,8 @@ struct ServiceLimits {
       "FOLDER (and --python PROGRAM for another interpreter than python3)";
   // There are folders that libraries of native stages may be loaded from.
   bool allow_native = false;
+  // Folders of --python-path and --native-path.
+  CodeFolders code_folders;
 };
 
 // A spec made ready: understood, its files found and indexed.
@@ -39,7 +42,11 @@ struct PreparedPipeline {
   internal::v1::ResolvedSource resolved;
   uint64_t samples_per_epoch = 0;
   std::string order_fingerprint;
-  std::string bytes_fingerprint;
+  std::string bytes_fingerprint;  // of the spec; once `code` is known, with that
+  // What the workers had loaded of the user's code when they were bound, sorted by name.
+  std::vector<v1::CodeFile> code;
+  // Of the user's files that are known, from earlier workers and the cursor: what they hold now.
+  std::vector<v1::CodeFile> code_on_disk;
   v1::MemoryPlan memory;
   bool attribution = true;
   // The indexes and selections of `resolved`, kept open for its workers; see IndexStore::KeepOpen.
@@ -76,6 +83,9 @@ class Preparer {
   void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage) const {
     indexes_->NoteDamage(resolved, damage);
   }
+
+  // What files of the user's code hold now, by name; each once. Blocks.
+  std::vector<v1::CodeFile> ReadCode(std::vector<std::string> names) const;
 
   const ServiceLimits& limits() const { return limits_; }
 

@@ -181,6 +181,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
       break;
   }
   internal::v1::ResolvedSource resolved = resolver.Take();
+  if (source.has_range()) AddRootsOfRange(roots, resolved);
   if (source.has_tfrecord()) {
     // Several patterns may name a file twice, and each sorts for itself.
     auto& files = *resolved.mutable_files();
@@ -197,6 +198,12 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
     }
   }
   return resolved;
+}
+
+void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resolved) {
+  resolved.clear_roots();
+  if (roots.unrestricted) resolved.add_roots("/");
+  for (const std::string& root : roots.roots) resolved.add_roots(root);
 }
 
 }  // namespace bulkhead

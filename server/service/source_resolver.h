@@ -28,6 +28,9 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
                                                            const std::string& base_dir,
                                                            const DataRoots& roots);
 
+// What functions of the user's behind a range may read: the data roots, "/" where all is allowed.
+void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resolved);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_SERVICE_SOURCE_RESOLVER_H_

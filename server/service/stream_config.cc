@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
@@ -30,6 +31,24 @@ absl::Status Mismatch(absl::string_view what, absl::string_view mine, absl::stri
                                 ", this stream's is ", mine, "; ", advice));
 }
 
+// The code that made the cursor's batches, against what its files hold now.
+absl::Status CheckCode(const v1::Cursor& cursor, const std::vector<v1::CodeFile>& on_disk) {
+  for (const v1::CodeFile& file : cursor.code()) {
+    const auto now = std::find_if(on_disk.begin(), on_disk.end(), [&](const v1::CodeFile& other) {
+      return other.name() == file.name();
+    });
+    const std::string digest = now == on_disk.end() ? "" : now->digest();
+    if (digest == file.digest()) continue;
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+        absl::StrCat("the cursor's batches were made by other code: ", file.name(), " ",
+                     digest.empty() ? "is not there any more" : "was changed since",
+                     "; allow_changed_bytes goes on all the same"),
+        {{"file", file.name()}});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared) {
   const v1::Cursor& cursor = open.cursor();
   if (cursor.version() != 1) {
@@ -48,8 +67,13 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
         "source, filter, split, skip, take, order or seed of the spec differ, or the files "
         "have changed");
   }
-  if (cursor.bytes_fingerprint() != prepared.bytes_fingerprint && !open.allow_changed_bytes()) {
-    return Mismatch("bytes fingerprint", prepared.bytes_fingerprint, cursor.bytes_fingerprint(),
+  if (!open.allow_changed_bytes()) {
+    BULKHEAD_RETURN_IF_ERROR(CheckCode(cursor, prepared.code_on_disk));
+  }
+  const std::vector<v1::CodeFile> code(cursor.code().begin(), cursor.code().end());
+  const std::string fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, code);
+  if (cursor.bytes_fingerprint() != fingerprint && !open.allow_changed_bytes()) {
+    return Mismatch("bytes fingerprint", fingerprint, cursor.bytes_fingerprint(),
                     "stages, outputs or the error policy differ; allow_changed_bytes goes on "
                     "all the same");
   }
@@ -213,6 +237,7 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   cursor.set_order_fingerprint(prepared.order_fingerprint);
   cursor.set_bytes_fingerprint(prepared.bytes_fingerprint);
   cursor.set_samples_per_epoch(prepared.samples_per_epoch);
+  *cursor.mutable_code() = {prepared.code.begin(), prepared.code.end()};
   cursor.clear_quarantined();
   for (const std::string& record : quarantined.records()) cursor.add_quarantined(record);
   opened.set_boot_id(boot_id);
@@ -242,6 +267,8 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
   config.python = !FirstPythonStage(prepared.spec).empty();
+  config.code = prepared.code_on_disk;
+  config.user_code = absl::StrJoin(UserCodeOf(prepared.spec), ", ");
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.seeks = MayDecodeParts(prepared.spec);

@@ -11,7 +11,8 @@
 
 namespace bulkhead {
 
-// Checks an Open against the prepared pipeline: name, rank, world size, cursor. Returns how the
+// Checks an Open against the prepared pipeline, whose `code` is not known yet: name, rank, world
+// size, cursor. Returns how the
 // stream's batches are cut. Errors: INVALID_ARGUMENT (PROTOCOL_VIOLATION), FAILED_PRECONDITION
 // (CURSOR_MISMATCH, saying what differs; NO_SAMPLES when an epoch has no batch at all).
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared);

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/thread.h"
 #include "server/service/batch_frames.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_config.h"
+#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 namespace {
@@ -22,6 +24,7 @@ constexpr uint64_t kDefaultCreditBytes = uint64_t{256} << 20;
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
 constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
+constexpr absl::Duration kCodePause = absl::Milliseconds(50);
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
@@ -183,12 +186,38 @@ absl::StatusOr<Supervisor::Admission> StreamSession::Admit(const PreparedPipelin
   }
 }
 
+absl::Status StreamSession::AwaitCode(PreparedPipeline& prepared) {
+  struct Answer {
+    absl::Notification given;
+    absl::StatusOr<std::vector<v1::CodeFile>> code;
+  };
+  const auto answer = std::make_shared<Answer>();
+  context_.supervisor->WhenLoaded(MakePipelineConfig(prepared), [answer](const auto& code) {
+    answer->code = code;
+    answer->given.Notify();
+  });
+  // A worker that does not come is killed after a while, and the pool fails with it.
+  while (!answer->given.WaitForNotificationWithTimeout(kCodePause)) {
+    if (gone_) return absl::CancelledError("the client is gone");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.code, std::move(answer->code));
+  prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
+  return absl::OkStatus();
+}
+
 absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared) {
+  const bool user_code = !UserCodeOf(prepared.spec).empty();
+  if (user_code) {
+    std::vector<std::string> names = context_.supervisor->CodeOf(MakePipelineConfig(prepared).key);
+    for (const v1::CodeFile& file : open.cursor().code()) names.push_back(file.name());
+    prepared.code_on_disk = context_.preparer->ReadCode(std::move(names));
+  }
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
+  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
+  if (user_code) BULKHEAD_RETURN_IF_ERROR(AwaitCode(prepared));
   context_.quarantine->Refresh();
   BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
                             QuarantineAtOpen(open, prepared, *context_.quarantine));
-  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
   prepared.memory.set_workers(admission.worker_count);
   StreamConfig config = MakeStreamConfig(open, prepared, plan);
   config.quarantined = quarantined;

@@ -63,6 +63,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // Waits a little for memory of streams that are about to end: the client's own last one, say.
   absl::StatusOr<Supervisor::Admission> Admit(const PreparedPipeline& prepared);
   absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared);
+  // Waits until a worker has loaded the user's code, and makes it a part of the fingerprint.
+  absl::Status AwaitCode(PreparedPipeline& prepared);
   // Passes the arena through the door if client and service can; `opened` says what came of it.
   absl::Status ChooseTransport(const v1::Open& open, const Arena& arena, v1::Opened& opened);
   // A heartbeat, when nothing else was sent since the last call; again in a second.

@@ -46,6 +46,22 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec) {
   return path.empty() ? FirstPythonBatchStage(spec) : path;
 }
 
+std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec) {
+  std::vector<std::string> code;
+  const auto add = [&](const std::string& name) {
+    const bool known = std::find(code.begin(), code.end(), name) != code.end();
+    if (!name.empty() && !known) code.push_back(name);
+  };
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      add(step.stage->python().function());
+      add(step.stage->native().library());
+    }
+  }
+  for (const v1::BatchStage& stage : spec.batch_stages()) add(stage.python().function());
+  return code;
+}
+
 std::string MixedSourcePath(int source) {
   return absl::StrCat("source.mixture.sources[", source, "]");
 }

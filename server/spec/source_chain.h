@@ -48,6 +48,10 @@ std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind
 // there is none.
 std::string FirstPythonStage(const v1::PipelineSpec& spec);
 
+// The user's own code that a spec names, each once, in the order of its stages: "augment:process"
+// of Python, "libmeans.so" of a library. Empty: it has none.
+std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec);
+
 // The place of the first cache stage, "stages[1].cache"; empty when there is none.
 std::string FirstCacheStage(const v1::PipelineSpec& spec);
 

@@ -14,6 +14,7 @@
 #include "server/supervisor/cpu_share.h"
 #include "server/supervisor/lease_table.h"
 #include "server/supervisor/memory_growth.h"
+#include "server/supervisor/scratch_folders.h"
 #include "server/supervisor/stage_times.h"
 #include "server/supervisor/worker_process.h"
 
@@ -35,6 +36,7 @@ struct PoolWorker {
   uint32_t generation = 0;
   std::unique_ptr<WorkerProcess> process;  // null only while it is being deleted
   std::unique_ptr<Compartment::Cell> cell;
+  std::shared_ptr<ScratchFolders::Folder> scratch;  // null: it has none
   FlightRecorder recorder;
   std::deque<Held> held;  // in the order in which it was given them, and takes them up
   uint64_t samples = 0;   // of leases that it has finished

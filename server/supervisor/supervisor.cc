@@ -47,6 +47,15 @@ std::unique_ptr<SegmentFolder> OpenStageFolder(const Supervisor::Config::Cache& 
                               .largest_bytes = uint64_t{1} << 30});
 }
 
+std::unique_ptr<ScratchFolders> OpenScratch(const Supervisor::Config& config) {
+  if (config.scratch_folder.empty()) return nullptr;
+  auto folders = ScratchFolders::Open(config.scratch_folder, config.name);
+  if (folders.ok()) return *std::move(folders);
+  spdlog::warn("workers with code of yours get no folder to write in: {}",
+               std::string(folders.status().message()));
+  return nullptr;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
@@ -60,6 +69,7 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
                      config_.seek_entries.reason),
       stage_segments_(internal::v1::CACHE_KIND_STAGE, OpenStageFolder(config_.cache_stages),
                       config_.cache_stages.reason),
+      scratch_(OpenScratch(config_)),
       index_jobs_(std::make_unique<IndexJobs>(
           loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
           compartment_.get(), [this] { return AdmitIndexWorker(); })) {
@@ -89,6 +99,7 @@ void Supervisor::Shutdown() {
     StopWhenReaped(MonotonicNanos() + absl::ToInt64Nanoseconds(kReapPatience));
   });
   thread_.join();
+  scratch_.reset();
 }
 
 void Supervisor::StopWhenReaped(int64_t deadline_ns) {
@@ -109,11 +120,46 @@ void Supervisor::RunOnLoop(const std::function<void()>& work) {
   done.WaitForNotification();
 }
 
-Supervisor::PoolEntry* Supervisor::FindPool(const std::string& key) {
+Supervisor::PoolEntry* Supervisor::FindPool(const PipelineConfig& pipeline) {
   for (PoolEntry& entry : pools_) {
-    if (entry.pool->config().key == key && !entry.pool->broken()) return &entry;
+    if (entry.pool->config().key == pipeline.key && !entry.pool->broken() &&
+        !entry.pool->RunsOther(pipeline.code)) {
+      return &entry;
+    }
   }
   return nullptr;
+}
+
+Supervisor::PoolEntry* Supervisor::AdmittedPool(const PipelineConfig& pipeline) {
+  if (PoolEntry* const entry = FindPool(pipeline)) return entry;
+  for (PoolEntry& entry : pools_) {
+    if (entry.pool->config().key == pipeline.key && entry.pool->broken() && entry.admitted > 0) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Supervisor::CodeOf(const std::string& pipeline_key) {
+  std::vector<std::string> names;
+  RunOnLoop([&] {
+    for (const PoolEntry& entry : pools_) {
+      if (entry.pool->config().key != pipeline_key) continue;
+      for (const auto& [name, digest] : entry.pool->code()) names.push_back(name);
+    }
+  });
+  return names;
+}
+
+void Supervisor::WhenLoaded(const PipelineConfig& pipeline, WorkerPool::CodeTold told) {
+  loop_->Post([this, pipeline, told = std::move(told)]() mutable {
+    PoolEntry* const entry = AdmittedPool(pipeline);
+    if (!ending_.ok() || entry == nullptr) {
+      told(ending_.ok() ? absl::UnavailableError("the pipeline's workers were given up") : ending_);
+    } else {
+      entry->pool->WhenLoaded(std::move(told));
+    }
+  });
 }
 
 PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
@@ -125,7 +171,8 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
   auto memory = std::make_shared<MemoryClaim>(std::move(claim));
   auto pool = std::make_unique<WorkerPool>(
       PoolContext{loop_,
-                  {{config_.worker_program, config_.worker_args}, config_.python_program},
+                  {{config_.worker_program, config_.worker_args, config_.worker_environment},
+                   config_.python_program},
                   config_.timeouts,
                   config_.recycle,
                   &exits_,
@@ -134,6 +181,7 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
                   config_.sandbox,
                   &seek_segments_,
                   &stage_segments_,
+                  scratch_.get(),
                   memory},
       HeldTo(pipeline));
   pool->Start();
@@ -174,8 +222,12 @@ bool Supervisor::MakeRoom(const MemoryBudget::Demand& demand, const std::string&
 std::optional<absl::StatusOr<Supervisor::Admission>> Supervisor::AdmitOnLoop(
     const PipelineConfig& pipeline, bool may_wait, MemoryBudget::Demand& demand) {
   if (!ending_.ok()) return ending_;
-  DropPoolsIf([](const PoolEntry& entry) { return entry.idle() && entry.pool->broken(); });
-  PoolEntry* entry = FindPool(pipeline.key);
+  DropPoolsIf([&](const PoolEntry& entry) {
+    const bool outdated =
+        entry.pool->config().key == pipeline.key && entry.pool->RunsOther(pipeline.code);
+    return entry.idle() && (entry.pool->broken() || outdated);
+  });
+  PoolEntry* entry = FindPool(pipeline);
   demand.workers = entry == nullptr ? pipeline.workers : 0;
   demand.worker_quota_bytes = pipeline.quota_bytes;
   if (MakeRoom(demand, pipeline.key) && !budget_->FitsWholly(demand) && may_wait &&
@@ -184,7 +236,7 @@ std::optional<absl::StatusOr<Supervisor::Admission>> Supervisor::AdmitOnLoop(
   }
   absl::StatusOr<MemoryBudget::Admission> admitted = budget_->Admit(demand);
   if (!admitted.ok()) return admitted.status();
-  entry = FindPool(pipeline.key);  // others were dropped, so it may have moved
+  entry = FindPool(pipeline);  // others were dropped, so it may have moved
   if (entry == nullptr) {
     PipelineConfig fitting = pipeline;
     fitting.workers = admitted->worker_count;
@@ -276,12 +328,7 @@ uint64_t Supervisor::OpenStream(PipelineConfig pipeline, StreamConfig config) {
       config.observer->OnFailed(ending_);
       return;
     }
-    PoolEntry* entry = FindPool(pipeline.key);
-    // The one that was admitted may have broken since: then it says why.
-    for (PoolEntry& other : pools_) {
-      const bool same = other.pool->config().key == pipeline.key;
-      if (entry == nullptr && same && other.admitted > 0) entry = &other;
-    }
+    PoolEntry* const entry = AdmittedPool(pipeline);
     WorkerPool& pool = *(entry != nullptr ? *entry : StartPool(pipeline, MemoryClaim())).pool;
     pool.AddStream(
         std::make_shared<Stream>(id, std::move(config), loop_, [&pool] { pool.Dispatch(); }));

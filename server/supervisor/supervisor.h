@@ -17,6 +17,7 @@
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/memory_budget.h"
+#include "server/supervisor/scratch_folders.h"
 #include "server/supervisor/stream.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_timeouts.h"
@@ -38,6 +39,8 @@ class Supervisor {
     std::string worker_program;  // absolute path of bulkhead-worker
     // Its arguments, for pipelines.
     std::vector<std::string> worker_args;
+    // As WorkerProgram::environment; the Python program has its own.
+    std::vector<std::string> worker_environment;
     // What runs pipelines with Python stages.
     WorkerProgram python_program;
     uint32_t max_index_workers = 1;
@@ -67,6 +70,8 @@ class Supervisor {
     };
     Cache seek_entries;  // of JPEG images
     Cache cache_stages;
+    // Where workers with user code get a folder to write in; empty: they get none.
+    std::string scratch_folder;
   };
 
   // Errors: Compartment::Open's, where a cgroup is required.
@@ -87,6 +92,13 @@ class Supervisor {
   // Errors as MemoryBudget::Admit's.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
                                   uint64_t slot_bytes);
+
+  // The user's files that workers of the pipeline have loaded, whichever content they had. Blocks
+  // for the loop.
+  std::vector<std::string> CodeOf(const std::string& pipeline_key);
+  // As WorkerPool::WhenLoaded, of a pipeline that a stream was admitted to; `told` is called on the
+  // loop's thread.
+  void WhenLoaded(const PipelineConfig& pipeline, WorkerPool::CodeTold told);
 
   // Opens a stream on a pipeline, whose workers are started when nobody uses it yet. Returns the
   // stream's id; all else comes through the observer.
@@ -132,7 +144,10 @@ class Supervisor {
     bool idle() const { return admitted == 0 && pool->idle(); }
   };
 
-  PoolEntry* FindPool(const std::string& key);
+  // The pool whose workers run what the pipeline's files hold now.
+  PoolEntry* FindPool(const PipelineConfig& pipeline);
+  // The same, or the one that was admitted to and has broken since, which can say why.
+  PoolEntry* AdmittedPool(const PipelineConfig& pipeline);
   PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim claim);
   // Absent, with `demand` filled in: memory that it needs is on its way back, and `may_wait`.
   std::optional<absl::StatusOr<Admission>> AdmitOnLoop(const PipelineConfig& pipeline,
@@ -170,6 +185,7 @@ class Supervisor {
   std::unique_ptr<Compartment> compartment_;  // outlives the workers
   CacheSegments seek_segments_;
   CacheSegments stage_segments_;
+  std::unique_ptr<ScratchFolders> scratch_;  // null: there are none
   ExitLog exits_;
   ReplacementGate replacement_gate_;
   std::unique_ptr<IndexJobs> index_jobs_;

@@ -16,6 +16,7 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
     : context_(std::move(context)), config_(std::move(config)) {}
 
 WorkerPool::~WorkerPool() {
+  TellCode(absl::CancelledError("the service ends"));
   context_.loop->Cancel(watch_timer_);
   for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
   context_.gate->Leave(this);
@@ -28,7 +29,7 @@ void WorkerPool::Start() {
     slots_.back()->index = index;
     StartWorker(*slots_.back());
   }
-  ScheduleWatch(/*soon=*/false);
+  ScheduleWatch(/*soon=*/!config_.user_code.empty());
 }
 
 void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
@@ -318,6 +319,7 @@ absl::Status WorkerPool::CrashLoop(uint32_t deaths, const std::string& reason,
 }
 
 void WorkerPool::FailStreams(const absl::Status& status) {
+  TellCode(status);
   for (const auto& stream : streams_) stream->Fail(status);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "server/supervisor/pool_worker.h"
 #include "server/supervisor/recycle_policy.h"
 #include "server/supervisor/replacement_gate.h"
+#include "server/supervisor/scratch_folders.h"
 #include "server/supervisor/stream.h"
 #include "server/supervisor/worker_timeouts.h"
 
@@ -43,6 +45,10 @@ struct PipelineConfig {
   std::vector<SharedFd> index_fds;
   bool attribution = true;  // allocations are counted by stage
   bool python = false;      // it has stages of Python
+  // The user's files that are known of the pipeline, as they are on the disk; without a digest:
+  // gone.
+  std::vector<v1::CodeFile> code;
+  std::string user_code;  // its functions and libraries of the user's, for people; empty: none
   // It has batch stages: a lease is a whole batch, and all threads of a worker are at one.
   bool whole_batches = false;
   bool seeks = false;   // it decodes parts of JPEG images, so that seek entries are of use
@@ -63,6 +69,8 @@ struct PoolContext {
   // Where the workers' seek entries are kept, and what their cache stages keep; null: nowhere.
   CacheSegments* seek_segments = nullptr;
   CacheSegments* stage_segments = nullptr;
+  // Folders of workers with user code; null: they get none.
+  ScratchFolders* scratch = nullptr;
   // What the pool's workers were promised: let go of when the last of them was reaped, also of
   // those that the pool leaves behind when it is destroyed. May be null.
   std::shared_ptr<const MemoryClaim> memory;
@@ -111,11 +119,20 @@ class WorkerPool {
   bool RemoveStream(uint64_t stream_id);
   // Hands planned leases to workers that have room.
   void Dispatch();
-  // Ends every stream with `status`.
+  // Ends every stream with `status`, and who waits for code.
   void FailStreams(const absl::Status& status);
   // Of a pool without streams: whether a worker went on working all the same since the last call,
   // at a lease or in threads of the user's code.
   bool IsRestless();
+  // The user's files that its workers have loaded so far, by name.
+  const std::map<std::string, std::string>& code() const { return code_; }
+  // Whether its workers run what these files do not hold any more.
+  bool RunsOther(const std::vector<v1::CodeFile>& code) const;
+  // Calls `told` with the files that the first worker had loaded when it was bound, sorted by name,
+  // or with why no worker will be: now, or once that is known.
+  using CodeTold = std::function<void(const absl::StatusOr<std::vector<v1::CodeFile>>&)>;
+  void WhenLoaded(CodeTold told);
+
   // Replaces every worker, or the one in `slot`, one after another. Returns how many.
   uint32_t Recycle(std::optional<uint32_t> slot);
 
@@ -189,8 +206,15 @@ class WorkerPool {
   void SendBinding(PoolWorker& worker);
   void OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message);
   void OnBound(PoolWorker& worker, const internal::v1::Bound& bound);
+  // Takes note of what a worker has loaded. False, and the pool has failed, when another one loaded
+  // something else of the same name.
+  bool NoteCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files);
+  void TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code);
   void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
   void OnExit(PoolWorker& worker, const WorkerEnd& end);
+  // It met its quota while it imported the user's code, which another one would, too.
+  void FailImport(const PoolWorker& worker, const WorkerEnd& end);
+  bool AnyReady() const;
   // A worker died without a lease, or could not be started.
   void NoteIdleDeath(const Slot& slot, absl::StatusCode code, const std::string& message);
   void RestartLater(Slot& slot);
@@ -216,6 +240,7 @@ class WorkerPool {
   // The worker was written off: a replacement that it is part of goes on without it.
   void GiveUpReplacement(PoolWorker& worker);
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
+  static void CheckScratch(PoolWorker& worker);
   // Whether it would fill the quota in fewer looks than it takes to see that in time.
   bool GrowsFast(const MemoryGrowth& growth) const;
   // For a while.
@@ -253,6 +278,10 @@ class WorkerPool {
   bool watch_soon_ = false;
   int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
   absl::Status failure_;
+  std::map<std::string, std::string> code_;  // digest by name
+  // What the first worker had loaded when it was bound.
+  std::optional<std::vector<v1::CodeFile>> first_code_;
+  std::vector<CodeTold> wait_for_code_;
   Slot* set_apart_ = nullptr;    // for a suspect
   uint32_t idle_deaths_ = 0;     // of workers without a lease, since a lease was finished
   uint32_t largest_lease_ = 16;  // in samples, so far

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/memory_map.h"
 #include "server/os/process_memory.h"
@@ -51,15 +52,23 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
     OnMessage(raw, message);
   };
   callbacks.on_exit = [this, &raw](const WorkerEnd& end) { OnExit(raw, end); };
-  callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory](
-                                 const ProcessExit& exit) { exits->AddOrphan(exit.cpu_seconds); };
+  if (!config_.user_code.empty() && context_.scratch != nullptr) {
+    raw.scratch = context_.scratch->Lend();
+  }
+  // What it was given is kept until it is reaped.
+  callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
+                              scratch = raw.scratch](const ProcessExit& exit) {
+    exits->AddOrphan(exit.cpu_seconds);
+  };
   WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;
   // Else not: where the machine is a virtual one, its host may have to find each huge page first.
   if (MonotonicNanos() < fast_until_ns_) {
     program.environment.push_back(HugePagesInHeap());
   }
+  if (raw.scratch != nullptr) AddScratch(raw.scratch->path(), program.environment);
   BULKHEAD_ASSIGN_OR_RETURN(raw.process,
                             WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));
+  if (raw.scratch != nullptr) raw.scratch->SetOwner(raw.process->pid());
   // Before it sees anything.
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.cell, context_.compartment->Admit(raw.process->pid(), config_.quota_bytes,
@@ -109,6 +118,9 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
   message.mutable_bind()->set_attribution(config_.attribution);
   *message.mutable_bind()->mutable_sandbox() = context_.sandbox;
+  if (worker.scratch != nullptr) {
+    message.mutable_bind()->mutable_sandbox()->set_scratch(worker.scratch->path());
+  }
   std::vector<int> fds = {memory->get(), worker.recorder.fd()};
   UniqueFd indexes;
   if (!config_.index_fds.empty()) {
@@ -155,6 +167,9 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       }
       SendSegments();
       break;
+    case internal::v1::FromWorker::kCodeLoaded:
+      NoteCode(message.code_loaded().code());
+      break;
     case internal::v1::FromWorker::kFailed:
       OnFailed(worker, message.failed());
       break;
@@ -171,6 +186,13 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
       context_.compartment->NoteWithoutSeccomp(part.reason());
     }
   }
+  if (!NoteCode(bound.code())) return;
+  if (!first_code_.has_value()) {
+    first_code_.emplace(bound.code().begin(), bound.code().end());
+    std::sort(first_code_->begin(), first_code_->end(),
+              [](const auto& a, const auto& b) { return a.name() < b.name(); });
+    TellCode(*first_code_);
+  }
   worker.bound = true;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
   // Zero when it cannot be told: then what is resident counts alone.
@@ -182,6 +204,43 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   } else {
     Dispatch();
   }
+}
+
+bool WorkerPool::NoteCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files) {
+  for (const v1::CodeFile& file : files) {
+    const auto [known, is_new] = code_.emplace(file.name(), file.digest());
+    if (is_new || known->second == file.digest()) continue;
+    FailAll(
+        MakeError(absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
+                  absl::StrCat(file.name(), " was changed while the stream ran: one worker runs ",
+                               known->second, ", another would run ", file.digest(),
+                               "; open the stream anew, and from a cursor with "
+                               "allow_changed_bytes"),
+                  {{"file", file.name()}}));
+    return false;
+  }
+  return true;
+}
+
+bool WorkerPool::RunsOther(const std::vector<v1::CodeFile>& code) const {
+  return std::any_of(code.begin(), code.end(), [this](const v1::CodeFile& file) {
+    const auto known = code_.find(file.name());
+    return known != code_.end() && known->second != file.digest();
+  });
+}
+
+void WorkerPool::WhenLoaded(CodeTold told) {
+  if (broken()) {
+    told(failure_);
+  } else if (first_code_.has_value()) {
+    told(*first_code_);
+  } else {
+    wait_for_code_.push_back(std::move(told));
+  }
+}
+
+void WorkerPool::TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code) {
+  for (const CodeTold& told : std::exchange(wait_for_code_, {})) told(code);
 }
 
 void WorkerPool::SendSegments() const {
@@ -213,10 +272,7 @@ void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed
     stream->Fail(StatusFromWorkerError(failed.error()));
   } else if (failed.stream_id() == 0 && !worker.bound) {
     // While another worker serves, this one may have met a passing fault of the storage.
-    const bool any_ready = std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
-      return slot->worker != nullptr && slot->worker->is_ready();
-    });
-    if (any_ready && failed.error().reason() != reason::kIndexDamaged) {
+    if (AnyReady() && failed.error().reason() != reason::kIndexDamaged) {
       worker.process->Kill(v1::EXIT_CAUSE_TOLD,
                            absl::StrCat("it could not be bound: ", failed.error().message()));
     } else {
@@ -225,15 +281,27 @@ void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed
   }
 }
 
+bool WorkerPool::AnyReady() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
+    return slot->worker != nullptr && slot->worker->is_ready();
+  });
+}
+
+void WorkerPool::FailImport(const PoolWorker& worker, const WorkerEnd& end) {
+  if (AnyReady()) return;
+  FailAll(
+      MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                absl::StrCat("loading ", config_.user_code, " takes more than a worker's quota of ",
+                             FormatBytes(config_.quota_bytes), ": ", end.reason,
+                             "; give the service a larger --worker-quota")));
+}
+
 void WorkerPool::NoteIdleDeath(const Slot& slot, absl::StatusCode code,
                                const std::string& message) {
   // One bad moment may befall all places at once: so one of them must have failed time and again.
   if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return;
   // As long as one worker is ready the streams go on, if slowly.
-  const bool any_ready = std::any_of(slots_.begin(), slots_.end(), [](const auto& other) {
-    return other->worker != nullptr && other->worker->is_ready();
-  });
-  if (!any_ready) FailAll(MakeError(code, reason::kWorkerCrashLoop, message));
+  if (!AnyReady()) FailAll(MakeError(code, reason::kWorkerCrashLoop, message));
 }
 
 void WorkerPool::RestartLater(Slot& slot) {
@@ -290,6 +358,9 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     if (!haste.empty()) end.reason += "; " + haste;
   }
   const bool had_leases = !worker.held.empty();
+  if (!worker.bound && !config_.user_code.empty() && ExitLog::IsLimitEvent(end.cause)) {
+    FailImport(worker, end);
+  }
   // Those of a worker that was written off were blamed then.
   const std::string work =
       worker.written_off ? "" : BlameLeases(worker, flight, end.cause, end.reason);

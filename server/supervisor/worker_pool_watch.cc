@@ -61,8 +61,10 @@ void WorkerPool::Watch() {
   bool busy = replacement_ != nullptr;
   std::vector<PoolWorker*> stuck;
   ForEachWorker([&](PoolWorker& worker) {
-    busy = busy || !worker.held.empty();
+    // What is imported may take memory fast.
+    busy = busy || !worker.held.empty() || !worker.bound;
     ReadMemory(worker, now_ns);
+    CheckScratch(worker);
     CheckForHang(worker, now_ns);
     if (worker.written_off) stuck.push_back(&worker);
   });
@@ -86,7 +88,9 @@ void WorkerPool::LookMoreOften(int64_t now_ns) {
 
 void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   // Without work nothing grows; but somebody may look.
-  if (worker.held.empty() && Between(worker.memory_read_ns, now_ns) < absl::Seconds(1)) return;
+  if (worker.held.empty() && worker.bound &&
+      Between(worker.memory_read_ns, now_ns) < absl::Seconds(1))
+    return;
   const auto memory = ReadProcessMemory(worker.process->pid());
   if (!memory.ok()) return;  // it has just ended
   worker.memory_read_ns = now_ns;
@@ -146,6 +150,18 @@ bool WorkerPool::IsRestless() {
                (seen && (!worker.held.empty() || usage->cpu_seconds - before > kCpuSecondsAtRest));
   });
   return restless;
+}
+
+void WorkerPool::CheckScratch(PoolWorker& worker) {
+  if (worker.scratch == nullptr) return;
+  const uint64_t bytes = worker.scratch->bytes();
+  const uint64_t files = worker.scratch->files();
+  if (bytes <= ScratchFolders::kMostBytes && files <= ScratchFolders::kMostFiles) return;
+  worker.process->Kill(
+      v1::EXIT_CAUSE_WATCHDOG,
+      absl::StrCat("it had ", FormatBytes(bytes), " in ", files,
+                   " files in its own folder, and may have ",
+                   FormatBytes(ScratchFolders::kMostBytes), " in ", ScratchFolders::kMostFiles));
 }
 
 bool WorkerPool::IsHung(const PoolWorker& worker, int64_t now_ns) const {

@@ -48,7 +48,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& l
   spec.program = program.path;
   spec.args = program.args;
   spec.args.push_back(absl::StrCat("--control-fd=", ChildProcess::kPassedFd));
-  spec.environment = program.environment;
+  spec.environment = WorkerEnvironment(program.environment);
+  spec.inherits_environment = false;
   spec.passed_fd = pair->second.fd();
   spec.oom_score_adj = 500;
   absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(spec);

@@ -11,21 +11,25 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/index_paths.h"
 #include "server/arena/worker_error.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/read_fault.h"
 #include "server/base/version.h"
 #include "server/os/fd_parcel.h"
+#include "server/os/filesystem.h"
 #include "server/os/memory_map.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/source/index_file.h"
 #include "server/worker/lease_runner.h"
+#include "server/worker/loaded_code.h"
 #include "server/worker/segment_store.h"
 #include "server/worker/worker_sandbox.h"
 
@@ -53,6 +57,8 @@ class Session {
   void Report(const internal::v1::FromWorker& message);
   void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
   void ReportSegmentFull(internal::v1::CacheKind kind);
+  // What the user's code has loaded since the last report.
+  void ReportCode();
   // Carries out one order. False when it makes no sense.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
   // `indexes`: a parcel of the binding's indexes, or not open.
@@ -68,6 +74,7 @@ class Session {
   const std::function<void(LeaseMoment)> on_moment_;
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
+  std::optional<LoadedCode> code_;  // once the pipeline is made, if it has code of the user's
   std::optional<FlightRecorder> recorder_;
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
@@ -77,6 +84,7 @@ class Session {
 
 void Session::Report(const internal::v1::FromWorker& message) {
   if (message.has_lease_done()) Note(LeaseMoment::kProduced);
+  if (message.has_lease_done() || message.has_lease_failed()) ReportCode();
   if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
   if (message.has_lease_done()) Note(LeaseMoment::kReported);
 }
@@ -93,6 +101,15 @@ void Session::ReportSegmentFull(internal::v1::CacheKind kind) {
   internal::v1::FromWorker message;
   message.mutable_segment_full()->set_kind(kind);
   Report(message);
+}
+
+void Session::ReportCode() {
+  if (!code_.has_value()) return;
+  internal::v1::FromWorker message;
+  for (v1::CodeFile& file : code_->TakeNew()) {
+    *message.mutable_code_loaded()->add_code() = std::move(file);
+  }
+  if (message.has_code_loaded()) Report(message);
 }
 
 int Session::Run() {
@@ -166,18 +183,21 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
 // arena, and what libraries map when they are loaded.
 constexpr uint64_t kVirtualBytesPerThread = uint64_t{16} << 20;
 constexpr uint64_t kVirtualBytesOfLibraries = uint64_t{128} << 20;
+// And what code of the user's maps when it is imported: a framework's libraries reserve far more
+// than they touch. What they touch is held by the watchdog and the worker's cgroup.
+constexpr uint64_t kVirtualBytesOfImports = uint64_t{8} << 30;
 constexpr uint64_t kResidentLater = uint64_t{8} << 20;
 
 // Before the worker makes its pipeline, what that may map is not known yet, but that it is not
 // without end: a ceiling, until LimitToQuota.
 absl::Status LimitAtStart(const OwnMemory& own, uint64_t quota_bytes, uint32_t threads,
-                          AllocationWatch* allocations) {
+                          bool imports, AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
   if (allocations != nullptr) allocations->EndOnRefusal();
   const auto usage = own.Read();
   if (!usage.ok()) return usage.status();
   return LimitDataMemory(usage->data_bytes + quota_bytes + kVirtualBytesOfLibraries +
-                         threads * kVirtualBytesPerThread);
+                         (imports ? kVirtualBytesOfImports : 0) + threads * kVirtualBytesPerThread);
 }
 
 // After warm-up the kernel is told what may still be allocated: RLIMIT_DATA counts virtual private
@@ -212,6 +232,28 @@ void UseHandedIndexes(const std::vector<UniqueFd>& handed, internal::v1::Pipelin
   for (size_t i = 0; i < paths.size(); ++i) *paths[i] = HandedIndexPath(handed[i].get());
 }
 
+// Makes the worker's own folder, where it was told of one, and HOME and TMPDIR in it.
+absl::Status MakeScratch(const std::string& folder) {
+  if (folder.empty()) return absl::OkStatus();
+  absl::Status made = MakeNewDirectory(folder);
+  if (made.ok()) made = MakeNewDirectory(folder + "/tmp");
+  if (made.ok()) made = MakeNewDirectory(folder + "/home");
+  return made;
+}
+
+// What was imported must leave room for samples.
+absl::Status CheckImports(const OwnMemory& own, uint64_t quota_bytes) {
+  const auto usage = own.Read();
+  if (quota_bytes == 0 || !usage.ok()) return usage.status();
+  if (usage->anonymous_bytes < quota_bytes - quota_bytes / 16) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+      absl::StrCat("once its code is loaded a worker holds ", FormatBytes(usage->anonymous_bytes),
+                   " of its quota of ", FormatBytes(quota_bytes),
+                   ", which leaves no room for samples; give the service a larger "
+                   "--worker-quota"));
+}
+
 absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
                            const UniqueFd& indexes) {
   const auto bytes = ReadSealedMessage(binding_fd);
@@ -226,14 +268,23 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   options.readable.insert(options.readable.end(), user_code_.readable.begin(),
                           user_code_.readable.end());
   options.max_files += handed.size();  // a limit below what is open would forbid to open more
-  const std::vector<SandboxPart> sandbox = EnterSandbox(options);
+  const absl::Status scratch = MakeScratch(options.scratch);
+  if (!scratch.ok()) options.scratch.clear();
+  std::vector<SandboxPart> sandbox = EnterSandbox(options);
+  if (!scratch.ok()) sandbox.push_back({"scratch", false, std::string(scratch.message())});
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
   if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
-  BULKHEAD_RETURN_IF_ERROR(LimitAtStart(own, bind.quota_bytes(), bind.threads(), allocations_));
+  const bool imports = user_code_.python != nullptr || !bind.sandbox().scratch().empty();
+  BULKHEAD_RETURN_IF_ERROR(
+      LimitAtStart(own, bind.quota_bytes(), bind.threads(), imports, allocations_));
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
+  if (imports) {
+    BULKHEAD_RETURN_IF_ERROR(CheckImports(own, bind.quota_bytes()));
+    code_.emplace(user_code_);
+  }
   runner_ = std::make_unique<LeaseRunner>(
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
@@ -245,6 +296,10 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
     return limited;
   internal::v1::FromWorker message;
   message.mutable_bound();
+  if (imports) {
+    for (v1::CodeFile& file : code_->TakeNew())
+      *message.mutable_bound()->add_code() = std::move(file);
+  }
   for (const SandboxPart& part : sandbox) {
     v1::SandboxPart& reported = *message.mutable_bound()->add_sandbox();
     reported.set_name(part.name);

@@ -20,6 +20,9 @@ constexpr uint64_t kFilesPerSource = 64;
 // more than this is a bomb, and no disk for caches.
 constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 30;
 
+// Of one file in a worker's own folder.
+constexpr uint64_t kMaxScratchFileBytes = uint64_t{64} << 20;
+
 SandboxOptions Options(const internal::v1::Sandbox& wanted) {
   SandboxOptions options;
   options.seccomp = wanted.seccomp();
@@ -44,9 +47,10 @@ void AddRoots(const Roots& roots, SandboxOptions& options) {
   options.readable.push_back("/dev/shm");
 }
 
-// The same for one source of a pipeline: a range has no data.
+// The same for one source of a pipeline. A range has no data itself: its roots are those that the
+// functions behind it may read, and none means none.
 void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& options) {
-  if (!source.has_range()) AddRoots(roots, options);
+  if (!source.has_range() || !roots.empty()) AddRoots(roots, options);
 }
 
 }  // namespace
@@ -64,6 +68,8 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
   if (!source.has_mixture()) AddSource(source, resolved.roots(), options);
   const uint64_t open_files = kFilesPerSource * std::max(1, mixed) * bind.threads();
   options.max_files = std::max(kLeastFiles, kOwnFiles + open_files);
+  options.scratch = bind.sandbox().scratch();
+  if (!options.scratch.empty()) options.max_file_bytes = kMaxScratchFileBytes;
   return options;
 }
 

@@ -7,8 +7,8 @@
 namespace bulkhead {
 
 // The sandbox of a worker that is bound to `binding`: it may read the data roots, or everything
-// where its source has none because the user's rights are the limit, the indexes and the decoders'
-// plugins.
+// where its source has none because the user's rights are the limit (a range: nothing), the indexes
+// and the decoders' plugins.
 SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
                                const internal::v1::PipelineBinding& binding);
 

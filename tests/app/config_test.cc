@@ -81,6 +81,8 @@ const std::map<std::string, std::string>& Samples() {
       {"python", "/opt/python"},
       {"python-path", "/code"},
       {"native-path", "/libraries"},
+      {"worker-env", "TOKEN"},
+      {"scratch-dir", "/scratch"},
       {"insecure-tcp", "true"},
       {"cache-bytes", "1GiB"},
       {"stage-cache-bytes", "2GiB"},

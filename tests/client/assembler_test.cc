@@ -167,6 +167,11 @@ TEST(CursorTest, JsonSurvivesARoundTrip) {
   cursor.set_order_fingerprint("ab");
   cursor.set_consumed(uint64_t{1} << 60);
   cursor.add_quarantined("quote\" back\\ line\n ü");
+  for (const char* name : {"augment.py", "a \"b\"/c.so"}) {
+    v1::CodeFile& file = *cursor.add_code();
+    file.set_name(name);
+    file.set_digest("0123456789abcdef");
+  }
   const std::string json = CursorToJson(cursor);
   EXPECT_NE(json.find("\"consumed\":1152921504606846976"), std::string::npos) << json;
   auto again = CursorFromJson(json);

@@ -1,9 +1,10 @@
 // Enters the sandbox of a worker, or parts of it, and tries one thing; for tests.
 //
 //   escape_artist PARTS ROOT ATTEMPT      PARTS: all, none, or some of
-//   seccomp,landlock,capabilities
+//   seccomp,landlock,capabilities; with `scratch` among them it may write to a folder of its own
 //
-// ROOT is the only folder of data that may be read; beside it lies a folder `outside`. Descriptor 3
+// ROOT is the only folder of data that may be read; beside it lie the folders `outside` and
+// `scratch`. Descriptor 3
 // is one end of a packet socket. The exit code is an Outcome.
 
 #include <dlfcn.h>
@@ -287,6 +288,39 @@ bool SendsLongMessage(PacketSocket& socket) {
   return socket.Send(message).ok();
 }
 
+bool RenamesTo(const std::string& from, const std::string& to) {
+  return WritesFile(from, O_WRONLY | O_CREAT) && rename(from.c_str(), to.c_str()) == 0;
+}
+
+// In its own folder.
+Attempts ScratchAttempts(const std::string& root) {
+  const std::string scratch = root + "/../scratch";
+  return {
+      {"write-scratch", [=] { return WritesFile(scratch + "/new", O_RDWR | O_CREAT | O_TRUNC); }},
+      {"unnamed-scratch", [=] { return WritesFile(scratch, O_RDWR | O_TMPFILE); }},
+      {"rename-scratch", [=] { return RenamesTo(scratch + "/a", scratch + "/b"); }},
+      {"folders-scratch",
+       [=] {
+         const std::string folder = scratch + "/folder";
+         return mkdir(folder.c_str(), 0700) == 0 && RenamesTo(scratch + "/a", folder + "/b") &&
+                unlink((folder + "/b").c_str()) == 0 && rmdir(folder.c_str()) == 0;
+       }},
+      {"write-null", [] { return WritesFile("/dev/null", O_WRONLY); }},
+      {"rename-out", [=] { return RenamesTo(scratch + "/a", root + "/b"); }},
+      {"rename-in",
+       [=] { return rename((root + "/data").c_str(), (scratch + "/data").c_str()) == 0; }},
+      {"link-in", [=] { return link((root + "/data").c_str(), (scratch + "/d").c_str()) == 0; }},
+      {"large-scratch",
+       [=] {
+         const int fd = open((scratch + "/large").c_str(), O_WRONLY | O_CREAT, 0600);
+         errno = 0;
+         const bool wrote = pwrite(fd, "x", 1, 2 * kMebibyte) == 1;
+         if (errno == EFBIG) errno = EPERM;
+         return wrote;
+       }},
+  };
+}
+
 // What a worker needs: it must succeed in the sandbox as well.
 Attempts Needs(const std::string& root, int unnamed_file, int arena, PacketSocket& socket) {
   return {
@@ -327,6 +361,7 @@ bool Enter(const std::string& parts, const std::string& root) {
   options.landlock = Wanted(parts, "landlock");
   options.capabilities = Wanted(parts, "capabilities");
   options.readable = {root};
+  if (absl::StrContains(parts, "scratch")) options.scratch = root + "/../scratch";
   options.max_file_bytes = kMebibyte;  // as for a worker that builds indexes
   bool in_force = true;
   for (const SandboxPart& part : EnterSandbox(options)) {
@@ -348,6 +383,7 @@ int Run(const std::string& parts, const std::string& root, const std::string& na
   attempts.merge(ProcessAttempts());
   attempts.merge(SocketAttempts());
   attempts.merge(FileAttempts(root));
+  attempts.merge(ScratchAttempts(root));
   attempts.merge(Needs(root, unnamed_file, arena, socket));
   attempts["capability"] = HasCapability;
   // Others map what it was handed.

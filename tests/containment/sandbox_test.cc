@@ -30,6 +30,7 @@ class World {
     folder_ = mkdtemp(name);
     mkdir(root().c_str(), 0700);
     mkdir((folder_ + "/outside").c_str(), 0700);
+    mkdir((folder_ + "/scratch").c_str(), 0700);
     std::ofstream(root() + "/data") << "data";
     std::ofstream(folder_ + "/outside/secret") << "secret";
     EXPECT_EQ(symlink("../outside/secret", (root() + "/link-out").c_str()), 0);
@@ -174,6 +175,34 @@ std::vector<Way> Ways() {
                            "signal-parent"}) {
     ways.push_back({name, "landlock"});
   }
+  // A folder of its own opens no other.
+  for (const char* name : {"write-outside",
+                           "write-inside",
+                           "append-inside",
+                           "create-inside",
+                           "unnamed-inside",
+                           "truncate-by-opening",
+                           "truncate",
+                           "unlink",
+                           "rename",
+                           "link",
+                           "symlink",
+                           "make-folder",
+                           "make-fifo",
+                           "change-mode",
+                           "change-owner",
+                           "change-times",
+                           "shorten-handed-file",
+                           "punch-handed-file",
+                           "rename-out",
+                           "rename-in",
+                           "link-in",
+                           "shm-open",
+                           "large-scratch"}) {
+    ways.push_back({name, "seccomp,landlock,capabilities,scratch"});
+  }
+  // And is none where nothing would hold the process to it.
+  ways.push_back({"write-scratch", "seccomp"});
   for (const char* name : {"capability", "chroot", "mount"}) ways.push_back({name, "capabilities"});
   // Not even root may raise what was lowered.
   for (const char* name : {"raise-file-limit", "raise-data-limit"}) ways.push_back({name, "all"});
@@ -197,6 +226,10 @@ std::vector<Way> Needs() {
                            "map-arena", "write-handed-file", "load-library", "own-status", "random",
                            "long-message", "lower-data-limit", "abort"}) {
     needs.push_back({name, "all"});
+  }
+  for (const char* name :
+       {"write-scratch", "unnamed-scratch", "rename-scratch", "folders-scratch", "write-null"}) {
+    needs.push_back({name, "seccomp,landlock,capabilities,scratch"});
   }
   return needs;
 }

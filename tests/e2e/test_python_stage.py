@@ -282,6 +282,13 @@ def test_the_sandbox_holds_for_functions(start, folder):
     assert parts["seccomp"]["active"] and parts["landlock"]["active"], parts
 
 
+def test_a_function_behind_a_range_reads_the_data_roots(start, folder, photos):
+    (photos / "shard.txt").write_text("x" * 41)
+    spec = over_range(folder, "size_of", [number()], size=4, stage={"arguments": {"place": str(photos / "shard.txt")}})
+    [batch] = read(start(), spec)
+    assert batch["index"].tolist() == [41, 42, 43, 44]
+
+
 def status_of(service):
     return bulkhead.service_status(service.target)
 

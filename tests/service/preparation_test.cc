@@ -32,5 +32,29 @@ TEST(PreparerTest, RefusesFaultStagesUnlessTheServiceAllowsThem) {
   EXPECT_TRUE(allowed.ok()) << allowed.status();
 }
 
+// What functions behind a range may read.
+std::vector<std::string> RootsBehindRange(const DataRoots& roots, const std::string& stage) {
+  ServiceLimits limits;
+  limits.worker_quota_bytes = uint64_t{1} << 30;
+  limits.no_python.clear();
+  v1::SpecInput input;
+  input.mutable_text()->set_text("source: {range: {size: 10}}\nbatch: {size: 2}\nstages:\n" + stage);
+  const auto prepared = Preparer(limits, roots, nullptr).Understand(input);
+  EXPECT_TRUE(prepared.ok()) << prepared.status();
+  if (!prepared.ok()) return {};
+  return {prepared->resolved.roots().begin(), prepared->resolved.roots().end()};
+}
+
+TEST(PreparerTest, OnlyUserCodeBehindARangeMayReadTheRoots) {
+  const std::string python =
+      "- python: {function: 'a:f', inputs: [index], outputs: [{name: x, dtype: int64}]}\n";
+  const std::string own = "- cast: {input: index, dtype: int32}\n";
+  const DataRoots two{{"/one", "/two"}, false};
+  EXPECT_THAT(RootsBehindRange(two, python), testing::ElementsAre("/one", "/two"));
+  EXPECT_THAT(RootsBehindRange({{}, true}, python), testing::ElementsAre("/"));
+  EXPECT_THAT(RootsBehindRange({}, python), testing::IsEmpty());
+  EXPECT_THAT(RootsBehindRange(two, own), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace bulkhead

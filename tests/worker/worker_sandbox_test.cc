@@ -44,10 +44,15 @@ TEST(PipelineSandboxTest, WithoutRootsTheUsersRightsAreTheLimit) {
   }
 }
 
-TEST(PipelineSandboxTest, ARangeReadsNoData) {
+TEST(PipelineSandboxTest, BehindARangeTheRootsAreReadThatItIsGiven) {
   internal::v1::PipelineBinding binding;
   binding.mutable_source()->mutable_range();
   EXPECT_THAT(PipelineSandbox(BindTo(), binding).readable, Not(Contains("/usr")));
+  binding.mutable_resolved()->add_roots("/data");
+  EXPECT_THAT(PipelineSandbox(BindTo(), binding).readable, Contains("/data"));
+  EXPECT_THAT(PipelineSandbox(BindTo(), binding).readable, Not(Contains("/usr")));
+  binding.mutable_resolved()->set_roots(0, "/");
+  EXPECT_THAT(PipelineSandbox(BindTo(), binding).readable, Contains("/usr"));
 }
 
 TEST(PipelineSandboxTest, AMixtureReadsTheRootsOfItsSources) {

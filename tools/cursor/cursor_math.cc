@@ -154,10 +154,10 @@ std::vector<std::string> DiffCursors(const v1::Cursor& a, const v1::Cursor& b) {
                      "goes on where the other stands"));
   }
   if (a.bytes_fingerprint() != b.bytes_fingerprint()) {
-    differences.push_back(
-        absl::StrCat("bytes fingerprint: ", a.bytes_fingerprint(), " and ", b.bytes_fingerprint(),
-                     "; stages, outputs or error policy differ, so the same positions give other "
-                     "bytes"));
+    differences.push_back(absl::StrCat(
+        "bytes fingerprint: ", a.bytes_fingerprint(), " and ", b.bytes_fingerprint(),
+        "; stages, outputs, error policy or code of yours differ, so the same positions "
+        "give other bytes"));
   }
   DiffCode(a, b, &differences);
   if (a.samples_per_epoch() != b.samples_per_epoch()) {

@@ -81,6 +81,8 @@ def test_a_cursor_with_completed_batches_travels_both_ways():
     assert cursor_to_dict(cursor_from_dict(values)) == values, "an old one stays as it is"
     more = {**values, "completed": [1, 5], "batch_size": 10, "world_size": 2}
     assert cursor_to_dict(cursor_from_dict(more)) == more
+    coded = {**values, "code": [{"name": "augment.py", "digest": "00ff"}]}
+    assert cursor_to_dict(cursor_from_dict(coded)) == coded
     empty = {**values, "completed": [], "batch_size": 0, "world_size": 0}
     assert cursor_to_dict(cursor_from_dict(empty)) == values
     with pytest.raises(bulkhead.InvalidArgument):

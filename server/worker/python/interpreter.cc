@@ -5,6 +5,7 @@
 #include <array>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "server/arena/exit_codes.h"
 #include "server/base/error.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr size_t kErrorBytes = 8192;
 using ErrorText = std::array<char, kErrorBytes>;
+
+constexpr size_t kLoadedBytes = size_t{64} << 10;
 
 constexpr int kMemoryRefused = -2;
 // What a callback of ctypes returns after an exception that left it.
@@ -52,6 +55,19 @@ PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, s
   if (verdict != kUncaught) return static_cast<Verdict>(verdict);
   error = "the interpreter ended the call without a verdict; the service's log says why";
   return Verdict::kUnusable;
+}
+
+std::vector<PythonHost::LoadedFile> Interpreter::TakeLoaded() {
+  std::vector<LoadedFile> files;
+  const uint64_t count = __atomic_load_n(functions_.loaded_count, __ATOMIC_RELAXED);
+  if (taken_.exchange(count) == count) return files;
+  std::string text(kLoadedBytes, 0);
+  while (const uint64_t bytes = functions_.take_loaded(text.data(), text.size())) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(absl::string_view(text).substr(0, bytes - 1), '\0');
+    for (size_t i = 0; i + 1 < parts.size(); i += 2) files.push_back({parts[i], parts[i + 1]});
+  }
+  return files;
 }
 
 }  // namespace bulkhead

@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_
 #define BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* e
                                   uint64_t error_bytes);
 // Returns a PythonHost::Verdict.
 typedef int (*BulkheadPythonCall)(int number, int64_t* words, char* error, uint64_t error_bytes);
+// Writes path and SHA-256 of the user's files that were loaded since the last call, each with a 0
+// behind it, as many as fit. Returns how many bytes that are.
+typedef uint64_t (*BulkheadPythonTakeLoaded)(char* text, uint64_t text_bytes);
 // PyGILState_Ensure and PyEval_SaveThread.
 typedef int (*BulkheadPythonEnsure)();
 typedef void* (*BulkheadPythonSave)();
@@ -31,6 +35,8 @@ class Interpreter final : public PythonHost {
   struct Functions {
     BulkheadPythonLoad load;
     BulkheadPythonCall call;
+    BulkheadPythonTakeLoaded take_loaded;
+    const uint64_t* loaded_count;  // of the user's files, so far
     BulkheadPythonEnsure ensure;
     BulkheadPythonSave save;
   };
@@ -39,6 +45,7 @@ class Interpreter final : public PythonHost {
   absl::StatusOr<int> Load(const std::string& stage,
                            const std::vector<std::string>& inputs) override;
   Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
+  std::vector<LoadedFile> TakeLoaded() override;
 
  private:
   // Gives this thread a state in the interpreter for good: one that a call makes for itself ends
@@ -47,6 +54,7 @@ class Interpreter final : public PythonHost {
 
   const Functions functions_;
   absl::Mutex one_at_a_time_;
+  std::atomic<uint64_t> taken_{0};  // of *loaded_count
 };
 
 }  // namespace bulkhead

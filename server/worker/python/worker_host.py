@@ -12,10 +12,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, _OWN)  # for our own modules only: main() takes it out
 
+from bulkhead_host import user_code  # noqa: E402
 from bulkhead_host.calls import Calls  # noqa: E402
 from bulkhead_host.functions import allowed_folders  # noqa: E402
 
@@ -53,6 +55,17 @@ def _readable() -> list[str]:
     return [folder for folder in dict.fromkeys(folders) if folder not in ("", "/")]
 
 
+def _move_home() -> None:
+    """To the folder that is this worker's alone, which it makes before anything is imported."""
+    folder = os.environ.pop("BULKHEAD_SCRATCH", "")
+    if not folder:
+        return
+    os.environ["HOME"] = os.path.join(folder, "home")
+    # Not tried out: where the system cannot hold a worker to its folder, nothing is writable, and to know the name is
+    # all that most packages want of it.
+    tempfile.tempdir = os.path.join(folder, "tmp")
+
+
 def main() -> None:
     options: dict[str, list[str]] = {}
     for argument in sys.argv[1:]:
@@ -65,6 +78,7 @@ def main() -> None:
     sys.path[:] = [*(folder for folder in allowed_folders if folder not in places), *known]
     sys.argv[1:] = []
     os.environ.pop("LD_PRELOAD", None)
+    _move_home()
     # The service's log; what goes to its standard output would be lost when the worker ends.
     sys.stdout = sys.stderr = _Log(sys.stderr)
 
@@ -73,20 +87,25 @@ def main() -> None:
 
         Server(int(options["--serve-fd"][0])).run()
         return
+    user_code.watch()
     calls = Calls()
     library = ctypes.CDLL(options["--library"][0])
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(
         calls.load
     )
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(calls.call)
+    take_new = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(user_code.take_new)
     library.bulkhead_worker_run.restype = None
     library.bulkhead_worker_run(
         int(options["--control-fd"][0]),
         load,
         call,
+        take_new,
+        ctypes.byref(user_code.count),
         ctypes.cast(ctypes.pythonapi.PyGILState_Ensure, ctypes.c_void_p),
         ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
         _strings(_readable()),
+        _strings(options.get("--python-path", [])),
         _strings(options.get("--native-path", [])),
     )
 

@@ -9,17 +9,22 @@
 #include "server/worker/worker.h"
 
 // Runs a worker until its end, and ends the process with it. The interpreter's lock is not held.
-// `readable` and `native_paths` end with a null each.
+// `readable`, `python_paths` and `native_paths` end with a null each.
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
-    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call, BulkheadPythonEnsure ensure,
-    BulkheadPythonSave save, const char* const* readable, const char* const* native_paths) {
+    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
+    BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonEnsure ensure,
+    BulkheadPythonSave save, const char* const* readable, const char* const* python_paths,
+    const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
   // Never destroyed: threads may be at work when the process ends.
   auto& interpreter =
-      *new bulkhead::Interpreter(bulkhead::Interpreter::Functions{load, call, ensure, save});
+      *new bulkhead::Interpreter({load, call, take_loaded, loaded_count, ensure, save});
   bulkhead::UserCode user_code;
   user_code.python = &interpreter;
   for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);
+  for (; *python_paths != nullptr; ++python_paths) {
+    user_code.python_paths.emplace_back(*python_paths);
+  }
   for (; *native_paths != nullptr; ++native_paths) {
     user_code.native_paths.emplace_back(*native_paths);
     user_code.readable.emplace_back(*native_paths);

@@ -56,7 +56,7 @@ def import_function(text: str):
     except MemoryError:
         raise
     except BaseException as error:
-        raise Refusal(UNUSABLE, f"importing {module_name} failed: {describe(error)}") from None
+        raise Refusal(UNUSABLE, import_failed(module_name, error)) from None
     for name in path.split("."):
         if not hasattr(found, name):
             near = difflib.get_close_matches(name, dir(found), 1)
@@ -75,6 +75,40 @@ def import_function(text: str):
         raise Refusal(UNUSABLE, f"{text} is a {type(found).__name__}, which cannot be called")
     _check_home(text, found)
     return found
+
+
+def import_failed(module: str, error: BaseException) -> str:
+    """What went wrong, and what helps."""
+    return f"importing {module} failed: {describe(error)}{_advice(error)}"
+
+
+def failed_module(error: BaseException) -> str:
+    """The module whose import, begun by a function, ended in this exception; empty: it was not in one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame.filename for frame in frames if frame.name == "<module>" and not frame.filename.startswith(_OWN)]
+    if inside:
+        return os.path.basename(inside[-1])
+    return getattr(error, "name", None) or "a module" if isinstance(error, ImportError) else ""
+
+
+def _advice(error: BaseException | None) -> str:
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, PermissionError):
+            what = f"{error.filename!r}" if error.filename else "sockets, other processes or what else it asked for"
+            return (
+                f"; the workers' sandbox keeps {what} from it: what is to be read must lie below a --root or a "
+                "--python-path of the service, and only TMPDIR and HOME are writable (docs/user_stages.md)"
+            )
+        text = str(error)
+        if "failed to map segment" in text or "annot allocate memory" in text:
+            return (
+                "; its memory limit refused that: import it when your module is imported, not when a function is called, "
+                "or give the service a larger --worker-quota"
+            )
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _check_home(text: str, function) -> None:

@@ -10,7 +10,7 @@ import struct
 import sys
 import traceback
 
-from bulkhead_host.functions import describe, import_function
+from bulkhead_host.functions import describe, failed_module, import_failed, import_function
 from bulkhead_host.memory import MAX_CACHED, READ, WRITE, view_of_memory
 from bulkhead_host.output import Output
 from bulkhead_host.sample_random import Generators
@@ -91,7 +91,9 @@ class Stage:
         except MemoryError:
             raise
         except BaseException as raised:
-            failure = Refusal(FAILED, describe(raised))
+            module = failed_module(raised)
+            # What cannot be imported is no verdict on a sample.
+            failure = Refusal(UNUSABLE, import_failed(module, raised)) if module else Refusal(FAILED, describe(raised))
             traceback.clear_frames(raised.__traceback__)  # they hold the arguments
         else:
             failure = None

@@ -1,0 +1,76 @@
+#include "server/arena/code_files.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/checksum.h"
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kDigestDigits = 16;
+
+bool IsInstalled(absl::string_view path) {
+  return absl::StrContains(path, "/site-packages/") || absl::StrContains(path, "/dist-packages/");
+}
+
+}  // namespace
+
+std::string CodeFolders::NameOf(const std::string& path) const {
+  const auto real = RealPath(path);
+  if (!real.ok() || IsInstalled(path) || IsInstalled(*real)) return "";
+  // As it is called first: behind a link a folder may have another name tomorrow.
+  for (const std::string& called : {path, *real}) {
+    for (const std::string& folder : folders_) {
+      if (called == folder || !IsBeneath(called, folder)) continue;
+      std::string name(called.substr(folder.size() + (folder == "/" ? 0 : 1)));
+      const std::string found = PathOf(name);
+      if (found == *real) return name;
+      if (!PathOf(*real).empty()) return *real;
+    }
+  }
+  return "";
+}
+
+std::string CodeFolders::PathOf(const std::string& name) const {
+  const bool absolute = absl::StartsWith(name, "/");
+  for (const std::string& folder : folders_) {
+    const auto path = RealPath(absolute ? name : absl::StrCat(folder, "/", name));
+    if (!path.ok()) continue;
+    const bool inside = std::any_of(folders_.begin(), folders_.end(),
+                                    [&](const auto& allowed) { return IsBeneath(*path, allowed); });
+    if (inside) return *path;
+  }
+  return "";
+}
+
+v1::CodeFile CodeFolders::Read(const std::string& name) const {
+  v1::CodeFile file;
+  file.set_name(name);
+  if (const std::string path = PathOf(name); !path.empty()) file.set_digest(DigestOfCode(path));
+  return file;
+}
+
+std::string CodeDigest(absl::string_view sha256_hex) {
+  return std::string(sha256_hex.substr(0, kDigestDigits));
+}
+
+std::string DigestOfCode(const std::string& path) {
+  const auto digest = Sha256OfFile(path);
+  return digest.ok() ? CodeDigest(*digest) : "";
+}
+
+std::string FingerprintWithCode(const std::string& bytes_fingerprint,
+                                const std::vector<v1::CodeFile>& code) {
+  if (code.empty()) return bytes_fingerprint;
+  Sha256 sha;
+  sha.Update(absl::StrCat("bulkhead code 1\n", bytes_fingerprint, "\n"));
+  for (const v1::CodeFile& file : code) {
+    sha.Update(absl::StrCat(file.name().size(), ":", file.name(), " ", file.digest(), "\n"));
+  }
+  return sha.FinishHex();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,37 @@
+#ifndef BULKHEAD_SERVER_WORKER_LOADED_CODE_H_
+#define BULKHEAD_SERVER_WORKER_LOADED_CODE_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/types.pb.h"
+#include "server/arena/code_files.h"
+#include "server/pipeline/user_code.h"
+
+namespace bulkhead {
+
+// Which files of the user's this process has loaded: Python's modules, by the bytes that were
+// compiled, and shared libraries. Thread-safe.
+class LoadedCode {
+ public:
+  // `user_code` as it is; what it points to must outlive this.
+  explicit LoadedCode(const UserCode& user_code);
+
+  // What was loaded since the last call. Cheap where that is nothing.
+  std::vector<v1::CodeFile> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  PythonHost* const python_;  // may be null
+  const CodeFolders folders_;
+  absl::Mutex mutex_;
+  uint64_t library_loads_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<std::string> libraries_ ABSL_GUARDED_BY(mutex_);  // that were told of
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_WORKER_LOADED_CODE_H_

@@ -1,0 +1,81 @@
+#include "server/arena/code_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+class CodeFoldersTest : public testing::Test {
+ protected:
+  CodeFoldersTest() {
+    char name[] = "/tmp/bulkhead-code-XXXXXX";
+    root_ = RealPath(mkdtemp(name)).value();
+    for (const char* folder : {"/a", "/a/pkg", "/b", "/b/site-packages", "/c"}) {
+      EXPECT_TRUE(MakeNewDirectory(root_ + folder).ok());
+    }
+    for (const char* file :
+         {"/a/x.py", "/a/pkg/y.py", "/b/x.py", "/b/z.py", "/b/site-packages/p.py", "/c/secret"}) {
+      EXPECT_TRUE(ReplaceFile(root_ + file, file).ok());
+    }
+    EXPECT_EQ(symlink((root_ + "/c/secret").c_str(), (root_ + "/a/out").c_str()), 0);
+    folders_ = CodeFolders({root_ + "/a", root_ + "/b"});
+  }
+  ~CodeFoldersTest() override { RemoveTree(root_); }
+
+  std::string root_;
+  CodeFolders folders_;
+};
+
+TEST_F(CodeFoldersTest, ANameIsRelativeToItsFolderAndLeadsBack) {
+  for (const char* file : {"/a/x.py", "/a/pkg/y.py", "/b/z.py", "/b/x.py"}) {
+    const std::string name = folders_.NameOf(root_ + file);
+    EXPECT_EQ(folders_.PathOf(name), root_ + file) << name;
+    EXPECT_EQ(folders_.Read(name).digest(), DigestOfCode(root_ + file));
+  }
+  EXPECT_EQ(folders_.NameOf(root_ + "/a/pkg/y.py"), "pkg/y.py");
+  EXPECT_EQ(folders_.NameOf(root_ + "/b/z.py"), "z.py");
+  // Another folder has one of this name before it.
+  EXPECT_EQ(folders_.NameOf(root_ + "/b/x.py"), root_ + "/b/x.py");
+}
+
+// As a ConfigMap is mounted: what the link leads to has another name after every change.
+TEST_F(CodeFoldersTest, BehindALinkWithinTheFolderAFileKeepsItsName) {
+  ASSERT_EQ(symlink("pkg", (root_ + "/a/data").c_str()), 0);
+  EXPECT_EQ(folders_.NameOf(root_ + "/a/data/y.py"), "data/y.py");
+  EXPECT_EQ(folders_.PathOf("data/y.py"), root_ + "/a/pkg/y.py");
+}
+
+TEST_F(CodeFoldersTest, OthersFilesAndInstalledPackagesAreNoCodeOfTheUsers) {
+  EXPECT_EQ(folders_.NameOf(root_ + "/c/secret"), "");
+  EXPECT_EQ(folders_.NameOf(root_ + "/b/site-packages/p.py"), "");
+  EXPECT_EQ(folders_.NameOf("/usr/lib/x.py"), "");
+}
+
+TEST_F(CodeFoldersTest, ANameThatLeadsOutOfTheFoldersReadsNothing) {
+  for (const std::string name : {"../c/secret", "out", "/etc/passwd", "nowhere.py", "pkg", ""}) {
+    EXPECT_EQ(folders_.Read(name).digest(), "") << name;
+  }
+}
+
+TEST(FingerprintWithCodeTest, DependsOnNamesAndContents) {
+  v1::CodeFile one;
+  one.set_name("a.py");
+  one.set_digest("01");
+  v1::CodeFile other = one;
+  other.set_digest("02");
+  EXPECT_EQ(FingerprintWithCode("ab", {}), "ab");
+  EXPECT_NE(FingerprintWithCode("ab", {one}), FingerprintWithCode("ab", {other}));
+  EXPECT_NE(FingerprintWithCode("ab", {one}), FingerprintWithCode("ac", {one}));
+  other.set_name("b.py");
+  EXPECT_NE(FingerprintWithCode("ab", {one}), FingerprintWithCode("ab", {one, other}));
+}
+
+}  // namespace
+}  // namespace bulkhead

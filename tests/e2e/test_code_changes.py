@@ -1,0 +1,167 @@
+"""Code of the user's that is edited: what runs is what is there when a stream is opened, and a cursor knows by what it was made."""
+
+import json
+import os
+import pathlib
+import py_compile
+import subprocess
+import sys
+
+import bulkhead
+import numpy as np
+import pytest
+from conftest import CLIENTS, PYTHON_PACKAGE, Service, write_spec
+
+PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
+
+STAGE = """\
+import helper
+
+
+def f(index):
+    import later
+    return index * 100 + helper.VALUE * 10 + later.VALUE
+"""
+
+
+@pytest.fixture
+def code(folder):
+    code = folder / "code"
+    code.mkdir()
+    (code / "stage.py").write_text(STAGE)
+    write(code / "helper.py", 1)
+    write(code / "later.py", 1)
+    return code
+
+
+@pytest.fixture
+def start(folder, code):
+    started = []
+
+    def start_one(workers=1):
+        home = folder / f"service{len(started)}"
+        home.mkdir()
+        started.append(Service(home, "--workers", workers, "--python", PYTHON, "--python-path", code))
+        return started[-1]
+
+    yield start_one
+    for service in started:
+        service.stop()
+
+
+def write(path, value):
+    """The same size and second whatever the value is: nothing but the content tells."""
+    path.write_text(f"VALUE = {value}\n")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    py_compile.compile(str(path))
+
+
+def edit(path, value):
+    """As an editor does it: what was compiled before stays."""
+    path.write_text(f"VALUE = {value}\n")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+@pytest.fixture
+def spec(folder):
+    stage = {"function": "stage:f", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}
+    return write_spec(folder / "s.json", source={"range": {"size": 4000}}, stages=[{"python": stage}],
+                      batch={"size": 4}, epochs=1)
+
+
+def made_by(batch):
+    """The values of helper.py and later.py."""
+    [value] = set(np.array(batch["index"]) % 100)
+    return divmod(int(value), 10)
+
+
+@pytest.mark.parametrize("file, expected", [("helper.py", (2, 1)), ("later.py", (1, 2))])
+def test_a_new_loader_runs_what_was_edited_while_another_one_is_open(start, code, spec, file, expected):
+    service = start()
+    with bulkhead.Loader(spec, service.target, timeout=60) as first:
+        assert made_by(first.next_batch()) == (1, 1)
+        edit(code / file, 2)
+        with bulkhead.Loader(spec, service.target, timeout=60) as second:
+            assert made_by(second.next_batch()) == expected
+            assert made_by(first.next_batch()) == (1, 1)
+        with bulkhead.Loader(spec, service.target, timeout=60) as third:
+            assert made_by(third.next_batch()) == expected
+    assert len({worker["pipeline"] for worker in bulkhead.service_status(service.target)["workers"]}) == 1
+
+
+def test_what_was_not_edited_keeps_its_workers(start, spec):
+    service = start()
+    for _ in range(3):
+        with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+            loader.next_batch()
+            [worker] = service.workers()
+    assert bulkhead.service_status(service.target)["workers"][0]["pid"] == worker
+    assert not bulkhead.service_status(service.target).get("recent_exits")
+
+
+def test_code_that_changes_under_a_stream_ends_it_and_names_the_file(start, code, spec):
+    service = start(workers=2)
+    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+        seen = {made_by(loader.next_batch())}
+        edit(code / "helper.py", 2)
+        service.kill_worker()
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            for batch in loader:
+                seen.add(made_by(batch))
+    assert seen == {(1, 1)}
+    assert caught.value.reason == "CODE_CHANGED", caught.value
+    assert caught.value.metadata["file"] == "helper.py"
+    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+        assert made_by(loader.next_batch()) == (2, 1)
+
+
+def test_a_cursor_knows_the_code_that_made_its_batches(start, code, spec):
+    with bulkhead.Loader(spec, start().target, timeout=60) as loader:
+        batch = loader.next_batch()
+        cursor = json.loads(json.dumps(batch.cursor))
+        state = loader.state_dict()
+    assert [file["name"] for file in cursor["code"]] == ["helper.py", "stage.py"]
+    assert state["code"] == cursor["code"]
+    # Another service, the same code.
+    service = start()
+    for _ in range(2):
+        with bulkhead.Loader(spec, service.target, timeout=60, cursor=cursor) as loader:
+            again = loader.next_batch()
+            assert np.array(again["index"]).tolist()[0] // 100 == 4
+            assert again.cursor["bytes_fingerprint"] == cursor["bytes_fingerprint"]
+    edit(code / "helper.py", 2)
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        bulkhead.Loader(spec, service.target, timeout=60, cursor=cursor).next_batch()
+    assert caught.value.reason == "CURSOR_MISMATCH"
+    assert "helper.py was changed" in str(caught.value) and "allow_changed_bytes" in str(caught.value)
+    with bulkhead.Loader(spec, service.target, timeout=60, cursor=cursor, allow_changed_bytes=True) as loader:
+        batch = loader.next_batch()
+        assert made_by(batch) == (2, 1)
+        assert batch.cursor["bytes_fingerprint"] != cursor["bytes_fingerprint"]
+    (code / "helper.py").unlink()
+    with pytest.raises(bulkhead.BulkheadError, match="helper.py is not there any more"):
+        bulkhead.Loader(spec, service.target, timeout=60, cursor=cursor).next_batch()
+
+
+def test_both_clients_carry_the_code(start, folder, spec):
+    service = start()
+    short = json.loads(spec.read_text())
+    short["source"]["range"]["size"] = 12
+    spec.write_text(json.dumps(short))
+    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+        cursor = [batch.cursor for batch in loader][0]
+    ends = []
+    for command in CLIENTS.values():
+        done = subprocess.run(
+            [*command, "--spec", spec, "--target", service.target, "--cursor", json.dumps(cursor), "--error-json"],
+            env={**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)}, stdout=subprocess.PIPE, text=True, timeout=120)
+        ends.append(json.loads(done.stdout.splitlines()[-1])["cursor"])
+    assert ends[0] == ends[1]
+    assert ends[0]["code"] == cursor["code"]
+    assert ends[0]["bytes_fingerprint"] == cursor["bytes_fingerprint"]
+
+
+def test_a_spec_without_code_of_ones_own_has_none_in_its_cursor(start, folder):
+    plain = write_spec(folder / "plain.json", source={"range": {"size": 8}}, batch={"size": 4}, epochs=1)
+    with bulkhead.Loader(plain, start().target, timeout=60) as loader:
+        assert "code" not in loader.next_batch().cursor
