@@ -24,6 +24,8 @@ size_t FirstUnprintable(absl::string_view name) {
   return ascii ? absl::string_view::npos : FirstByteThatIsNoText(name);
 }
 
+}  // namespace
+
 std::string EscapeUnprintable(absl::string_view name) {
   std::string text;
   while (true) {
@@ -37,8 +39,6 @@ std::string EscapeUnprintable(absl::string_view name) {
     name.remove_prefix(bad + 1);
   }
 }
-
-}  // namespace
 
 std::string CanonicalRecordName(std::string name) {
   if (FirstUnprintable(name) != absl::string_view::npos) name = EscapeUnprintable(name);
