@@ -40,6 +40,13 @@ class PythonHost {
   // declared, and a word for the extent that the variable dimension has in the end (bytes: the
   // length). `error` receives the reason of a verdict that is not kOk.
   virtual Verdict Call(int number, std::vector<int64_t>& words, std::string& error) = 0;
+
+  // From now on SIGQUIT has the stacks of all Python threads written to `fd`, whatever those are
+  // at. False where the interpreter cannot.
+  virtual bool WriteStacksTo(int fd) {
+    (void)fd;
+    return false;
+  }
 };
 
 // The user's own code that a worker may run. A plain value; what it points to outlives the

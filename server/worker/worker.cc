@@ -63,6 +63,7 @@ class Session {
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
   std::optional<FlightRecorder> recorder_;
+  UniqueFd stacks_fd_;  // of a worker of Python stages: where the stacks of its threads go
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
   std::unique_ptr<LeaseRunner> runner_;
@@ -106,7 +107,8 @@ int Session::Run() {
 bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   switch (message.message_case()) {
     case internal::v1::ToWorker::kBind:
-      if (packet.fds.size() != 2 || runner_ != nullptr) return false;
+      if (packet.fds.size() < 2 || packet.fds.size() > 3 || runner_ != nullptr) return false;
+      if (packet.fds.size() == 3) stacks_fd_ = std::move(packet.fds[2]);
       if (absl::Status status = Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]));
           !status.ok()) {
         ReportFailure(status, 0, 0);
@@ -211,6 +213,9 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   recorder_.emplace(std::move(recorder));
   if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
   BULKHEAD_RETURN_IF_ERROR(LimitAtStart(own, bind.quota_bytes(), bind.threads(), allocations_));
+  if (stacks_fd_ && user_code_.python != nullptr) {
+    recorder_->header().tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get()) ? 1 : 0;
+  }
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
   runner_ = std::make_unique<LeaseRunner>(

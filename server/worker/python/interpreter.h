@@ -10,13 +10,15 @@
 #include "server/pipeline/user_code.h"
 
 // What the interpreter's side, worker_host.py, hands over: functions in C's convention, of which
-// the first two run Python and take the interpreter's lock themselves.
+// the first three run Python and take the interpreter's lock themselves.
 extern "C" {
 // Returns the stage's number; below 0: `error` says why not (-2: memory was refused).
 typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* error,
                                   uint64_t error_bytes);
 // Returns a PythonHost::Verdict.
 typedef int (*BulkheadPythonCall)(int number, int64_t* words, char* error, uint64_t error_bytes);
+// From now on SIGQUIT writes the stacks of all threads to `fd`. Returns 0 when that cannot be.
+typedef int (*BulkheadPythonStacks)(int fd);
 // PyGILState_Ensure and PyEval_SaveThread.
 typedef int (*BulkheadPythonEnsure)();
 typedef void* (*BulkheadPythonSave)();
@@ -31,6 +33,7 @@ class Interpreter final : public PythonHost {
   struct Functions {
     BulkheadPythonLoad load;
     BulkheadPythonCall call;
+    BulkheadPythonStacks stacks;
     BulkheadPythonEnsure ensure;
     BulkheadPythonSave save;
   };
@@ -39,6 +42,7 @@ class Interpreter final : public PythonHost {
   absl::StatusOr<int> Load(const std::string& stage,
                            const std::vector<std::string>& inputs) override;
   Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
+  bool WriteStacksTo(int fd) override { return functions_.stacks(fd) != 0; }
 
  private:
   // Gives this thread a state in the interpreter for good: one that a call makes for itself ends

@@ -79,11 +79,13 @@ def main() -> None:
         calls.load
     )
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(calls.call)
+    stacks = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(calls.write_stacks_to)
     library.bulkhead_worker_run.restype = None
     library.bulkhead_worker_run(
         int(options["--control-fd"][0]),
         load,
         call,
+        stacks,
         ctypes.cast(ctypes.pythonapi.PyGILState_Ensure, ctypes.c_void_p),
         ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
         _strings(_readable()),

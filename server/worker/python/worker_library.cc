@@ -11,12 +11,13 @@
 // Runs a worker until its end, and ends the process with it. The interpreter's lock is not held.
 // `readable` and `native_paths` end with a null each.
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
-    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call, BulkheadPythonEnsure ensure,
-    BulkheadPythonSave save, const char* const* readable, const char* const* native_paths) {
+    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call, BulkheadPythonStacks stacks,
+    BulkheadPythonEnsure ensure, BulkheadPythonSave save, const char* const* readable,
+    const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
   // Never destroyed: threads may be at work when the process ends.
-  auto& interpreter =
-      *new bulkhead::Interpreter(bulkhead::Interpreter::Functions{load, call, ensure, save});
+  auto& interpreter = *new bulkhead::Interpreter(
+      bulkhead::Interpreter::Functions{load, call, stacks, ensure, save});
   bulkhead::UserCode user_code;
   user_code.python = &interpreter;
   for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);
