@@ -84,7 +84,7 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "capabilities, with commas between")
       ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
-                 "Seconds without a finished sample after which a worker is killed and replaced")
+                 "Seconds at one sample after which a worker is killed and replaced")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   app.add_option("--recycle-samples", options.recycle_samples,

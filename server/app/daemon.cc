@@ -22,6 +22,8 @@
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/base/utf8.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
@@ -54,6 +56,14 @@ absl::StatusOr<std::string> RuntimeDir() {
   return folder;
 }
 
+// Workers are told of folders in messages of text.
+absl::Status CheckText(absl::string_view option, const std::string& folder) {
+  if (FirstByteThatIsNoText(folder) == absl::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", EscapeUnprintable(folder),
+                   ": the name is not UTF-8; rename the folder, or name another"));
+}
+
 absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
   std::string folder = options.cache_dir;
   if (folder.empty()) {
@@ -72,7 +82,9 @@ absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
         absl::StrCat("the cache folder cannot be used: ", std::string(made.message()),
                      "; give another --cache-dir"));
   }
-  return RealPath(folder);
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string real, RealPath(folder));
+  BULKHEAD_RETURN_IF_ERROR(CheckText("--cache-dir", real));
+  return real;
 }
 
 absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
@@ -116,6 +128,7 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
     if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
       return absl::InvalidArgumentError(absl::StrCat(option, " ", name, " is not a folder"));
     }
+    BULKHEAD_RETURN_IF_ERROR(CheckText(option, *path));
     folders.push_back(*path);
   }
   return folders;

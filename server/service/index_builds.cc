@@ -7,10 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/os/event_loop.h"
 #include "server/os/filesystem.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -116,7 +118,7 @@ absl::Status Builder::Collect(absl::Duration timeout) {
       return std::any_of(build_->running.begin(), build_->running.end(),
                          [](const auto& job) { return job->result.has_value(); });
     };
-    build_->mutex.AwaitWithTimeout(absl::Condition(&any_done), timeout);
+    AwaitFor(build_->mutex, any_done, timeout);
     const auto first_done =
         std::stable_partition(build_->running.begin(), build_->running.end(),
                               [](const auto& job) { return !job->result.has_value(); });
@@ -165,7 +167,7 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
                               internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
                               const CancelledFn& cancelled) const {
   Builder builder(kind, resolved, folder_, worker_quota_bytes_, supervisor_);
-  const absl::Time begin = absl::Now();
+  const int64_t begin_ns = MonotonicNanos();
   size_t next = 0;
   while (next < missing.size() || builder.busy()) {
     while (next < missing.size() && builder.running() < max_parallel_ + kMostWaiting) {
@@ -188,8 +190,9 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
     report.set_records(records);
     if (files > 0) {
       const double left = static_cast<double>(missing.size()) - files;
+      const absl::Duration passed = absl::Nanoseconds(MonotonicNanos() - begin_ns);
       report.mutable_eta()->set_seconds(
-          static_cast<int64_t>(absl::ToDoubleSeconds(absl::Now() - begin) / files * left));
+          static_cast<int64_t>(absl::ToDoubleSeconds(passed) / files * left));
     }
     report.set_activity(
         builder.busy()

@@ -14,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/os/random_name.h"
 #include "server/os/thread.h"
+#include "server/os/unix_address.h"
 
 namespace bulkhead {
 namespace {
@@ -50,6 +51,10 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
       StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
+  std::unique_ptr<UnixAddressLock> address_lock;
+  if (const std::string path = server->UnixPath(); !path.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(address_lock, UnixAddressLock::Take(path));
+  }
   server->OpenArenaDoor();
   SessionContext context;
   context.preparer = server->preparer_.get();
@@ -74,10 +79,14 @@ LoaderServer::LoaderServer(Config config) : config_(std::move(config)) {}
 
 LoaderServer::~LoaderServer() { Shutdown(absl::ZeroDuration()); }
 
+std::string LoaderServer::UnixPath() const {
+  if (!absl::StartsWith(config_.address, kUnixScheme)) return "";
+  return std::string(absl::StripPrefix(config_.address, kUnixScheme));
+}
+
 void LoaderServer::OpenArenaDoor() {
-  if (!absl::StartsWith(config_.address, kUnixScheme)) return;
-  const std::string path =
-      absl::StrCat(absl::StripPrefix(config_.address, kUnixScheme), kArenaDoorSuffix);
+  if (UnixPath().empty()) return;
+  const std::string path = absl::StrCat(UnixPath(), kArenaDoorSuffix);
   absl::StatusOr<std::unique_ptr<ArenaDoor>> door = ArenaDoor::Open(loop_, path, boot_id_);
   if (door.ok()) {
     door_ = *std::move(door);
@@ -88,7 +97,7 @@ void LoaderServer::OpenArenaDoor() {
 
 absl::Status LoaderServer::Listen() {
   address_ = config_.address;
-  const bool is_unix = absl::StartsWith(address_, kUnixScheme);
+  const bool is_unix = !UnixPath().empty();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -103,7 +112,7 @@ absl::Status LoaderServer::Listen() {
   if (!is_unix) builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
   server_ = builder.BuildAndStart();
   if (is_unix && server_ != nullptr) {
-    return ListenOnUnix(std::string(absl::StripPrefix(address_, kUnixScheme)));
+    return ListenOnUnix(UnixPath());
   }
   if (server_ == nullptr || port_ == 0) {
     return absl::AlreadyExistsError(

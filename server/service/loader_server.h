@@ -67,6 +67,8 @@ class LoaderServer {
  private:
   explicit LoaderServer(Config config);
 
+  // Of its socket; empty where it listens on TCP.
+  std::string UnixPath() const;
   absl::Status Listen();
   absl::Status ListenOnUnix(const std::string& path);
   // Blocks for the loop: no connection is taken any more, and the paths are free for a successor.

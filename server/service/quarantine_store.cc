@@ -14,7 +14,9 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/os/event_loop.h"
 #include "server/os/filesystem.h"
+#include "server/os/monotonic_wait.h"
 #include "server/os/thread.h"
 
 namespace bulkhead {
@@ -155,21 +157,22 @@ void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store) {
   if (!started.ok()) done(started);
 }
 
-std::optional<bool> QuarantineStore::AwaitSaves(absl::Time deadline) const {
+std::optional<bool> QuarantineStore::AwaitSaves(absl::Duration patience) const {
   absl::MutexLock lock(&mutex_);
   const auto none = [this]()
                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return saves_under_way_ == 0; };
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&none), deadline)) return std::nullopt;
+  if (!AwaitFor(mutex_, none, patience)) return std::nullopt;
   return unsaved_.empty();
 }
 
 bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store,
                             absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
-  const std::optional<bool> saved = store->AwaitSaves(deadline);
+  const int64_t begin_ns = MonotonicNanos();
+  const std::optional<bool> saved = store->AwaitSaves(patience);
   if (saved != false) return saved.has_value();
   SaveSoon(store);
-  return store->AwaitSaves(deadline).value_or(false);
+  const absl::Duration waited = absl::Nanoseconds(MonotonicNanos() - begin_ns);
+  return store->AwaitSaves(patience - waited).value_or(false);
 }
 
 bool QuarantineStore::FullFor(const std::string& bytes_fingerprint) const {

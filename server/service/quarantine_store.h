@@ -73,8 +73,8 @@ class QuarantineStore {
   std::optional<Entries> ReadFile() const;
   // False then.
   bool RefreshLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for the saves of SaveSoon: whether nothing is unsaved then; absent at `deadline`.
-  std::optional<bool> AwaitSaves(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the saves of SaveSoon: whether nothing is unsaved then; absent after `patience`.
+  std::optional<bool> AwaitSaves(absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Of those for all pipelines, or in all.
   bool FullFor(const std::string& bytes_fingerprint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 
@@ -39,7 +40,7 @@ class SessionRegistry {
   bool WaitUntilEmpty(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_ == 0; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&empty), patience);
+    return AwaitFor(mutex_, empty, patience);
   }
 
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_) {

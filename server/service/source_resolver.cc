@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/base/utf8.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
@@ -61,6 +62,15 @@ class Resolver {
   const DataRoots& roots_;
   internal::v1::ResolvedSource resolved_;
 };
+
+// Names travel in messages of text.
+absl::Status CheckText(const std::string& name) {
+  if (FirstByteThatIsNoText(name) == absl::string_view::npos) return absl::OkStatus();
+  const std::string printable = EscapeUnprintable(name);
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+                   absl::StrCat("the name of ", printable, " is not UTF-8; rename it"),
+                   {{"file", printable}});
+}
 
 std::optional<std::string> Resolver::RootOf(const std::string& path) const {
   if (roots_.unrestricted) return "/";
@@ -122,6 +132,8 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
                              : Printable(real.status().message()),
                      {{"file", path}});
   }
+  BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
+  BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
   const auto root = RootOf(*real);
   if (!root.has_value()) return NotAllowed(path);
   const auto info = StatFile(*real);
@@ -162,6 +174,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   // A base folder that this machine does not have only matters to relative paths, which will say
   // so.
   if (auto real = RealPath(base); real.ok()) base = *std::move(real);
+  BULKHEAD_RETURN_IF_ERROR(CheckText(base));
   Resolver resolver(base, roots);
   switch (source.source_case()) {
     case v1::Source::kTfrecord:

@@ -291,6 +291,8 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());
   config.binding.set_slot_count(prepared.memory.slot_count());
+  const bool mosaic = !FirstStageOf(prepared.spec, v1::Stage::kMosaic).empty();
+  config.partners = mosaic ? kMosaicTiles - 1 : 0;
   config.first_epoch = open.cursor().epoch();
   config.substitutions_so_far = open.cursor().substitutions();
   config.ordered = !IsUnordered(prepared.spec);

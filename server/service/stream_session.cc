@@ -176,12 +176,13 @@ absl::Status StreamSession::ClaimStream(const v1::Open& open) {
 
 absl::StatusOr<Supervisor::Admission> StreamSession::Admit(const PreparedPipeline& prepared) {
   const PipelineConfig pipeline = MakePipelineConfig(prepared);
-  const absl::Time deadline = absl::Now() + kAdmissionPatience;
+  const int64_t begin_ns = MonotonicNanos();
   while (true) {
     absl::StatusOr<Supervisor::Admission> admission = context_.supervisor->Admit(
         pipeline, prepared.memory.slot_count(), prepared.memory.slot_bytes());
     const bool refused = absl::IsResourceExhausted(admission.status());
-    if (!refused || gone_ || absl::Now() > deadline) return admission;
+    const bool patient = absl::Nanoseconds(MonotonicNanos() - begin_ns) <= kAdmissionPatience;
+    if (!refused || gone_ || !patient) return admission;
     absl::SleepFor(kAdmissionPause);
   }
 }
@@ -311,7 +312,18 @@ void StreamSession::OnAdded() {
   WriteNext();
 }
 
-void StreamSession::OnBatch(ReadyBatch batch) { Enqueue(std::move(batch)); }
+void StreamSession::OnBatch(ReadyBatch batch) {
+  {
+    absl::MutexLock lock(&mutex_);
+    activity_.clear();
+  }
+  Enqueue(std::move(batch));
+}
+
+void StreamSession::OnActivity(const std::string& activity) {
+  absl::MutexLock lock(&mutex_);
+  activity_ = activity;
+}
 
 void StreamSession::OnEvent(const v1::SampleEvent& event) { Enqueue(event); }
 
@@ -372,7 +384,7 @@ void StreamSession::WriteNext() {
   // What comes instead of a batch without credit.
   if (frames_.empty() && heartbeat_due_ && !gone_) {
     v1::StreamResponse heartbeat;
-    heartbeat.mutable_heartbeat();
+    heartbeat.mutable_heartbeat()->set_activity(activity_);
     frames_.push_back(Serialize(heartbeat));
   }
   if (!frames_.empty()) {

@@ -47,6 +47,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnAdded() override;
   void OnBatch(ReadyBatch batch) override;
   void OnEvent(const v1::SampleEvent& event) override;
+  void OnActivity(const std::string& activity) override;
   void OnEnd() override;
   void OnFailed(const absl::Status& status) override;
 
@@ -104,6 +105,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
   bool wrote_since_beat_ ABSL_GUARDED_BY(mutex_) = false;
   bool heartbeat_due_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string activity_ ABSL_GUARDED_BY(mutex_);  // for the next heartbeat
   bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
   // Sent and not released: sequence number and bytes of each batch, in the order of sending.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -114,12 +115,12 @@ uint64_t MemoryBudget::returning_bytes() const {
   return returning_bytes_;
 }
 
-void MemoryBudget::AwaitRoom(const Demand& demand, absl::Time deadline) const {
+void MemoryBudget::AwaitRoom(const Demand& demand, absl::Duration patience) const {
   absl::MutexLock lock(&mutex_);
   const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return returning_bytes_ == 0 || DemandedBytes(demand, demand.workers) <= Free();
   };
-  mutex_.AwaitWithDeadline(absl::Condition(&decided), deadline);
+  AwaitFor(mutex_, decided, patience);
 }
 
 absl::StatusOr<MemoryClaim> MemoryBudget::AdmitWorker(uint64_t quota_bytes) {

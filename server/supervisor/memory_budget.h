@@ -87,8 +87,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   // Whether Admit would promise anything, once that has come and `more_bytes` beside it.
   bool CouldAdmit(const Demand& demand, uint64_t more_bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until `demand` fits wholly, nothing is on its way back, or it is `deadline`.
-  void AwaitRoom(const Demand& demand, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until `demand` fits wholly, nothing is on its way back, or `patience` is over.
+  void AwaitRoom(const Demand& demand, absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For a worker that belongs to no stream. Errors as Admit's.
   absl::StatusOr<MemoryClaim> AdmitWorker(uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);

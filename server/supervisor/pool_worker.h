@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -51,6 +52,14 @@ struct PoolWorker {
   int64_t warm_ns = 0;  // 0: it was never asked to warm up
   int64_t last_progress_ns = 0;
   int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not
+  // Its threads that hung then, as HungThreads; empty: none did.
+  std::vector<int64_t> hung_since_ns;
+  // Of a worker of Python stages: where it writes the stacks of its threads when it is asked to,
+  // and what has come of it. Not open: it is not asked.
+  UniqueFd stacks_fd;
+  int64_t stacks_asked_ns = 0;
+  std::string stacks_dump;
+  std::string stack;  // of the thread that hangs, for people
   int64_t memory_read_ns = 0;
 
   // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.

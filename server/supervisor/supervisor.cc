@@ -194,13 +194,14 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const PipelineConfig& pi
   MemoryBudget::Demand demand;
   demand.slot_count = slot_count;
   demand.slot_bytes = slot_bytes;
-  const absl::Time deadline = absl::Now() + kReapPatience;
+  const int64_t begin_ns = MonotonicNanos();
   while (true) {
     std::optional<absl::StatusOr<Admission>> admission;
-    const bool may_wait = absl::Now() < deadline;
+    const absl::Duration left = kReapPatience - absl::Nanoseconds(MonotonicNanos() - begin_ns);
+    const bool may_wait = left > absl::ZeroDuration();
     RunOnLoop([&] { admission = AdmitOnLoop(pipeline, may_wait, demand); });
     if (admission.has_value()) return *std::move(admission);
-    budget_->AwaitRoom(demand, deadline);
+    budget_->AwaitRoom(demand, left);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
 #include "server/os/fd_parcel.h"
+#include "server/supervisor/blame.h"
 #include "server/supervisor/cache_segments.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
@@ -148,10 +149,12 @@ class WorkerPool {
     uint32_t generation = 0;
     std::unique_ptr<PoolWorker> worker;  // null while its restart waits
     EventLoop::TimerId restart_timer = 0;
-    uint32_t deaths = 0;  // in this place, since a lease was finished in it
-    bool asked = false;   // by hand, for a replacement
-    std::string slow;     // the stage that has become slow, for people
-    double grew_by = 0;   // bytes a sample, the worker before the one that is started next
+    uint32_t deaths = 0;         // in this place, since a lease was finished in it
+    uint32_t failed_starts = 0;  // in a row, after which no worker was ready
+    std::string last_end;        // of a worker, or of the attempt to start one; for people
+    bool asked = false;          // by hand, for a replacement
+    std::string slow;            // the stage that has become slow, for people
+    double grew_by = 0;          // bytes a sample, the worker before the one that is started next
     // After a replacement that came to nothing.
     uint32_t failed_replacements = 0;
     int64_t no_replacement_before_ns = 0;
@@ -177,9 +180,11 @@ class WorkerPool {
   // quarantine now, before any of them gets another lease.
   void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
                   uint32_t deaths);
-  // Sets a place apart for the next suspect, or gives it to the one that is.
+  // Sets a place apart for the next suspect, or gives it to the one that is. A place in which no
+  // worker starts is given up for another.
   void GiveSuspect();
   Slot* SlotToSetApart() const;
+  static bool Starts(const Slot& slot);
   void SendLease(PoolWorker& worker, const internal::v1::Lease& lease);
   void OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& done);
   void OnLeaseFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed);
@@ -191,11 +196,15 @@ class WorkerPool {
   // which that was one too many. Returns what the worker was at, for people; empty: nothing.
   std::string BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
                           v1::ExitCause cause, const std::string& reason);
-  void BlameLease(const PoolWorker& worker, const PoolWorker::Held& held,
-                  const FlightSnapshot::Thread* thread, bool by_itself, const std::string& reason,
-                  std::string& at);
+  // The same for one of them. Returns what the worker was at, for people.
+  std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                         const Suspicion& suspicion, v1::ExitCause cause,
+                         const std::string& reason);
+  void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
+                  const std::string& work) const;
   // The error of a stream whose lease ends worker after worker.
-  absl::Status CrashLoop(uint32_t deaths, const std::string& reason, const std::string& work) const;
+  absl::Status CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
+                         const std::string& work) const;
 
   // Processes.
   absl::StatusOr<std::unique_ptr<PoolWorker>> Spawn(Slot& slot);
@@ -236,6 +245,14 @@ class WorkerPool {
   // Between looks at workers that have work.
   absl::Duration BusyInterval() const;
   void CheckForHang(PoolWorker& worker, int64_t now_ns);
+  // It finishes nothing, and none of its threads says why.
+  bool IsStalled(const PoolWorker& worker, const FlightSnapshot& flight, int64_t now_ns) const;
+  // Asks a worker one of whose threads hangs in the interpreter for its stacks. True while it may
+  // still answer.
+  bool AwaitsStacks(PoolWorker& worker, const FlightSnapshot& flight, int64_t now_ns) const;
+  // Tells the streams that have been without a batch for a while what their workers are at.
+  void TellActivity(int64_t now_ns);
+  std::string ActivityFor(const Stream& stream, int64_t now_ns) const;
   void WriteOff(PoolWorker& worker);
   // The worker was written off: a replacement that it is part of goes on without it.
   void GiveUpReplacement(PoolWorker& worker);
@@ -245,7 +262,6 @@ class WorkerPool {
   bool GrowsFast(const MemoryGrowth& growth) const;
   // For a while.
   void LookMoreOften(int64_t now_ns);
-  bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
   // Whether the sample that one of its threads is at took more than a quarter of the quota.
@@ -276,6 +292,7 @@ class WorkerPool {
   size_t next_stream_ = 0;  // round robin
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
+  int64_t activity_told_ns_ = 0;
   int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
   absl::Status failure_;
   std::map<std::string, std::string> code_;  // digest by name

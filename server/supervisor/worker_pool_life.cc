@@ -10,6 +10,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/memory_map.h"
+#include "server/os/pipe.h"
 #include "server/os/process_memory.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
@@ -101,9 +102,12 @@ void WorkerPool::OnStartFailed(Slot& slot, const absl::Status& status) {
   spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
                message);
   ++slot.deaths;
+  ++slot.failed_starts;
+  slot.last_end = absl::StrCat("none could be started: ", message);
   NoteIdleDeath(slot, absl::StatusCode::kUnavailable,
                 absl::StrCat("no worker could be started: ", message));
   RestartLater(slot);
+  Dispatch();  // what was set apart for it goes to another
 }
 
 void WorkerPool::SendBinding(PoolWorker& worker) {
@@ -114,6 +118,13 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
     return;
   }
   internal::v1::ToWorker message;
+  std::vector<int> fds = {memory->get(), worker.recorder.fd()};
+  absl::StatusOr<Pipe> stacks = absl::UnimplementedError("it has no Python stages");
+  if (config_.python) stacks = Pipe::Make();
+  if (stacks.ok()) {
+    fds.push_back(stacks->writing.get());
+    worker.stacks_fd = std::move(stacks->reading);
+  }
   message.mutable_bind()->set_threads(config_.threads);
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
   message.mutable_bind()->set_attribution(config_.attribution);
@@ -121,7 +132,6 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
   if (worker.scratch != nullptr) {
     message.mutable_bind()->mutable_sandbox()->set_scratch(worker.scratch->path());
   }
-  std::vector<int> fds = {memory->get(), worker.recorder.fd()};
   UniqueFd indexes;
   if (!config_.index_fds.empty()) {
     absl::StatusOr<UniqueFd> parcel = PackFds(config_.index_fds);
@@ -194,6 +204,7 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
     TellCode(*first_code_);
   }
   worker.bound = true;
+  slots_[worker.slot]->failed_starts = 0;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
   // Zero when it cannot be told: then what is resident counts alone.
   worker.data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
@@ -374,6 +385,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
+  if (in_place && !worker.bound) ++slot.failed_starts;
+  if (in_place) slot.last_end = end.reason;
   if (in_place) {
     slot.grew_by = worker.growth.BytesPerSample(config_.quota_bytes);
     if (ExitLog::IsLimitEvent(end.cause) && !IsOneSamplesDoing(worker, flight)) {

@@ -3,14 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/os/pipe.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
+#include "server/supervisor/python_stack.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
 
@@ -28,6 +32,14 @@ constexpr absl::Duration kFastFor = absl::Seconds(1);
 constexpr absl::Duration kLookShare = absl::Milliseconds(1);
 // How long spawning and warming up take beyond what the first start of a worker took.
 constexpr absl::Duration kFirstWarmUpMargin = absl::Milliseconds(50);
+
+// What faulthandler writes of a hundred threads.
+constexpr size_t kMaxStacksBytes = size_t{256} << 10;
+// Streams without a batch for so long are told what their workers are at, so often.
+constexpr absl::Duration kSilence = absl::Seconds(5);
+constexpr absl::Duration kActivityInterval = absl::Seconds(1);
+// That are told of.
+constexpr size_t kMaxActivities = 3;
 
 absl::Duration Between(int64_t from_ns, int64_t to_ns) {
   return absl::Nanoseconds(std::max<int64_t>(0, to_ns - from_ns));
@@ -69,6 +81,7 @@ void WorkerPool::Watch() {
     if (worker.written_off) stuck.push_back(&worker);
   });
   SendSegments();
+  TellActivity(now_ns);
   for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);
   if (!broken()) ReplaceIfDue(now_ns);
   ScheduleWatch(busy);
@@ -164,16 +177,6 @@ void WorkerPool::CheckScratch(PoolWorker& worker) {
                    FormatBytes(ScratchFolders::kMostBytes), " in ", ScratchFolders::kMostFiles));
 }
 
-bool WorkerPool::IsHung(const PoolWorker& worker, int64_t now_ns) const {
-  if (worker.held.empty()) return false;
-  if (Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang) return true;
-  // One thread may hang while the others make progress.
-  const FlightSnapshot flight = worker.recorder.Snapshot();
-  return std::any_of(flight.threads.begin(), flight.threads.end(), [&](const auto& thread) {
-    return thread.lease_id != 0 && Between(thread.began_ns, now_ns) > context_.timeouts.hang;
-  });
-}
-
 void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
   // By whom ever.
   if (worker.killed_ns == 0 && worker.process->phase() == WorkerPhase::kKilled) {
@@ -188,12 +191,105 @@ void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
   const bool warming = replacement_ != nullptr && replacement_->successor.get() == &worker;
   const bool late = (!worker.bound || warming) &&
                     Between(worker.last_progress_ns, now_ns) > context_.timeouts.start;
-  if (!late && !IsHung(worker, now_ns)) return;
+  if (late) {
+    worker.killed_ns = now_ns;
+    worker.process->Kill(
+        v1::EXIT_CAUSE_HUNG,
+        absl::StrCat("not ready after ", absl::FormatDuration(context_.timeouts.start)));
+    return;
+  }
+  if (worker.held.empty()) return;
+  // One thread may hang while the others make progress.
+  const FlightSnapshot flight = worker.recorder.Snapshot();
+  std::vector<int64_t> hung = HungThreads(flight, context_.timeouts.hang, now_ns);
+  const bool any_hung = std::any_of(hung.begin(), hung.end(), [](int64_t ns) { return ns != 0; });
+  if (!any_hung && !IsStalled(worker, flight, now_ns)) {
+    worker.stacks_asked_ns = 0;  // it goes on
+    return;
+  }
+  if (any_hung && AwaitsStacks(worker, flight, now_ns)) return;
+  worker.hung_since_ns = std::move(hung);
   worker.killed_ns = now_ns;
   worker.process->Kill(
       v1::EXIT_CAUSE_HUNG,
-      late ? absl::StrCat("not ready after ", absl::FormatDuration(context_.timeouts.start))
-           : absl::StrCat("no progress for ", absl::FormatDuration(context_.timeouts.hang)));
+      absl::StrCat("no progress for ", absl::FormatDuration(context_.timeouts.hang),
+                   worker.stack.empty() ? "" : "; Python was at ", worker.stack));
+}
+
+bool WorkerPool::IsStalled(const PoolWorker& worker, const FlightSnapshot& flight,
+                           int64_t now_ns) const {
+  // Threads that are at samples are watched one by one; what they report may be a little late.
+  const bool at_work = std::any_of(flight.threads.begin(), flight.threads.end(),
+                                   [](const auto& thread) { return thread.lease_id != 0; });
+  return Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang * (at_work ? 2 : 1);
+}
+
+bool WorkerPool::AwaitsStacks(PoolWorker& worker, const FlightSnapshot& flight,
+                              int64_t now_ns) const {
+  const bool in_python =
+      std::any_of(flight.threads.begin(), flight.threads.end(), [](const auto& thread) {
+        return thread.lease_id != 0 && thread.turn == FlightTurn::kInside;
+      });
+  if (!in_python || !flight.tells_stacks || !worker.stacks_fd) return false;
+  std::string dump;
+  ReadAvailable(worker.stacks_fd.get(), kMaxStacksBytes - worker.stacks_dump.size(), dump);
+  if (worker.stacks_asked_ns == 0) {
+    // What was there answers an older question.
+    worker.stacks_asked_ns = now_ns;
+    worker.stacks_dump.clear();
+    worker.process->AskForStacks();
+    return true;
+  }
+  worker.stacks_dump += dump;
+  worker.stack = DescribePythonStack(worker.stacks_dump);
+  return worker.stack.empty() && Between(worker.stacks_asked_ns, now_ns) < context_.timeouts.stacks;
+}
+
+void WorkerPool::TellActivity(int64_t now_ns) {
+  if (Between(activity_told_ns_, now_ns) < kActivityInterval) return;
+  activity_told_ns_ = now_ns;
+  for (const auto& stream : streams_) {
+    if (stream->WithoutBatch(now_ns) < kSilence) continue;
+    stream->config().observer->OnActivity(ActivityFor(*stream, now_ns));
+  }
+}
+
+std::string WorkerPool::ActivityFor(const Stream& stream, int64_t now_ns) const {
+  // By the time for which it has gone on.
+  std::multimap<int64_t, std::string> at_samples;
+  std::vector<std::string> not_ready;
+  const auto for_people = [now_ns](int64_t since_ns) {
+    return absl::FormatDuration(absl::Trunc(Between(since_ns, now_ns), absl::Seconds(1)));
+  };
+  ForEachWorker([&](const PoolWorker& worker) {
+    if (!worker.bound) {
+      not_ready.push_back(absl::StrCat("worker ", worker.slot, " has been starting for ",
+                                       for_people(worker.spawned_ns)));
+    }
+    for (const FlightSnapshot::Thread& thread : worker.recorder.Snapshot().threads) {
+      const bool at_it = thread.lease_id != 0 && thread.stream_id == stream.id();
+      if (!at_it || thread.turn == FlightTurn::kWaiting) continue;
+      at_samples.emplace(thread.began_ns,
+                         absl::StrCat("worker ", worker.slot, " has been at ", thread.stage, " of ",
+                                      thread.sample.empty() ? "a batch" : thread.sample, " for ",
+                                      for_people(thread.began_ns)));
+    }
+  });
+  for (const auto& slot : slots_) {
+    if (slot->worker != nullptr) continue;
+    not_ready.push_back(absl::StrCat("worker ", slot->index,
+                                     " is to be started again; the last: ", slot->last_end));
+  }
+  std::vector<std::string> told;
+  for (const auto& [since_ns, text] : at_samples) told.push_back(text);
+  if (told.empty()) told = std::move(not_ready);
+  if (told.empty()) return "the workers are at other streams";
+  const size_t left_out = told.size() - std::min(told.size(), kMaxActivities);
+  if (left_out > 0) {
+    told.resize(kMaxActivities);
+    told.push_back(absl::StrCat("and ", left_out, " more"));
+  }
+  return absl::StrJoin(told, "; ");
 }
 
 void WorkerPool::WriteOff(PoolWorker& worker) {

@@ -12,7 +12,9 @@ namespace bulkhead {
 struct PoolTimeouts {
   // A worker that has work and finishes no sample, or reads no byte of what it indexes, is killed.
   absl::Duration hang = absl::Seconds(30);
-  absl::Duration reap = absl::Seconds(10);   // a killed worker that does not end is written off
+  absl::Duration reap = absl::Seconds(10);  // a killed worker that does not end is written off
+  // For the stacks of a worker's Python threads, which say where one of them hangs.
+  absl::Duration stacks = absl::Seconds(5);
   absl::Duration start = absl::Seconds(60);  // from spawn to bound
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);

@@ -76,6 +76,7 @@ class Session {
   const UserCode user_code_;
   std::optional<LoadedCode> code_;  // once the pipeline is made, if it has code of the user's
   std::optional<FlightRecorder> recorder_;
+  UniqueFd stacks_fd_;  // of a worker of Python stages: where the stacks of its threads go
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
   std::unique_ptr<LeaseRunner> runner_;
@@ -130,7 +131,9 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   switch (message.message_case()) {
     case internal::v1::ToWorker::kBind: {
       const UniqueFd indexes = TakeParcel(packet.fds);
-      if (packet.fds.size() != 2 || runner_ != nullptr || limited_) return false;
+      if (packet.fds.size() < 2 || packet.fds.size() > 3) return false;
+      if (runner_ != nullptr || limited_) return false;
+      if (packet.fds.size() == 3) stacks_fd_ = std::move(packet.fds[2]);
       if (absl::Status status =
               Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]), indexes);
           !status.ok()) {
@@ -279,6 +282,9 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   const bool imports = user_code_.python != nullptr || !bind.sandbox().scratch().empty();
   BULKHEAD_RETURN_IF_ERROR(
       LimitAtStart(own, bind.quota_bytes(), bind.threads(), imports, allocations_));
+  if (stacks_fd_ && user_code_.python != nullptr) {
+    recorder_->header().tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get()) ? 1 : 0;
+  }
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
   if (imports) {

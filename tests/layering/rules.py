@@ -150,6 +150,13 @@ EXCEPTIONS = {
     ("server/worker/allocation_tracker.cc", "sys/syscall.h"),
 }
 
+# A wait that goes by the wall clock lasts until somebody sets that right again.
+_WALL_CLOCK_WAIT = re.compile(
+    r"absl::Now\(\)\s*[-+<>]|[-+<>]=?\s*absl::Now\(\)|\b(Await|Wait|WaitForNotification)With(Timeout|Deadline)\b"
+)
+# gRPC asks for a point of the wall clock, which it turns into a while at once.
+_MAY_WAIT = {"server/service/loader_server.cc"}
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 _ROOTS = ("server", "client", "tools")
 _ENDINGS = {".h", ".cc", ".c", ".hpp", ".cpp"}
@@ -195,4 +202,6 @@ def violations(root: pathlib.Path) -> list[str]:
             message = match and _check_include(relative, room, match.group(2))
             if message:
                 found.append(f"{relative}:{number}: {message}")
+            if room.startswith("server/") and relative not in _MAY_WAIT and _WALL_CLOCK_WAIT.search(line):
+                found.append(f"{relative}:{number}: waits go by CLOCK_MONOTONIC: server/os/monotonic_wait.h")
     return found

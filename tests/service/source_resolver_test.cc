@@ -135,6 +135,18 @@ TEST_F(SourceResolverTest, AFileNamedTwiceIsAMistake) {
   EXPECT_EQ(ReasonOf(Records({"a.rec", "*.rec"})), "SPEC_INVALID");
 }
 
+// Names travel in messages of text: such a one would end every worker that it is told to.
+TEST_F(SourceResolverTest, AFileWhoseNameIsNoTextIsNamed) {
+  std::ofstream(folder_ + "/data/z\xff.rec") << "z";
+  const absl::Status status = ResolveSource(Records({"*.rec"}), folder_ + "/data", roots_).status();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "FILE_UNREADABLE");
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), folder_ + "/data/z\\xff.rec");
+  EXPECT_NE(std::string(status.message()).find("z\\xff.rec"), std::string::npos) << status;
+  std::filesystem::rename(folder_ + "/data/z\xff.rec", folder_ + "/data/deep/z\xff.bin");
+  std::filesystem::create_symlink(folder_ + "/data/deep/z\xff.bin", folder_ + "/data/link.rec");
+  EXPECT_EQ(ReasonOf(Records({"link.rec"})), "FILE_UNREADABLE");
+}
+
 TEST_F(SourceResolverTest, ARelativeBaseIsRefused) {
   EXPECT_EQ(GetErrorInfo(ResolveSource(Records({"a.rec"}), "data", roots_).status())->reason,
             "PROTOCOL_VIOLATION");

@@ -2,6 +2,7 @@
 // socket, and misbehaves as the binding (here a plain word) tells it to. Sample i of a batch is one
 // byte: its position, modulo 256.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -42,6 +44,7 @@ class FakeWorker {
       }
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
+      if (message.has_set_quarantine()) Quarantine(message.set_quarantine().quarantined());
       if (message.has_lease()) Produce(message.lease());
       if (message.has_warm_up()) WarmUp();
       if (message.has_build_index()) BuildIndex(message.build_index(), packet->fds[0].get());
@@ -85,6 +88,50 @@ class FakeWorker {
         Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
     for (uint32_t slot = 0; slot < arena->slot_count(); ++slot) (void)arena->Open(slot);
     arenas_[binding.stream_id()] = arena;
+    Quarantine(binding.quarantined());
+  }
+
+  void Quarantine(const google::protobuf::RepeatedPtrField<std::string>& records) {
+    quarantined_.insert(records.begin(), records.end());
+  }
+
+  // "crash-once:FOLDER": the first worker that comes here takes the workers' program along.
+  void CrashOnce(const std::string& folder) const {
+    if (open((folder + "/crashed").c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600) < 0) return;
+    unlink((folder + "/worker").c_str());
+    raise(SIGSEGV);
+  }
+
+  // What a sample does to its worker, in the modes in which one does.
+  void MeetSample(uint64_t position) {
+    const bool bad = position == 120 && quarantined_.count("120") == 0;
+    if (bad && (mode_ == "crashes-at-120" || mode_ == "names-another")) raise(SIGSEGV);
+    if (bad && mode_ == "hangs-at-120") pause();
+    if (bad && mode_ == "hangs-reading-120") {
+      recorder_->thread(0).stage = FlightRecorder::kSourceStage;
+      pause();
+    }
+    const std::string crash_once = "crash-once:";
+    if (position == 120 && mode_.rfind(crash_once, 0) == 0) {
+      CrashOnce(mode_.substr(crash_once.size()));
+    }
+  }
+
+  // What is said of a lease's substitutions, in the modes in which something is.
+  void Substitute(const internal::v1::Lease& lease, internal::v1::LeaseDone& done) const {
+    const uint64_t first = lease.first_position() + lease.first_sample();
+    const auto add = [&](uint64_t position, uint64_t by) {
+      done.add_substitutions()->set_position(position);
+      done.mutable_substitutions()->rbegin()->set_substitute_position(by);
+    };
+    if (mode_ == "substitutes") add(first, first + 1);
+    if (mode_ == "speaks-for-others" && first <= 120 && first + lease.count() > 120) {
+      add(first + 1000, first + 1001);
+    }
+    for (const std::string& record : quarantined_) {
+      const uint64_t position = std::stoull(record);
+      if (position >= first && position < first + lease.count()) add(position, position + 1);
+    }
   }
 
   // Memory that is never given back.
@@ -143,7 +190,11 @@ class FakeWorker {
       }
       if (mode_ == "some-threads" && samples_++ == 0) StartThreads(20);
       if (mode_ == "spins" && samples_++ == 0) StartSpinning(4);
-      if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
+      if (mode_ == "names-another" && lease.first_position() + sample == 120) {
+        recorder_->BeginSample(0, lease.stream_id(), lease.lease_id(), lease.epoch(), 5000);
+        recorder_->NameSample(0, "5000");
+      }
+      MeetSample(lease.first_position() + sample);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
       if (mode_ == "leaks") usleep(2'000);
@@ -168,9 +219,7 @@ class FakeWorker {
     } else {
       message.mutable_lease_done()->set_lease_id(lease.lease_id());
       message.mutable_lease_done()->set_stream_id(lease.stream_id());
-      if (mode_ == "substitutes") {
-        message.mutable_lease_done()->add_substitutions()->set_position(first);
-      }
+      Substitute(lease, *message.mutable_lease_done());
     }
     Send(message);
   }
@@ -202,6 +251,7 @@ class FakeWorker {
   std::unique_ptr<FlightRecorder> recorder_;
   std::string mode_;
   std::map<uint64_t, std::shared_ptr<Arena>> arenas_;
+  std::set<std::string> quarantined_;
   int leases_ = 0;  // samples of them
   int samples_ = 0;
 };

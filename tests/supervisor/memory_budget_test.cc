@@ -143,7 +143,7 @@ TEST(MemoryBudgetTest, WhatIsOnItsWayBackCountsUntilItCame) {
   EXPECT_TRUE(budget->CouldAdmit(all, 0));
   EXPECT_FALSE(budget->Admit(all).ok()) << "not yet";
   std::thread reaper([claim = *std::move(leaving)]() mutable { claim.Release(); });
-  budget->AwaitRoom(all, absl::Now() + absl::Seconds(60));
+  budget->AwaitRoom(all, absl::Seconds(60));
   EXPECT_TRUE(budget->FitsWholly(all));
   reaper.join();
   EXPECT_EQ(budget->returning_bytes(), 0u);
@@ -154,7 +154,7 @@ TEST(MemoryBudgetTest, NobodyWaitsForWhatIsNotOnItsWay) {
   const auto budget = TenMiB();
   const auto running = budget->AdmitWorker(2 * kMiB);
   ASSERT_TRUE(running.ok());
-  budget->AwaitRoom(Stream(1000 * kMiB, 0), absl::InfiniteFuture());
+  budget->AwaitRoom(Stream(1000 * kMiB, 0), absl::InfiniteDuration());
   EXPECT_FALSE(budget->FitsWholly(Stream(1000 * kMiB, 0)));
 }
 

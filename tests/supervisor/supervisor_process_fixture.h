@@ -37,7 +37,10 @@ class Recorder final : public StreamObserver {
     sequences_.push_back(batch.header.sequence());
     if (hold_) held_.push_back(std::move(batch));
   }
-  void OnEvent(const v1::SampleEvent& event) override {}
+  void OnEvent(const v1::SampleEvent& event) override {
+    absl::MutexLock lock(&mutex_);
+    events_.push_back(event);
+  }
   void OnEnd() override {
     absl::MutexLock lock(&mutex_);
     end_ = absl::OkStatus();
@@ -71,6 +74,14 @@ class Recorder final : public StreamObserver {
     absl::MutexLock lock(&mutex_);
     return bytes_;
   }
+  std::vector<v1::SampleEvent> Events(v1::SampleEvent::Kind kind) {
+    absl::MutexLock lock(&mutex_);
+    std::vector<v1::SampleEvent> events;
+    for (const v1::SampleEvent& event : events_) {
+      if (event.kind() == kind) events.push_back(event);
+    }
+    return events;
+  }
   size_t batches() {
     absl::MutexLock lock(&mutex_);
     return sequences_.size();
@@ -84,6 +95,7 @@ class Recorder final : public StreamObserver {
   absl::Mutex mutex_;
   std::vector<uint8_t> bytes_;
   std::vector<uint64_t> sequences_;
+  std::vector<v1::SampleEvent> events_;
   std::vector<ReadyBatch> held_;
   bool hold_ = false;
   std::optional<absl::Status> end_;
@@ -120,6 +132,8 @@ class SupervisorProcessTest : public testing::Test {
     stream.name = "test";
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
     stream.max_substitutions_per_epoch = 1000000;
+    stream.binding.set_error_action(error_action_);
+    stream.binding.set_samples_per_epoch(uint64_t{1} << 40);
     stream.binding.set_slot_bytes(4096);
     stream.binding.set_slot_count(5);
     stream.observer = recorder;
@@ -163,6 +177,7 @@ class SupervisorProcessTest : public testing::Test {
   uint32_t extra_threads_ = 0;    // that a worker may have
   uint64_t quota_bytes_ = 0;      // of workers opened from now on; 0: none
   std::shared_ptr<Arena> arena_;  // for all streams, where set
+  v1::ErrorAction error_action_ = v1::ERROR_ACTION_FAIL;
 };
 
 }  // namespace bulkhead

@@ -263,6 +263,7 @@ TEST_F(SupervisorProcessTest, AWorkerThatBreaksTheProtocolIsKilled) {
 
 TEST_F(SupervisorProcessTest, TotalsStayWhenAStreamGoes) {
   StartSupervisor();
+  error_action_ = v1::ERROR_ACTION_SUBSTITUTE;
   auto recorder = std::make_shared<Recorder>();
   const uint64_t id = Open("substitutes", 10, recorder);
   EXPECT_TRUE(recorder->AwaitEnd().ok());
@@ -278,6 +279,7 @@ TEST_F(SupervisorProcessTest, WhatDroppedWorkersUsedStaysInTheTotals) {
   config.worker_program = FakeWorkerPath();
   config.idle_pool = absl::Milliseconds(20);
   supervisor_ = Supervisor::Start(config).value();
+  error_action_ = v1::ERROR_ACTION_SUBSTITUTE;
   auto recorder = std::make_shared<Recorder>();
   const uint64_t id = Open("substitutes", 2000, recorder);
   EXPECT_TRUE(recorder->AwaitEnd().ok());

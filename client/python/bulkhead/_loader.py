@@ -23,6 +23,7 @@ from ._batch import (
 from ._endpoint import Endpoint
 from ._events import Hang, Substitution
 from ._healing import HealingStream, close_all
+from ._incarnation import next_incarnation
 from ._progress_line import ProgressOption
 from ._stats import LoaderStats, exposition
 
@@ -193,7 +194,7 @@ class Loader:
         _loaders.add(weakref.ref(self, _loaders.discard))
 
     def _start(self, cursor) -> None:
-        self._open.incarnation = time.time_ns()
+        self._open.incarnation = next_incarnation()
         self._open.ClearField("cursor")
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
