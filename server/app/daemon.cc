@@ -60,7 +60,7 @@ absl::StatusOr<std::string> RuntimeDir() {
 absl::Status CheckText(absl::string_view option, const std::string& folder) {
   if (FirstByteThatIsNoText(folder) == absl::string_view::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(option, " ", EscapeUnprintable(folder),
+      absl::StrCat(option, " ", Printable(folder),
                    ": the name is not UTF-8; rename the folder, or name another"));
 }
 

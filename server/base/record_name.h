@@ -16,9 +16,6 @@ namespace bulkhead {
 // The longest name. The flight recorder has room for one byte more, so one that fills it was cut.
 inline constexpr size_t kMaxRecordNameBytes = 191;
 
-// Control characters, and bytes that are no text, as "\xHH".
-std::string EscapeUnprintable(absl::string_view name);
-
 // `name` as it is, if it is printable UTF-8 and not too long, as nearly all are. Else bytes that
 // are no text become "\xHH", and of a name that is too long the end is kept, behind a hash of all
 // of it: "~0123456789abcdef~…/one.jpg". Does nothing to a name that it made itself.

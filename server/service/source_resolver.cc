@@ -66,7 +66,7 @@ class Resolver {
 // Names travel in messages of text.
 absl::Status CheckText(const std::string& name) {
   if (FirstByteThatIsNoText(name) == absl::string_view::npos) return absl::OkStatus();
-  const std::string printable = EscapeUnprintable(name);
+  const std::string printable = Printable(name);
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
                    absl::StrCat("the name of ", printable, " is not UTF-8; rename it"),
                    {{"file", printable}});
