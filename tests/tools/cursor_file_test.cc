@@ -44,6 +44,29 @@ TEST(CursorFileTest, WritesWhatItReads) {
             R"("substitutions": 3})");
 }
 
+constexpr char kCode[] =
+    R"("substitutions": 3, "code": [{"name": "augment/\"r\".py", "digest": "0123456789abcdef"}, )"
+    R"({"name": "b.py", "digest": "0010"}])";
+
+TEST(CursorFileTest, KeepsTheUsersCode) {
+  const auto cursor = ParseCursor(With(R"("substitutions": 3)", kCode), "c.json");
+  ASSERT_TRUE(cursor.ok()) << cursor.status();
+  ASSERT_EQ(cursor->code_size(), 2);
+  EXPECT_EQ(cursor->code(0).name(), "augment/\"r\".py");
+  EXPECT_EQ(cursor->code(1).digest(), "0010");
+  EXPECT_TRUE(absl::StrContains(CursorJson(*cursor), kCode)) << CursorJson(*cursor);
+}
+
+TEST(CursorFileTest, RefusesCodeThatIsNone) {
+  for (const char* code :
+       {"5", "[5]", "[{}]", R"([{"name": "a.py"}])", R"([{"name": "a.py", "digest": "xyz"}])",
+        R"([{"digest": "aa"}])", R"([{"name": "a.py", "digest": "aa", "size": 5}])",
+        R"([{"name": ["a.py"], "digest": "aa"}])"}) {
+    const std::string text = With("3}", (std::string("3, \"code\": ") + code + "}").c_str());
+    EXPECT_TRUE(absl::StrContains(Problem(text), ": code must")) << code << ": " << Problem(text);
+  }
+}
+
 // A fingerprint of digits only is text all the same, with its leading zeros.
 TEST(CursorFileTest, KeepsAFingerprintThatLooksLikeANumber) {
   const auto cursor = ParseCursor(With("0a1b", "0010"), "c.json");

@@ -28,6 +28,27 @@ absl::Status Invalid(absl::string_view name, const YamlMark& mark, absl::string_
                    {{"file", std::string(name)}, {"line", absl::StrCat(mark.line)}});
 }
 
+bool IsHex(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// Adds one file of the user's code; returns what is wrong with it.
+std::string AddCode(const YamlNode& item, v1::Cursor& cursor) {
+  if (item.kind != YamlNode::Kind::kMap) return "must be a list of {name, digest}";
+  v1::CodeFile& file = *cursor.add_code();
+  for (const auto& [key, value] : item.entries) {
+    const auto* field = v1::CodeFile::descriptor()->FindFieldByName(key->text);
+    if (field == nullptr || value->kind != YamlNode::Kind::kScalar) {
+      return "must be a list of {name, digest}";
+    }
+    if (std::string wrong = SetScalar(value->text, *field, file); !wrong.empty()) return wrong;
+  }
+  if (file.name().empty() || !IsHex(file.digest())) {
+    return "must have for each file a name and, in lower-case hexadecimal digits, a digest";
+  }
+  return "";
+}
+
 // Sets one member of the cursor; returns what is wrong with it.
 std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescriptor& field,
                       v1::Cursor& cursor) {
@@ -36,15 +57,16 @@ std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescri
     return SetScalar(value.text, field, cursor);
   }
   if (value.kind != YamlNode::Kind::kSequence) return "must be a list";
+  const bool code = field.number() == v1::Cursor::kCodeFieldNumber;
   for (const YamlNode* item : value.items) {
+    if (code) {
+      if (std::string wrong = AddCode(*item, cursor); !wrong.empty()) return wrong;
+      continue;
+    }
     if (item->kind != YamlNode::Kind::kScalar) return "must be a list of texts";
     if (std::string wrong = SetScalar(item->text, field, cursor); !wrong.empty()) return wrong;
   }
   return "";
-}
-
-bool IsFingerprint(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 // What cannot be true of a cursor, with the member it is about.
@@ -54,10 +76,10 @@ std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
                                     ", and this program knows version 1; use the release of "
                                     "Bulkhead that wrote it")};
   }
-  if (!IsFingerprint(cursor.order_fingerprint())) {
+  if (!IsHex(cursor.order_fingerprint())) {
     return {"order_fingerprint", "order_fingerprint must be lower-case hexadecimal digits"};
   }
-  if (!IsFingerprint(cursor.bytes_fingerprint())) {
+  if (!IsHex(cursor.bytes_fingerprint())) {
     return {"bytes_fingerprint", "bytes_fingerprint must be lower-case hexadecimal digits"};
   }
   if (cursor.samples_per_epoch() == 0) {
@@ -176,6 +198,14 @@ std::string CursorJson(const v1::Cursor& cursor) {
     absl::StrAppend(&json, ", \"completed\": [", absl::StrJoin(cursor.completed(), ", "),
                     "], \"batch_size\": ", cursor.batch_size(),
                     ", \"world_size\": ", cursor.world_size());
+  }
+  for (int i = 0; i < cursor.code_size(); ++i) {
+    json += i == 0 ? ", \"code\": [" : ", ";
+    json += "{\"name\": ";
+    AppendText(cursor.code(i).name(), json);
+    json += ", \"digest\": ";
+    AppendText(cursor.code(i).digest(), json);
+    json += i + 1 == cursor.code_size() ? "}]" : "}";
   }
   json += '}';
   return json;
