@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from typing import Dict, List, Mapping, NamedTuple, Tuple
+from types import FrameType
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def note(arrays: Mapping[str, np.ndarray], sequence: int) -> None:
 
 def _line_of_program() -> Tuple[str, int]:
     """Of the innermost call that is neither this package's nor, if there is another, an installed package's."""
-    frame = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     installed = ("", 0)
     while frame is not None:
         file = frame.f_code.co_filename
