@@ -347,6 +347,27 @@ TEST(ImageDecoderTest, PlansWhatADecodeWillHold) {
   EXPECT_EQ(Planned(MakeWebp(picture.view(), true)), 80 * 80 * 7);
 }
 
+// Of the kind that takes most: several scans, colours in full, alpha asked for.
+TEST(ImageDecoderTest, An8kPhotoFitsTheAllowanceOfTheDefaultQuota) {
+  constexpr int kHeight = 4320;
+  constexpr int kWidth = 7680;
+  constexpr uint64_t kQuotaBytes = uint64_t{512} << 20;
+  constexpr uint64_t kWarmBytes = uint64_t{64} << 20;  // of a worker, before its first sample
+  std::string file = MakeJpeg(
+      80, 80, {.chroma_width_divisor = 1, .chroma_height_divisor = 1, .progressive = true});
+  const size_t frame = file.find("\xff\xc2");
+  ASSERT_NE(frame, std::string::npos);
+  for (const auto& [at, value] : {std::pair{frame + 5, kHeight}, std::pair{frame + 7, kWidth}}) {
+    file[at] = static_cast<char>(value >> 8);
+    file[at + 1] = static_cast<char>(value);
+  }
+  ImageDecoder decoder;
+  ASSERT_EQ(decoder.Open(file, 36'000'000).value(), (ImageSize{kHeight, kWidth}));
+  const uint64_t planned = decoder.PlannedBytes(PixelFormat::kRgba, {0, 0, kHeight, kWidth});
+  EXPECT_EQ(planned, uint64_t{kHeight} * kWidth * (6 + 4));
+  EXPECT_LE(planned, kQuotaBytes / 5 * 4 - kWarmBytes);
+}
+
 TEST(ImageDecoderTest, TakesItsShareBeforeItDecodes) {
   DecodeAllowance allowance(80 * 80 * 3, 1);
   DecodeShare share;

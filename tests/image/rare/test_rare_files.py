@@ -35,7 +35,7 @@ REFUSED = (
 # Pillow reads these in a way of its own: 16 bits become 8 by cutting, not by rounding.
 ROUNDED = 1
 # Of the damaged files that Pillow decodes, at most this part may be refused.
-MAX_REFUSED_PART = 0.35
+MAX_REFUSED_PART = 0.3
 
 
 def pillows(file):
