@@ -10,13 +10,14 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/os/random_name.h"
 
 namespace bulkhead {
 
@@ -94,6 +95,60 @@ absl::Status CheckPrivateFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// What speaks against trusting a file or a folder with these permissions, and the cure.
+absl::Status CheckOwner(const struct stat& info, const std::string& path) {
+  if (info.st_uid != geteuid()) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " belongs to user ", info.st_uid,
+                                                    ", not to this service's user ", geteuid()));
+  }
+  if ((info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("%s is open to other users (mode %04o); if all that lies there is to be "
+                        "trusted: chmod go= %s",
+                        path, info.st_mode & 07777, path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckOwnFile(int fd, const std::string& path) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, path);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is no regular file"));
+  }
+  return CheckOwner(info, path);
+}
+
+absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable) {
+  UniqueFd fd(
+      open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd && errno == ELOOP) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is a symbolic link"));
+  }
+  if (!fd) return SystemError(errno, path);
+  if (absl::Status own = CheckOwnFile(fd.get(), path); !own.ok()) return own;
+  return fd;
+}
+
+absl::Status TakeOwnFolder(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && (errno == ENOTDIR || errno == ELOOP)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is no folder"));
+  }
+  if (!fd) return SystemError(errno, path);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return SystemError(errno, path);
+  absl::Status own = CheckOwner(info, path);
+  if (own.ok() || info.st_uid != geteuid() || !NamesIn(path).empty()) return own;
+  if (fchmod(fd.get(), 0700) != 0) return SystemError(errno, path);
+  // What came in before the door was shut would be taken for ours.
+  return NamesIn(path).empty() ? absl::OkStatus() : own;
+}
+
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
   UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) return SystemError(errno, absl::StrCat("creating a file in ", directory));
@@ -103,8 +158,8 @@ absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
 absl::Status PublishFile(int fd, const std::string& path) {
   if (fsync(fd) != 0) return SystemError(errno, absl::StrCat("writing ", path));
   // linkat does not replace, rename does: so link under a name of our own first.
-  static std::atomic<uint64_t> counter{0};
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".", ++counter, ".tmp");
+  // Random, as process ids and counters repeat where several containers share a folder.
+  const std::string temporary = absl::StrCat(path, ".", RandomName(8), ".tmp");
   const std::string source = absl::StrCat("/proc/self/fd/", fd);
   if (linkat(AT_FDCWD, source.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     return SystemError(errno, absl::StrCat("naming ", path));

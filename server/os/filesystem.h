@@ -41,6 +41,20 @@ absl::Status MakeDirectories(const std::string& path);
 // PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
 absl::Status CheckPrivateFolder(const std::string& path);
 
+// Whether an open file can be trusted as one that this service made: PERMISSION_DENIED, with the
+// path and what is wrong, unless it is regular, belongs to this user and only this user may read or
+// write it.
+absl::Status CheckOwnFile(int fd, const std::string& path);
+
+// Opens a file that CheckOwnFile accepts, for reading, or for reading and writing. Symbolic links
+// are not followed, and a pipe does not block. NOT_FOUND when there is none.
+absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable);
+
+// Whether what lies in a folder can only have been put there by this user: PERMISSION_DENIED, with
+// the path and what is wrong, unless it is a folder that belongs to this user and that nobody else
+// may enter (0700). An empty folder of this user's that others may enter is closed to them.
+absl::Status TakeOwnFolder(const std::string& path);
+
 // A new regular file without a name in `directory`, open for reading and writing: it vanishes
 // unless it is published.
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
