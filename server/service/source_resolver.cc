@@ -48,6 +48,7 @@ std::optional<std::string> Resolver::RootOf(const std::string& path) const {
 absl::Status Resolver::AddPattern(const std::string& pattern) {
   const std::string absolute = Absolute(pattern);
   const auto paths = ExpandGlob(absolute);
+  if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      std::string(paths.status().message()), {{"file", pattern}});
@@ -65,6 +66,7 @@ absl::Status Resolver::AddPattern(const std::string& pattern) {
 absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   const std::string absolute = Absolute(path);
   const auto real = RealPath(absolute);
+  if (GetErrorInfo(real.status()).has_value()) return real.status();
   if (!real.ok()) {
     const bool missing = absl::IsNotFound(real.status());
     return MakeError(
@@ -83,6 +85,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
         {{"file", path}});
   }
   const auto info = StatFile(*real);
+  if (GetErrorInfo(info.status()).has_value()) return info.status();
   if (!info.ok()) {
     return MakeError(info.status().code(), reason::kFileUnreadable,
                      std::string(info.status().message()), {{"file", path}});

@@ -240,6 +240,9 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
   config.python = !FirstPythonStage(prepared.spec).empty();
+  if (config.python || !FirstStageOf(prepared.spec, v1::Stage::kNative).empty()) {
+    config.trust_domain = prepared.bytes_fingerprint;
+  }
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.seeks = MayDecodeParts(prepared.spec);

@@ -13,6 +13,8 @@ struct WorkerProgram {
   std::vector<std::string> args;  // before those that WorkerProcess gives
   // As SpawnSpec::environment.
   std::vector<std::string> environment = {};
+  // As SpawnSpec::output_fd.
+  int output_fd = -1;
 };
 
 // What has glibc (2.35 and newer; older ones pass over it) ask for huge pages for the heap, as an

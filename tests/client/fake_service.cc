@@ -33,10 +33,14 @@ grpc::Status Error(grpc::StatusCode code, const std::string& message, const std:
 
 using Stream = grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>;
 
-// Says that it lives, unless it is `mute`, until the client ends the call.
-void WaitForEnd(grpc::ServerContext* context, Stream* stream, bool mute) {
+// Says that it lives, unless it is `mute`, until the client ends the call; and for how long its
+// supervisor has been silent, unless that is 0.
+void WaitForEnd(grpc::ServerContext* context, Stream* stream, bool mute, int64_t silent_seconds) {
   v1::StreamResponse response;
   response.mutable_heartbeat();
+  if (silent_seconds > 0) {
+    response.mutable_heartbeat()->mutable_supervisor_silent()->set_seconds(silent_seconds);
+  }
   for (int i = 1; !context->IsCancelled(); ++i) {
     if (!mute && i % 8 == 0) stream->Write(response);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -134,8 +138,9 @@ grpc::Status FakeService::Deliver(Session& session) {
   opened->set_unordered(session.mode == "unordered");
   ChooseTransport(session, opened);
   session.stream->Write(response);
-  if (session.mode == "stall" || session.mode == "mute") {
-    WaitForEnd(session.context, session.stream, session.mode == "mute");
+  if (session.mode == "stall" || session.mode == "mute" || session.mode == "stuck") {
+    WaitForEnd(session.context, session.stream, session.mode == "mute",
+               session.mode == "stuck" ? 11 : 0);
     return grpc::Status::OK;
   }
   if (session.mode == "unordered") return DeliverUnordered(session);

@@ -16,7 +16,8 @@ v1::BatchSchema FakeSchema();
 
 // A small service for the client's tests: 20 samples in batches of 8, two epochs. `index` is the
 // position plus 1000 × epoch, `pix` its low byte three times. The spec's text names what it does
-// wrong: "spec_error", "long_error", "silent", "stall", "mute" (opened, then not even heartbeats),
+// wrong: "spec_error", "long_error", "silent", "stall", "stuck" (heartbeats say that
+// its supervisor is silent), "mute" (opened, then not even heartbeats),
 // "progress", "data_error", "die", "die_again", "freeze" (it stops itself before its second batch),
 // "cut" (the first stream is lost before its third batch), "credit", "endless", "unordered" (each
 // epoch's batches come as 1, 2, 0), "padded" (one sample of each batch is not genuine), "no_shm",

@@ -250,6 +250,21 @@ TEST_F(LoaderTest, AServiceThatFallsSilentIsLost) {
       << lost.status();
 }
 
+TEST_F(LoaderTest, AServiceWhoseHeartbeatsSayThatItIsStuckIsLost) {
+  LoaderOptions options = Options("stuck");  // for 11 s
+  options.reconnect_deadline = absl::ZeroDuration();
+  auto stuck = Loader::Open(options);
+  ASSERT_TRUE(stuck.ok()) << stuck.status();
+  const auto lost = (*stuck)->Next(absl::Seconds(60));
+  EXPECT_EQ(ErrorReason(lost.status()), "SERVICE_SILENT") << lost.status();
+  EXPECT_NE(lost.status().message().find("answered nothing for 11s"), absl::string_view::npos);
+  // Less may pass.
+  options.silence_deadline = absl::Seconds(12);
+  auto slow = Loader::Open(options);
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_EQ(ErrorReason((*slow)->Next(absl::Milliseconds(500)).status()), "DEADLINE_EXCEEDED");
+}
+
 TEST_F(LoaderTest, HeartbeatsKeepAServiceThatHasNoBatch) {
   LoaderOptions options = Options("stall");  // heartbeats come every 40 ms
   options.silence_deadline = absl::Seconds(1);

@@ -101,6 +101,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   absl::Status OnPart(const PartView& part);
   absl::Status OnSlot(const v1::SlotBatch& slot);
   absl::Status OnOther(const std::string& serialized);
+  absl::Status OnHeartbeat(const v1::Heartbeat& heartbeat) const;
   absl::Status OnSampleEvent(const v1::SampleEvent& event);
   absl::Status OnOpened(const v1::Opened& opened);
   absl::Status TakeArena(const v1::Opened& opened, const BatchLayout& layout);

@@ -110,9 +110,23 @@ absl::Status Stream::OnOther(const std::string& serialized) {
       return OnSlot(response.slot());
     case v1::StreamResponse::kEvent:
       return OnSampleEvent(response.event());
+    case v1::StreamResponse::kHeartbeat:
+      return OnHeartbeat(response.heartbeat());
     default:
-      return absl::OkStatus();  // a heartbeat, or from a newer service, informational
+      return absl::OkStatus();  // from a newer service, informational
   }
+}
+
+absl::Status Stream::OnHeartbeat(const v1::Heartbeat& heartbeat) const {
+  const absl::Duration silent = absl::Seconds(heartbeat.supervisor_silent().seconds()) +
+                                absl::Nanoseconds(heartbeat.supervisor_silent().nanos());
+  if (!heartbeat.has_supervisor_silent() || silent < config_.silence) return absl::OkStatus();
+  return MakeClientError(absl::StatusCode::kUnavailable, client_reason::kServiceSilent,
+                         absl::StrCat("the service at ", config_.target,
+                                      " lives, but the part of it that works has answered nothing "
+                                      "for ",
+                                      absl::FormatDuration(silent)),
+                         {{"target", config_.target}});
 }
 
 absl::Status Stream::OnSampleEvent(const v1::SampleEvent& event) {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional
 
 import numpy as np
 
-from . import _grpc, _live_streams, _proto, errors
+from . import _grpc, _live_streams, _proto, _silence, errors
 from ._announcements import Announcements
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
@@ -191,7 +191,9 @@ class Stream:
             self._on_part(item)
             return
         kind = item.WhichOneof("response")
-        if kind == "progress":
+        if kind == "heartbeat":
+            self._on_heartbeat(item.heartbeat)
+        elif kind == "progress":
             self._on_progress(item.progress)
         elif kind == "opened":
             self._on_opened(item.opened)
@@ -202,6 +204,18 @@ class Stream:
                 self._on_slot(item.slot)
             else:
                 self._on_event(item.event)
+
+    def _on_heartbeat(self, heartbeat) -> None:
+        silent = heartbeat.supervisor_silent
+        seconds = silent.seconds + silent.nanos * 1e-9
+        if seconds < _silence.SILENCE_SECONDS:
+            return
+        raise errors.ServiceUnavailable(
+            f"the service at {self._target} lives, but the part of it that works has answered "
+            f"nothing for {seconds:.3g} s",
+            "SERVICE_SILENT",
+            {"target": self._target, "silent_seconds": f"{seconds:.3g}"},
+        )
 
     def _on_event(self, event) -> None:
         if event.kind == _proto.KIND_SUBSTITUTED:

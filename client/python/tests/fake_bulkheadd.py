@@ -89,6 +89,7 @@ class Service:
         self.most_outstanding = 0
         self.stopping = threading.Event()
         self.muted = threading.Event()  # no heartbeats any more
+        self.supervisor_silent = 0  # seconds that heartbeats say
         self.arena_ids = itertools.count(7)
 
     def handler(self):
@@ -142,7 +143,8 @@ class Service:
                     return
             if beats and not self.muted.is_set() and time.monotonic() - last >= HEARTBEAT_SECONDS:
                 last = time.monotonic()
-                yield _proto.StreamResponse(heartbeat={})
+                silent = {"seconds": self.supervisor_silent} if self.supervisor_silent else None
+                yield _proto.StreamResponse(heartbeat={"supervisor_silent": silent})
 
     def deliver(self, spec, mode, opening, requests, context):
         samples, size = spec.get("samples", 20), spec.get("batch", 8)

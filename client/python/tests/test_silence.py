@@ -49,6 +49,18 @@ def test_heartbeats_are_enough(fake, short_silence):
     assert loader.reconnects == 0
 
 
+def test_a_service_whose_heartbeats_say_that_it_is_stuck_is_lost(fake):
+    fake.supervisor_silent = 9
+    loader = fake.open(mode="stall", loader={"reconnect_timeout": 0})
+    with pytest.raises(bulkhead.DeadlineExceeded):
+        loader.next_batch(timeout=0.5)  # it may pass
+    fake.supervisor_silent = 11
+    with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+        loader.next_batch(timeout=60)
+    assert caught.value.reason == "SERVICE_SILENT"
+    assert "answered nothing for 11 s" in str(caught.value)
+
+
 def test_silence_in_mid_stream_is_a_loss_that_says_whose_and_how_long(fake, short_silence):
     loader = fake.open(samples=80, mute_after=2, loader={"reconnect_timeout": 0})
     loader.next_batch()
