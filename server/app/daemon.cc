@@ -36,8 +36,9 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(25);
-constexpr uint64_t kIndexShare = 4;                     // of --cache-bytes, one in so many
-constexpr absl::Duration kLockTick = absl::Seconds(1);  // between looks at --watch-lock
+constexpr uint64_t kIndexShare = 4;                      // of --cache-bytes, one in so many
+constexpr absl::Duration kLastWords = absl::Seconds(1);  // what they may take in the log
+constexpr absl::Duration kLockTick = absl::Seconds(1);   // between looks at --watch-lock
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
 
@@ -82,9 +83,14 @@ absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
         absl::StrCat("the cache folder cannot be used: ", std::string(made.message()),
                      "; give another --cache-dir"));
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string real, RealPath(folder));
-  BULKHEAD_RETURN_IF_ERROR(CheckText("--cache-dir", real));
-  return real;
+  BULKHEAD_ASSIGN_OR_RETURN(folder, RealPath(folder));
+  BULKHEAD_RETURN_IF_ERROR(CheckText("--cache-dir", folder));
+  if (absl::Status own = TakeOwnFolder(folder); !own.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cache folder cannot be trusted: ", std::string(own.message()),
+                     "; or give another --cache-dir"));
+  }
+  return folder;
 }
 
 absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
@@ -333,7 +339,7 @@ absl::StatusOr<Trainers> WatchTrainers(const DaemonOptions& options) {
 // Blocks until a signal or the end of the trainers; says which. The lock, once taken, is kept until
 // this process has ended: who wants to share the service sees by it that it is too late.
 std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
-                       const std::string& address) {
+                       const std::string& address, IoThread& io) {
   // A negative descriptor is passed over.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
   const int tick_ms = trainers.lock ? static_cast<int>(absl::ToInt64Milliseconds(kLockTick)) : -1;
@@ -342,7 +348,9 @@ std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOpti
     if (count < 0 && errno == EINTR) continue;
     if (count != 0) return events[0].revents != 0 ? "a signal" : "the end of its trainer";
     if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
-    if (options.embedded) TrimEmbeddedLog(address, options.watch_lock);
+    if (options.embedded) {
+      io.Post([address, lock = options.watch_lock] { TrimEmbeddedLog(address, lock); });
+    }
   }
 }
 
@@ -354,7 +362,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   config.address = address;
   config.metrics = std::make_shared<StatusCollector>([server]() -> std::optional<StatusSnapshot> {
     std::optional<v1::GetStatusResponse> status = server->Status();
-    if (!status.has_value()) return std::nullopt;
+    // While the supervisor is silent its totals are not known, and they never go down.
+    if (!status.has_value() || status->supervisor_silent_seconds() > 0) return std::nullopt;
     return StatusSnapshot(*std::move(status), server->RecyclingCounts());
   });
   config.is_serving = [server] { return server->is_serving(); };
@@ -436,7 +445,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   return config;
 }
 
-absl::Status RunDaemon(const DaemonOptions& options) {
+absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
   RaiseFdLimit();  // for the indexes of large data sets
@@ -450,6 +459,10 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const Trainers trainers, WatchTrainers(options));
   BULKHEAD_ASSIGN_OR_RETURN(LoaderServer::Config config, MakeServerConfig(options));
   const ServiceLimits limits = config.limits;
+  BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<IoThread> io, IoThread::Start());
+  config.supervisor.io = io;
+  config.supervisor.worker_output_fd = log.pipe();
+  config.log_lines_dropped = [&log] { return log.lines_dropped(); };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
                             LoaderServer::Start(std::move(config)));
   spdlog::info("listening on {}; {} workers × {} threads for each pipeline", server->address(),
@@ -461,12 +474,13 @@ absl::Status RunDaemon(const DaemonOptions& options) {
                             StartMetrics(options.metrics, server.get()));
   TakePagesAhead();
   AnnounceReady(options.ready_fd, server->address());
-  const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address());
+  const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address(), *io);
   spdlog::info("stopping because of {}", cause);
   const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
   if (options.embedded) RemoveEmbeddedFolder(server->address(), options.watch_lock);
   if (!clean) {
     spdlog::error("a call does not end, its storage may hang; the service ends without it");
+    log.Flush(kLastWords);
     _exit(1);
   }
   return absl::OkStatus();

@@ -19,12 +19,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/os/random_name.h"
 #include "server/base/checksum.h"
+#include "server/os/random_name.h"
+#include "server/os/storage_watch.h"
 
 namespace bulkhead {
 
 absl::StatusOr<FileInfo> StatFile(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return SystemError(errno, path);
   FileInfo file;
@@ -37,12 +40,16 @@ absl::StatusOr<FileInfo> StatFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> RealPath(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   char resolved[PATH_MAX];
   if (realpath(path.c_str(), resolved) == nullptr) return SystemError(errno, path);
   return std::string(resolved);
 }
 
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) {
+  const StorageCall call(pattern);
+  if (!call.status().ok()) return call.status();
   if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
   glob_t matches{};
   const int result = glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
@@ -75,6 +82,8 @@ bool IsBeneath(absl::string_view path, absl::string_view root) {
 }
 
 absl::Status MakeDirectories(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -128,6 +137,8 @@ absl::Status CheckOwnFile(int fd, const std::string& path) {
 }
 
 absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   UniqueFd fd(
       open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd && errno == ELOOP) {
@@ -154,12 +165,16 @@ absl::Status TakeOwnFolder(const std::string& path) {
 }
 
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
+  const StorageCall call(directory);
+  if (!call.status().ok()) return call.status();
   UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) return SystemError(errno, absl::StrCat("creating a file in ", directory));
   return fd;
 }
 
 absl::Status PublishFile(int fd, const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   if (fsync(fd) != 0) return SystemError(errno, absl::StrCat("writing ", path));
   // linkat does not replace, rename does: so link under a name of our own first.
   // Random, as process ids and counters repeat where several containers share a folder.
@@ -185,6 +200,8 @@ absl::Status NameFile(int fd, const std::string& path) {
 }
 
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   UniqueFd fd(open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return SystemError(errno, path);
   return fd;
@@ -229,6 +246,8 @@ bool IsInMemory(const std::string& folder) {
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(folder);
@@ -378,6 +397,8 @@ uint64_t NamelessBytes(pid_t pid, const std::string& folder) {
 }
 
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
   return ReadPrefix(fd.get(), bytes);

@@ -13,6 +13,9 @@
 
 namespace bulkhead {
 
+// Functions that take a path wait for its storage; on a thread that is watched (storage_watch.h)
+// they may fail with STORAGE_STALLED.
+
 // What stat tells of a file.
 struct FileInfo {
   uint64_t size_bytes = 0;

@@ -40,6 +40,10 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   supervisor.max_index_workers = server->config_.limits.workers;
   supervisor.memory = server->config_.limits.memory;
   supervisor.index_worker_quota_bytes = server->config_.limits.worker_quota_bytes;
+  if (supervisor.io == nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
+  }
+  server->io_ = supervisor.io;
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(
@@ -64,8 +68,11 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.door = server->door_.get();
   context.loop = server->loop_.get();
   context.quarantine = server->quarantine_;
+  context.io = server->io_;
+  context.storage = &server->storage_;
   context.boot_id = server->boot_id_;
-  server->service_ = std::make_unique<LoaderService>(std::move(context));
+  server->service_ =
+      std::make_unique<LoaderService>(std::move(context), server->config_.log_lines_dropped);
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
   {
     absl::MutexLock lock(&server->status_mutex_);
@@ -169,8 +176,8 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
     absl::MutexLock lock(&status_mutex_);
     has_status_ = false;
   }
-  if (supervisor_ != nullptr) supervisor_->Shutdown();
-  if (quarantine_ != nullptr && !QuarantineStore::Flush(quarantine_, kSavePatience)) {
+  if (supervisor_ != nullptr && !supervisor_->Shutdown()) sessions_ended_ = false;
+  if (quarantine_ != nullptr && !QuarantineStore::Flush(quarantine_, *io_, kSavePatience)) {
     spdlog::warn(
         "records that were quarantined just now are lost: the cache folder does not answer");
   }

@@ -4,6 +4,7 @@
 #include <grpcpp/server.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,9 @@ class LoaderServer {
     uint64_t index_bytes = 0;    // of it, that indexes may take; 0: no bound
     DataRoots roots;
     ServiceLimits limits;
-    Supervisor::Config supervisor;  // worker_program is filled in
+    Supervisor::Config supervisor;  // worker_program is filled in, and `io` where it is null
+    // For the status; may be null.
+    std::function<uint64_t()> log_lines_dropped;
   };
 
   // Listens before it returns. Errors: ALREADY_EXISTS when the address is taken by a living
@@ -51,8 +54,8 @@ class LoaderServer {
   // Where clients connect: the address, with the port chosen.
   const std::string& address() const { return address_; }
 
-  // From Start until Shutdown begins. Any thread.
-  bool is_serving() const { return serving_; }
+  // From Start until Shutdown begins, while the supervisor answers. Any thread.
+  bool is_serving() const { return serving_ && supervisor_->SilentFor() == absl::ZeroDuration(); }
   // What GetStatus answers; absent once Shutdown has ended the supervisor. Any thread, during
   // Shutdown as well.
   std::optional<v1::GetStatusResponse> Status() ABSL_LOCKS_EXCLUDED(status_mutex_);
@@ -78,6 +81,8 @@ class LoaderServer {
 
   const Config config_;
   std::shared_ptr<QuarantineStore> quarantine_;
+  std::shared_ptr<IoThread> io_;
+  StorageWatch storage_{StorageWatch::Config()};
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;

@@ -17,7 +17,6 @@
 #include "server/os/event_loop.h"
 #include "server/os/filesystem.h"
 #include "server/os/monotonic_wait.h"
-#include "server/os/thread.h"
 
 namespace bulkhead {
 namespace {
@@ -72,7 +71,9 @@ QuarantineStore::QuarantineStore(const std::string& cache_dir)
 
 std::optional<QuarantineStore::Entries> QuarantineStore::ReadFile() const {
   Entries entries;
-  const absl::StatusOr<std::string> text = ReadPrefix(path_, kMaxFileBytes);
+  const absl::StatusOr<UniqueFd> file = OpenOwnFile(path_, /*writable=*/false);
+  const absl::StatusOr<std::string> text =
+      file.ok() ? ReadPrefix(file->get(), kMaxFileBytes) : file.status();
   if (absl::IsNotFound(text.status())) return entries;
   if (!text.ok()) {
     spdlog::warn("the quarantine of earlier runs cannot be read: {}",
@@ -141,7 +142,14 @@ absl::Status QuarantineStore::Save() {
   return absl::OkStatus();
 }
 
-void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store) {
+void QuarantineStore::RefreshWithin(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
+                                    absl::Duration patience) {
+  if (io.Run([store] { store->Refresh(); }, patience)) return;
+  spdlog::warn("{} does not answer: what other services have quarantined is not known",
+               store->path_);
+}
+
+void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store, IoThread& io) {
   {
     absl::MutexLock lock(&store->mutex_);
     ++store->saves_under_way_;
@@ -153,8 +161,9 @@ void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store) {
     absl::MutexLock lock(&store->mutex_);
     --store->saves_under_way_;
   };
-  const absl::Status started = StartDetachedThread([store, done] { done(store->Save()); });
-  if (!started.ok()) done(started);
+  if (!io.Post([store, done] { done(store->Save()); })) {
+    done(absl::UnavailableError("the cache folder's disk does not answer"));
+  }
 }
 
 std::optional<bool> QuarantineStore::AwaitSaves(absl::Duration patience) const {
@@ -165,12 +174,12 @@ std::optional<bool> QuarantineStore::AwaitSaves(absl::Duration patience) const {
   return unsaved_.empty();
 }
 
-bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store,
+bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
                             absl::Duration patience) {
   const int64_t begin_ns = MonotonicNanos();
   const std::optional<bool> saved = store->AwaitSaves(patience);
   if (saved != false) return saved.has_value();
-  SaveSoon(store);
+  SaveSoon(store, io);
   const absl::Duration waited = absl::Nanoseconds(MonotonicNanos() - begin_ns);
   return store->AwaitSaves(patience - waited).value_or(false);
 }

@@ -100,6 +100,7 @@ absl::Status Resolver::AddPattern(const std::string& pattern) {
                   [&](const std::string& root) { return IsBeneath(root, place); });
   if (!begins_inside && !may_lead_inside) return NotAllowed(pattern);
   const auto paths = ExpandGlob(absolute);
+  if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      Printable(paths.status().message()), {{"file", pattern}});
@@ -124,6 +125,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   const std::string absolute = Absolute(path);
   const auto real = RealPath(absolute);
   if (!real.ok() && !IsAllowed(absolute)) return NotAllowed(path);
+  if (GetErrorInfo(real.status()).has_value()) return real.status();
   if (!real.ok()) {
     const bool missing = absl::IsNotFound(real.status());
     return MakeError(real.status().code(),
@@ -137,6 +139,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   const auto root = RootOf(*real);
   if (!root.has_value()) return NotAllowed(path);
   const auto info = StatFile(*real);
+  if (GetErrorInfo(info.status()).has_value()) return info.status();
   if (!info.ok()) {
     return MakeError(info.status().code(), reason::kFileUnreadable,
                      Printable(info.status().message()), {{"file", path}});

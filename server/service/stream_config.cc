@@ -269,6 +269,9 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.python = !FirstPythonStage(prepared.spec).empty();
   config.code = prepared.code_on_disk;
   config.user_code = absl::StrJoin(UserCodeOf(prepared.spec), ", ");
+  if (config.python || !FirstStageOf(prepared.spec, v1::Stage::kNative).empty()) {
+    config.trust_domain = prepared.bytes_fingerprint;
+  }
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.seeks = MayDecodeParts(prepared.spec);

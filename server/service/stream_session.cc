@@ -25,6 +25,8 @@ constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
 constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
 constexpr absl::Duration kCodePause = absl::Milliseconds(50);
+// For what others have added to the quarantine; without it the stream knows what this service does.
+constexpr absl::Duration kRefreshPatience = absl::Seconds(1);
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
@@ -46,14 +48,14 @@ grpc::ByteBuffer Serialize(const v1::StreamResponse& response) {
   return buffer;
 }
 
-void Remember(const std::shared_ptr<QuarantineStore>& store, const v1::QuarantinedRecord& record,
-              const std::string& bytes_fingerprint) {
+void Remember(const std::shared_ptr<QuarantineStore>& store, const std::shared_ptr<IoThread>& io,
+              const v1::QuarantinedRecord& record, const std::string& bytes_fingerprint) {
   if (absl::Status added = store->Add(record, bytes_fingerprint); !added.ok()) {
     spdlog::warn("a quarantined record will not be remembered: {}", std::string(added.message()));
     return;
   }
   // Not on this thread, which is the supervisor's: the disk may hang.
-  QuarantineStore::SaveSoon(store);
+  QuarantineStore::SaveSoon(store, *io);
 }
 
 }  // namespace
@@ -67,8 +69,6 @@ StreamSession* StreamSession::Start(const SessionContext& context, std::string p
 
 StreamSession::StreamSession(const SessionContext& context, std::string peer)
     : context_(context), peer_(std::move(peer)) {}
-
-StreamSession::~StreamSession() { context_.sessions->Remove(); }
 
 void StreamSession::OnReadDone(bool ok) {
   if (!ok) {  // the client closed its side, or is gone: nobody will release anything
@@ -105,11 +105,23 @@ void StreamSession::HandleOpen(const v1::Open& open) {
   context_.loop->Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Beat();
   });
-  const absl::Status started = StartDetachedThread([self = self_, open] { self->Prepare(open); });
-  if (!started.ok()) FinishWith(started);
+  context_.sessions->AddThread();
+  const absl::Status started =
+      StartDetachedThread([self = self_, open, sessions = context_.sessions]() mutable {
+        {
+          const StorageWatch::Scope watched(self->context_.storage, self->caller_);
+          self->Prepare(open);
+        }
+        self.reset();
+        sessions->RemoveThread();
+      });
+  if (started.ok()) return;
+  context_.sessions->RemoveThread();
+  FinishWith(started);
 }
 
 void StreamSession::Beat() {
+  if (const absl::Status stalled = caller_->Stalled(); !stalled.ok()) Evict(stalled);
   {
     absl::MutexLock lock(&mutex_);
     if (finish_called_) return;
@@ -216,16 +228,15 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
   BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
   if (user_code) BULKHEAD_RETURN_IF_ERROR(AwaitCode(prepared));
-  context_.quarantine->Refresh();
+  QuarantineStore::RefreshWithin(context_.quarantine, *context_.io, kRefreshPatience);
   BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
                             QuarantineAtOpen(open, prepared, *context_.quarantine));
   prepared.memory.set_workers(admission.worker_count);
   StreamConfig config = MakeStreamConfig(open, prepared, plan);
   config.quarantined = quarantined;
-  config.on_quarantined = [store = context_.quarantine, fingerprint = prepared.bytes_fingerprint](
-                              const v1::QuarantinedRecord& record) {
-    Remember(store, record, fingerprint);
-  };
+  config.on_quarantined =
+      [store = context_.quarantine, io = context_.io, fingerprint = prepared.bytes_fingerprint](
+          const v1::QuarantinedRecord& record) { Remember(store, io, record, fingerprint); };
   absl::StatusOr<std::shared_ptr<Arena>> arena =
       Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count());
   if (!arena.ok()) return arena.status();
@@ -249,6 +260,9 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
   // first slot before the first lease, the others while it is worked on.
   (*arena)->Prefault(0);
+  if (config.binding.reads_again()) {
+    context_.supervisor->AwaitSegments(MakePipelineConfig(prepared));
+  }
   const uint64_t id =
       context_.supervisor->OpenStream(MakePipelineConfig(prepared), std::move(config));
   {
@@ -385,6 +399,11 @@ void StreamSession::WriteNext() {
   if (frames_.empty() && heartbeat_due_ && !gone_) {
     v1::StreamResponse heartbeat;
     heartbeat.mutable_heartbeat()->set_activity(activity_);
+    const absl::Duration silent = context_.supervisor->SilentFor();
+    if (silent > absl::ZeroDuration()) {
+      heartbeat.mutable_heartbeat()->mutable_supervisor_silent()->set_seconds(
+          absl::ToInt64Seconds(silent));
+    }
     frames_.push_back(Serialize(heartbeat));
   }
   if (!frames_.empty()) {
@@ -498,7 +517,9 @@ void StreamSession::OnDone() {
     absl::MutexLock lock(&mutex_);
     EndClaims();
   }
+  SessionRegistry* const sessions = context_.sessions;
   self_.reset();  // may delete this
+  sessions->Remove();
 }
 
 }  // namespace bulkhead

@@ -35,7 +35,6 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
  public:
   // The reactor to return to gRPC. The caller has added the session to context.sessions.
   static StreamSession* Start(const SessionContext& context, std::string peer);
-  ~StreamSession() override;
 
   // grpc::ServerBidiReactor
   void OnReadDone(bool ok) override;
@@ -68,7 +67,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   absl::Status AwaitCode(PreparedPipeline& prepared);
   // Passes the arena through the door if client and service can; `opened` says what came of it.
   absl::Status ChooseTransport(const v1::Open& open, const Arena& arena, v1::Opened& opened);
-  // A heartbeat, when nothing else was sent since the last call; again in a second.
+  // A heartbeat, when nothing else was sent since the last call; again in a second. Ends the call
+  // when the storage hangs that the preparing thread waits for.
   void Beat() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSlotsReleased(uint32_t slots) ABSL_LOCKS_EXCLUDED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -92,6 +92,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   const std::string peer_;
   std::shared_ptr<StreamSession> self_;  // until OnDone
   std::atomic<bool> gone_{false};        // the client is
+  // The preparing thread, as storage sees it.
+  const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
   bool opened_ = false;  // of the reading side
 

@@ -20,7 +20,7 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(2);
 
 }  // namespace
 
-IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
+IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program,
                      uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
                      Compartment* compartment, ClaimFn claim)
     : loop_(std::move(loop)),
@@ -104,7 +104,7 @@ bool IndexJobs::StartWorker(MemoryClaim memory) {
   callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
-  auto process = WorkerProcess::Start(*loop_, {worker_program_, {}}, std::move(callbacks));
+  auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
   if (!process.ok()) {
     NoteEarlyExit(
         absl::StatusCode::kUnavailable,

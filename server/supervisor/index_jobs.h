@@ -47,7 +47,7 @@ class IndexJobs {
   // Promises memory for one more worker, or says why not; UNAVAILABLE: it will be there soon.
   using ClaimFn = std::function<absl::StatusOr<MemoryClaim>()>;
 
-  IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
+  IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program, uint32_t max_workers,
             PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ClaimFn claim);
   ~IndexJobs();
 
@@ -105,7 +105,7 @@ class IndexJobs {
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 
   const std::shared_ptr<EventLoop> loop_;
-  const std::string worker_program_;
+  const WorkerProgram worker_program_;
   const uint32_t max_workers_;
   const PoolTimeouts timeouts_;
   ExitLog* const exits_;

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "server/arena/flight_recorder.h"
+#include "server/cache/segment_folder.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/cpu_share.h"
 #include "server/supervisor/lease_table.h"
@@ -64,11 +65,12 @@ struct PoolWorker {
 
   // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.
   std::map<uint64_t, uint64_t> mapped;
-  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to
-  // (0: none).
+  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to, or
+  // will as soon as it is bound (null: none).
   struct Segments {
     uint64_t told = 0;
-    uint64_t written = 0;
+    std::shared_ptr<const SegmentFolder::Segment> written;
+    bool was_sent = false;  // the one that it writes to
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
   bool rehearsed = false;  // produced samples for its warm-up

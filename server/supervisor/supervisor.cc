@@ -8,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
+#include "server/base/error.h"
 
 namespace bulkhead {
 namespace {
@@ -15,6 +16,9 @@ namespace {
 constexpr absl::Duration kReapPatience = absl::Seconds(2);
 // Between looks at workers that have no stream: two of them tell who does not rest.
 constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
+constexpr absl::Duration kLook = absl::Milliseconds(100);  // between looks at a silent loop
+constexpr absl::Duration kSegmentsPatience = absl::Seconds(1);
+constexpr absl::Duration kSegmentsTick = absl::Milliseconds(2);
 
 }  // namespace
 
@@ -26,25 +30,33 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   if (!compartment.ok()) return compartment.status();
   auto budget = MemoryBudget::Create(config.memory);
   if (!budget.ok()) return budget.status();
+  if (config.io == nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(config.io, IoThread::Start());
+  }
   return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop),
                                                     *std::move(compartment), *std::move(budget)));
 }
 
 namespace {
 
-std::unique_ptr<SegmentFolder> OpenSeekFolder(const Supervisor::Config::Cache& cache) {
-  if (cache.folder.empty()) return nullptr;
-  return SegmentFolder::Open({.folder = cache.folder, .prefix = "seek", .most_bytes = cache.bytes});
-}
-
-// Decoded images are a hundred times as large as their seek entries.
-std::unique_ptr<SegmentFolder> OpenStageFolder(const Supervisor::Config::Cache& cache) {
-  if (cache.folder.empty()) return nullptr;
-  return SegmentFolder::Open({.folder = cache.folder,
-                              .prefix = "cache",
-                              .most_bytes = cache.bytes,
-                              .first_bytes = uint64_t{64} << 20,
-                              .largest_bytes = uint64_t{1} << 30});
+CacheSegments::Config SegmentsConfig(internal::v1::CacheKind kind,
+                                     const Supervisor::Config::Cache& cache) {
+  CacheSegments::Config config;
+  config.kind = kind;
+  config.reason = cache.reason;
+  if (cache.folder.empty()) return config;
+  SegmentFolder::Config& folder = config.folder.emplace();
+  folder.folder = cache.folder;
+  folder.most_bytes = cache.bytes;
+  if (kind == internal::v1::CACHE_KIND_SEEK) {
+    folder.prefix = "seek";
+  } else {
+    // Decoded images are a hundred times as large as their seek entries.
+    folder.prefix = "cache";
+    folder.first_bytes = uint64_t{64} << 20;
+    folder.largest_bytes = uint64_t{1} << 30;
+  }
+  return config;
 }
 
 std::unique_ptr<ScratchFolders> OpenScratch(const Supervisor::Config& config) {
@@ -65,14 +77,15 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       loop_(std::move(loop)),
       budget_(std::move(budget)),
       compartment_(std::move(compartment)),
-      seek_segments_(internal::v1::CACHE_KIND_SEEK, OpenSeekFolder(config_.seek_entries),
-                     config_.seek_entries.reason),
-      stage_segments_(internal::v1::CACHE_KIND_STAGE, OpenStageFolder(config_.cache_stages),
-                      config_.cache_stages.reason),
+      seek_segments_(SegmentsConfig(internal::v1::CACHE_KIND_SEEK, config_.seek_entries), loop_,
+                     config_.io, [this] { SendSegments(); }),
+      stage_segments_(SegmentsConfig(internal::v1::CACHE_KIND_STAGE, config_.cache_stages), loop_,
+                      config_.io, [this] { SendSegments(); }),
       scratch_(OpenScratch(config_)),
       index_jobs_(std::make_unique<IndexJobs>(
-          loop_, config_.worker_program, config_.max_index_workers, config_.timeouts, &exits_,
-          compartment_.get(), [this] { return AdmitIndexWorker(); })) {
+          loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output_fd},
+          config_.max_index_workers, config_.timeouts, &exits_, compartment_.get(),
+          [this] { return AdmitIndexWorker(); })) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
@@ -82,24 +95,34 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
 
 Supervisor::~Supervisor() { Shutdown(); }
 
+absl::Duration Supervisor::SilentFor() const {
+  const absl::Duration silent = loop_->SilentFor();
+  return silent < kSilence ? absl::ZeroDuration() : silent;
+}
+
 void Supervisor::EndStreams(const absl::Status& status) {
-  RunOnLoop([&] {
+  TryOnLoop([this, status] {
     ending_ = status;
     for (const PoolEntry& entry : pools_) entry.pool->FailStreams(status);
   });
 }
 
-void Supervisor::Shutdown() {
-  if (shut_down_) return;
+bool Supervisor::Shutdown() {
+  if (shut_down_) return ended_;
   shut_down_ = true;
-  RunOnLoop([&] {
+  ended_ = TryOnLoop([this] {
     // Destroying a worker's handle kills it; the loop goes on until each has been reaped.
     pools_.clear();
     index_jobs_.reset();
     StopWhenReaped(MonotonicNanos() + absl::ToInt64Nanoseconds(kReapPatience));
   });
-  thread_.join();
-  scratch_.reset();
+  if (ended_) {
+    thread_.join();
+    scratch_.reset();
+  } else {
+    thread_.detach();
+  }
+  return ended_;
 }
 
 void Supervisor::StopWhenReaped(int64_t deadline_ns) {
@@ -118,6 +141,35 @@ void Supervisor::RunOnLoop(const std::function<void()>& work) {
     done.Notify();
   });
   done.WaitForNotification();
+}
+
+bool Supervisor::TryOnLoop(std::function<void()> work) {
+  const auto done = std::make_shared<absl::Notification>();
+  loop_->Post([done, work = std::move(work)] {
+    work();
+    done->Notify();
+  });
+  while (!done->WaitForNotificationWithTimeout(kLook)) {
+    if (SilentFor() > absl::ZeroDuration()) return false;
+  }
+  return true;
+}
+
+void Supervisor::SendSegments() {
+  for (const PoolEntry& entry : pools_) entry.pool->SendSegments();
+}
+
+void Supervisor::AwaitSegments(const PipelineConfig& pipeline) {
+  const int64_t deadline_ns = MonotonicNanos() + absl::ToInt64Nanoseconds(kSegmentsPatience);
+  while (MonotonicNanos() < deadline_ns) {
+    bool settled = true;
+    RunOnLoop([&] {
+      const PoolEntry* entry = FindPool(pipeline);
+      if (entry != nullptr) settled = entry->pool->LendSegments();
+    });
+    if (settled) return;
+    absl::SleepFor(kSegmentsTick);
+  }
 }
 
 Supervisor::PoolEntry* Supervisor::FindPool(const PipelineConfig& pipeline) {
@@ -169,10 +221,13 @@ PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
 
 Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim claim) {
   auto memory = std::make_shared<MemoryClaim>(std::move(claim));
+  WorkerPrograms programs{
+      {config_.worker_program, config_.worker_args, config_.worker_environment},
+      config_.python_program};
+  programs.native.output_fd = programs.python.output_fd = config_.worker_output_fd;
   auto pool = std::make_unique<WorkerPool>(
       PoolContext{loop_,
-                  {{config_.worker_program, config_.worker_args, config_.worker_environment},
-                   config_.python_program},
+                  std::move(programs),
                   config_.timeouts,
                   config_.recycle,
                   &exits_,
@@ -395,19 +450,20 @@ void Supervisor::CancelIndexJob(uint64_t job_id) {
 }
 
 uint32_t Supervisor::Recycle(const std::string& pipeline, std::optional<uint32_t> slot) {
-  uint32_t count = 0;
-  RunOnLoop([&] {
+  const auto count = std::make_shared<uint32_t>(0);
+  const bool answered = TryOnLoop([this, pipeline, slot, count] {
     for (const PoolEntry& entry : pools_) {
       if (!pipeline.empty() && entry.pool->config().name != pipeline) continue;
-      count += entry.pool->Recycle(slot);
+      *count += entry.pool->Recycle(slot);
     }
   });
-  return count;
+  return answered ? *count : 0;
 }
 
 v1::GetStatusResponse Supervisor::GetStatus() {
-  v1::GetStatusResponse response;
-  RunOnLoop([&] {
+  const auto said = std::make_shared<v1::GetStatusResponse>();
+  const bool answered = TryOnLoop([this, said] {
+    v1::GetStatusResponse& response = *said;
     response = past_totals_;
     compartment_->Describe(*response.mutable_containment());
     if (!config_.enforce_quotas) response.mutable_containment()->set_quota_level("off");
@@ -418,14 +474,19 @@ v1::GetStatusResponse Supervisor::GetStatus() {
     stage_segments_.Describe(*response.mutable_stage_cache());
     *response.mutable_memory() = budget_->Snapshot();
   });
-  usage_.Fill(response);
-  return response;
+  if (!answered) {
+    v1::GetStatusResponse silent;
+    silent.set_supervisor_silent_seconds(absl::ToDoubleSeconds(std::max(SilentFor(), kSilence)));
+    return silent;
+  }
+  usage_.Fill(*said);
+  return *said;
 }
 
 std::map<v1::RecycleCause, uint64_t> Supervisor::RecyclingCounts() {
-  std::map<v1::RecycleCause, uint64_t> counts;
-  RunOnLoop([&] { counts = exits_.recycling_counts(); });
-  return counts;
+  const auto counts = std::make_shared<std::map<v1::RecycleCause, uint64_t>>();
+  if (!TryOnLoop([this, counts] { *counts = exits_.recycling_counts(); })) return {};
+  return *counts;
 }
 
 }  // namespace bulkhead

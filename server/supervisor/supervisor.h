@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/os/io_thread.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"
@@ -72,6 +73,10 @@ class Supervisor {
     Cache cache_stages;
     // Where workers with user code get a folder to write in; empty: they get none.
     std::string scratch_folder;
+    // What may wait for a disk is done there; null: on one of the supervisor's own.
+    std::shared_ptr<IoThread> io;
+    // Where workers' words go: SpawnSpec::output_fd.
+    int worker_output_fd = -1;
   };
 
   // Errors: Compartment::Open's, where a cgroup is required.
@@ -86,6 +91,12 @@ class Supervisor {
     std::shared_ptr<const MemoryClaim> arena;
     std::shared_ptr<const void> workers;
   };
+  // The loop's thread is said to be silent when it was at one thing for so long.
+  static constexpr absl::Duration kSilence = absl::Seconds(5);
+  // For how long it has been silent, as far as those know who ask every second or so; zero when it
+  // is not. Does not block.
+  absl::Duration SilentFor() const;
+
   // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
   // starts them when nobody uses it yet. Pipelines without streams give up their workers for it, if
   // that helps. Blocks for the loop, and until such workers were reaped, two seconds at most.
@@ -99,6 +110,10 @@ class Supervisor {
   // As WorkerPool::WhenLoaded, of a pipeline that a stream was admitted to; `told` is called on the
   // loop's thread.
   void WhenLoaded(const PipelineConfig& pipeline, WorkerPool::CodeTold told);
+
+  // Waits until the workers of an admitted pipeline have what they may write to of caches, for a
+  // stream that reads its data more than once; a moment at most: without, they keep nothing.
+  void AwaitSegments(const PipelineConfig& pipeline);
 
   // Opens a stream on a pipeline, whose workers are started when nobody uses it yet. Returns the
   // stream's id; all else comes through the observer.
@@ -117,9 +132,10 @@ class Supervisor {
   uint32_t Recycle(const std::string& pipeline, std::optional<uint32_t> slot);
 
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
-  // down.
+  // down. While the loop is silent, that alone.
   v1::GetStatusResponse GetStatus();
-  // Planned replacements since the start. Blocks for the loop.
+  // Planned replacements since the start. Blocks for the loop, as GetStatus does; none while that
+  // is silent.
   std::map<v1::RecycleCause, uint64_t> RecyclingCounts();
 
   // Ends every stream with `status`, and every one that is opened later; the observers of the
@@ -127,9 +143,9 @@ class Supervisor {
   void EndStreams(const absl::Status& status);
 
   // Kills and reaps every worker, drops every stream and index job. Blocks until the loop's thread
-  // has ended: a worker that cannot be reaped for two seconds is left behind.
-  // Idempotent.
-  void Shutdown();
+  // has ended: a worker that cannot be reaped for two seconds is left behind. False when the loop
+  // is silent: then its thread still runs, and the process can only be ended. Idempotent.
+  bool Shutdown();
 
  private:
   Supervisor(Config config, std::shared_ptr<EventLoop> loop,
@@ -172,12 +188,18 @@ class Supervisor {
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
   void RunOnLoop(const std::function<void()>& work);
+  // The same, unless the loop is silent or falls silent: then false, and `work`, which owns what it
+  // touches, may be run later.
+  bool TryOnLoop(std::function<void()> work);
+  // Tells the workers of all pools what is new in the caches.
+  void SendSegments();
 
   const Config config_;
   const std::shared_ptr<EventLoop> loop_;
   std::thread thread_;
   std::atomic<uint64_t> next_stream_id_{1};
   bool shut_down_ = false;
+  bool ended_ = true;  // the loop's thread has, since Shutdown
 
   const std::shared_ptr<MemoryBudget> budget_;
 

@@ -54,6 +54,8 @@ struct PipelineConfig {
   bool whole_batches = false;
   bool seeks = false;   // it decodes parts of JPEG images, so that seek entries are of use
   bool caches = false;  // it has cache stages
+  // Of what its workers write to caches (SegmentFolder): its own where it runs code of the user's.
+  std::string trust_domain = SegmentFolder::kBuiltIn;
 };
 
 // What every pool of a service has in common.
@@ -120,6 +122,11 @@ class WorkerPool {
   bool RemoveStream(uint64_t stream_id);
   // Hands planned leases to workers that have room.
   void Dispatch();
+  // Tells the workers of what is new in the caches.
+  void SendSegments() const;
+  // Has the workers given what they may write to there, ahead of a stream that reads its data more
+  // than once; false while it is on its way.
+  bool LendSegments() const;
   // Ends every stream with `status`, and who waits for code.
   void FailStreams(const absl::Status& status);
   // Of a pool without streams: whether a worker went on working all the same since the last call,
@@ -232,8 +239,7 @@ class WorkerPool {
   void FailAll(const absl::Status& status);
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  // Tells the workers of what is new in the caches.
-  void SendSegments() const;
+  void TellSegments(bool writes) const;
   void GiveSegmentsBack(PoolWorker& worker) const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;

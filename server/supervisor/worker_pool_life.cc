@@ -254,21 +254,33 @@ void WorkerPool::TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code)
   for (const CodeTold& told : std::exchange(wait_for_code_, {})) told(code);
 }
 
-void WorkerPool::SendSegments() const {
-  const bool writes = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->config().binding.reads_again();
+void WorkerPool::TellSegments(bool writes) const {
+  ForEachWorker([&](PoolWorker& worker) {
+    if (config_.seeks && context_.seek_segments != nullptr) {
+      context_.seek_segments->Tell(worker, config_.trust_domain, writes);
+    }
+    if (config_.caches && context_.stage_segments != nullptr) {
+      context_.stage_segments->Tell(worker, config_.trust_domain, writes);
+    }
   });
-  // One that is made for a worker is news to those before it.
-  for (int round = 0; round < 2; ++round) {
-    ForEachWorker([&](PoolWorker& worker) {
-      if (config_.seeks && context_.seek_segments != nullptr) {
-        context_.seek_segments->Tell(worker, writes);
-      }
-      if (config_.caches && context_.stage_segments != nullptr) {
-        context_.stage_segments->Tell(worker, writes);
-      }
-    });
-  }
+}
+
+void WorkerPool::SendSegments() const {
+  TellSegments(std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->config().binding.reads_again();
+  }));
+}
+
+bool WorkerPool::LendSegments() const {
+  TellSegments(/*writes=*/true);
+  bool settled = true;
+  ForEachWorker([&](PoolWorker& worker) {
+    const bool seeks = config_.seeks && context_.seek_segments != nullptr;
+    const bool caches = config_.caches && context_.stage_segments != nullptr;
+    settled = settled && (!seeks || context_.seek_segments->IsSettled(worker)) &&
+              (!caches || context_.stage_segments->IsSettled(worker));
+  });
+  return settled;
 }
 
 void WorkerPool::GiveSegmentsBack(PoolWorker& worker) const {
