@@ -26,11 +26,12 @@ DAMAGES = int(os.environ.get("BULKHEAD_DAMAGES", "12"))
 REFUSED = (
     "bmp40-16", "bmp40-rle", "-bitfields-565", "-bitfields-555", "-bitfields-xbgr", "-bitfields-abgr",
     "-bitfields-rgba", "-bitfields-none", "bmp40-8-beyond",
-    "tiff-RGBA", "tiff-RGBX", "tiff-CMYK", "tiff-LAB", "tiff-LA-", "tiff-YCbCr-tiff_", "tiff-YCbCr-packbits", "tiff-I-", "tiff-F-",
-    "-lzma", "-zstd", "-webp", "tiff-white16", "tiff-gray16-1-tile", "tiff-gray16-8-tile", "tiff-gray16-big-1-tile",
-    "tiff-gray16-big-8-tile", "-extra", "tiff-four", "tiff-orientation", "-format2", "-format3",
-    "-format4", "tiff-fill", "tiff-cmyk", "tiff-ycbcr", "tiff-lab",
-    "pnm-p2-", "pnm-p3-", "pnm-p5-", "pnm-p6-", "pnm-head-",
+    "tiff-RGBA", "tiff-RGBX", "tiff-CMYK", "tiff-LAB", "tiff-LA-", "tiff-YCbCr-tiff_", "tiff-YCbCr-packbits",
+    "tiff-I-", "tiff-F-", "-lzma", "-zstd", "-webp", "tiff-white16", "tiff-gray16-1-tile", "tiff-gray16-8-tile",
+    "tiff-gray16-big-1-tile", "tiff-gray16-big-8-tile", "-extra", "tiff-four", "tiff-orientation", "-format2",
+    "-format3", "-format4", "tiff-fill", "tiff-cmyk", "tiff-ycbcr", "tiff-lab",
+    "pnm-head-comment-inside", "pnm-head-plus",
+    *(f"pnm-p{kind}-{top}" for kind in (2, 3, 5, 6) for top in (1, 256)),  # and 15, 100, 1000
 )
 # Pillow reads these in a way of its own: 16 bits become 8 by cutting, not by rounding.
 ROUNDED = 1
