@@ -3,7 +3,7 @@
 import pytest
 
 import bulkhead
-from bulkhead import _proto, _silence, errors
+from bulkhead import _proto, _ranks, _silence, errors
 
 
 @pytest.fixture
@@ -129,6 +129,15 @@ def test_a_cursor_whose_code_is_no_code_is_refused(fake, code):
     state = {**fake.open().state_dict(), "code": code}
     with pytest.raises(bulkhead.InvalidArgument, match="not one that a batch gave"):
         fake.open(loader={"cursor": state})
+
+
+def test_ranks_that_run_other_code_are_told_the_file(fake):
+    mine = fake.open(code=CODE).state_dict()
+    other = {**mine, "code": [CODE[0], {"name": "b.py", "digest": "bb"}]}
+    ranks = [_ranks.Standing(cursor, "", {}) for cursor in (mine, other)]
+    with pytest.raises(bulkhead.CursorMismatch, match="rank 1 has code of b.py 'bb', rank 0 has 'aa'"):
+        _ranks._common_cursor(ranks)
+    assert _ranks._common_cursor([ranks[0], ranks[0]]) == mine
 
 
 @pytest.mark.parametrize(
