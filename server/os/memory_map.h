@@ -47,8 +47,13 @@ class MemoryMap {
   // Touches the pages of [offset, offset + bytes) for writing, so that no later write faults. Best
   // effort.
   void Prefault(uint64_t offset, uint64_t bytes) const;
-  // The same without ever making them writable, for pages that are closed before and after: they
-  // can be read meanwhile.
+  // Puts the present pages of [offset, offset + bytes) of shared memory into huge pages, as far as
+  // these lie wholly within and the kernel has some: then it takes hundreds of times less to map
+  // them, and to change their protection, for all who have mapped the memory. Takes 1 ms for each
+  // MiB; what stands there stays. Best effort.
+  void UseHugePages(uint64_t offset, uint64_t bytes) const;
+  // As Prefault, without ever making them writable, for pages that are closed before and after:
+  // they can be read meanwhile.
   void PrefaultClosed(uint64_t offset, uint64_t bytes) const;
 
   // Lets this process read and write the pages of [offset, offset + bytes), or not touch them at

@@ -271,6 +271,10 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
     if (finish_called_) EndClaims();
   }
   for (uint32_t slot = 1; slot < (*arena)->slot_count() && !gone_; ++slot) (*arena)->Prefault(slot);
+  // Workers open and close slots all the time.
+  for (uint32_t slot = 0; slot < (*arena)->slot_count() && !gone_; ++slot) {
+    (*arena)->UseHugePages(slot);
+  }
   return absl::OkStatus();
 }
 

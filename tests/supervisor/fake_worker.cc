@@ -160,6 +160,7 @@ class FakeWorker {
   void WarmUp() {
     if (mode_ == "dies-in-warm-up") raise(SIGKILL);
     if (mode_ == "never-warm") return;
+    if (mode_ == "leaks-and-warms-up-late") usleep(700'000);
     internal::v1::FromWorker message;
     message.mutable_warmed_up();
     Send(message);
@@ -179,7 +180,8 @@ class FakeWorker {
                              lease.first_position() + sample);
       recorder_->NameSample(0, std::to_string(lease.first_position() + sample));
       recorder_->thread(0).stage = 2;
-      if (mode_ == "leaks") Hold(1 << 20);
+      const bool leaks = mode_ == "leaks" || mode_ == "leaks-and-warms-up-late";
+      if (leaks) Hold(1 << 20);
       if (mode_ == "takes-much" && lease.first_position() + sample == 120) {
         Hold(100 << 20);
         usleep(1'000'000);  // the watchdog looks every 20 ms
@@ -197,7 +199,7 @@ class FakeWorker {
       MeetSample(lease.first_position() + sample);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
-      if (mode_ == "leaks") usleep(2'000);
+      if (leaks) usleep(2'000);
       if (mode_ == "slow") {
         usleep(100'000);
         internal::v1::FromWorker progress;
