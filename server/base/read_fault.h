@@ -9,8 +9,8 @@ namespace bulkhead {
 // file was cut. The kernel says so by SIGBUS, which ends the process; here it ends the access
 // alone.
 
-// Makes RunGuarded able to. Call once, before other threads are started; what handled SIGBUS before
-// still does outside of RunGuarded.
+// Makes RunGuarded able to. Call before other threads are started; what handled SIGBUS before still
+// does outside of RunGuarded.
 void CatchReadFaults();
 
 // Runs `body(argument)`; false when it touched memory that faults: then it was left where it stood,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -106,9 +107,11 @@ absl::Status Resolver::AddPattern(const std::string& pattern) {
                      Printable(paths.status().message()), {{"file", pattern}});
   }
   // What lies outside is not named, nor is it told from what does not exist.
+  std::set<std::string> folders;
+  for (const std::string& path : *paths) folders.insert(FolderOf(path));
   const bool leads_outside =
-      std::any_of(paths->begin(), paths->end(),
-                  [&](const std::string& path) { return !IsAllowed(FolderOf(path)); });
+      std::any_of(folders.begin(), folders.end(),
+                  [&](const std::string& folder) { return !IsAllowed(folder); });
   if (leads_outside || (paths->empty() && !begins_inside)) return NotAllowed(pattern);
   if (paths->empty()) {
     return MakeError(

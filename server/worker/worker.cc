@@ -267,10 +267,9 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   UseHandedIndexes(handed, binding);
   BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
   // Before anything of the data is looked at, and before there are other threads.
-  SandboxOptions options = PipelineSandbox(bind, binding);
+  SandboxOptions options = PipelineSandbox(bind, binding, handed.size());
   options.readable.insert(options.readable.end(), user_code_.readable.begin(),
                           user_code_.readable.end());
-  options.max_files += handed.size();  // a limit below what is open would forbid to open more
   const absl::Status scratch = MakeScratch(options.scratch);
   if (!scratch.ok()) options.scratch.clear();
   std::vector<SandboxPart> sandbox = EnterSandbox(options);
