@@ -27,9 +27,9 @@ absl::Status Wrong(const internal::v1::Substitution& substitution, absl::string_
 
 bool LeaseCovers(const internal::v1::Lease& lease, uint64_t samples_per_epoch, uint64_t epoch,
                  uint64_t position) {
-  if (epoch != lease.epoch() || position >= samples_per_epoch) return false;
+  if (epoch != lease.epoch() || samples_per_epoch == 0) return false;
   const uint64_t first = FirstPosition(lease, samples_per_epoch);
-  return Distance(first, position, samples_per_epoch) < lease.count();
+  return Distance(first, position % samples_per_epoch, samples_per_epoch) < lease.count();
 }
 
 absl::Status CheckSubstitutions(const internal::v1::Lease& lease,

@@ -11,7 +11,8 @@ namespace bulkhead {
 // What a worker can truthfully say of a lease: it runs the user's code, so its word is checked
 // before it counts. Pure.
 
-// Whether a sample of the lease stands at that position of that epoch.
+// Whether a sample of the lease stands at that position of that epoch. Behind the last position, as
+// in a batch that is filled up, the first one comes again.
 bool LeaseCovers(const internal::v1::Lease& lease, uint64_t samples_per_epoch, uint64_t epoch,
                  uint64_t position);
 

@@ -255,7 +255,7 @@ class WorkerPool {
   bool IsStalled(const PoolWorker& worker, const FlightSnapshot& flight, int64_t now_ns) const;
   // Asks a worker one of whose threads hangs in the interpreter for its stacks. True while it may
   // still answer.
-  bool AwaitsStacks(PoolWorker& worker, const FlightSnapshot& flight, int64_t now_ns) const;
+  bool AwaitsStacks(PoolWorker& worker, int64_t now_ns) const;
   // Tells the streams that have been without a batch for a while what their workers are at.
   void TellActivity(int64_t now_ns);
   std::string ActivityFor(const Stream& stream, int64_t now_ns) const;

@@ -45,6 +45,15 @@ absl::Duration Between(int64_t from_ns, int64_t to_ns) {
   return absl::Nanoseconds(std::max<int64_t>(0, to_ns - from_ns));
 }
 
+// Whether one of the threads that hang is in the interpreter, and the worker can say where.
+bool HangsInPython(const FlightSnapshot& flight, const std::vector<int64_t>& hung_since_ns) {
+  for (size_t i = 0; i < flight.threads.size(); ++i) {
+    const bool inside = flight.threads[i].turn == FlightTurn::kInside;
+    if (hung_since_ns[i] != 0 && inside) return flight.tells_stacks;
+  }
+  return false;
+}
+
 double Seconds(int64_t from_ns, int64_t to_ns) {
   return absl::ToDoubleSeconds(Between(from_ns, to_ns));
 }
@@ -207,7 +216,7 @@ void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
     worker.stacks_asked_ns = 0;  // it goes on
     return;
   }
-  if (any_hung && AwaitsStacks(worker, flight, now_ns)) return;
+  if (HangsInPython(flight, hung) && AwaitsStacks(worker, now_ns)) return;
   worker.hung_since_ns = std::move(hung);
   worker.killed_ns = now_ns;
   worker.process->Kill(
@@ -224,13 +233,8 @@ bool WorkerPool::IsStalled(const PoolWorker& worker, const FlightSnapshot& fligh
   return Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang * (at_work ? 2 : 1);
 }
 
-bool WorkerPool::AwaitsStacks(PoolWorker& worker, const FlightSnapshot& flight,
-                              int64_t now_ns) const {
-  const bool in_python =
-      std::any_of(flight.threads.begin(), flight.threads.end(), [](const auto& thread) {
-        return thread.lease_id != 0 && thread.turn == FlightTurn::kInside;
-      });
-  if (!in_python || !flight.tells_stacks || !worker.stacks_fd) return false;
+bool WorkerPool::AwaitsStacks(PoolWorker& worker, int64_t now_ns) const {
+  if (!worker.stacks_fd) return false;
   std::string dump;
   ReadAvailable(worker.stacks_fd.get(), kMaxStacksBytes - worker.stacks_dump.size(), dump);
   if (worker.stacks_asked_ns == 0) {

@@ -63,7 +63,8 @@ TEST(LeaseWordTest, PositionsGoOnAtTheStartOfTheEpoch) {
   EXPECT_FALSE(LeaseCovers(lease, 100, 3, 4));
   EXPECT_FALSE(LeaseCovers(lease, 100, 3, 95));
   EXPECT_FALSE(LeaseCovers(lease, 100, 4, 99));
-  EXPECT_FALSE(LeaseCovers(lease, 100, 3, 199));
+  EXPECT_TRUE(LeaseCovers(Lease(104, 0, 8), 100, 3, 104));
+  EXPECT_FALSE(LeaseCovers(lease, 0, 3, 99));
 }
 
 TEST(LeaseWordTest, InAnEpochShorterThanTheLeaseAPositionComesAgain) {
