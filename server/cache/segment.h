@@ -19,8 +19,9 @@ namespace bulkhead {
 // Its size is fixed and its blocks are allocated when it is made, so that no later write can fail
 // for want of disk. Values are only ever added, by one writer at a time. A value counts from the
 // moment its slot says so, and every Find compares its checksum, with a copy of it: a writer that
-// died in the middle, a machine that lost power, or one that writes nonsense costs a value, and
-// never gives a wrong one. Little-endian.
+// died in the middle or a machine that lost power costs a value, and never gives a wrong one. A
+// writer that means ill can give wrong ones: who may read what it writes is SegmentFolder's affair.
+// Little-endian.
 //
 // What was found or added is not left in the process's memory: the page cache has it, as long as
 // there is room.
