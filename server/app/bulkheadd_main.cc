@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/app/config.h"
 #include "server/app/daemon.h"
-#include "server/app/log_format.h"
 #include "server/app/log_sink.h"
 #include "server/os/fd.h"
 #include "server/os/log_output.h"

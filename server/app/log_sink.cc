@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "server/app/log_format.h"
+
 #if GOOGLE_PROTOBUF_VERSION < 4022000  // later ones log by Abseil
 #include <google/protobuf/stubs/logging.h>
 #endif
@@ -36,7 +38,7 @@ class OutputSink final : public spdlog::sinks::base_sink<std::mutex> {
 void LogTo(std::shared_ptr<LogOutput> output, const std::string& level) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "bulkheadd", std::make_shared<OutputSink>(std::move(output))));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  spdlog::set_formatter(LogFormat());
   spdlog::set_level(spdlog::level::from_str(level));
 #if GOOGLE_PROTOBUF_VERSION < 4022000
   google::protobuf::SetLogHandler(

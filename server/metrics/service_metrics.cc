@@ -112,6 +112,12 @@ std::vector<Metric> Processes() {
        {},
        "Highest memory of the supervisor that was seen.",
        Number([](const auto& status) { return status.supervisor().peak_memory_bytes(); })},
+      {"bulkhead_log_lines_dropped_total",
+       MetricType::Counter,
+       "lines",
+       {},
+       "Lines of the log that were dropped because whoever reads it did not keep up.",
+       Number([](const auto& status) { return status.log_lines_dropped(); })},
   };
 }
 

@@ -260,11 +260,9 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
   // first slot before the first lease, the others while it is worked on.
   (*arena)->Prefault(0);
-  if (config.binding.reads_again()) {
-    context_.supervisor->AwaitSegments(MakePipelineConfig(prepared));
-  }
-  const uint64_t id =
-      context_.supervisor->OpenStream(MakePipelineConfig(prepared), std::move(config));
+  PipelineConfig pipeline = MakePipelineConfig(prepared);
+  if (config.binding.reads_again()) context_.supervisor->AwaitSegments(pipeline);
+  const uint64_t id = context_.supervisor->OpenStream(std::move(pipeline), std::move(config));
   {
     absl::MutexLock lock(&mutex_);
     stream_id_ = id;

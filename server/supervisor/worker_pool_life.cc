@@ -129,6 +129,8 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
   message.mutable_bind()->set_attribution(config_.attribution);
   *message.mutable_bind()->mutable_sandbox() = context_.sandbox;
+  // Who has no index there need not wait for the cache folder's disk.
+  if (config_.mapped_bytes == 0) message.mutable_bind()->mutable_sandbox()->clear_readable();
   if (worker.scratch != nullptr) {
     message.mutable_bind()->mutable_sandbox()->set_scratch(worker.scratch->path());
   }

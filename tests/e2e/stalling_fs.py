@@ -33,11 +33,10 @@ class Mount:
             self._stalled.unlink()
 
     def end(self):
-        self.go_on()
-        subprocess.run(["umount", "-l", self.path], check=False)
-        # Calls that still wait end with an error.
+        # Calls that still wait end with an error then; before, not even a signal could end them.
         self._process.kill()
         self._process.wait()
+        subprocess.run(["umount", "-l", self.path], check=False)
 
 
 def need_fuse():

@@ -123,6 +123,7 @@ def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder,
                 content[at] ^= 0x55
         path.unlink()
         path.write_bytes(content)
+        path.chmod(0o600)
     again = start()
     assert batches(again, spec) == plain
     jpeg = bulkhead.service_status(again.target)["jpeg"]

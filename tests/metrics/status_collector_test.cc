@@ -151,6 +151,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
   status.set_leases_redone(10);
   status.set_limit_events(11);
   status.set_wild_writes(18);
+  status.set_log_lines_dropped(41);
   v1::MemoryBudget& memory = *status.mutable_memory();
   memory.set_budget_bytes(12);
   memory.set_limit_bytes(13);
@@ -166,6 +167,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
            "bulkhead_supervisor_cpu_seconds_total 2",
            "bulkhead_supervisor_memory_bytes 3",
            "bulkhead_supervisor_peak_memory_bytes 4",
+           "bulkhead_log_lines_dropped_total 41",
            "bulkhead_samples_produced_total 5",
            "bulkhead_samples_delivered_total 6",
            "bulkhead_samples_redone_total 7",

@@ -130,6 +130,16 @@ std::string StatusText(const v1::GetStatusResponse& status) {
           : absl::StrFormat("; %d workers ended at batches not their own", status.wild_writes()),
       FormatBytes(status.supervisor().memory_bytes()),
       FormatBytes(status.supervisor().peak_memory_bytes()));
+  if (status.supervisor_silent_seconds() > 0) {
+    return absl::StrFormat(
+        "bulkheadd %s, pid %d: its supervisor has answered nothing for %.0f s, so nothing else is "
+        "known; the service's log may say why, and restarting it helps\n",
+        status.version(), status.pid(), status.supervisor_silent_seconds());
+  }
+  if (status.log_lines_dropped() > 0) {
+    absl::StrAppend(&text, "log: ", status.log_lines_dropped(),
+                    " lines were dropped, as whoever reads it does not keep up\n");
+  }
   absl::StrAppend(&text, Containment(status.containment()));
   if (status.memory().budget_bytes() > 0) {
     const v1::MemoryBudget& memory = status.memory();
