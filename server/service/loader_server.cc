@@ -50,6 +50,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
       StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
+  server->memory_trim_ = std::make_unique<MemoryTrim>(server->loop_.get());
+  server->memory_trim_->Start();
   server->OpenArenaDoor();
   SessionContext context;
   context.preparer = server->preparer_.get();
