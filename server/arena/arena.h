@@ -37,6 +37,9 @@ class Arena {
   std::byte* slot(uint32_t index) const { return map_.data() + index * slot_bytes_; }
   // Makes the slot's pages present, so that nobody faults on them later.
   void Prefault(uint32_t index) const { map_.Prefault(index * slot_bytes_, slot_bytes_); }
+  // Gives the slot's pages back to the system, whoever has mapped them; it reads as zeros from then
+  // on. False when the kernel does not do that.
+  bool Discard(uint32_t index) const { return map_.Discard(index * slot_bytes_, slot_bytes_); }
 
  private:
   Arena(UniqueFd fd, MemoryMap map, uint64_t slot_bytes, uint32_t slot_count);

@@ -45,6 +45,8 @@ struct PipelineConfig {
   bool caches = false;  // it has cache stages
 };
 
+class WorkerPool;
+
 // What every pool of a service has in common.
 struct PoolContext {
   std::shared_ptr<EventLoop> loop;
@@ -61,7 +63,10 @@ struct PoolContext {
   CacheSegments* stage_segments = nullptr;
   // What the pool's workers were promised: let go of when the last of them was reaped, also of
   // those that the pool leaves behind when it is destroyed. May be null.
-  std::shared_ptr<const MemoryClaim> memory;
+  std::shared_ptr<MemoryClaim> memory;
+  MemoryBudget* budget = nullptr;  // for workers beside those
+  // A parked pool has work again.
+  std::function<void(WorkerPool*)> on_wanted;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
@@ -111,6 +116,18 @@ class WorkerPool {
   void FailStreams(const absl::Status& status);
   // Replaces every worker, or the one in `slot`, one after another. Returns how many.
   uint32_t Recycle(std::optional<uint32_t> slot);
+
+  const std::vector<std::shared_ptr<Stream>>& streams() const { return streams_; }
+  // Some stream has leases to be given out.
+  bool has_work() const;
+  // Ends all workers until Resume, since their memory is needed and no stream needs them now; the
+  // pool's claim is let go of when the last of them was reaped. False, and nothing happens, while a
+  // worker has work, is being replaced or is lost.
+  bool Park();
+  bool parked() const { return parked_ && !resume_.has_value(); }
+  // Starts so many workers in a parked pool, once the old ones were reaped; `memory` is promised to
+  // them.
+  void Resume(uint32_t workers, MemoryClaim memory);
 
   // Adds the workers (without their memory and CPU time) and streams, and what the pool has done.
   void AppendStatus(v1::GetStatusResponse& response) const;
@@ -190,6 +207,8 @@ class WorkerPool {
   void RecordExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,
                   uint32_t leases_redone) const;
   void FailAll(const absl::Status& status);
+  // Of a parked pool: when no worker is left, lets go of their memory and resumes, if it shall.
+  void OnUnmanned();
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
   // Tells the workers of what is new in the caches.
@@ -206,6 +225,9 @@ class WorkerPool {
   absl::Duration BusyInterval() const;
   void CheckForHang(PoolWorker& worker, int64_t now_ns);
   void WriteOff(PoolWorker& worker);
+  // A replacement ends although its two workers live: its place in the budget stays taken until the
+  // one that has none in the pool was reaped.
+  void KeepPlaceUntilReaped();
   // The worker was written off: a replacement that it is part of goes on without it.
   void GiveUpReplacement(PoolWorker& worker);
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
@@ -244,6 +266,12 @@ class WorkerPool {
   size_t next_stream_ = 0;  // round robin
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
+  bool parked_ = false;
+  struct Resumption {
+    uint32_t workers = 0;
+    MemoryClaim memory;
+  };
+  std::optional<Resumption> resume_;  // of a parked pool whose workers end
   int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
   absl::Status failure_;
   Slot* set_apart_ = nullptr;    // for a suspect

@@ -2,6 +2,7 @@
 // socket, and misbehaves as the binding (here a plain word) tells it to. Sample i of a batch is one
 // byte: its position, modulo 256.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ class FakeWorker {
       }
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
+      if (message.has_remove_stream()) RemoveStream(message.remove_stream().stream_id());
       if (message.has_lease()) Produce(message.lease());
       if (message.has_warm_up()) WarmUp();
       if (message.has_build_index()) BuildIndex(message.build_index(), packet->fds[0].get());
@@ -82,6 +84,14 @@ class FakeWorker {
   void AddStream(const internal::v1::StreamBinding& binding, Packet& packet) {
     arenas_[binding.stream_id()] =
         Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
+  }
+
+  void RemoveStream(uint64_t stream_id) {
+    arenas_.erase(stream_id);
+    if (mode_ == "keeps-arenas") return;
+    internal::v1::FromWorker message;
+    message.mutable_stream_removed()->set_stream_id(stream_id);
+    Send(message);
   }
 
   // Memory that is never given back.
@@ -166,6 +176,11 @@ class FakeWorker {
     if (name == "kills-workers") raise(SIGKILL);
     if (name == "hangs") pause();
     if (name == "lingers") mode_ = name;
+    // The worker that comes first stops, having made the file whose name follows.
+    if (name.rfind("stops-first:", 0) == 0) {
+      const UniqueFd mark(open(name.c_str() + 12, O_WRONLY | O_CREAT | O_EXCL, 0600));
+      if (mark) raise(SIGSTOP);
+    }
     if (name == "takes-much") {
       Hold(100 << 20);
       pause();

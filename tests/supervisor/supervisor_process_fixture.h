@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -38,6 +39,10 @@ class Recorder final : public StreamObserver {
     if (hold_) held_.push_back(std::move(batch));
   }
   void OnEvent(const v1::SampleEvent& event) override {}
+  void OnIdle(bool idle) override {
+    absl::MutexLock lock(&mutex_);
+    idle_ = idle;
+  }
   void OnEnd() override {
     absl::MutexLock lock(&mutex_);
     end_ = absl::OkStatus();
@@ -67,6 +72,10 @@ class Recorder final : public StreamObserver {
     hold_ = false;
     held_.clear();
   }
+  bool idle() {
+    absl::MutexLock lock(&mutex_);
+    return idle_;
+  }
   std::vector<uint8_t> bytes() {
     absl::MutexLock lock(&mutex_);
     return bytes_;
@@ -86,6 +95,7 @@ class Recorder final : public StreamObserver {
   std::vector<uint64_t> sequences_;
   std::vector<ReadyBatch> held_;
   bool hold_ = false;
+  bool idle_ = false;
   std::optional<absl::Status> end_;
 };
 
@@ -118,9 +128,11 @@ class SupervisorProcessTest : public testing::Test {
     StreamConfig stream;
     stream.name = "test";
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
+    stream.memory = std::exchange(memory_, nullptr);
+    if (stream.memory != nullptr) stream.writer = stream.memory->MakeWriter();
     stream.max_substitutions_per_epoch = 1000000;
-    stream.binding.set_slot_bytes(4096);
-    stream.binding.set_slot_count(5);
+    stream.binding.set_slot_bytes(stream.arena->slot_bytes());
+    stream.binding.set_slot_count(stream.arena->slot_count());
     stream.observer = recorder;
     stream.batch_at = [batches,
                        first_position](uint64_t sequence) -> std::optional<v1::BatchHeader> {
@@ -159,8 +171,9 @@ class SupervisorProcessTest : public testing::Test {
 
   std::unique_ptr<Supervisor> supervisor_;
   RecycleConfig recycle_;
-  uint64_t quota_bytes_ = 0;      // of workers opened from now on; 0: none
-  std::shared_ptr<Arena> arena_;  // for all streams, where set
+  uint64_t quota_bytes_ = 0;             // of workers opened from now on; 0: none
+  std::shared_ptr<Arena> arena_;         // for all streams, where set
+  std::shared_ptr<ArenaMemory> memory_;  // of that, for the next stream
 };
 
 }  // namespace bulkhead
