@@ -87,6 +87,12 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Seconds at one sample after which a worker is killed and replaced")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  app.add_option(
+         "--idle-timeout", options.idle_seconds,
+         "Seconds without a batch taken after which a stream gives up its workers, then its "
+         "place, when others need the memory; it gets them back when it is read on")
+      ->check(CLI::Range(0.1, 1e9))
+      ->capture_default_str();
   app.add_option("--recycle-samples", options.recycle_samples,
                  "Replace a worker after this many samples. 0: never for that")
       ->capture_default_str();

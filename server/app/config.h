@@ -31,6 +31,7 @@ struct DaemonOptions {
   int worker_extra_threads = 32;  // that a worker may have beside its own
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
+  double idle_seconds = 300;
   uint64_t recycle_samples = 0;  // 0: never for that
   double recycle_age_seconds = 0;
   double recycle_slowdown = 3;

@@ -417,6 +417,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
                                             "; install it there or give --worker-program"));
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  config.supervisor.idle_stream = absl::Seconds(options.idle_seconds);
   RecycleConfig& recycle = config.supervisor.recycle;
   recycle.max_samples = options.recycle_samples;
   if (options.recycle_age_seconds > 0) {

@@ -54,6 +54,9 @@ class Arena {
   absl::Status Close(uint32_t index) const {
     return map_.Protect(index * slot_bytes_, slot_bytes_, MemoryMap::Access::kNone);
   }
+  // Gives the slot's pages back to the system, whoever has mapped them; it reads as zeros from then
+  // on. False when the kernel does not do that.
+  bool Discard(uint32_t index) const { return map_.Discard(index * slot_bytes_, slot_bytes_); }
 
  private:
   Arena(UniqueFd fd, MemoryMap map, uint64_t slot_bytes, uint32_t slot_count);

@@ -128,6 +128,10 @@ absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection)
   return map;
 }
 
+bool MemoryMap::Discard(uint64_t offset, uint64_t bytes) const {
+  return madvise(data_ + offset, bytes, MADV_REMOVE) == 0;
+}
+
 void MemoryMap::Forget(uint64_t offset, uint64_t bytes) const {
   const uint64_t begin = offset / kSmallestPage * kSmallestPage;
   madvise(data_ + begin, offset + bytes - begin, MADV_DONTNEED);

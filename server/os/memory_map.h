@@ -62,6 +62,10 @@ class MemoryMap {
   enum class Access { kNone, kReadWrite };
   absl::Status Protect(uint64_t offset, uint64_t bytes, Access access) const;
 
+  // Of shared memory: frees the pages in [offset, offset + bytes) for all who have them mapped.
+  // False when the kernel does not do that.
+  bool Discard(uint64_t offset, uint64_t bytes) const;
+
   // Of a mapped file: takes the pages in [offset, offset + bytes) out of this process; the file
   // keeps what stands in them, and the next access finds it there. For what is touched once in a
   // while, and must not count as this process's memory meanwhile. Best effort.

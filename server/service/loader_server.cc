@@ -59,6 +59,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   if (const std::string path = server->UnixPath(); !path.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(address_lock, UnixAddressLock::Take(path));
   }
+  server->memory_trim_ = std::make_unique<MemoryTrim>(server->loop_.get());
+  server->memory_trim_->Start();
   server->OpenArenaDoor();
   SessionContext context;
   context.preparer = server->preparer_.get();

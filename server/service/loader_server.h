@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "server/service/arena_door.h"
 #include "server/service/loader_service.h"
+#include "server/service/memory_trim.h"
 #include "server/service/preparation.h"
 #include "server/service/unix_acceptor.h"
 #include "server/supervisor/supervisor.h"
@@ -90,6 +91,7 @@ class LoaderServer {
   StreamDirectory directory_;
   std::string boot_id_;
   std::shared_ptr<EventLoop> loop_;  // of the door and of the sessions' timers
+  std::unique_ptr<MemoryTrim> memory_trim_;
   std::thread loop_thread_;
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;

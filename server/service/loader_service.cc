@@ -86,7 +86,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
     return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(added);
   }
-  return StreamSession::Start(context_, PeerName(*rpc));
+  return StreamSession::Start(context_, rpc, PeerName(*rpc));
 }
 
 grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc,

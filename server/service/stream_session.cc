@@ -1,6 +1,7 @@
 #include "server/service/stream_session.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/server_context.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -27,6 +28,10 @@ constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
 constexpr absl::Duration kCodePause = absl::Milliseconds(50);
 // For what others have added to the quarantine; without it the stream knows what this service does.
 constexpr absl::Duration kRefreshPatience = absl::Seconds(1);
+// One is kept for redoing the head; and who holds a batch needs another one for the next.
+constexpr uint32_t kFewestSlots = 3;
+// What a client that is ended gets to take in why.
+constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
@@ -60,15 +65,17 @@ void Remember(const std::shared_ptr<QuarantineStore>& store, const std::shared_p
 
 }  // namespace
 
-StreamSession* StreamSession::Start(const SessionContext& context, std::string peer) {
-  std::shared_ptr<StreamSession> session(new StreamSession(context, std::move(peer)));
+StreamSession* StreamSession::Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
+                                    std::string peer) {
+  std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(peer)));
   session->self_ = session;
   session->StartRead(&session->incoming_);
   return session.get();
 }
 
-StreamSession::StreamSession(const SessionContext& context, std::string peer)
-    : context_(context), peer_(std::move(peer)) {}
+StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc,
+                             std::string peer)
+    : context_(context), rpc_(rpc), peer_(std::move(peer)) {}
 
 void StreamSession::OnReadDone(bool ok) {
   if (!ok) {  // the client closed its side, or is gone: nobody will release anything
@@ -148,7 +155,8 @@ void StreamSession::HandleRelease(const v1::Release& release) {
 }
 
 void StreamSession::Prepare(v1::Open open) {
-  if (absl::Status claimed = ClaimStream(open); !claimed.ok()) {
+  std::shared_ptr<Legacy> legacy;
+  if (absl::Status claimed = ClaimStream(open, legacy); !claimed.ok()) {
     FinishWith(claimed);
     return;
   }
@@ -165,19 +173,20 @@ void StreamSession::Prepare(v1::Open open) {
         },
         [this] { return gone_.load() || context_.sessions->draining(); });
   }
-  if (status.ok()) status = OpenStream(open, *std::move(prepared));
+  if (status.ok()) status = OpenStream(open, *std::move(prepared), legacy.get());
   if (!status.ok())
     FinishWith(context_.sessions->draining() ? SessionRegistry::Draining() : status);
 }
 
-absl::Status StreamSession::ClaimStream(const v1::Open& open) {
+absl::Status StreamSession::ClaimStream(const v1::Open& open, std::shared_ptr<Legacy>& legacy) {
   uint64_t claim_id = 0;
   BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
       open.name(), open.rank(), open.incarnation(),
-      [weak = weak_from_this()](const absl::Status& status) {
-        if (const auto session = weak.lock()) session->Evict(status);
+      [weak = weak_from_this()](const absl::Status& status) -> std::shared_ptr<Legacy> {
+        const auto session = weak.lock();
+        return session != nullptr ? session->Evict(status) : nullptr;
       },
-      claim_id));
+      claim_id, legacy));
   absl::MutexLock lock(&mutex_);
   name_ = open.name();
   rank_ = open.rank();
@@ -186,17 +195,32 @@ absl::Status StreamSession::ClaimStream(const v1::Open& open) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Supervisor::Admission> StreamSession::Admit(const PreparedPipeline& prepared) {
+absl::StatusOr<Supervisor::Admission> StreamSession::Admit(PreparedPipeline& prepared,
+                                                           Legacy* legacy) {
   const PipelineConfig pipeline = MakePipelineConfig(prepared);
   const int64_t begin_ns = MonotonicNanos();
-  while (true) {
-    absl::StatusOr<Supervisor::Admission> admission = context_.supervisor->Admit(
-        pipeline, prepared.memory.slot_count(), prepared.memory.slot_bytes());
-    const bool refused = absl::IsResourceExhausted(admission.status());
-    const bool patient = absl::Nanoseconds(MonotonicNanos() - begin_ns) <= kAdmissionPatience;
-    if (!refused || gone_ || !patient) return admission;
-    absl::SleepFor(kAdmissionPause);
+  v1::MemoryPlan& plan = prepared.memory;
+  absl::Status refusal;  // of all slots
+  for (uint32_t slots = plan.slot_count(); !gone_;) {
+    absl::StatusOr<Supervisor::Admission> admission =
+        context_.supervisor->Admit(pipeline, slots, plan.slot_bytes(), legacy);
+    if (!absl::IsResourceExhausted(admission.status())) {
+      if (admission.ok() && slots < plan.slot_count()) {
+        spdlog::info("pipeline {}: {} of a stream's {} slots fit into the memory budget",
+                     pipeline.name, slots, plan.slot_count());
+      }
+      plan.set_slot_count(slots);
+      plan.set_arena_bytes(slots * plan.slot_bytes());
+      return admission;
+    }
+    if (slots == plan.slot_count()) refusal = admission.status();
+    if (absl::Nanoseconds(MonotonicNanos() - begin_ns) <= kAdmissionPatience) {
+      absl::SleepFor(kAdmissionPause);
+    } else if (slots-- <= kFewestSlots) {
+      return refusal;
+    }
   }
+  return absl::CancelledError("the client is gone");
 }
 
 absl::Status StreamSession::AwaitCode(PreparedPipeline& prepared) {
@@ -218,7 +242,8 @@ absl::Status StreamSession::AwaitCode(PreparedPipeline& prepared) {
   return absl::OkStatus();
 }
 
-absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared) {
+absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared,
+                                       Legacy* legacy) {
   const bool user_code = !UserCodeOf(prepared.spec).empty();
   if (user_code) {
     std::vector<std::string> names = context_.supervisor->CodeOf(MakePipelineConfig(prepared).key);
@@ -226,7 +251,7 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
     prepared.code_on_disk = context_.preparer->ReadCode(std::move(names));
   }
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
-  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
+  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared, legacy));
   if (user_code) BULKHEAD_RETURN_IF_ERROR(AwaitCode(prepared));
   QuarantineStore::RefreshWithin(context_.quarantine, *context_.io, kRefreshPatience);
   BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
@@ -240,10 +265,10 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
   absl::StatusOr<std::shared_ptr<Arena>> arena =
       Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count());
   if (!arena.ok()) return arena.status();
-  // Its memory goes back to the budget with the last who holds a slot of it.
-  arena =
-      std::shared_ptr<Arena>(arena->get(), [arena = *arena, memory = admission.arena](Arena*) {});
   config.arena = *arena;
+  config.memory = std::make_shared<ArenaMemory>(*arena, std::move(*admission.arena));
+  // This thread writes, too.
+  const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
   config.observer = shared_from_this();
   config.peer = peer_;
 
@@ -256,6 +281,8 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
     schema_ = prepared.signature.schema;
     resolved_ = prepared.resolved;
     opening_ = Serialize(response);
+    memory_ = config.memory;
+    workers_ = admission.workers;
   }
   // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
   // first slot before the first lease, the others while it is worked on.
@@ -351,8 +378,9 @@ void StreamSession::OnFailed(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     context_.preparer->NoteDamage(resolved_, status);
   }
-  if (info.has_value() && info->reason == reason::kShuttingDown) {
-    // What is queued may wait for credits that never come; the client gets it from the next service
+  if (info.has_value() &&
+      (info->reason == reason::kShuttingDown || info->reason == reason::kStreamIdle)) {
+    // What is queued may wait for credits that never come; the client gets it from the next stream
     // instead.
     Evict(status);
   } else {
@@ -368,9 +396,36 @@ void StreamSession::Enqueue(Outgoing outgoing) {
   WriteNext();
 }
 
-void StreamSession::Evict(const absl::Status& status) {
+std::shared_ptr<Legacy> StreamSession::Evict(const absl::Status& status) {
+  std::shared_ptr<Legacy> legacy;
   gone_ = true;
-  FinishWith(status);
+  {
+    absl::MutexLock lock(&mutex_);
+    final_status_ = status;
+    WriteNext();
+    if (memory_ != nullptr) legacy = memory_->Bequeath(workers_);
+    EndClaims();
+  }
+  if (absl::IsCancelled(status)) {
+    Cut();  // nobody is there who would read why
+    return legacy;
+  }
+  context_.loop->Post([loop = context_.loop, weak = weak_from_this()] {
+    loop->After(kLastWords, [weak] {
+      if (const auto self = weak.lock()) self->Cut();
+    });
+  });
+  return legacy;
+}
+
+void StreamSession::Cut() {
+  absl::MutexLock lock(&mutex_);
+  if (!done_) rpc_->TryCancel();
+}
+
+void StreamSession::OnIdle(bool idle) {
+  absl::MutexLock lock(&mutex_);
+  idle_ = idle;
 }
 
 void StreamSession::FinishWith(const absl::Status& status) {
@@ -401,6 +456,7 @@ void StreamSession::WriteNext() {
   if (frames_.empty() && heartbeat_due_ && !gone_) {
     v1::StreamResponse heartbeat;
     heartbeat.mutable_heartbeat()->set_activity(activity_);
+    heartbeat.mutable_heartbeat()->set_idle(idle_);
     const absl::Duration silent = context_.supervisor->SilentFor();
     if (silent > absl::ZeroDuration()) {
       heartbeat.mutable_heartbeat()->mutable_supervisor_silent()->set_seconds(
@@ -496,6 +552,8 @@ void StreamSession::EndClaims() {
   if (stream_id_ != 0) context_.supervisor->CloseStream(stream_id_);
   if (arena_client_ != nullptr) arena_client_->Retire(arena_id_);
   if (claim_id_ != 0) context_.directory->Release(name_, rank_, claim_id_);
+  memory_.reset();
+  workers_.reset();
 }
 
 void StreamSession::OnWriteDone(bool ok) {
@@ -518,6 +576,7 @@ void StreamSession::OnDone() {
   {
     absl::MutexLock lock(&mutex_);
     EndClaims();
+    done_ = true;
   }
   SessionRegistry* const sessions = context_.sessions;
   self_.reset();  // may delete this

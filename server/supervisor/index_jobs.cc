@@ -11,6 +11,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/os/process_memory.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
@@ -22,13 +23,14 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(2);
 
 IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program,
                      uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
-                     Compartment* compartment, ClaimFn claim)
+                     Compartment* compartment, ReplacementGate* gate, ClaimFn claim)
     : loop_(std::move(loop)),
       worker_program_(std::move(worker_program)),
       max_workers_(max_workers),
       timeouts_(timeouts),
       exits_(exits),
       compartment_(compartment),
+      gate_(gate),
       claim_(std::move(claim)) {
   CheckForHangs();
 }
@@ -75,8 +77,10 @@ void IndexJobs::StartWorkers() {
                         "read seems to hang"));
     return;
   }
+  if (queue_.empty() && gate_ != nullptr) gate_->Leave(this);  // nobody needs to stand in line
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
-    absl::StatusOr<MemoryClaim> memory = claim_();
+    bool in_gate = false;
+    absl::StatusOr<MemoryClaim> memory = Claim(living, in_gate);
     if (absl::IsUnavailable(memory.status())) {
       StartLater(kMemoryRetry);
       return;
@@ -86,11 +90,26 @@ void IndexJobs::StartWorkers() {
       if (living == 0) FailQueue(memory.status());
       return;
     }
-    if (!StartWorker(*std::move(memory))) return;
+    if (!StartWorker(*std::move(memory), in_gate)) return;
   }
 }
 
-bool IndexJobs::StartWorker(MemoryClaim memory) {
+absl::StatusOr<MemoryClaim> IndexJobs::Claim(size_t living, bool& in_gate) {
+  absl::StatusOr<MemoryClaim> memory = claim_(/*end_idle=*/false);
+  if (!memory.ok() && living == 0 && gate_ != nullptr && gate_->TryEnter(this)) {
+    in_gate = true;
+    return MemoryClaim();
+  }
+  if (!memory.ok()) memory = claim_(/*end_idle=*/true);
+  if (memory.ok()) {
+    if (gate_ != nullptr) gate_->Leave(this);
+  } else if (living == 0 && gate_ != nullptr && !gate_->stuck()) {
+    return absl::UnavailableError("it waits for the replacement that is under way");
+  }
+  return memory;
+}
+
+bool IndexJobs::StartWorker(MemoryClaim memory, bool in_gate) {
   auto worker = std::make_unique<Worker>();
   Worker* const raw = worker.get();
   raw->id = next_id_++;
@@ -106,11 +125,13 @@ bool IndexJobs::StartWorker(MemoryClaim memory) {
   };
   auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
   if (!process.ok()) {
+    if (in_gate) gate_->Leave(this);
     NoteEarlyExit(
         absl::StatusCode::kUnavailable,
         absl::StrCat("no worker could be started: ", std::string(process.status().message())));
     return false;
   }
+  if (in_gate) gate_->PassTo(raw, this);
   raw->process = *std::move(process);
   workers_[raw->id] = std::move(worker);
   return true;
@@ -135,7 +156,8 @@ void IndexJobs::StartLater(absl::Duration delay) {
 }
 
 void IndexJobs::GiveJob(Worker& worker) {
-  const auto next = NextFor(worker);
+  const bool makes_way = gate_ != nullptr && gate_->holds(&worker) && gate_->waiting() > 0;
+  const auto next = makes_way ? queue_.end() : NextFor(worker);
   if (next == queue_.end()) {
     End(worker);
     return;
@@ -210,6 +232,7 @@ void IndexJobs::CheckForHangs() {
   for (const auto& [id, worker] : workers_) workers.push_back(worker.get());
   for (Worker* worker : workers) {
     CheckForHang(*worker, now_ns);
+    NoteStuck(*worker, now_ns);
     SamplePeak(worker->process->pid(), worker->peak_memory_bytes);
     CheckMemory(*worker);
   }
@@ -235,18 +258,34 @@ void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
     return;
   }
   if (worker.entry == nullptr || quiet <= timeouts_.hang) return;
-  const std::string limit = absl::FormatDuration(timeouts_.hang);
-  worker.process->Kill(v1::EXIT_CAUSE_HUNG, absl::StrCat("no progress for ", limit));
-  // Not tried again: the next worker would write to the same file as this one, should it go on.
+  const bool stopped = IsStopped(worker.process->pid());
+  worker.process->Kill(v1::EXIT_CAUSE_HUNG,
+                       absl::StrCat(stopped ? "stopped by a signal, and " : "", "no progress for ",
+                                    absl::FormatDuration(timeouts_.hang)));
+  // A stopped one ends at once, and its job is tried again then. Of another nobody knows when it
+  // ends, and until then the next worker would write to the same file, should it go on.
+  if (!stopped) FailHungJob(worker);
+}
+
+void IndexJobs::FailHungJob(Worker& worker) {
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
   StartWorkers();
   const std::string& file = entry->job.request.file().name();
   entry->job.on_done(
       MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                absl::StrCat("indexing ", Printable(file), ": nothing could be read for ", limit,
-                             " behind ", worker.records, " records (byte ", worker.bytes_done,
+                absl::StrCat("indexing ", Printable(file), ": nothing could be read for ",
+                             absl::FormatDuration(timeouts_.hang), " behind ", worker.records,
+                             " records (byte ", worker.bytes_done,
                              "); its storage may hang. Open the stream again when it answers"),
                 {{"file", file}, {"offset", absl::StrCat(worker.bytes_done)}}));
+}
+
+void IndexJobs::NoteStuck(Worker& worker, int64_t now_ns) {
+  if (worker.process->phase() != WorkerPhase::kKilled) return;
+  if (worker.killed_ns == 0) worker.killed_ns = now_ns;
+  if (absl::Nanoseconds(now_ns - worker.killed_ns) < timeouts_.reap) return;
+  if (gate_ != nullptr) gate_->NoteStuck(&worker);
+  if (worker.entry != nullptr) FailHungJob(worker);
 }
 
 void IndexJobs::FailQueue(const absl::Status& status) {
@@ -272,6 +311,7 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
     end.reason += ": it met the limit of its cgroup";
   }
   exits_->Add(MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes), end.as_told);
+  if (gate_ != nullptr) gate_->Leave(worker.get());
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;

@@ -14,6 +14,7 @@
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/memory_budget.h"
+#include "server/supervisor/replacement_gate.h"
 #include "server/supervisor/worker_process.h"
 #include "server/supervisor/worker_timeouts.h"
 
@@ -31,11 +32,18 @@ struct IndexJob {
 };
 
 // Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
-// whose worker dies is tried again; one that kills kMaxDeaths workers fails, and so does one at
-// which nothing was read for as long as a hang takes: its worker is killed, and counts no more even
-// if it cannot be reaped. A worker works for one opening and sees
+// Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
+// whose worker dies, or was stopped (SIGSTOP) for as long as a hang takes, is tried again; one that
+// ends kMaxDeaths workers fails. So does one at which nothing was read for that long: its worker is
+// killed, and counts no more even if it cannot be reaped. A worker works for one opening and sees
 // kMostFiles at most, so that files which take it over can forge few indexes, and none of files
-// that their owner did not name. Lives on the supervisor's thread.
+// that their owner did not name.
+//
+// Memory: where the budget holds no quota for an index worker, one of them runs in the place that
+// is kept for replacements, and leaves it between two files when a replacement waits for it. So
+// index work is never refused for want of memory, unless a worker is stuck in that place.
+//
+// Lives on the supervisor's thread.
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
@@ -44,11 +52,14 @@ class IndexJobs {
   // Killed workers that do not end, for each that may run; more are not risked.
   static constexpr uint32_t kMaxStuck = 8;
 
-  // Promises memory for one more worker, or says why not; UNAVAILABLE: it will be there soon.
-  using ClaimFn = std::function<absl::StatusOr<MemoryClaim>()>;
+  // Promises memory for one more worker, or says why not; UNAVAILABLE: it will be there soon. With
+  // `end_idle` pipelines without streams give up their workers for it.
+  using ClaimFn = std::function<absl::StatusOr<MemoryClaim>(bool end_idle)>;
 
+  // `gate`: the place for a replacement; null when it does not hold an index worker.
   IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program, uint32_t max_workers,
-            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ClaimFn claim);
+            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ReplacementGate* gate,
+            ClaimFn claim);
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -73,7 +84,8 @@ class IndexJobs {
     std::unique_ptr<Entry> entry;             // what it works on
     std::shared_ptr<const void> opening;      // whose files it sees; null before the first
     uint32_t files = 0;
-    MemoryClaim memory;  // until it was reaped
+    MemoryClaim memory;     // until it was reaped; none in a replacement's place
+    int64_t killed_ns = 0;  // when it was seen to be killed; 0: it is not
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.
@@ -83,8 +95,10 @@ class IndexJobs {
   };
 
   void StartWorkers();
+  // Memory for a worker when `living` others live. As ClaimFn; `in_gate`: it holds the gate.
+  absl::StatusOr<MemoryClaim> Claim(size_t living, bool& in_gate);
   // False when no process could be made; then the queue waits, or has failed.
-  bool StartWorker(MemoryClaim memory);
+  bool StartWorker(MemoryClaim memory, bool in_gate);
   // A worker ended before it could do anything, or was not to be had.
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void StartLater(absl::Duration delay);
@@ -99,6 +113,10 @@ class IndexJobs {
   void OnExit(uint64_t worker_id, const WorkerEnd& end);
   void CheckForHangs();
   void CheckForHang(Worker& worker, int64_t now_ns);
+  // It was killed a while ago and has not ended: nobody waits for it any more.
+  void NoteStuck(Worker& worker, int64_t now_ns);
+  // Its job fails: nothing was read for too long.
+  void FailHungJob(Worker& worker);
   // The watchdog: for memory that the worker's own limit does not count.
   void CheckMemory(Worker& worker);
   void FailQueue(const absl::Status& status);
@@ -110,6 +128,7 @@ class IndexJobs {
   const PoolTimeouts timeouts_;
   ExitLog* const exits_;
   Compartment* const compartment_;
+  ReplacementGate* const gate_;
   const ClaimFn claim_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;

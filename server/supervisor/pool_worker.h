@@ -15,6 +15,7 @@
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/cpu_share.h"
 #include "server/supervisor/lease_table.h"
+#include "server/supervisor/memory_budget.h"
 #include "server/supervisor/memory_growth.h"
 #include "server/supervisor/scratch_folders.h"
 #include "server/supervisor/stage_times.h"
@@ -63,8 +64,20 @@ struct PoolWorker {
   std::string stack;  // of the thread that hangs, for people
   int64_t memory_read_ns = 0;
 
-  // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.
-  std::map<uint64_t, uint64_t> mapped;
+  // What its process may hold of the memory budget, beside its part of the pool's quotas: until it
+  // was reaped, also when the pool is gone by then.
+  struct Claims {
+    MemoryClaim quota;  // of one that was written off in a replacement
+    // The service's place for a replacement, of such a one for which the budget holds no quota.
+    std::shared_ptr<const void> place;
+    // Arenas that it may have mapped, by stream: until it says that it has not.
+    struct Mapped {
+      uint64_t bytes = 0;
+      std::shared_ptr<const void> writer;
+    };
+    std::map<uint64_t, Mapped> mapped;
+  };
+  std::shared_ptr<Claims> claims = std::make_shared<Claims>();
   // Of each kind of cache: the newest segment that it was told of, and the one that it writes to, or
   // will as soon as it is bound (null: none).
   struct Segments {

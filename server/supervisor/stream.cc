@@ -204,6 +204,23 @@ void Stream::Fail(const absl::Status& status) {
   config_.observer->OnFailed(status);
 }
 
+void Stream::Evict(const absl::Status& status) {
+  finished_ = true;
+  config_.observer->OnFailed(status);
+}
+
+absl::Duration Stream::idle_for(int64_t now_ns) const {
+  if (leases_.pending() > 0 || leases_.out_slots() == 0) return absl::ZeroDuration();
+  return absl::Nanoseconds(now_ns - quiet_since_ns_);
+}
+
+uint64_t Stream::evictable_bytes() const {
+  if (config_.memory == nullptr) return 0;
+  const bool shared = config_.transport == v1::TRANSPORT_SHM;
+  const uint32_t slots = config_.arena->slot_count() - (shared ? leases_.out_slots() : 0);
+  return slots * config_.arena->slot_bytes();
+}
+
 void Stream::DeliverFinished() {
   while (!finished_) {
     std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeNext();
@@ -275,11 +292,15 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
 }
 
 std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
-  auto release = [loop = loop_, weak = weak_from_this(), slot] {
+  quiet_since_ns_ = MonotonicNanos();
+  if (config_.memory != nullptr) config_.memory->Hold(slot);
+  auto release = [loop = loop_, weak = weak_from_this(), memory = config_.memory, slot] {
+    if (memory != nullptr) memory->Release(slot);
     loop->Post([weak, slot] {
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
       ++stream->released_;
+      stream->quiet_since_ns_ = MonotonicNanos();
       stream->leases_.FreeSlot(slot);
       stream->BeginBatches();
       stream->wake_();

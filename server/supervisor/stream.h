@@ -18,6 +18,7 @@
 #include "server/arena/arena.h"
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/arena_memory.h"
 #include "server/supervisor/lease_table.h"
 
 namespace bulkhead {
@@ -58,6 +59,8 @@ class StreamObserver {
   // No batch was delivered for a while, though one is being made: what the workers are at, for
   // people. Again every second, until OnBatch.
   virtual void OnActivity(const std::string& activity) { (void)activity; }
+  // The stream's workers serve others until its client takes a batch; or do so no longer.
+  virtual void OnIdle(bool idle) {}
   // The last batch was delivered. Nothing follows.
   virtual void OnEnd() = 0;
   // The stream failed behind the batches delivered so far. Nothing follows.
@@ -77,6 +80,10 @@ struct StreamConfig {
   // In force from the beginning.
   QuarantineSet quarantined;
   std::shared_ptr<Arena> arena;
+  // The arena's part of the budget, and what counts the stream among those who write to it; null
+  // where there is none.
+  std::shared_ptr<ArenaMemory> memory;
+  std::shared_ptr<const void> writer;
   // Batch `sequence` of the stream, from 0; absent behind the last.
   std::function<std::optional<v1::BatchHeader>(uint64_t sequence)> batch_at;
   // Records that a sample may take beside its own: a mosaic's.
@@ -165,6 +172,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Fail(const absl::Status& status);
   // Nobody listens any more.
   void Close() { finished_ = true; }
+  // Ends the stream with an error although its last batch may have been delivered: its client does
+  // not take what there is.
+  void Evict(const absl::Status& status);
+
+  // For how long its client has taken no batch although one is there, and nothing is left to do for
+  // it but to wait; zero: it takes them, or waits itself.
+  absl::Duration idle_for(int64_t now_ns) const;
+  // What evicting it gives back: of shared memory, not what the client may hold.
+  uint64_t evictable_bytes() const;
 
   v1::StreamStatus Status() const;
 
@@ -186,6 +202,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::string quarantine_digest_;
   std::map<std::string, uint32_t> poison_deaths_;  // by record
   uint64_t next_sequence_ = 0;
+  int64_t quiet_since_ns_ = 0;  // a batch was delivered or a slot came back
   // Delivered before their turn, in this stream or before it.
   std::set<uint64_t> ahead_;
   bool exhausted_ = false;  // batch_at has no more

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
@@ -19,6 +20,7 @@ constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // between looks at a silent loop
 constexpr absl::Duration kSegmentsPatience = absl::Seconds(1);
 constexpr absl::Duration kSegmentsTick = absl::Milliseconds(2);
+constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);
 
 }  // namespace
 
@@ -85,7 +87,7 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       index_jobs_(std::make_unique<IndexJobs>(
           loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output_fd},
           config_.max_index_workers, config_.timeouts, &exits_, compartment_.get(),
-          [this] { return AdmitIndexWorker(); })) {
+          IndexWorkersGate(), [this](bool end_idle) { return AdmitIndexWorker(end_idle); })) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
@@ -214,6 +216,13 @@ void Supervisor::WhenLoaded(const PipelineConfig& pipeline, WorkerPool::CodeTold
   });
 }
 
+Supervisor::PoolEntry* Supervisor::FindEntry(const WorkerPool* pool) {
+  for (PoolEntry& entry : pools_) {
+    if (entry.pool.get() == pool) return &entry;
+  }
+  return nullptr;
+}
+
 PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
   if (!config_.enforce_quotas) pipeline.quota_bytes = 0;
   return pipeline;
@@ -237,7 +246,9 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
                   &seek_segments_,
                   &stage_segments_,
                   scratch_.get(),
-                  memory},
+                  memory,
+                  budget_.get(),
+                  [this](WorkerPool* pool) { WakeSoon(pool); }},
       HeldTo(pipeline));
   pool->Start();
   pools_.push_back({std::move(pool), std::move(memory), MonotonicNanos()});
@@ -245,7 +256,8 @@ Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, Mem
 }
 
 absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const PipelineConfig& pipeline,
-                                                        uint32_t slot_count, uint64_t slot_bytes) {
+                                                        uint32_t slot_count, uint64_t slot_bytes,
+                                                        Legacy* legacy) {
   MemoryBudget::Demand demand;
   demand.slot_count = slot_count;
   demand.slot_bytes = slot_bytes;
@@ -254,7 +266,7 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const PipelineConfig& pi
     std::optional<absl::StatusOr<Admission>> admission;
     const absl::Duration left = kReapPatience - absl::Nanoseconds(MonotonicNanos() - begin_ns);
     const bool may_wait = left > absl::ZeroDuration();
-    RunOnLoop([&] { admission = AdmitOnLoop(pipeline, may_wait, demand); });
+    RunOnLoop([&] { admission = AdmitOnLoop(pipeline, may_wait, demand, legacy); });
     if (admission.has_value()) return *std::move(admission);
     budget_->AwaitRoom(demand, left);
   }
@@ -263,20 +275,132 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const PipelineConfig& pi
 uint64_t Supervisor::IdleBytes(const std::string& but_key) const {
   uint64_t bytes = 0;
   for (const PoolEntry& entry : pools_) {
-    if (entry.idle() && entry.pool->config().key != but_key) bytes += entry.memory->quota_bytes();
+    // Of one whose workers end anyway it is on its way back.
+    if (!entry.idle() || entry.pool->parked() || entry.pool->config().key == but_key) continue;
+    bytes += entry.memory->quota_bytes();
   }
   return bytes;
 }
 
-bool Supervisor::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key) {
-  if (!budget_->CouldAdmit(demand, IdleBytes(but_key))) return false;
-  while (!budget_->WillFitWholly(demand) && DropLongestIdlePool(but_key)) {
+absl::Duration Supervisor::PoolEntry::unread_for(int64_t now_ns) const {
+  absl::Duration shortest = absl::InfiniteDuration();
+  for (const auto& stream : pool->streams()) {
+    shortest = std::min(shortest, stream->idle_for(now_ns));
+  }
+  // Some stream that was promised its workers is not there yet.
+  const bool all_there = pool->streams().size() >= admitted;
+  return all_there && !pool->idle() && !pool->parked() ? shortest : absl::ZeroDuration();
+}
+
+uint64_t Supervisor::UnreadBytes(const std::string& but_key) const {
+  const int64_t now_ns = MonotonicNanos();
+  uint64_t bytes = 0;
+  for (const PoolEntry& entry : pools_) {
+    const bool gives_workers = entry.pool->config().key != but_key;
+    if (gives_workers && entry.unread_for(now_ns) >= config_.idle_stream) {
+      bytes += entry.memory->quota_bytes();
+    }
+    for (const auto& stream : entry.pool->streams()) {
+      if (stream->idle_for(now_ns) >= config_.idle_stream) bytes += stream->evictable_bytes();
+    }
+  }
+  return bytes;
+}
+
+bool Supervisor::ParkUnreadPool(const std::string& but_key) {
+  const int64_t now_ns = MonotonicNanos();
+  std::vector<std::pair<absl::Duration, WorkerPool*>> unread;
+  for (const PoolEntry& entry : pools_) {
+    if (entry.pool->config().key == but_key) continue;
+    const absl::Duration quiet = entry.unread_for(now_ns);
+    if (quiet >= config_.idle_stream) unread.emplace_back(quiet, entry.pool.get());
+  }
+  std::sort(unread.rbegin(), unread.rend());
+  const auto parked = std::find_if(unread.begin(), unread.end(),
+                                   [](const auto& candidate) { return candidate.second->Park(); });
+  if (parked == unread.end()) return false;
+  spdlog::info(
+      "pipeline {}: its streams are not read, and give up their workers, whose memory is needed",
+      parked->second->config().name);
+  return true;
+}
+
+bool Supervisor::EvictUnreadStream() {
+  const int64_t now_ns = MonotonicNanos();
+  std::shared_ptr<Stream> longest;
+  for (const PoolEntry& entry : pools_) {
+    for (const auto& stream : entry.pool->streams()) {
+      const absl::Duration idle = stream->idle_for(now_ns);
+      if (idle < config_.idle_stream || stream->evictable_bytes() == 0) continue;
+      if (longest == nullptr || idle > longest->idle_for(now_ns)) longest = stream;
+    }
+  }
+  if (longest == nullptr) return false;
+  const StreamConfig& config = longest->config();
+  spdlog::info("stream {} of rank {} is not read, and gives up its place, whose memory is needed",
+               config.name, config.rank);
+  config.memory->MarkReturning();
+  longest->Evict(StreamIdle());
+  for (PoolEntry& entry : pools_) {
+    if (entry.pool->RemoveStream(longest->id())) entry.idle_since_ns = now_ns;
   }
   return true;
 }
 
+absl::Status Supervisor::StreamIdle() const {
+  return MakeError(
+      absl::StatusCode::kUnavailable, reason::kStreamIdle,
+      absl::StrCat("no batch was taken for ", absl::FormatDuration(config_.idle_stream),
+                   " or longer, and another stream needed the memory; open the stream again to "
+                   "read on, which the clients do by themselves"));
+}
+
+bool Supervisor::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key,
+                          bool from_streams) {
+  const uint64_t unread = from_streams ? UnreadBytes(but_key) : 0;
+  if (!budget_->CouldAdmit(demand, IdleBytes(but_key) + unread)) return false;
+  while (!budget_->WillFitWholly(demand) && DropLongestIdlePool(but_key)) {
+  }
+  while (!budget_->CouldAdmit(demand, 0) && (ParkUnreadPool(but_key) || EvictUnreadStream())) {
+  }
+  return true;
+}
+
+void Supervisor::WakeSoon(WorkerPool* pool) {
+  PoolEntry* const entry = FindEntry(pool);
+  if (entry == nullptr || entry->waking) return;
+  entry->waking = true;
+  const int64_t deadline_ns = MonotonicNanos() + absl::ToInt64Nanoseconds(kReapPatience);
+  loop_->Post([this, pool, deadline_ns] { Wake(pool, deadline_ns); });
+}
+
+void Supervisor::Wake(WorkerPool* pool, int64_t deadline_ns) {
+  PoolEntry* const entry = FindEntry(pool);
+  if (entry == nullptr) return;
+  entry->waking = false;
+  if (!pool->parked() || !pool->has_work()) return;
+  MemoryBudget::Demand demand;
+  demand.workers = pool->config().workers;
+  demand.worker_quota_bytes = pool->config().quota_bytes;
+  if (MakeRoom(demand, pool->config().key, /*from_streams=*/true) && !budget_->FitsWholly(demand) &&
+      budget_->returning_bytes() > 0 && MonotonicNanos() < deadline_ns) {
+    FindEntry(pool)->waking = true;  // others were dropped, so it may have moved
+    loop_->After(kWakeRetry, [this, pool, deadline_ns] { Wake(pool, deadline_ns); });
+    return;
+  }
+  absl::StatusOr<MemoryBudget::Admission> admitted = budget_->Admit(demand);
+  if (admitted.ok()) {
+    pool->Resume(admitted->worker_count, std::move(admitted->workers));
+    return;
+  }
+  const std::vector<std::shared_ptr<Stream>> streams = pool->streams();
+  for (const auto& stream : streams) {
+    if (stream->has_planned() || stream->has_suspect()) stream->Fail(StreamIdle());
+  }
+}
+
 std::optional<absl::StatusOr<Supervisor::Admission>> Supervisor::AdmitOnLoop(
-    const PipelineConfig& pipeline, bool may_wait, MemoryBudget::Demand& demand) {
+    const PipelineConfig& pipeline, bool may_wait, MemoryBudget::Demand& demand, Legacy* legacy) {
   if (!ending_.ok()) return ending_;
   DropPoolsIf([&](const PoolEntry& entry) {
     const bool outdated =
@@ -284,10 +408,12 @@ std::optional<absl::StatusOr<Supervisor::Admission>> Supervisor::AdmitOnLoop(
     return entry.idle() && (entry.pool->broken() || outdated);
   });
   PoolEntry* entry = FindPool(pipeline);
-  demand.workers = entry == nullptr ? pipeline.workers : 0;
+  const bool has_workers = entry != nullptr && !entry->pool->parked();
+  demand.workers = has_workers ? 0 : pipeline.workers;
   demand.worker_quota_bytes = pipeline.quota_bytes;
-  if (MakeRoom(demand, pipeline.key) && !budget_->FitsWholly(demand) && may_wait &&
-      budget_->returning_bytes() > 0) {
+  demand.inherited_bytes = legacy == nullptr ? 0 : legacy->bytes();
+  if (MakeRoom(demand, pipeline.key, /*from_streams=*/true) && !budget_->FitsWholly(demand) &&
+      may_wait && budget_->returning_bytes() > 0) {
     return std::nullopt;
   }
   absl::StatusOr<MemoryBudget::Admission> admitted = budget_->Admit(demand);
@@ -301,10 +427,18 @@ std::optional<absl::StatusOr<Supervisor::Admission>> Supervisor::AdmitOnLoop(
                    pipeline.name, fitting.workers, pipeline.workers, budget_->Arithmetic());
     }
     entry = &StartPool(fitting, std::move(admitted->workers));
+  } else if (entry->pool->parked()) {
+    entry->pool->Resume(admitted->worker_count, std::move(admitted->workers));
   }
   Admission admission;
   admission.worker_count = entry->pool->config().workers;
-  admission.arena = std::make_shared<const MemoryClaim>(std::move(admitted->arena));
+  admission.arena = std::make_shared<MemoryClaim>(std::move(admitted->arena));
+  if (legacy != nullptr) {
+    admission.arena->Merge(legacy->Take());
+    // More may have come back, or have been left, than it needs.
+    const uint64_t wanted = uint64_t{demand.slot_count} * demand.slot_bytes;
+    admission.arena->Split(admission.arena->bytes() - std::min(admission.arena->bytes(), wanted));
+  }
   admission.workers = Reserve(*entry);
   return admission;
 }
@@ -325,12 +459,18 @@ std::shared_ptr<const void> Supervisor::Reserve(PoolEntry& entry) {
                                      });
 }
 
-absl::StatusOr<MemoryClaim> Supervisor::AdmitIndexWorker() {
+ReplacementGate* Supervisor::IndexWorkersGate() {
+  const bool fits = config_.index_worker_quota_bytes <= config_.memory.replacement_bytes;
+  return fits ? &replacement_gate_ : nullptr;
+}
+
+absl::StatusOr<MemoryClaim> Supervisor::AdmitIndexWorker(bool end_idle) {
   absl::StatusOr<MemoryClaim> claim = budget_->AdmitWorker(config_.index_worker_quota_bytes);
+  if (claim.ok() || !end_idle) return claim;
   MemoryBudget::Demand demand;
   demand.workers = 1;
   demand.worker_quota_bytes = config_.index_worker_quota_bytes;
-  if (claim.ok() || !MakeRoom(demand, "")) {
+  if (!MakeRoom(demand, "", /*from_streams=*/false)) {
     index_wait_began_ns_ = 0;
     return claim;
   }

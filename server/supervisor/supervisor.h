@@ -47,6 +47,8 @@ class Supervisor {
     uint32_t max_index_workers = 1;
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);
+    // A stream whose client took no batch for so long gives up what others need.
+    absl::Duration idle_stream = absl::Seconds(300);
     MemoryBudget::Config memory;
     uint64_t index_worker_quota_bytes = 0;
     // The container's memory limit, read again every so often; null: it never changes.
@@ -88,7 +90,7 @@ class Supervisor {
   // stream on the pipeline.
   struct Admission {
     uint32_t worker_count = 0;
-    std::shared_ptr<const MemoryClaim> arena;
+    std::shared_ptr<MemoryClaim> arena;
     std::shared_ptr<const void> workers;
   };
   // The loop's thread is said to be silent when it was at one thing for so long.
@@ -99,10 +101,12 @@ class Supervisor {
 
   // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
   // starts them when nobody uses it yet. Pipelines without streams give up their workers for it, if
-  // that helps. Blocks for the loop, and until such workers were reaped, two seconds at most.
-  // Errors as MemoryBudget::Admit's.
+  // that helps; so do, where it would be refused otherwise, streams that nobody reads: first their
+  // workers, then their places (STREAM_IDLE). `legacy`: what its predecessor left to it; may be
+  // null. Blocks for the loop, and until such memory came back, two seconds at most. Errors as
+  // MemoryBudget::Admit's.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
-                                  uint64_t slot_bytes);
+                                  uint64_t slot_bytes, Legacy* legacy = nullptr);
 
   // The user's files that workers of the pipeline have loaded, whichever content they had. Blocks
   // for the loop.
@@ -155,28 +159,46 @@ class Supervisor {
     std::unique_ptr<WorkerPool> pool;
     std::shared_ptr<MemoryClaim> memory;  // of its workers
     int64_t idle_since_ns = 0;
-    uint32_t admitted = 0;  // streams that were promised it and may not be there yet
+    uint32_t admitted = 0;  // streams that were promised it, whether or not they are there yet
+    bool waking = false;    // it was parked, and waits for memory
 
     bool idle() const { return admitted == 0 && pool->idle(); }
+    // For how long nobody has read any of its streams; zero: somebody does, or may soon.
+    absl::Duration unread_for(int64_t now_ns) const;
   };
 
   // The pool whose workers run what the pipeline's files hold now.
   PoolEntry* FindPool(const PipelineConfig& pipeline);
   // The same, or the one that was admitted to and has broken since, which can say why.
   PoolEntry* AdmittedPool(const PipelineConfig& pipeline);
+  PoolEntry* FindEntry(const WorkerPool* pool);
   PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim claim);
   // Absent, with `demand` filled in: memory that it needs is on its way back, and `may_wait`.
   std::optional<absl::StatusOr<Admission>> AdmitOnLoop(const PipelineConfig& pipeline,
-                                                       bool may_wait, MemoryBudget::Demand& demand);
+                                                       bool may_wait, MemoryBudget::Demand& demand,
+                                                       Legacy* legacy);
   // What pipelines without streams could give up, besides the one with that key.
   uint64_t IdleBytes(const std::string& but_key) const;
+  // What streams that nobody reads could give up; of the pipeline with that key, not the workers.
+  uint64_t UnreadBytes(const std::string& but_key) const;
   // Whether there is room, or will be: then pipelines without streams have given up what it takes,
-  // besides the one with that key. Nobody gives up anything in vain.
-  bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key);
+  // besides the one with that key, and with `from_streams` streams that nobody reads have. Nobody
+  // gives up anything in vain.
+  bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key, bool from_streams);
+  // The one that was read least recently gives up its workers, or its place. False when there is
+  // none.
+  bool ParkUnreadPool(const std::string& but_key);
+  bool EvictUnreadStream();
+  absl::Status StreamIdle() const;
+  // A parked pool has work again: it gets workers, or its streams end (STREAM_IDLE).
+  void WakeSoon(WorkerPool* pool);
+  void Wake(WorkerPool* pool, int64_t deadline_ns);
   // The pipeline's workers are not given up until the last copy is gone.
   std::shared_ptr<const void> Reserve(PoolEntry& entry);
-  // UNAVAILABLE while the memory is on its way back.
-  absl::StatusOr<MemoryClaim> AdmitIndexWorker();
+  // Null when the place for a replacement is smaller than an index worker's quota.
+  ReplacementGate* IndexWorkersGate();
+  // As IndexJobs::ClaimFn.
+  absl::StatusOr<MemoryClaim> AdmitIndexWorker(bool end_idle);
   void DropIdlePools();
   void DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition);
   // False when no pool is idle, besides the one with that key.

@@ -20,6 +20,7 @@ WorkerPool::~WorkerPool() {
   TellCode(absl::CancelledError("the service ends"));
   context_.loop->Cancel(watch_timer_);
   for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
+  if (replacement_ != nullptr) KeepPlaceUntilReaped();
   context_.gate->Leave(this);
   ForEachWorker([&](PoolWorker& worker) { GiveSegmentsBack(worker); });
 }
@@ -39,7 +40,7 @@ void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
   message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
   *message.mutable_add_stream()->mutable_stream()->mutable_quarantined() =
       stream.quarantine().quarantined();
-  worker.mapped[stream.id()] = stream.config().arena->bytes();
+  worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
   worker.process->Send(message, {stream.config().arena->fd()});
 }
 
@@ -88,6 +89,10 @@ bool WorkerPool::CanTakeLease(const PoolWorker* worker) const {
 }
 
 void WorkerPool::Dispatch() {
+  if (parked()) {
+    if (has_work()) context_.on_wanted(this);
+    return;
+  }
   GiveSuspect();
   while (!broken()) {
     PoolWorker* best = nullptr;
@@ -98,6 +103,12 @@ void WorkerPool::Dispatch() {
     }
     if (best == nullptr || !GiveLease(*best)) return;
   }
+}
+
+bool WorkerPool::has_work() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->has_planned() || stream->has_suspect();
+  });
 }
 
 bool WorkerPool::GiveLease(PoolWorker& worker) {

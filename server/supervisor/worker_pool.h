@@ -58,6 +58,8 @@ struct PipelineConfig {
   std::string trust_domain = SegmentFolder::kBuiltIn;
 };
 
+class WorkerPool;
+
 // What every pool of a service has in common.
 struct PoolContext {
   std::shared_ptr<EventLoop> loop;
@@ -76,7 +78,10 @@ struct PoolContext {
   ScratchFolders* scratch = nullptr;
   // What the pool's workers were promised: let go of when the last of them was reaped, also of
   // those that the pool leaves behind when it is destroyed. May be null.
-  std::shared_ptr<const MemoryClaim> memory;
+  std::shared_ptr<MemoryClaim> memory;
+  MemoryBudget* budget = nullptr;  // for workers beside those
+  // A parked pool has work again.
+  std::function<void(WorkerPool*)> on_wanted;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
@@ -143,6 +148,18 @@ class WorkerPool {
 
   // Replaces every worker, or the one in `slot`, one after another. Returns how many.
   uint32_t Recycle(std::optional<uint32_t> slot);
+
+  const std::vector<std::shared_ptr<Stream>>& streams() const { return streams_; }
+  // Some stream has leases to be given out.
+  bool has_work() const;
+  // Ends all workers until Resume, since their memory is needed and no stream needs them now; the
+  // pool's claim is let go of when the last of them was reaped. False, and nothing happens, while a
+  // worker has work, is being replaced or is lost.
+  bool Park();
+  bool parked() const { return parked_ && !resume_.has_value(); }
+  // Starts so many workers in a parked pool, once the old ones were reaped; `memory` is promised to
+  // them.
+  void Resume(uint32_t workers, MemoryClaim memory);
 
   // Adds the workers (without their memory and CPU time) and streams, and what the pool has done.
   void AppendStatus(v1::GetStatusResponse& response) const;
@@ -237,6 +254,8 @@ class WorkerPool {
   void RecordExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,
                   uint32_t leases_redone) const;
   void FailAll(const absl::Status& status);
+  // Of a parked pool: when no worker is left, lets go of their memory and resumes, if it shall.
+  void OnUnmanned();
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
   void TellSegments(bool writes) const;
@@ -260,6 +279,9 @@ class WorkerPool {
   void TellActivity(int64_t now_ns);
   std::string ActivityFor(const Stream& stream, int64_t now_ns) const;
   void WriteOff(PoolWorker& worker);
+  // A replacement ends although its two workers live: its place in the budget stays taken until the
+  // one that has none in the pool was reaped.
+  void KeepPlaceUntilReaped();
   // The worker was written off: a replacement that it is part of goes on without it.
   void GiveUpReplacement(PoolWorker& worker);
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
@@ -299,6 +321,12 @@ class WorkerPool {
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
   int64_t activity_told_ns_ = 0;
+  bool parked_ = false;
+  struct Resumption {
+    uint32_t workers = 0;
+    MemoryClaim memory;
+  };
+  std::optional<Resumption> resume_;  // of a parked pool whose workers end
   int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
   absl::Status failure_;
   std::map<std::string, std::string> code_;  // digest by name

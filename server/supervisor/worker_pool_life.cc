@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   }
   // What it was given is kept until it is reaped.
   callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
-                              scratch = raw.scratch](const ProcessExit& exit) {
+                              scratch = raw.scratch,
+                              claims = raw.claims](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
   WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;
@@ -86,7 +87,7 @@ void WorkerPool::Install(Slot& slot, std::unique_ptr<PoolWorker> worker) {
 }
 
 void WorkerPool::StartWorker(Slot& slot) {
-  if (broken()) return;
+  if (broken() || parked_) return;
   slot.restart_timer = 0;
   auto worker = Spawn(slot);
   if (worker.ok()) {
@@ -169,7 +170,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       if (!worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
       break;
     case internal::v1::FromWorker::kStreamRemoved:
-      worker.mapped.erase(message.stream_removed().stream_id());
+      worker.claims->mapped.erase(message.stream_removed().stream_id());
       break;
     case internal::v1::FromWorker::kSegmentFull:
       for (CacheSegments* segments : {context_.seek_segments, context_.stage_segments}) {
@@ -293,7 +294,7 @@ void WorkerPool::GiveSegmentsBack(PoolWorker& worker) const {
 
 void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
   if (const auto stream = FindStream(failed.stream_id())) {
-    worker.mapped.erase(failed.stream_id());
+    worker.claims->mapped.erase(failed.stream_id());
     stream->Fail(StatusFromWorkerError(failed.error()));
   } else if (failed.stream_id() == 0 && !worker.bound) {
     // While another worker serves, this one may have met a passing fault of the storage.
@@ -425,6 +426,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     FinishReplacement(end.as_told);
   } else if (!in_place) {
     // It was written off, and its place given to another.
+  } else if (parked_) {
+    OnUnmanned();
   } else if (replacement_ != nullptr && replacement_->slot == &slot &&
              replacement_->successor != nullptr) {
     // Its successor is on its way already.
@@ -451,7 +454,48 @@ void WorkerPool::FailAll(const absl::Status& status) {
   FailStreams(status);
   for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
   ForEachWorker([&](PoolWorker& worker) { worker.process->Stop(context_.timeouts.stop_grace); });
+  if (replacement_ != nullptr) KeepPlaceUntilReaped();
   context_.gate->Leave(this);
+}
+
+bool WorkerPool::Park() {
+  const bool busy = std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
+    return slot->worker != nullptr && !slot->worker->held.empty();
+  });
+  if (busy || broken() || parked_ || replacement_ != nullptr || !lost_.empty()) return false;
+  parked_ = true;
+  set_apart_ = nullptr;
+  context_.memory->MarkReturning();
+  for (const auto& slot : slots_) {
+    context_.loop->Cancel(std::exchange(slot->restart_timer, 0));
+    if (slot->worker != nullptr) slot->worker->process->Stop(context_.timeouts.stop_grace);
+  }
+  for (const auto& stream : streams_) stream->config().observer->OnIdle(true);
+  OnUnmanned();
+  return true;
+}
+
+void WorkerPool::Resume(uint32_t workers, MemoryClaim memory) {
+  resume_ = Resumption{workers, std::move(memory)};
+  OnUnmanned();
+}
+
+void WorkerPool::OnUnmanned() {
+  const auto is_manned = [](const auto& slot) { return slot->worker != nullptr; };
+  if (std::any_of(slots_.begin(), slots_.end(), is_manned)) return;
+  context_.memory->Release();
+  if (!resume_.has_value()) return;
+  *context_.memory = std::move(resume_->memory);
+  slots_.resize(resume_->workers);
+  resume_.reset();
+  parked_ = false;
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index] == nullptr) slots_[index] = std::make_unique<Slot>();
+    slots_[index]->index = index;
+    StartWorker(*slots_[index]);
+  }
+  for (const auto& stream : streams_) stream->config().observer->OnIdle(false);
+  ScheduleWatch(/*soon=*/false);
 }
 
 void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const {
@@ -481,6 +525,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
       AppendWorker(*slot->worker, response);
       continue;
     }
+    if (parked_) continue;
     v1::WorkerStatus& status = *response.add_workers();
     status.set_slot(slot->index);
     status.set_generation(slot->generation);
@@ -499,6 +544,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     v1::StreamStatus& status = *response.add_streams();
     status = stream->Status();
     status.set_pipeline(config_.name);
+    status.set_idle(parked_);
   }
   if (response.containment().sandbox().empty()) {
     for (const v1::SandboxPart& part : sandbox_) {

@@ -117,7 +117,7 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   if (!memory.ok()) return;  // it has just ended
   worker.memory_read_ns = now_ns;
   uint64_t arenas = config_.mapped_bytes;
-  for (const auto& [stream, bytes] : worker.mapped) arenas += bytes;
+  for (const auto& [stream, mapped] : worker.claims->mapped) arenas += mapped.bytes;
   const uint64_t shared = memory->shared_bytes > arenas ? memory->shared_bytes - arenas : 0;
   const uint64_t held = memory->private_bytes() + shared;
   worker.peak_memory_bytes = std::max(worker.peak_memory_bytes, held);
@@ -328,9 +328,27 @@ void WorkerPool::GiveUpReplacement(PoolWorker& worker) {
         MonotonicNanos() +
         absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot.failed_replacements + 1));
   }
+  // Two processes stand in one place until it was reaped: that has to fit into the budget.
+  auto quota = context_.budget->AdmitWorker(config_.quota_bytes);
+  if (quota.ok()) {
+    worker.claims->quota = *std::move(quota);
+  } else {
+    KeepPlaceUntilReaped();
+    context_.gate->NoteStuck(worker.claims->place.get());
+  }
   lost_.push_back(std::move(successor.get() == &worker ? successor : predecessor));
   replacement_.reset();
   context_.gate->Leave(this);
+}
+
+void WorkerPool::KeepPlaceUntilReaped() {
+  const PoolWorker* extra = replacement_->successor.get();
+  if (extra == nullptr) extra = replacement_->predecessor.get();
+  if (extra == nullptr || extra->claims->place != nullptr) return;
+  PoolWorker::Claims* const claims = extra->claims.get();
+  context_.gate->PassTo(claims, this);
+  claims->place = std::shared_ptr<const void>(
+      claims, [gate = context_.gate](const void* holder) { gate->Leave(holder); });
 }
 
 RecycleFacts WorkerPool::FactsOf(const PoolWorker& worker, int64_t now_ns) const {

@@ -45,6 +45,7 @@ class FakeWorker {
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
       if (message.has_set_quarantine()) Quarantine(message.set_quarantine().quarantined());
+      if (message.has_remove_stream()) RemoveStream(message.remove_stream().stream_id());
       if (message.has_lease()) Produce(message.lease());
       if (message.has_warm_up()) WarmUp();
       if (message.has_build_index()) BuildIndex(message.build_index(), packet->fds[0].get());
@@ -132,6 +133,14 @@ class FakeWorker {
       const uint64_t position = std::stoull(record);
       if (position >= first && position < first + lease.count()) add(position, position + 1);
     }
+  }
+
+  void RemoveStream(uint64_t stream_id) {
+    arenas_.erase(stream_id);
+    if (mode_ == "keeps-arenas") return;
+    internal::v1::FromWorker message;
+    message.mutable_stream_removed()->set_stream_id(stream_id);
+    Send(message);
   }
 
   // Memory that is never given back.
@@ -231,6 +240,11 @@ class FakeWorker {
     if (name == "kills-workers") raise(SIGKILL);
     if (name == "hangs") pause();
     if (name == "lingers") mode_ = name;
+    // The worker that comes first stops, having made the file whose name follows.
+    if (name.rfind("stops-first:", 0) == 0) {
+      const UniqueFd mark(open(name.c_str() + 12, O_WRONLY | O_CREAT | O_EXCL, 0600));
+      if (mark) raise(SIGSTOP);
+    }
     if (name == "takes-much") {
       Hold(100 << 20);
       pause();

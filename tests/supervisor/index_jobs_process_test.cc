@@ -1,7 +1,10 @@
 // Index jobs of a supervisor whose worker processes are killed and stopped for real.
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <map>
+#include <cstring>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
 
@@ -129,6 +132,25 @@ TEST_F(IndexJobsProcessTest, AFileThatCannotBeReadOnIsNamedAndHoldsUpNoOther) {
     EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "hangs");
   }
   EXPECT_EQ(*good->Await(), 3);
+}
+
+TEST_F(IndexJobsProcessTest, AFileWhoseWorkerWasStoppedIsTriedAgain) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.hang = absl::Milliseconds(200);
+  StartSupervisor(timeouts);
+  const std::string name =
+      "stops-first:" + testing::TempDir() + "/stopped." + std::to_string(getpid());
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, name, file.get(), result);
+  const auto records = result->Await();
+  unlink(name.c_str() + std::strlen("stops-first:"));
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(*records, name.size());
+  const auto status = supervisor_->GetStatus();
+  ASSERT_EQ(status.recent_exits_size(), 1);
+  EXPECT_EQ(status.recent_exits(0).cause(), v1::EXIT_CAUSE_HUNG);
+  EXPECT_THAT(status.recent_exits(0).reason(), testing::HasSubstr("stopped by a signal"));
 }
 
 TEST_F(IndexJobsProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -41,6 +42,10 @@ class Recorder final : public StreamObserver {
     absl::MutexLock lock(&mutex_);
     events_.push_back(event);
   }
+  void OnIdle(bool idle) override {
+    absl::MutexLock lock(&mutex_);
+    idle_ = idle;
+  }
   void OnEnd() override {
     absl::MutexLock lock(&mutex_);
     end_ = absl::OkStatus();
@@ -70,6 +75,10 @@ class Recorder final : public StreamObserver {
     hold_ = false;
     held_.clear();
   }
+  bool idle() {
+    absl::MutexLock lock(&mutex_);
+    return idle_;
+  }
   std::vector<uint8_t> bytes() {
     absl::MutexLock lock(&mutex_);
     return bytes_;
@@ -98,6 +107,7 @@ class Recorder final : public StreamObserver {
   std::vector<v1::SampleEvent> events_;
   std::vector<ReadyBatch> held_;
   bool hold_ = false;
+  bool idle_ = false;
   std::optional<absl::Status> end_;
 };
 
@@ -131,11 +141,13 @@ class SupervisorProcessTest : public testing::Test {
     StreamConfig stream;
     stream.name = "test";
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
+    stream.memory = std::exchange(memory_, nullptr);
+    if (stream.memory != nullptr) stream.writer = stream.memory->MakeWriter();
     stream.max_substitutions_per_epoch = 1000000;
     stream.binding.set_error_action(error_action_);
     stream.binding.set_samples_per_epoch(uint64_t{1} << 40);
-    stream.binding.set_slot_bytes(4096);
-    stream.binding.set_slot_count(5);
+    stream.binding.set_slot_bytes(stream.arena->slot_bytes());
+    stream.binding.set_slot_count(stream.arena->slot_count());
     stream.observer = recorder;
     stream.batch_at = [batches,
                        first_position](uint64_t sequence) -> std::optional<v1::BatchHeader> {
@@ -174,9 +186,10 @@ class SupervisorProcessTest : public testing::Test {
 
   std::unique_ptr<Supervisor> supervisor_;
   RecycleConfig recycle_;
-  uint32_t extra_threads_ = 0;    // that a worker may have
-  uint64_t quota_bytes_ = 0;      // of workers opened from now on; 0: none
-  std::shared_ptr<Arena> arena_;  // for all streams, where set
+  uint32_t extra_threads_ = 0;           // that a worker may have
+  uint64_t quota_bytes_ = 0;             // of workers opened from now on; 0: none
+  std::shared_ptr<Arena> arena_;         // for all streams, where set
+  std::shared_ptr<ArenaMemory> memory_;  // of that, for the next stream
   v1::ErrorAction error_action_ = v1::ERROR_ACTION_FAIL;
 };
 

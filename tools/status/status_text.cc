@@ -158,12 +158,13 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   if (status.workers().empty()) absl::StrAppend(&text, "(no workers)\n");
   for (const v1::StreamStatus& stream : status.streams()) {
     absl::StrAppendFormat(&text,
-                          "stream %s, rank %d of %d: epoch %d, %d batches sent; arena %s, slots: "
+                          "stream %s, rank %d of %d%s: epoch %d, %d batches sent; arena %s, slots: "
                           "%d free, %d filling, %d ready, %d out\n",
-                          stream.name(), stream.rank(), stream.world_size(), stream.epoch(),
-                          stream.batches_sent(), FormatBytes(stream.arena().bytes()),
-                          stream.arena().slots_free(), stream.arena().slots_filling(),
-                          stream.arena().slots_ready(), stream.arena().slots_sending());
+                          stream.name(), stream.rank(), stream.world_size(),
+                          stream.idle() ? ", idle" : "", stream.epoch(), stream.batches_sent(),
+                          FormatBytes(stream.arena().bytes()), stream.arena().slots_free(),
+                          stream.arena().slots_filling(), stream.arena().slots_ready(),
+                          stream.arena().slots_sending());
   }
   absl::StrAppend(&text,
                   Newest("\nreplaced as planned:\n", status.recent_recyclings(),

@@ -40,7 +40,8 @@ bool IsLost(const absl::Status& status) {
   // memory that cannot be had at all is FAILED_PRECONDITION.)
   if (reason == client_reason::kTransportUnavailable) return absl::IsUnavailable(status);
   return reason == client_reason::kServiceUnavailable || IsServicesWord(reason) ||
-         reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
+         reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed ||
+         reason == "STREAM_IDLE";
 }
 
 std::string SecondsText(absl::Duration duration) {

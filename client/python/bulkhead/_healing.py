@@ -31,6 +31,7 @@ _LOST = frozenset(
         "SHUTTING_DOWN",
         "SERVICE_START_FAILED",
         "INDEX_DAMAGED",
+        "STREAM_IDLE",
     )
 )
 
