@@ -19,8 +19,9 @@ namespace bulkhead {
 // Its size is fixed and its blocks are allocated when it is made, so that no later write can fail
 // for want of disk. Values are only ever added, by one writer at a time. A value counts from the
 // moment its slot says so, and every Find compares its checksum, with a copy of it: a writer that
-// died in the middle, a machine that lost power, and a stray write cost a value. So does a disk that
-// fails, or a file that was cut: such a segment is not touched again by this object. Little-endian.
+// died in the middle, a machine that lost power, and a stray write cost a value. So does a disk
+// that fails, or a file that was cut: such a segment is not touched again by this object.
+// Little-endian.
 //
 // A checksum does not make a writer honest: one that means harm can add a wrong value with a right
 // checksum. So segments have trust domains. Pipelines of built-in stages share one; a pipeline with

@@ -78,8 +78,8 @@ struct PoolWorker {
     std::map<uint64_t, Mapped> mapped;
   };
   std::shared_ptr<Claims> claims = std::make_shared<Claims>();
-  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to, or
-  // will as soon as it is bound (null: none).
+  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to,
+  // or will as soon as it is bound (null: none).
   struct Segments {
     uint64_t told = 0;
     std::shared_ptr<const SegmentFolder::Segment> written;

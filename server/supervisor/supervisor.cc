@@ -230,24 +230,13 @@ PipelineConfig Supervisor::HeldTo(PipelineConfig pipeline) const {
 
 Supervisor::PoolEntry& Supervisor::StartPool(const PipelineConfig& pipeline, MemoryClaim claim) {
   auto memory = std::make_shared<MemoryClaim>(std::move(claim));
-  WorkerPrograms programs{
-      {config_.worker_program, config_.worker_args, config_.worker_environment},
-      config_.python_program};
+  WorkerPrograms programs{{config_.worker_program, config_.worker_args, config_.worker_environment},
+                          config_.python_program};
   programs.native.output_fd = programs.python.output_fd = config_.worker_output_fd;
   auto pool = std::make_unique<WorkerPool>(
-      PoolContext{loop_,
-                  std::move(programs),
-                  config_.timeouts,
-                  config_.recycle,
-                  &exits_,
-                  &replacement_gate_,
-                  compartment_.get(),
-                  config_.sandbox,
-                  &seek_segments_,
-                  &stage_segments_,
-                  scratch_.get(),
-                  memory,
-                  budget_.get(),
+      PoolContext{loop_, std::move(programs), config_.timeouts, config_.recycle, &exits_,
+                  &replacement_gate_, compartment_.get(), config_.sandbox, &seek_segments_,
+                  &stage_segments_, scratch_.get(), memory, budget_.get(),
                   [this](WorkerPool* pool) { WakeSoon(pool); }},
       HeldTo(pipeline));
   pool->Start();

@@ -58,8 +58,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   }
   // What it was given is kept until it is reaped.
   callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
-                              scratch = raw.scratch,
-                              claims = raw.claims](const ProcessExit& exit) {
+                              scratch = raw.scratch, claims = raw.claims](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
   WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <map>
 #include <cstring>
+#include <map>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
 

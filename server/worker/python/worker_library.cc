@@ -17,8 +17,8 @@ extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
     const char* const* python_paths, const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
   // Never destroyed: threads may be at work when the process ends.
-  auto& interpreter = *new bulkhead::Interpreter(
-      {load, call, take_loaded, loaded_count, stacks, ensure, save});
+  auto& interpreter =
+      *new bulkhead::Interpreter({load, call, take_loaded, loaded_count, stacks, ensure, save});
   bulkhead::UserCode user_code;
   user_code.python = &interpreter;
   for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);
