@@ -18,7 +18,9 @@ TEST(RecordNameTest, EscapesWhatIsNoText) {
 }
 
 TEST(RecordNameTest, WhatCommandsATerminalIsNotPrintable) {
-  EXPECT_EQ(Printable("a\033[2J\xc2\x9b" "2Jü\r"), "a\\x1b[2J\\xc2\\x9b2Jü\\x0d");
+  EXPECT_EQ(Printable("a\033[2J\xc2\x9b"
+                      "2Jü\r"),
+            "a\\x1b[2J\\xc2\\x9b2Jü\\x0d");
   EXPECT_TRUE(IsPrintable("photos/日本語/ö \xc2\xa0.jpg"));
   EXPECT_FALSE(IsPrintable("a\n"));
   EXPECT_FALSE(IsPrintable("\xc2\x80"));

@@ -36,8 +36,8 @@ class IndexFolderTest : public testing::Test {
     header.kind = 7;
     header.payload_bytes = payload_bytes;
     const auto bytes = header.Serialize();
-    EXPECT_TRUE(WritePrefix(file.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()})
-                    .ok());
+    EXPECT_TRUE(
+        WritePrefix(file.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}).ok());
     EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes.size() + payload_bytes)), 0);
     EXPECT_TRUE(folder.Publish(file.get(), PathOf(name)).ok());
     return PathOf(name);
