@@ -14,6 +14,8 @@ struct PoolTimeouts {
   absl::Duration hang = absl::Seconds(30);
   absl::Duration reap = absl::Seconds(10);   // a killed worker that does not end is written off
   absl::Duration start = absl::Seconds(60);  // from spawn to bound
+  // The same with code of the user's, whose imports may come from a slow mount.
+  absl::Duration start_with_imports = absl::Seconds(300);
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
   absl::Duration stop_grace = absl::Seconds(2);
