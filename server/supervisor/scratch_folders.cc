@@ -10,7 +10,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
 #include "server/os/thread.h"
 
 namespace bulkhead {

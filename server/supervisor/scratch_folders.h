@@ -1,8 +1,6 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_SCRATCH_FOLDERS_H_
 #define BULKHEAD_SERVER_SUPERVISOR_SCRATCH_FOLDERS_H_
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -10,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/fd.h"
+#include "server/os/filesystem.h"
 
 namespace bulkhead {
 

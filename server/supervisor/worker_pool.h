@@ -248,8 +248,8 @@ class WorkerPool {
   void TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code);
   void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
   void OnExit(PoolWorker& worker, const WorkerEnd& end);
-  // It met its quota while it imported the user's code, which another one would, too.
-  void FailImport(const PoolWorker& worker, const WorkerEnd& end);
+  // A worker met its quota, or hung, while it imported the user's code: another one would, too.
+  void FailImport(const WorkerEnd& end);
   bool AnyReady() const;
   // A worker died without a lease, or could not be started.
   void NoteIdleDeath(const Slot& slot, absl::StatusCode code, const std::string& message);

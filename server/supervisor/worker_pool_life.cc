@@ -312,13 +312,15 @@ bool WorkerPool::AnyReady() const {
   });
 }
 
-void WorkerPool::FailImport(const PoolWorker& worker, const WorkerEnd& end) {
+void WorkerPool::FailImport(const WorkerEnd& end) {
   if (AnyReady()) return;
-  FailAll(
-      MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
-                absl::StrCat("loading ", config_.user_code, " takes more than a worker's quota of ",
-                             FormatBytes(config_.quota_bytes), ": ", end.reason,
-                             "; give the service a larger --worker-quota")));
+  const std::string what =
+      end.cause == v1::EXIT_CAUSE_HUNG
+          ? absl::StrCat(" does not end: ", end.reason, "; look at what it waits for")
+          : absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config_.quota_bytes),
+                         ": ", end.reason, "; give the service a larger --worker-quota");
+  FailAll(MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                    absl::StrCat("loading ", config_.user_code, what)));
 }
 
 void WorkerPool::NoteIdleDeath(const Slot& slot, absl::StatusCode code,
@@ -383,8 +385,9 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     if (!haste.empty()) end.reason += "; " + haste;
   }
   const bool had_leases = !worker.held.empty();
-  if (!worker.bound && !config_.user_code.empty() && ExitLog::IsLimitEvent(end.cause)) {
-    FailImport(worker, end);
+  const bool at_import = !worker.bound && !config_.user_code.empty();
+  if (at_import && (ExitLog::IsLimitEvent(end.cause) || end.cause == v1::EXIT_CAUSE_HUNG)) {
+    FailImport(end);
   }
   // Those of a worker that was written off were blamed then.
   const std::string work =

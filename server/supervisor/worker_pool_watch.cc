@@ -200,13 +200,15 @@ void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
     return;
   }
   const bool warming = replacement_ != nullptr && replacement_->successor.get() == &worker;
-  const bool late = (!worker.bound || warming) &&
-                    Between(worker.last_progress_ns, now_ns) > context_.timeouts.start;
+  const absl::Duration patience = !worker.bound && !config_.user_code.empty()
+                                      ? context_.timeouts.start_with_imports
+                                      : context_.timeouts.start;
+  const bool late =
+      (!worker.bound || warming) && Between(worker.last_progress_ns, now_ns) > patience;
   if (late) {
     worker.killed_ns = now_ns;
-    worker.process->Kill(
-        v1::EXIT_CAUSE_HUNG,
-        absl::StrCat("not ready after ", absl::FormatDuration(context_.timeouts.start)));
+    worker.process->Kill(v1::EXIT_CAUSE_HUNG,
+                         absl::StrCat("not ready after ", absl::FormatDuration(patience)));
     return;
   }
   if (worker.held.empty()) return;

@@ -16,6 +16,8 @@ struct PoolTimeouts {
   // For the stacks of a worker's Python threads, which say where one of them hangs.
   absl::Duration stacks = absl::Seconds(5);
   absl::Duration start = absl::Seconds(60);  // from spawn to bound
+  // The same with code of the user's, whose imports may come from a slow mount.
+  absl::Duration start_with_imports = absl::Seconds(300);
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
   absl::Duration stop_grace = absl::Seconds(2);

@@ -76,6 +76,7 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   const PoolTimeouts timeouts;
   const Supervisor::Config supervisor;
   EXPECT_EQ(Row("time from a worker's start until it is ready"), Seconds(timeouts.start));
+  EXPECT_EQ(Row("the same, with code of yours to import"), Seconds(timeouts.start_with_imports));
   EXPECT_EQ(Row("a killed worker that does not end is written off after"), Seconds(timeouts.reap));
   EXPECT_EQ(Row("back-off between starts of a worker that dies"),
             absl::StrCat(absl::ToInt64Milliseconds(timeouts.first_backoff), " ms to ",

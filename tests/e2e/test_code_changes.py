@@ -99,20 +99,21 @@ def test_what_was_not_edited_keeps_its_workers(start, spec):
     assert not bulkhead.service_status(service.target).get("recent_exits")
 
 
-def test_code_that_changes_under_a_stream_ends_it_and_names_the_file(start, code, spec):
+@pytest.mark.parametrize("file", ["helper.py", "later.py"])
+def test_code_that_changes_under_a_stream_ends_it_and_names_the_file(start, code, spec, file):
     service = start(workers=2)
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
         seen = {made_by(loader.next_batch())}
-        edit(code / "helper.py", 2)
+        edit(code / file, 2)
         service.kill_worker()
         with pytest.raises(bulkhead.BulkheadError) as caught:
             for batch in loader:
                 seen.add(made_by(batch))
     assert seen == {(1, 1)}
     assert caught.value.reason == "CODE_CHANGED", caught.value
-    assert caught.value.metadata["file"] == "helper.py"
+    assert caught.value.metadata["file"] == file
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
-        assert made_by(loader.next_batch()) == (2, 1)
+        assert 2 in made_by(loader.next_batch())
 
 
 def test_a_cursor_knows_the_code_that_made_its_batches(start, code, spec):

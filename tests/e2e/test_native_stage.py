@@ -147,6 +147,28 @@ def error_of(service, spec):
     return caught.value
 
 
+def test_a_library_that_was_replaced_is_other_code(start, folder, libraries):
+    library = libraries / "libmine.so"
+    shutil.copy(libraries / "libstage.so", library)
+    service = start()
+    spec = over_range(folder, library="libmine.so")
+
+    def first_cursor(**options):
+        with bulkhead.Loader(spec, service.target, timeout=60, **options) as loader:
+            return loader.next_batch().cursor, service.workers()
+
+    cursor, workers = first_cursor()
+    assert [file["name"] for file in cursor["code"]] == ["libmine.so"]
+    assert first_cursor() == (cursor, workers)
+    (libraries / "new.so").write_bytes(library.read_bytes() + b"more")
+    os.replace(libraries / "new.so", library)
+    other, others = first_cursor()
+    assert other["bytes_fingerprint"] != cursor["bytes_fingerprint"]
+    assert not set(workers) & set(others)
+    with pytest.raises(bulkhead.BulkheadError, match="libmine.so was changed"):
+        first_cursor(cursor=cursor)
+
+
 def test_the_example_computes_what_it_says(start, folder, photos):
     def spec(arguments):
         return write_spec(
