@@ -31,9 +31,12 @@ LIBRARY = r"""
 #include "bulkhead/stage.h"
 static void* Spin(void* nothing) { for (volatile unsigned long turns = 0;; ++turns) {} return nothing; }
 static int Create(const BulkheadStageConfig* config, void** state, char* error, uint64_t) {
+  pthread_attr_t small;  // a hundred stacks of the usual size would be more than the quota
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 256 << 10);
   for (int i = atoi(config->arguments[0].value); i > 0; --i) {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, Spin, NULL) != 0) { strcpy(error, "no more threads"); return 1; }
+    if (pthread_create(&thread, &small, Spin, NULL) != 0) { strcpy(error, "no more threads"); return 1; }
   }
   *state = NULL;
   return 0;
@@ -52,6 +55,7 @@ def work():
     while True:
         hashlib.sha256(BLOCK).digest()  # without the interpreter's lock
 started = []
+threading.stack_size(256 << 10)
 def spin(index, *, threads):
     while len(started) < threads:
         started.append(threading.Thread(target=work, daemon=True))
