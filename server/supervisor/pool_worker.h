@@ -53,8 +53,8 @@ struct PoolWorker {
 
   // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.
   std::map<uint64_t, uint64_t> mapped;
-  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to, or
-  // will as soon as it is bound (null: none).
+  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to,
+  // or will as soon as it is bound (null: none).
   struct Segments {
     uint64_t told = 0;
     std::shared_ptr<const SegmentFolder::Segment> written;

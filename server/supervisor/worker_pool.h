@@ -113,7 +113,7 @@ class WorkerPool {
   void SendSegments() const;
   // Has the workers given what they may write to there, ahead of a stream that reads its data more
   // than once; false while it is on its way.
-  bool LendSegments() const;
+  bool LendSegments();
   // Ends every stream with `status`.
   void FailStreams(const absl::Status& status);
   // Replaces every worker, or the one in `slot`, one after another. Returns how many.
@@ -199,7 +199,6 @@ class WorkerPool {
   void FailAll(const absl::Status& status);
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  void TellSegments(bool writes) const;
   void GiveSegmentsBack(PoolWorker& worker) const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
@@ -247,7 +246,8 @@ class WorkerPool {
   std::vector<std::unique_ptr<PoolWorker>> lost_;
   // How long the last replacements took to warm up; the longest counts.
   std::vector<absl::Duration> warm_ups_;
-  size_t next_stream_ = 0;  // round robin
+  bool writes_segments_ = false;  // workers get segments of the caches to write to
+  size_t next_stream_ = 0;        // round robin
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
   int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
