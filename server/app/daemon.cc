@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -336,21 +337,32 @@ absl::StatusOr<Trainers> WatchTrainers(const DaemonOptions& options) {
   return trainers;
 }
 
+// TrimEmbeddedLog on `io`, if it is `idle`: while the disk of the last time does not answer, it is
+// not asked again.
+void TrimLogSoon(const std::string& address, const std::string& watch_lock, IoThread& io,
+                 const std::shared_ptr<std::atomic<bool>>& idle) {
+  if (!idle->exchange(false)) return;
+  const bool posted = io.Post([address, watch_lock, idle] {
+    TrimEmbeddedLog(address, watch_lock);
+    *idle = true;
+  });
+  if (!posted) *idle = true;
+}
+
 // Blocks until a signal or the end of the trainers; says which. The lock, once taken, is kept until
 // this process has ended: who wants to share the service sees by it that it is too late.
 std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
                        const std::string& address, IoThread& io) {
   // A negative descriptor is passed over.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
+  const auto idle = std::make_shared<std::atomic<bool>>(true);
   const int tick_ms = trainers.lock ? static_cast<int>(absl::ToInt64Milliseconds(kLockTick)) : -1;
   for (;;) {
     const int count = poll(events, 2, tick_ms);
     if (count < 0 && errno == EINTR) continue;
     if (count != 0) return events[0].revents != 0 ? "a signal" : "the end of its trainer";
     if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
-    if (options.embedded) {
-      io.Post([address, lock = options.watch_lock] { TrimEmbeddedLog(address, lock); });
-    }
+    if (options.embedded) TrimLogSoon(address, options.watch_lock, io, idle);
   }
 }
 

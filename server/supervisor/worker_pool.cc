@@ -55,6 +55,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
   ForEachWorker([&](PoolWorker& worker) {
     if (worker.bound) SendStream(worker, *stream);
   });
+  writes_segments_ = writes_segments_ || stream->config().binding.reads_again();
   SendSegments();
   stream->BeginBatches();
   Dispatch();
@@ -69,6 +70,9 @@ bool WorkerPool::RemoveStream(uint64_t stream_id) {
   past_substitutions_ += (*found)->substitutions();
   past_delivered_ += (*found)->samples_delivered();
   streams_.erase(found);
+  writes_segments_ = std::any_of(streams_.begin(), streams_.end(), [](const auto& other) {
+    return other->config().binding.reads_again();
+  });
   internal::v1::ToWorker message;
   message.mutable_remove_stream()->set_stream_id(stream_id);
   ForEachWorker([&](PoolWorker& worker) {

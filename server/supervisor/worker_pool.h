@@ -131,7 +131,7 @@ class WorkerPool {
   void SendSegments() const;
   // Has the workers given what they may write to there, ahead of a stream that reads its data more
   // than once; false while it is on its way.
-  bool LendSegments() const;
+  bool LendSegments();
   // Ends every stream with `status`, and who waits for code.
   void FailStreams(const absl::Status& status);
   // Of a pool without streams: whether a worker went on working all the same since the last call,
@@ -261,7 +261,6 @@ class WorkerPool {
   void OnUnmanned();
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  void TellSegments(bool writes) const;
   void GiveSegmentsBack(PoolWorker& worker) const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
@@ -320,7 +319,8 @@ class WorkerPool {
   std::vector<std::unique_ptr<PoolWorker>> lost_;
   // How long the last replacements took to warm up; the longest counts.
   std::vector<absl::Duration> warm_ups_;
-  size_t next_stream_ = 0;  // round robin
+  bool writes_segments_ = false;  // workers get segments of the caches to write to
+  size_t next_stream_ = 0;        // round robin
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
   int64_t activity_told_ns_ = 0;

@@ -256,25 +256,20 @@ void WorkerPool::TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code)
   for (const CodeTold& told : std::exchange(wait_for_code_, {})) told(code);
 }
 
-void WorkerPool::TellSegments(bool writes) const {
+void WorkerPool::SendSegments() const {
   ForEachWorker([&](PoolWorker& worker) {
     if (config_.seeks && context_.seek_segments != nullptr) {
-      context_.seek_segments->Tell(worker, config_.trust_domain, writes);
+      context_.seek_segments->Tell(worker, config_.trust_domain, writes_segments_);
     }
     if (config_.caches && context_.stage_segments != nullptr) {
-      context_.stage_segments->Tell(worker, config_.trust_domain, writes);
+      context_.stage_segments->Tell(worker, config_.trust_domain, writes_segments_);
     }
   });
 }
 
-void WorkerPool::SendSegments() const {
-  TellSegments(std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->config().binding.reads_again();
-  }));
-}
-
-bool WorkerPool::LendSegments() const {
-  TellSegments(/*writes=*/true);
+bool WorkerPool::LendSegments() {
+  writes_segments_ = true;
+  SendSegments();
   bool settled = true;
   ForEachWorker([&](PoolWorker& worker) {
     const bool seeks = config_.seeks && context_.seek_segments != nullptr;

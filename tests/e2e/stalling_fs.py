@@ -28,6 +28,11 @@ class Mount:
     def stall(self):
         self._stalled.touch()
 
+    def await_caller(self):
+        """Until somebody waits for an answer."""
+        while not os.path.exists(f"{self._stalled}.waiting"):
+            time.sleep(0.01)
+
     def go_on(self):
         with contextlib.suppress(FileNotFoundError):
             self._stalled.unlink()
@@ -50,6 +55,7 @@ def serve(backing, mountpoint, stalled):
     def answers(call):
         def when_it_may(self, *arguments):
             while os.path.exists(stalled):
+                open(stalled + ".waiting", "w").close()
                 time.sleep(0.01)
             try:
                 return call(self, *arguments)

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "server/os/thread_priority.h"
+#include "absl/synchronization/notification.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
 
 namespace bulkhead {
@@ -18,6 +19,49 @@ TEST_F(SupervisorProcessTest, DeliversEveryPositionInOrder) {
   Open("ok", 100, recorder);
   EXPECT_TRUE(recorder->AwaitEnd().ok());
   ExpectEveryPositionOnce(*recorder, 100);
+}
+
+// An observer that keeps the supervisor's thread.
+class Keeper final : public StreamObserver {
+ public:
+  void OnAdded() override {
+    began_.Notify();
+    goes_on_.WaitForNotification();
+  }
+  void OnBatch(ReadyBatch) override {}
+  void OnEvent(const v1::SampleEvent&) override {}
+  void OnEnd() override {}
+  void OnFailed(const absl::Status&) override {}
+
+  void AwaitBegin() { began_.WaitForNotification(); }
+  void LetGo() { goes_on_.Notify(); }
+
+ private:
+  absl::Notification began_;
+  absl::Notification goes_on_;
+};
+
+TEST_F(SupervisorProcessTest, AThreadThatIsAtOneThingIsSaidToBeSilentByOthers) {
+  StartSupervisor();
+  EXPECT_EQ(supervisor_->SilentFor(), absl::ZeroDuration());
+  const auto keeper = std::make_shared<Keeper>();
+  StreamConfig stream;
+  stream.arena = Arena::Create(4096, 5).value();
+  stream.observer = keeper;
+  stream.batch_at = [](uint64_t) { return std::nullopt; };
+  PipelineConfig pipeline;
+  pipeline.key = pipeline.name = pipeline.binding = "ok";
+  supervisor_->OpenStream(pipeline, stream);
+  keeper->AwaitBegin();
+  const v1::GetStatusResponse silent = supervisor_->GetStatus();
+  EXPECT_GE(silent.supervisor_silent_seconds(), 5);
+  EXPECT_EQ(silent.workers_size(), 0);
+  EXPECT_GE(supervisor_->SilentFor(), Supervisor::kSilence);
+  EXPECT_EQ(supervisor_->Recycle("", std::nullopt), 0u);
+  keeper->LetGo();
+  AwaitStatus([](const auto& status) { return status.supervisor_silent_seconds() == 0; });
+  EXPECT_GE(supervisor_->GetStatus().workers_size(), 1);
+  EXPECT_TRUE(supervisor_->Shutdown());
 }
 
 TEST_F(SupervisorProcessTest, WorkersThatDieAgainAndAgainCostNothingButTime) {
