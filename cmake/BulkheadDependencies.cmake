@@ -15,6 +15,8 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
+# For the plugin of rare formats, which may be absent.
+pkg_check_modules(TIFF IMPORTED_TARGET libtiff-4>=4.5)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 # By header and library: Debian's CMake files of prometheus-cpp and CivetWeb ask for libcurl and for CivetWeb's own

@@ -21,9 +21,9 @@ readonly BUILD_PACKAGES=(
   prometheus-cpp-dev libcivetweb-dev
 )
 readonly TEST_PACKAGES=(
-  binutils libopencv-imgcodecs-dev procps user-mode-linux
+  binutils fuse3 libopencv-imgcodecs-dev libtiff-dev procps python3-fusepy user-mode-linux
   python3 python3-numpy python3-grpcio python3-protobuf python3-pip python3-pytest python3-tqdm python3-yaml
-  python3-opencv
+  python3-opencv python3-pil
 )
 readonly FRAMEWORK_PACKAGES=(
   python3 python3-venv python3-numpy python3-grpcio python3-protobuf python3-pytest python3-torch

@@ -88,8 +88,8 @@ CLIENTS = {
 class Service:
     """bulkheadd on a Unix socket, serving `root`."""
 
-    def __init__(self, folder, root):
-        self.folder, self.root = folder, root
+    def __init__(self, folder, root, *options):
+        self.folder, self.root, self.options = folder, root, options
         self.target = f"unix:{folder}/s.sock"
         self.start()
 
@@ -100,7 +100,7 @@ class Service:
             [
                 SERVER, "--listen", self.target, "--ready-fd", str(child_end),
                 "--root", str(self.root), "--cache-dir", str(self.folder / "cache"),
-                "--workers", "2",
+                "--workers", "2", *self.options,
             ],
             pass_fds=(child_end,),
             stderr=self.log,

@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <openssl/evp.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -24,7 +25,7 @@ constexpr char kUsage[] =
     "  [--threads N] [--cache-dir DIR] [--rank R] [--world-size W] [--cursor JSON] [--name NAME]\n"
     "  [--credit-batches N] [--credit-bytes N] [--timeout SECONDS] [--pause-after N]\n"
     "  [--pause-in-opening] [--error-json] [--reconnect-deadline SECONDS]\n"
-    "  [--transport auto|shm|grpc]\n";
+    "  [--silence-deadline SECONDS] [--transport auto|shm|grpc]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -42,6 +43,7 @@ struct Totals {
   uint64_t last_samples = 0;
   std::string cursor;
   uint64_t reconnects = 0;
+  std::atomic<uint64_t> hangs = 0;  // of the loader's reader thread
   bulkhead::LoaderStats stats;
 };
 
@@ -106,6 +108,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"pause-after", required_argument, nullptr, 'p'},
                                     {"pause-in-opening", no_argument, nullptr, 'O'},
                                     {"reconnect-deadline", required_argument, nullptr, 'R'},
+                                    {"silence-deadline", required_argument, nullptr, 'S'},
                                     {"transport", required_argument, nullptr, 'x'},
                                     {"error-json", no_argument, nullptr, 'e'},
                                     {nullptr, 0, nullptr, 0}};
@@ -158,6 +161,10 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
         ok = ok && absl::SimpleAtod(optarg, &seconds);
         loader.reconnect_deadline = absl::Seconds(seconds);
         break;
+      case 'S':
+        ok = ok && absl::SimpleAtod(optarg, &seconds);
+        loader.silence_deadline = absl::Seconds(seconds);
+        break;
       case 'x':
         ok = ok && ToTransport(optarg, &loader.transport);
         break;
@@ -178,7 +185,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
 }
 
 absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* totals) {
-  auto loader = bulkhead::Loader::Open(arguments.loader);
+  bulkhead::LoaderOptions options = arguments.loader;
+  options.on_hang = [totals](const bulkhead::HangEvent&) { ++totals->hangs; };
+  auto loader = bulkhead::Loader::Open(std::move(options));
   if (!loader.ok()) return loader.status();
   while (totals->batches < arguments.batches) {
     if (totals->batches == arguments.pause_after) Pause();
@@ -212,13 +221,14 @@ std::string Hex(const unsigned char* bytes, unsigned count) {
 
 int Report(const Arguments& arguments, const absl::Status& status, const Totals& totals,
            const std::string& digest) {
-  std::string json = absl::StrCat(
-      "{\"batches\": ", totals.batches, ", \"samples\": ", totals.samples,
-      ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
-      ", \"last_samples\": ", totals.last_samples,
-      ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
-      ", \"reconnects\": ", totals.reconnects, ", \"stats\": [", totals.stats.batches, ", ",
-      totals.stats.samples, ", ", totals.stats.bytes, "], \"digest\": ", Quoted(digest));
+  std::string json =
+      absl::StrCat("{\"batches\": ", totals.batches, ", \"samples\": ", totals.samples,
+                   ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
+                   ", \"last_samples\": ", totals.last_samples,
+                   ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
+                   ", \"reconnects\": ", totals.reconnects, ", \"hangs\": ", totals.hangs.load(),
+                   ", \"stats\": [", totals.stats.batches, ", ", totals.stats.samples, ", ",
+                   totals.stats.bytes, "], \"digest\": ", Quoted(digest));
   if (!status.ok() && !arguments.error_json) {
     std::cerr << "bulkhead-client-digest: " << status.message() << " ["
               << bulkhead::ErrorReason(status) << "]\n";

@@ -193,7 +193,7 @@ def test_a_killed_client_gives_everything_back(client, own_service, folder):
 
 def test_a_held_batch_stays_as_it_was_while_a_hundred_others_come(service, folder):
     spec = range_spec(folder / "s.yaml", size=10**6)
-    with bulkhead.Loader(spec, service.target, transport="shm") as loader:
+    with bulkhead.Loader(spec, service.target, transport="shm", copy_below=0) as loader:
         kept = loader.next_batch()["index"]
         for _ in range(100):
             loader.next_batch()
@@ -203,7 +203,7 @@ def test_a_held_batch_stays_as_it_was_while_a_hundred_others_come(service, folde
 
 def test_all_slots_held_is_an_error_and_no_hang(service, folder):
     spec = range_spec(folder / "s.yaml", size=10**6)
-    with bulkhead.Loader(spec, service.target, transport="shm", credits=3) as loader:
+    with bulkhead.Loader(spec, service.target, transport="shm", credits=3, copy_below=0) as loader:
         kept = [loader.next_batch() for _ in range(3)]
         with pytest.raises(bulkhead.SlotsExhausted):
             loader.next_batch(timeout=1)
@@ -213,7 +213,8 @@ def test_all_slots_held_is_an_error_and_no_hang(service, folder):
 
 def test_batches_held_across_reconnects(own_service, folder):
     spec = range_spec(folder / "s.yaml", size=10**6)
-    with bulkhead.Loader(spec, own_service.target, transport="shm", timeout=30) as loader:
+    options = {"transport": "shm", "timeout": 30, "copy_below": 0}
+    with bulkhead.Loader(spec, own_service.target, **options) as loader:
         kept = [loader.next_batch()]
         for round_ in range(2):
             own_service.restart()

@@ -14,6 +14,7 @@
 #include "client/cpp/internal/endpoint.h"
 #include "client/cpp/internal/error.h"
 #include "client/cpp/internal/healing_stream.h"
+#include "client/cpp/internal/incarnation.h"
 #include "client/cpp/internal/layout.h"
 #include "client/cpp/internal/spec.h"
 
@@ -65,7 +66,8 @@ absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   open.set_name(options.name.empty() ? OwnName() : options.name);
   open.set_rank(options.rank);
   open.set_world_size(options.world_size);
-  open.set_incarnation(static_cast<uint64_t>(absl::GetCurrentTimeNanos()));
+  static client_internal::Incarnations incarnations;
+  open.set_incarnation(incarnations.Next(absl::GetCurrentTimeNanos()));
   open.mutable_credits()->set_batches(options.credit_batches);
   // To the service 0 means its default; to us, one batch at a time.
   open.mutable_credits()->set_bytes(std::max<uint64_t>(options.credit_bytes, 1));
@@ -113,6 +115,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.open = *std::move(open);
   config.on_substitution = std::move(options.on_substitution);
   config.on_quarantine = std::move(options.on_quarantine);
+  config.on_hang = std::move(options.on_hang);
   config.on_warning = std::move(options.on_warning);
   config.transport = options.transport;
   config.deadline = options.reconnect_deadline;

@@ -1,27 +1,43 @@
 // bulkheadd: parse → validate → build → start → wait → orderly stop.
 
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/app/config.h"
 #include "server/app/daemon.h"
+#include "server/app/log_sink.h"
+#include "server/os/fd.h"
+#include "server/os/log_output.h"
 #include "server/os/process_memory.h"
+
+namespace {
+
+// What who reads the log may take for its end.
+constexpr absl::Duration kLastWords = absl::Seconds(1);
+
+}  // namespace
 
 int main(int argc, char** argv) {
   bulkhead::KeepMemorySteady();
   std::optional<int> exit_code;
   const bulkhead::DaemonOptions options = bulkhead::ParseCommandLine(argc, argv, exit_code);
   if (exit_code.has_value()) return *exit_code;
-  spdlog::set_default_logger(spdlog::stderr_color_st("bulkheadd"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(spdlog::level::from_str(options.log_level));
-
-  absl::Status status = bulkhead::RunDaemon(options);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "bulkheadd: %s\n", std::string(status.message()).c_str());
-  return 1;
+  auto standard_error = bulkhead::DuplicateFd(STDERR_FILENO);
+  auto started = standard_error.ok() ? bulkhead::LogOutput::Start(*std::move(standard_error))
+                                     : standard_error.status();
+  if (!started.ok()) {
+    std::fprintf(stderr, "bulkheadd: %s\n", std::string(started.status().message()).c_str());
+    return 1;
+  }
+  const std::shared_ptr<bulkhead::LogOutput> log = *std::move(started);
+  bulkhead::LogTo(log, options.log_level);
+  const absl::Status status = bulkhead::RunDaemon(options, *log);
+  if (!status.ok()) {
+    log->Write(absl::StrCat("bulkheadd: ", std::string(status.message()), "\n"));
+  }
+  log->Flush(kLastWords);
+  return status.ok() ? 0 : 1;
 }

@@ -50,8 +50,9 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
   app.add_option("--cache-bytes", options.cache_bytes,
-                 "What the seek entries of JPEG images may take of the disk, such as 4GiB: random "
-                 "crops are decoded by them. 0: none are kept")
+                 "What the seek entries of JPEG images, by which random crops are decoded (three "
+                 "quarters of it), and record indexes (a quarter) may take of the disk, such as "
+                 "4GiB. 0: no seek entries are kept, and indexes have no bound")
       ->capture_default_str();
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
                  "What `cache` stages may keep on the disk, such as 100GiB. 0: nothing")
@@ -61,6 +62,11 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--threads", options.threads, "Decode threads of each worker")
       ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--worker-extra-threads", options.worker_extra_threads,
+                 "Threads that a worker may have beside its own, of libraries that your stages "
+                 "use; a worker with more is ended")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
@@ -78,8 +84,14 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "capabilities, with commas between")
       ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
-                 "Seconds without a finished sample after which a worker is killed and replaced")
+                 "Seconds at one sample after which a worker is killed and replaced")
       ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app.add_option(
+         "--idle-timeout", options.idle_seconds,
+         "Seconds without a batch taken after which a stream gives up its workers, then its "
+         "place, when others need the memory; it gets them back when it is read on")
+      ->check(CLI::Range(0.1, 1e9))
       ->capture_default_str();
   app.add_option("--recycle-samples", options.recycle_samples,
                  "Replace a worker after this many samples. 0: never for that")

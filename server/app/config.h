@@ -28,8 +28,10 @@ struct DaemonOptions {
   std::string scratch_dir;                  // empty: of this user, on a disk
   int workers = 0;                          // 0: as many as there are CPUs
   int threads = 1;
+  int worker_extra_threads = 32;  // that a worker may have beside its own
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
+  double idle_seconds = 300;
   uint64_t recycle_samples = 0;  // 0: never for that
   double recycle_age_seconds = 0;
   double recycle_slowdown = 3;

@@ -22,9 +22,12 @@
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/base/utf8.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
 #include "server/os/child_process.h"
+#include "server/os/fd_parcel.h"
 #include "server/os/filesystem.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
@@ -33,7 +36,9 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(25);
-constexpr absl::Duration kLockTick = absl::Seconds(1);  // between looks at --watch-lock
+constexpr uint64_t kIndexShare = 4;                      // of --cache-bytes, one in so many
+constexpr absl::Duration kLastWords = absl::Seconds(1);  // what they may take in the log
+constexpr absl::Duration kLockTick = absl::Seconds(1);   // between looks at --watch-lock
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
 
@@ -50,6 +55,14 @@ absl::StatusOr<std::string> RuntimeDir() {
   BULKHEAD_RETURN_IF_ERROR(MakeDirectories(folder));
   BULKHEAD_RETURN_IF_ERROR(CheckPrivateFolder(folder));
   return folder;
+}
+
+// Workers are told of folders in messages of text.
+absl::Status CheckText(absl::string_view option, const std::string& folder) {
+  if (FirstByteThatIsNoText(folder) == absl::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", Printable(folder),
+                   ": the name is not UTF-8; rename the folder, or name another"));
 }
 
 absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
@@ -70,7 +83,14 @@ absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
         absl::StrCat("the cache folder cannot be used: ", std::string(made.message()),
                      "; give another --cache-dir"));
   }
-  return RealPath(folder);
+  BULKHEAD_ASSIGN_OR_RETURN(folder, RealPath(folder));
+  BULKHEAD_RETURN_IF_ERROR(CheckText("--cache-dir", folder));
+  if (absl::Status own = TakeOwnFolder(folder); !own.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cache folder cannot be trusted: ", std::string(own.message()),
+                     "; or give another --cache-dir"));
+  }
+  return folder;
 }
 
 absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
@@ -114,6 +134,7 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
     if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
       return absl::InvalidArgumentError(absl::StrCat(option, " ", name, " is not a folder"));
     }
+    BULKHEAD_RETURN_IF_ERROR(CheckText(option, *path));
     folders.push_back(*path);
   }
   return folders;
@@ -318,7 +339,7 @@ absl::StatusOr<Trainers> WatchTrainers(const DaemonOptions& options) {
 // Blocks until a signal or the end of the trainers; says which. The lock, once taken, is kept until
 // this process has ended: who wants to share the service sees by it that it is too late.
 std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
-                       const std::string& address) {
+                       const std::string& address, IoThread& io) {
   // A negative descriptor is passed over.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
   const int tick_ms = trainers.lock ? static_cast<int>(absl::ToInt64Milliseconds(kLockTick)) : -1;
@@ -327,7 +348,9 @@ std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOpti
     if (count < 0 && errno == EINTR) continue;
     if (count != 0) return events[0].revents != 0 ? "a signal" : "the end of its trainer";
     if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
-    if (options.embedded) TrimEmbeddedLog(address, options.watch_lock);
+    if (options.embedded) {
+      io.Post([address, lock = options.watch_lock] { TrimEmbeddedLog(address, lock); });
+    }
   }
 }
 
@@ -339,7 +362,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   config.address = address;
   config.metrics = std::make_shared<StatusCollector>([server]() -> std::optional<StatusSnapshot> {
     std::optional<v1::GetStatusResponse> status = server->Status();
-    if (!status.has_value()) return std::nullopt;
+    // While the supervisor is silent its totals are not known, and they never go down.
+    if (!status.has_value() || status->supervisor_silent_seconds() > 0) return std::nullopt;
     return StatusSnapshot(*std::move(status), server->RecyclingCounts());
   });
   config.is_serving = [server] { return server->is_serving(); };
@@ -393,6 +417,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
                                             "; install it there or give --worker-program"));
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  config.supervisor.idle_stream = absl::Seconds(options.idle_seconds);
   RecycleConfig& recycle = config.supervisor.recycle;
   recycle.max_samples = options.recycle_samples;
   if (options.recycle_age_seconds > 0) {
@@ -407,8 +432,12 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_RETURN_IF_ERROR(ConfigureUserCode(options, config));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
   config.supervisor.sandbox.add_readable(config.cache_dir);
+  config.supervisor.sandbox.set_extra_threads(static_cast<uint32_t>(options.worker_extra_threads));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.seek_entries,
                             Cache("--cache-bytes", options.cache_bytes, config.cache_dir));
+  // Indexes and selections are worth more than seek entries, and far smaller.
+  config.index_bytes = config.supervisor.seek_entries.bytes / kIndexShare;
+  config.supervisor.seek_entries.bytes -= config.index_bytes;
   BULKHEAD_ASSIGN_OR_RETURN(
       config.supervisor.cache_stages,
       Cache("--stage-cache-bytes", options.stage_cache_bytes, config.cache_dir));
@@ -417,9 +446,10 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   return config;
 }
 
-absl::Status RunDaemon(const DaemonOptions& options) {
+absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
+  RaiseFdLimit();  // for the indexes of large data sets
   // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
   // keeps the service from ever being the last: the process ends instead.
   grpc_init();
@@ -430,6 +460,10 @@ absl::Status RunDaemon(const DaemonOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const Trainers trainers, WatchTrainers(options));
   BULKHEAD_ASSIGN_OR_RETURN(LoaderServer::Config config, MakeServerConfig(options));
   const ServiceLimits limits = config.limits;
+  BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<IoThread> io, IoThread::Start());
+  config.supervisor.io = io;
+  config.supervisor.worker_output_fd = log.pipe();
+  config.log_lines_dropped = [&log] { return log.lines_dropped(); };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
                             LoaderServer::Start(std::move(config)));
   spdlog::info("listening on {}; {} workers × {} threads for each pipeline", server->address(),
@@ -441,12 +475,13 @@ absl::Status RunDaemon(const DaemonOptions& options) {
                             StartMetrics(options.metrics, server.get()));
   TakePagesAhead();
   AnnounceReady(options.ready_fd, server->address());
-  const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address());
+  const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address(), *io);
   spdlog::info("stopping because of {}", cause);
   const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
   if (options.embedded) RemoveEmbeddedFolder(server->address(), options.watch_lock);
   if (!clean) {
     spdlog::error("a call does not end, its storage may hang; the service ends without it");
+    log.Flush(kLastWords);
     _exit(1);
   }
   return absl::OkStatus();

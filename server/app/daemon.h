@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/app/config.h"
+#include "server/os/log_output.h"
 #include "server/service/loader_server.h"
 
 namespace bulkhead {
@@ -12,8 +13,9 @@ namespace bulkhead {
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options);
 
 // Runs the service until SIGTERM, SIGINT, or the end of the watched process or processes; then
-// stops it in good order.
-absl::Status RunDaemon(const DaemonOptions& options);
+// stops it in good order. What workers say goes to `log`. Where a call does not end, as its storage
+// hangs, it ends the process itself.
+absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log);
 
 }  // namespace bulkhead
 

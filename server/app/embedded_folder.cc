@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "server/os/fd.h"
 #include "server/os/filesystem.h"
+#include "server/os/unix_address.h"
 #include "server/service/arena_door.h"
 
 namespace bulkhead {
@@ -57,6 +58,7 @@ void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_l
   if (folder.empty()) return;
   RemoveFile(socket);
   RemoveFile(absl::StrCat(socket, kArenaDoorSuffix));
+  RemoveFile(absl::StrCat(socket, kUnixLockSuffix));
   if (!watch_lock.empty()) {
     if (socket != StemOf(watch_lock) + ".sock") return;
     RemoveFile(StemOf(watch_lock) + ".log");

@@ -17,14 +17,18 @@ namespace bulkhead {
 //
 //     memfd:  | slot 0 | slot 1 | slot 2 | … |      slot_bytes each, a multiple of the page size
 //
-// Immutable after Create or Attach, so thread-safe; what is in the slots is its users' concern.
+// Who creates an arena may touch all of it; who attaches may touch the slots that it has opened.
+//
+// Immutable after Create or Attach, so thread-safe; what is in the slots, and which are open, is
+// its users' concern.
 class Arena {
  public:
   static constexpr uint64_t kSlotAlignment = 4096;
 
   static absl::StatusOr<std::shared_ptr<Arena>> Create(uint64_t slot_bytes, uint32_t slot_count);
-  // Maps an arena of that shape; the descriptor is closed then, since a worker may have many arenas
-  // and few descriptors. INVALID_ARGUMENT when `fd` is too small for it.
+  // Maps an arena of that shape, every slot closed: an access ends the process by SIGSEGV. The
+  // descriptor is closed, since a worker may have many arenas and few descriptors.
+  // INVALID_ARGUMENT when `fd` is too small for it.
   static absl::StatusOr<std::shared_ptr<Arena>> Attach(UniqueFd fd, uint64_t slot_bytes,
                                                        uint32_t slot_count);
 
@@ -37,6 +41,22 @@ class Arena {
   std::byte* slot(uint32_t index) const { return map_.data() + index * slot_bytes_; }
   // Makes the slot's pages present, so that nobody faults on them later.
   void Prefault(uint32_t index) const { map_.Prefault(index * slot_bytes_, slot_bytes_); }
+  // Makes it cheap for guests to open and close the slot, once it is prefaulted.
+  void UseHugePages(uint32_t index) const { map_.UseHugePages(index * slot_bytes_, slot_bytes_); }
+  // As Prefault, of a closed slot of an arena that is attached.
+  void PrefaultClosed(uint32_t index) const {
+    map_.PrefaultClosed(index * slot_bytes_, slot_bytes_);
+  }
+  // Of an arena that is attached. Errors as MemoryMap::Protect's.
+  absl::Status Open(uint32_t index) const {
+    return map_.Protect(index * slot_bytes_, slot_bytes_, MemoryMap::Access::kReadWrite);
+  }
+  absl::Status Close(uint32_t index) const {
+    return map_.Protect(index * slot_bytes_, slot_bytes_, MemoryMap::Access::kNone);
+  }
+  // Gives the slot's pages back to the system, whoever has mapped them; it reads as zeros from then
+  // on. False when the kernel does not do that.
+  bool Discard(uint32_t index) const { return map_.Discard(index * slot_bytes_, slot_bytes_); }
 
  private:
   Arena(UniqueFd fd, MemoryMap map, uint64_t slot_bytes, uint32_t slot_count);

@@ -155,11 +155,15 @@ FlightSnapshot FlightRecorder::Snapshot() const {
     const FlightThread& own = shards_[1 + i];
     FlightSnapshot::Thread thread;
     thread.lease_id = own.lease_id.load(std::memory_order_acquire);
-    thread.stage = name_of(own.stage.load(kRelaxed));
+    const uint32_t stage = own.stage.load(kRelaxed);
+    thread.stage = name_of(stage);
+    thread.reads = stage == kSourceStage;
     thread.stream_id = own.stream_id.load(kRelaxed);
     thread.epoch = own.epoch.load(kRelaxed);
     thread.position = own.position.load(kRelaxed);
     thread.began_ns = own.began_ns.load(kRelaxed);
+    thread.turn = own.turn.load(kRelaxed);
+    thread.turn_ns = own.turn_ns.load(kRelaxed);
     thread.grown_bytes =
         static_cast<int64_t>(static_cast<uint64_t>(snapshot.live_bytes) -
                              static_cast<uint64_t>(own.began_live_bytes.load(kRelaxed)));
@@ -170,12 +174,20 @@ FlightSnapshot FlightRecorder::Snapshot() const {
     for (size_t i = 0; i < kFlightCounts; ++i) snapshot.counts[i] += own.counts[i].load(kRelaxed);
     snapshot.threads.push_back(std::move(thread));
   }
+  snapshot.tells_stacks = header_->tells_stacks.load(kRelaxed) != 0;
   const uint32_t refused = header_->refused_stage.load(std::memory_order_acquire);
   if (refused != FlightHeader::kNobody) {
     snapshot.refused_stage = name_of(refused);
     snapshot.refused_bytes = header_->refused_bytes.load(kRelaxed);
     const uint32_t thread = header_->refused_thread.load(kRelaxed);
     if (thread < threads_) snapshot.refused_thread = static_cast<int>(thread);
+  }
+  const uint32_t slot = header_->wild_slot.load(std::memory_order_acquire);
+  if (slot != FlightHeader::kNobody) {
+    const uint32_t access = header_->wild_access.load(kRelaxed);
+    constexpr auto kLast = static_cast<uint32_t>(MemoryFault::Access::kWrite);
+    snapshot.wild = {slot, static_cast<MemoryFault::Access>(access <= kLast ? access : 0),
+                     name_of(header_->wild_stage.load(kRelaxed))};
   }
   return snapshot;
 }

@@ -1,10 +1,12 @@
 #ifndef BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
 #define BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "server/os/memory_fault.h"
 #include "server/os/memory_map.h"
 
 namespace bulkhead {
@@ -42,6 +45,13 @@ enum class FlightCount {
 inline constexpr size_t kMostDecoders = 16;
 inline constexpr size_t kFlightCounts = static_cast<size_t>(FlightCount::kFiles) + kMostDecoders;
 
+// Where a thread stands with an interpreter that has one of them at a time.
+enum class FlightTurn : uint32_t {
+  kNone,     // it has no business there
+  kWaiting,  // for its turn: what takes long is another's doing
+  kInside,
+};
+
 // What one thread is at. Threads do not share cache lines.
 struct alignas(64) FlightThread {
   static constexpr size_t kSampleBytes = 1024;
@@ -56,7 +66,9 @@ struct alignas(64) FlightThread {
   std::atomic<int64_t> began_ns{0};          // CLOCK_MONOTONIC, of the sample
   std::atomic<int64_t> began_live_bytes{0};  // of the whole worker, when the sample began
   std::atomic<uint64_t> samples{0};          // decided so far
-  char sample[kSampleBytes] = {};            // record identity: "pos-003.tfrecord@81923"
+  std::atomic<FlightTurn> turn{FlightTurn::kNone};
+  std::atomic<int64_t> turn_ns{0};  // CLOCK_MONOTONIC, when the last turn began
+  char sample[kSampleBytes] = {};   // record identity: "pos-003.tfrecord@81923"
   FlightCounters counters[kMaxStages];
   std::atomic<uint64_t> counts[kFlightCounts] = {};  // by FlightCount
 };
@@ -68,7 +80,7 @@ struct alignas(64) FlightHeader {
 
   // Tells a recorder of another build, whose threads are of another size. It stands where the
   // number of threads stood before there was a layout, so that such a build refuses this one, too.
-  static constexpr uint32_t kLayout = uint32_t{2} << 24 | sizeof(FlightThread);
+  static constexpr uint32_t kLayout = uint32_t{3} << 24 | sizeof(FlightThread);
 
   std::atomic<uint32_t> stage_count{0};
   uint32_t layout = 0;
@@ -77,6 +89,15 @@ struct alignas(64) FlightHeader {
   std::atomic<uint32_t> refused_stage{kNobody};
   std::atomic<uint32_t> refused_thread{kNobody};
   std::atomic<uint64_t> refused_bytes{0};
+  // The access to a batch that was not the worker's to touch, after which it ended: the slot, how
+  // (MemoryFault::Access), and who.
+  std::atomic<uint32_t> wild_slot{kNobody};
+  std::atomic<uint32_t> wild_access{0};
+  std::atomic<uint32_t> wild_stage{kNobody};
+  std::atomic<uint32_t> wild_thread{kNobody};
+  // Not 0: SIGQUIT makes the worker write the stacks of its Python threads to the pipe that it was
+  // given.
+  std::atomic<uint32_t> tells_stacks{0};
   char names[FlightThread::kMaxStages][kNameBytes] = {};
 };
 
@@ -103,6 +124,11 @@ struct FlightSnapshot {
     uint64_t position = 0;
     int64_t began_ns = 0;
     int64_t grown_bytes = 0;  // of the whole worker's live bytes, since the sample began
+    bool reads = false;       // the stage is the source's
+    FlightTurn turn = FlightTurn::kNone;
+    int64_t turn_ns = 0;
+    // When it last got ahead: with the sample, or with its turn in the interpreter.
+    int64_t progress_ns() const { return std::max(began_ns, turn_ns); }
   };
   std::vector<Stage> stages;    // in the order of their tags
   std::vector<Thread> threads;  // decode threads, those at no lease included
@@ -118,6 +144,14 @@ struct FlightSnapshot {
   std::string refused_stage;
   uint64_t refused_bytes = 0;
   int refused_thread = -1;  // number in `threads`; -1: none of them, or none was refused
+  // The access to a batch that was not the worker's, which ended it.
+  struct WildAccess {
+    uint32_t slot = 0;
+    MemoryFault::Access access = MemoryFault::Access::kUnknown;
+    std::string stage;  // "worker": outside of the stages, or a thread that a stage started
+  };
+  std::optional<WildAccess> wild;
+  bool tells_stacks = false;
 };
 
 // Shared memory in which one worker notes what its threads are at and what its stages hold, and

@@ -11,6 +11,12 @@ namespace bulkhead {
 // largest number in Cursor.completed (loader.proto, types.proto).
 inline constexpr uint32_t kMaxBatchesAhead = 63;
 
+// How far behind a bad record its substitute may stand (errors.policy: substitute).
+inline constexpr uint64_t kSubstituteReach = 16;
+
+// Images of a mosaic: the sample's own and its partners.
+inline constexpr int kMosaicTiles = 4;
+
 // Samples of a mixture's epoch: as far as the shares of its sources can be told exactly
 // (sampler/apportionment.h).
 inline constexpr uint64_t kMaxMixtureEpoch = uint64_t{1} << 48;

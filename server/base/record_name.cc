@@ -13,18 +13,25 @@ namespace {
 
 bool IsControl(unsigned char byte) { return byte < 0x20 || byte == 0x7f; }
 
+// Whether a control character of two bytes, U+0080 to U+009F, begins `text`.
+bool BeginsWithC1(absl::string_view text) {
+  return text.size() > 1 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
+}
+
 // The first byte that cannot be shown; npos when all can.
 size_t FirstUnprintable(absl::string_view name) {
   bool ascii = true;
   for (size_t i = 0; i < name.size(); ++i) {
     const auto byte = static_cast<unsigned char>(name[i]);
-    if (IsControl(byte)) return i;
+    if (IsControl(byte) || BeginsWithC1(name.substr(i))) return i;
     ascii &= byte < 0x80;
   }
   return ascii ? absl::string_view::npos : FirstByteThatIsNoText(name);
 }
 
-std::string EscapeUnprintable(absl::string_view name) {
+}  // namespace
+
+std::string Printable(absl::string_view name) {
   std::string text;
   while (true) {
     // A control character may stand behind bytes that are no text: the lesser of the two counts.
@@ -38,10 +45,12 @@ std::string EscapeUnprintable(absl::string_view name) {
   }
 }
 
-}  // namespace
+bool IsPrintable(absl::string_view name) {
+  return FirstUnprintable(name) == absl::string_view::npos;
+}
 
 std::string CanonicalRecordName(std::string name) {
-  if (FirstUnprintable(name) != absl::string_view::npos) name = EscapeUnprintable(name);
+  if (!IsPrintable(name)) name = Printable(name);
   if (name.size() <= kMaxRecordNameBytes) return name;
   const std::string hash = absl::StrCat("~", absl::Hex(StableHash(name), absl::kZeroPad16), "~…");
   size_t begin = name.size() - (kMaxRecordNameBytes - hash.size());

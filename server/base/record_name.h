@@ -21,6 +21,12 @@ inline constexpr size_t kMaxRecordNameBytes = 191;
 // of it: "~0123456789abcdef~…/one.jpg". Does nothing to a name that it made itself.
 std::string CanonicalRecordName(std::string name);
 
+// `name`, which came from outside, as messages and logs show it: bytes that are no text, and
+// control characters, which could forge a line of a log or command a terminal, become "\xHH".
+std::string Printable(absl::string_view name);
+// Whether it is that already, as nearly all names are.
+bool IsPrintable(absl::string_view name);
+
 // For an error's metadata: `record`, `file`, and `offset` where the name has one.
 std::map<std::string, std::string> RecordMetadata(const std::string& name);
 

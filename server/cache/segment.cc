@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/random.h"
+#include "server/base/read_fault.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
@@ -112,7 +113,7 @@ absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
   if (!map.ok()) return map.status();
   Segment segment(*std::move(map));
   segment.slot_mask_ = header.slot_count - 1;
-  if (writable) segment.FindEnd();
+  if (writable && !ReadGuarded([&] { segment.FindEnd(); })) return NotASegment();
   return segment;
 }
 
@@ -126,7 +127,20 @@ bool Segment::IsFull(int fd) {
 }
 
 bool Segment::full() const {
-  return std::atomic_ref(header().full).load(std::memory_order_relaxed) != 0;
+  bool full = true;
+  const bool readable = !is_unusable() && ReadGuarded([&] {
+    full = std::atomic_ref(header().full).load(std::memory_order_relaxed) != 0;
+  });
+  return full || !readable;
+}
+
+bool Segment::is_unusable() const {
+  return std::atomic_ref(unusable_).load(std::memory_order_relaxed) != 0;
+}
+
+bool Segment::NoteUnusable() const {
+  std::atomic_ref(unusable_).store(1, std::memory_order_relaxed);
+  return false;
 }
 
 void Segment::FindEnd() {
@@ -150,6 +164,20 @@ void Segment::Touched(uint64_t bytes) const {
 }
 
 bool Segment::Find(const StoreKey& key, std::string& value) const {
+  if (is_unusable()) return false;
+  bool found = false;
+  const bool readable = ReadGuarded([&] { found = FindMapped(key, value); });
+  return readable ? found : NoteUnusable();
+}
+
+bool Segment::Add(const StoreKey& key, absl::string_view value) {
+  if (is_unusable()) return false;
+  bool added = false;
+  const bool writable = ReadGuarded([&] { added = AddMapped(key, value); });
+  return writable ? added : NoteUnusable();
+}
+
+bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
   const uint64_t hash = MixBits(key.words[0], key.words[1]);
   for (uint64_t i = 0; i <= slot_mask_; ++i) {
     Slot& found = slot(hash + i);
@@ -160,6 +188,7 @@ bool Segment::Find(const StoreKey& key, std::string& value) const {
     const uint64_t bytes = found.bytes;
     const uint32_t crc32c = found.crc32c;
     if (place > map_.size() || bytes > map_.size() - place) continue;
+    value.reserve(bytes);  // so that the copy, which may end in the middle, allocates nothing
     value.assign(reinterpret_cast<const char*>(map_.data()) + place, bytes);
     Touched(bytes);
     if (Checksum(key, value) == crc32c) return true;
@@ -167,7 +196,7 @@ bool Segment::Find(const StoreKey& key, std::string& value) const {
   return false;
 }
 
-bool Segment::Add(const StoreKey& key, absl::string_view value) {
+bool Segment::AddMapped(const StoreKey& key, absl::string_view value) {
   if (value.size() > map_.size() / 2) {
     // Where it is the first one, others will be as large; the next segment is larger.
     if (values_ == 0 && map_.size() < kLargeBytes) NoteFull();

@@ -19,8 +19,13 @@ namespace bulkhead {
 // Its size is fixed and its blocks are allocated when it is made, so that no later write can fail
 // for want of disk. Values are only ever added, by one writer at a time. A value counts from the
 // moment its slot says so, and every Find compares its checksum, with a copy of it: a writer that
-// died in the middle, a machine that lost power, or one that writes nonsense costs a value, and
-// never gives a wrong one. Little-endian.
+// died in the middle, a machine that lost power, and a stray write cost a value. So does a disk
+// that fails, or a file that was cut: such a segment is not touched again by this object.
+// Little-endian.
+//
+// A checksum does not make a writer honest: one that means harm can add a wrong value with a right
+// checksum. So segments have trust domains. Pipelines of built-in stages share one; a pipeline with
+// user code reads theirs and writes its own, which no other pipeline reads.
 //
 // What was found or added is not left in the process's memory: the page cache has it, as long as
 // there is room.
@@ -52,6 +57,7 @@ class Segment {
   // kept: a few of those would use up segment after segment. But one that no other value is in, up
   // to kLargeBytes, is full then, to make way for a larger one.
   bool Add(const StoreKey& key, absl::string_view value);
+  // Whether it takes no more, or cannot be used any more.
   bool full() const;
 
   uint64_t values() const { return values_; }  // of the writer's
@@ -64,9 +70,14 @@ class Segment {
   static absl::StatusOr<Segment> Open(int fd, bool writable);
   Header& header() const;
   Slot& slot(uint64_t number) const;
+  // Find, Add and full, which touch the mapped file and end in the middle where that faults.
+  bool FindMapped(const StoreKey& key, std::string& value) const;
+  bool AddMapped(const StoreKey& key, absl::string_view value);
   // Where the writer goes on: behind the last value that counts.
   void FindEnd();
   void NoteFull();
+  bool is_unusable() const;
+  bool NoteUnusable() const;  // false
   // Notes that a value was touched; now and then takes what was touched out of the process.
   void Touched(uint64_t bytes) const;
 
@@ -76,6 +87,7 @@ class Segment {
   uint64_t values_ = 0;  // slots that are taken
   // Bytes of the file that may be mapped by now; written by whichever thread.
   mutable uint64_t touched_ = 0;
+  mutable uint32_t unusable_ = 0;  // written by whichever thread
 };
 
 }  // namespace bulkhead

@@ -1,10 +1,13 @@
 #include "server/cache/segment_folder.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/cache/segment.h"
 #include "server/os/filesystem.h"
@@ -14,6 +17,16 @@ namespace bulkhead {
 namespace {
 
 constexpr char kSuffix[] = ".segment";
+constexpr size_t kRandomBytes = 8;
+
+// Of "PREFIX-DOMAIN-RANDOM.segment"; absent for other names, older versions' among them, which had
+// no domain.
+std::optional<std::string> DomainOf(const std::string& name, const std::string& prefix) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(absl::StripSuffix(name, kSuffix), absl::MaxSplits('-', 2));
+  if (parts.size() != 3 || parts[0] != prefix || parts[1].empty()) return std::nullopt;
+  return parts[1];
+}
 
 }  // namespace
 
@@ -26,33 +39,44 @@ std::unique_ptr<SegmentFolder> SegmentFolder::Open(Config config) {
 void SegmentFolder::FindSegments() {
   struct Found {
     std::string path;
+    std::string domain;
     int64_t mtime_ns = 0;
   };
   std::vector<Found> found;
   for (const std::string& name : NamesIn(config_.folder)) {
     if (!absl::StartsWith(name, config_.prefix + "-") || !absl::EndsWith(name, kSuffix)) continue;
     const std::string path = absl::StrCat(config_.folder, "/", name);
-    if (const auto info = StatFile(path); info.ok() && info->is_regular) {
-      found.push_back({path, info->mtime_ns});
+    const auto domain = DomainOf(name, config_.prefix);
+    const auto info = StatFile(path);
+    if (!domain.has_value()) {
+      RemoveFile(path);
+    } else if (info.ok()) {
+      found.push_back({path, *domain, info->mtime_ns});
     }
   }
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.mtime_ns < b.mtime_ns; });
-  for (const Found& file : found) {
-    auto segment = std::make_unique<Segment>();
-    segment->path = file.path;
-    segment->earlier = true;
-    auto reading = OpenFile(file.path, /*writable=*/false);
-    if (!reading.ok()) continue;
-    segment->reading = *std::move(reading);
-    if (!bulkhead::Segment::OpenForReading(segment->reading.get()).ok()) {
-      RemoveFile(file.path);
-      continue;
-    }
-    segment->bytes = FileSize(segment->reading.get()).value_or(0);
-    segment->id = next_id_++;
-    segments_.push_back(std::move(segment));
+  for (const Found& file : found) Adopt(file.path, file.domain);
+}
+
+void SegmentFolder::Adopt(const std::string& path, const std::string& domain) {
+  auto reading = OpenOwnFile(path, /*writable=*/false);
+  if (!reading.ok()) {
+    if (!absl::IsNotFound(reading.status())) refused_.push_back(reading.status());
+    return;
   }
+  if (!bulkhead::Segment::OpenForReading(reading->get()).ok()) {
+    RemoveFile(path);
+    return;
+  }
+  auto segment = std::make_shared<Segment>();
+  segment->path = path;
+  segment->domain = domain;
+  segment->earlier = true;
+  segment->reading = *std::move(reading);
+  segment->bytes = FileSize(segment->reading.get()).value_or(0);
+  segment->id = next_id_++;
+  segments_.push_back(std::move(segment));
 }
 
 uint64_t SegmentFolder::TotalBytes() const {
@@ -63,23 +87,37 @@ uint64_t SegmentFolder::TotalBytes() const {
 
 bool SegmentFolder::TakeLock(Segment& segment) {
   if (segment.writing) return true;
-  auto fd = OpenFile(segment.path, /*writable=*/true);
-  if (!fd.ok() || !TryLockFile(fd->get())) return false;
+  auto fd = OpenOwnFile(segment.path, /*writable=*/true);
+  if (!fd.ok() || !IsFileAt(segment.reading.get(), segment.path) || !TryLockFile(fd->get())) {
+    return false;
+  }
   segment.writing = *std::move(fd);
   return true;
 }
 
-SegmentFolder::Segment* SegmentFolder::FindWithRoom() {
+std::shared_ptr<SegmentFolder::Segment> SegmentFolder::FindWithRoom(const std::string& domain) {
   for (const auto& segment : segments_) {
-    if (segment->lent || bulkhead::Segment::IsFull(segment->reading.get())) continue;
-    if (TakeLock(*segment)) return segment.get();
+    if (segment->domain != domain || segment->lent) continue;
+    if (bulkhead::Segment::IsFull(segment->reading.get())) continue;
+    if (TakeLock(*segment)) return segment;
   }
   return nullptr;
 }
 
-bool SegmentFolder::RemoveOldest() {
-  const auto oldest = std::find_if(segments_.begin(), segments_.end(), [](const auto& segment) {
-    return segment->earlier && !segment->lent && TakeLock(*segment);
+bool SegmentFolder::HasWriter(const std::string& domain) const {
+  return std::any_of(segments_.begin(), segments_.end(), [&](const auto& segment) {
+    return segment->lent && segment->domain == domain;
+  });
+}
+
+bool SegmentFolder::RemoveOldest(const std::string& domain) {
+  const auto may_go = [&](const Segment& segment) {
+    if (segment.lent) return false;
+    const bool abandoned = segment.domain != kBuiltIn && segment.domain != domain;
+    return segment.earlier || (abandoned && !HasWriter(segment.domain));
+  };
+  const auto oldest = std::find_if(segments_.begin(), segments_.end(), [&](const auto& segment) {
+    return may_go(*segment) && TakeLock(*segment);
   });
   if (oldest == segments_.end()) return false;
   RemoveFile((*oldest)->path);
@@ -87,49 +125,68 @@ bool SegmentFolder::RemoveOldest() {
   return true;
 }
 
-absl::StatusOr<SegmentFolder::Segment*> SegmentFolder::Make() {
-  if (segments_.size() >= 2 * kManySegments && !RemoveOldest()) {
+absl::Status SegmentFolder::MakeRoom(const std::string& domain) {
+  if (segments_.size() >= 2 * kManySegments && !RemoveOldest(domain)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", segments_.size(), " segments in ", config_.folder));
   }
-  const auto room = [this] {
-    return config_.most_bytes - std::min(config_.most_bytes, TotalBytes());
-  };
-  while (room() < config_.first_bytes) {
-    if (!RemoveOldest()) {
-      return absl::ResourceExhaustedError(absl::StrCat("the segments in ", config_.folder, " have ",
-                                                       TotalBytes(), " of ", config_.most_bytes,
-                                                       " bytes"));
-    }
+  while (TotalBytes() + config_.first_bytes > config_.most_bytes) {
+    if (RemoveOldest(domain)) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("the segments in ", config_.folder, " have ",
+                                                     TotalBytes(), " of ", config_.most_bytes,
+                                                     " bytes"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> SegmentFolder::CreateFile() {
+  auto file = CreateUnnamedFile(config_.folder);
+  if (!absl::IsNotFound(file.status())) return file;
+  // The folder was removed. What is lent stays with those who have it; the rest gives its blocks
+  // back.
+  segments_.erase(std::remove_if(segments_.begin(), segments_.end(),
+                                 [](const auto& segment) { return !segment->lent; }),
+                  segments_.end());
+  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(config_.folder));
+  BULKHEAD_RETURN_IF_ERROR(TakeOwnFolder(config_.folder));
+  return CreateUnnamedFile(config_.folder);
+}
+
+absl::StatusOr<std::shared_ptr<SegmentFolder::Segment>> SegmentFolder::Make(
+    const std::string& domain) {
+  BULKHEAD_RETURN_IF_ERROR(MakeRoom(domain));
   const uint64_t largest =
       std::max(config_.largest_bytes,
                std::min(config_.most_bytes / kManySegments, bulkhead::Segment::kMostBytes));
-  const uint64_t bytes = std::min(std::clamp(TotalBytes(), config_.first_bytes, largest), room());
-  auto segment = std::make_unique<Segment>();
-  auto file = CreateUnnamedFile(config_.folder);
-  if (!file.ok()) return file.status();
-  absl::Status made = bulkhead::Segment::Format(file->get(), bytes);
-  if (made.ok() && !TryLockFile(file->get())) {
-    made = absl::UnavailableError("a new segment cannot be locked");
+  uint64_t of_domain = 0;
+  for (const auto& segment : segments_) {
+    if (segment->domain == domain) of_domain += segment->bytes;
   }
-  segment->path = absl::StrCat(config_.folder, "/", config_.prefix, "-", RandomName(8), kSuffix);
-  if (made.ok()) made = NameFile(file->get(), segment->path);
-  if (!made.ok()) return made;
-  segment->writing = *std::move(file);
-  BULKHEAD_ASSIGN_OR_RETURN(segment->reading, OpenFile(segment->path, /*writable=*/false));
+  const uint64_t bytes = std::min(std::clamp(of_domain, config_.first_bytes, largest),
+                                  config_.most_bytes - TotalBytes());
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd file, CreateFile());
+  BULKHEAD_RETURN_IF_ERROR(bulkhead::Segment::Format(file.get(), bytes));
+  if (!TryLockFile(file.get())) {
+    return absl::UnavailableError("a new segment cannot be locked");
+  }
+  auto segment = std::make_shared<Segment>();
+  segment->path = absl::StrCat(config_.folder, "/", config_.prefix, "-", domain, "-",
+                               RandomName(kRandomBytes), kSuffix);
+  segment->domain = domain;
+  BULKHEAD_RETURN_IF_ERROR(NameFile(file.get(), segment->path));
+  segment->writing = std::move(file);
+  BULKHEAD_ASSIGN_OR_RETURN(segment->reading, OpenOwnFile(segment->path, /*writable=*/false));
   segment->bytes = bytes;
   segment->id = next_id_++;
-  segments_.push_back(std::move(segment));
-  return segments_.back().get();
+  segments_.push_back(segment);
+  return segment;
 }
 
-absl::StatusOr<const SegmentFolder::Segment*> SegmentFolder::Lend() {
-  Segment* segment = FindWithRoom();
+absl::StatusOr<std::shared_ptr<const SegmentFolder::Segment>> SegmentFolder::Lend(
+    const std::string& domain) {
+  std::shared_ptr<Segment> segment = FindWithRoom(domain);
   if (segment == nullptr) {
-    auto made = Make();
-    if (!made.ok()) return made.status();
-    segment = *made;
+    BULKHEAD_ASSIGN_OR_RETURN(segment, Make(domain));
   }
   segment->lent = true;
   return segment;

@@ -11,18 +11,30 @@
 
 namespace bulkhead {
 
-// The segments of one cache, in a folder that several services may share: those that are there
-// are read by everybody, and each that still has room is written to by one worker at a time. The
-// service never looks at what stands in them beyond their headers.
+// The segments of one cache, in a folder that several services may share: each that still has room
+// is written to by one worker at a time. The service never looks at what stands in them beyond
+// their headers.
+//
+// A checksum is no proof of honesty: whoever writes a segment can write what was never decoded. So
+// each segment belongs to a trust domain, and only workers of that domain write to it: those of all
+// pipelines of built-in stages share kBuiltIn, which everybody reads; a pipeline that runs code of
+// the user's has a domain of its own, which nobody else reads. The domain stands in the file's
+// name, as what is in the file is its writer's.
+//
+// Files that are not ours (filesystem.h, OpenOwnFile) are not opened; a warning of whoever made the
+// object is due. A folder that vanishes is made again when a segment is.
 //
 // A writer's descriptor holds a lock on its file, which lasts as long as somebody holds that
 // descriptor: this object, or a worker that outlives it by a moment.
 //
-// Not thread-safe. Blocks for the disk, when a segment is made.
+// Not thread-safe. Blocks for the disk. What is constant of a segment, and `writing` of one that is
+// lent, may be read on any thread.
 class SegmentFolder {
  public:
+  static constexpr char kBuiltIn[] = "builtin";
+
   struct Config {
-    std::string folder;                           // exists; belongs to the user
+    std::string folder;                           // belongs to the user
     std::string prefix;                           // of the segments' names: "seek"
     uint64_t most_bytes = 0;                      // of all segments together
     uint64_t first_bytes = uint64_t{4} << 20;     // of the first segment,
@@ -36,6 +48,7 @@ class SegmentFolder {
   struct Segment {
     uint64_t id = 0;  // from 1, in the order in which this object came to know them
     std::string path;
+    std::string domain;
     uint64_t bytes = 0;
     UniqueFd reading;
     UniqueFd writing;  // with the lock; not open while nobody here writes
@@ -46,30 +59,39 @@ class SegmentFolder {
   // Finds what is there, and removes what is no segment but has the name of one.
   static std::unique_ptr<SegmentFolder> Open(Config config);
 
-  uint64_t most_bytes() const { return config_.most_bytes; }
-  // Segments that may be read, in the order of their ids.
-  const std::vector<std::unique_ptr<Segment>>& segments() const { return segments_; }
+  // Segments that may be read by their domain, in the order of their ids.
+  const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
+  // Why files were not opened, which have the names of segments.
+  const std::vector<absl::Status>& refused() const { return refused_; }
 
-  // A segment for one writer, until it is given back: one that has room, else a new one. When all
-  // of them together would be too large, segments of earlier runs that nobody writes to go, the
-  // oldest first. RESOURCE_EXHAUSTED when there is no room, UNAVAILABLE for other trouble.
-  absl::StatusOr<const Segment*> Lend();
+  // A segment for one writer of `domain` (lower-case letters and digits), until it is given back:
+  // one that has room, else a new one. When all of them together would be too large, segments that
+  // nobody writes to go, the oldest first: those of earlier runs, and those of other domains that
+  // have no writer. RESOURCE_EXHAUSTED when there is no room, other errors of the disk.
+  absl::StatusOr<std::shared_ptr<const Segment>> Lend(const std::string& domain);
   void GiveBack(uint64_t id);
 
  private:
   explicit SegmentFolder(Config config) : config_(std::move(config)) {}
 
   void FindSegments();
-  Segment* FindWithRoom();
+  void Adopt(const std::string& path, const std::string& domain);
+  std::shared_ptr<Segment> FindWithRoom(const std::string& domain);
   // Opens a segment for writing and takes its lock; false when another service has it.
   static bool TakeLock(Segment& segment);
-  absl::StatusOr<Segment*> Make();
-  bool RemoveOldest();
+  absl::StatusOr<std::shared_ptr<Segment>> Make(const std::string& domain);
+  // A file without a name, in the folder, which is made again if it is gone.
+  absl::StatusOr<UniqueFd> CreateFile();
+  // In favour of `domain`.
+  absl::Status MakeRoom(const std::string& domain);
+  bool RemoveOldest(const std::string& domain);
+  bool HasWriter(const std::string& domain) const;
   uint64_t TotalBytes() const;
 
   const Config config_;
   uint64_t next_id_ = 1;
-  std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<std::shared_ptr<Segment>> segments_;
+  std::vector<absl::Status> refused_;
 };
 
 }  // namespace bulkhead

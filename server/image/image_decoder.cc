@@ -11,12 +11,15 @@
 namespace bulkhead {
 namespace {
 
-// What a decoder holds of each pixel beside the result: libwebp the colours of a lossless image
-// (of a lossy one it holds some rows), OpenCV's codecs the image as it stands in the file.
+// What libwebp holds of each pixel beside the result: the colours of a lossless image (of a lossy
+// one it holds some rows).
 constexpr uint64_t kWebpBytesPerPixel = 4;
-constexpr uint64_t kRareBytesPerPixel = 4;
 // Of an image decoded to 16 bits a channel: four channels, whatever is asked for.
 constexpr uint64_t kDeepBytesPerPixel = 8;
+
+uint64_t PixelCount(ImageSize size) {
+  return static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width);
+}
 
 absl::Status UnknownFormat(absl::string_view file) {
   if (file.empty()) {
@@ -27,20 +30,35 @@ absl::Status UnknownFormat(absl::string_view file) {
                      "WebP, BMP, TIFF and PNM are");
 }
 
-absl::StatusOr<ImageSize> OpenFormat(ImageFormat format, absl::string_view file,
-                                     uint64_t max_pixels, const DecodeOptions& options,
-                                     JpegDecoder& jpeg) {
+// An opened file's size, and what its codec holds beside the result while it decodes.
+struct Opened {
+  ImageSize size;
+  uint64_t work_bytes = 0;
+};
+
+absl::StatusOr<Opened> OpenFormat(ImageFormat format, absl::string_view file, uint64_t max_pixels,
+                                  const DecodeOptions& options, JpegDecoder& jpeg) {
+  Opened opened;
   switch (format) {
-    case ImageFormat::kJpeg:
-      return jpeg.Open(file, max_pixels, options);
-    case ImageFormat::kPng:
-      return ReadPngSize(file, max_pixels);
-    case ImageFormat::kWebp:
-      return ReadWebpSize(file, max_pixels);
+    case ImageFormat::kJpeg: {  // which plans for itself
+      BULKHEAD_ASSIGN_OR_RETURN(opened.size, jpeg.Open(file, max_pixels, options));
+      return opened;
+    }
+    case ImageFormat::kPng: {
+      BULKHEAD_ASSIGN_OR_RETURN(opened.size, ReadPngSize(file, max_pixels));
+      return opened;
+    }
+    case ImageFormat::kWebp: {
+      BULKHEAD_ASSIGN_OR_RETURN(opened.size, ReadWebpSize(file, max_pixels));
+      opened.work_bytes = PixelCount(opened.size) * kWebpBytesPerPixel;
+      return opened;
+    }
     case ImageFormat::kUnknown:
       return UnknownFormat(file);
-    default:
-      return ReadRareSize(format, file, max_pixels);
+    default: {
+      BULKHEAD_ASSIGN_OR_RETURN(const RareHeader header, ReadRareHeader(format, file, max_pixels));
+      return Opened{header.size, header.work_bytes};
+    }
   }
 }
 
@@ -56,25 +74,25 @@ absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t ma
   file_ = file;
   max_pixels_ = max_pixels;
   format_ = SniffFormat(file);
-  BULKHEAD_ASSIGN_OR_RETURN(size_, OpenFormat(format_, file, max_pixels, options, jpeg_));
+  BULKHEAD_ASSIGN_OR_RETURN(const Opened opened,
+                            OpenFormat(format_, file, max_pixels, options, jpeg_));
+  size_ = opened.size;
+  work_bytes_ = opened.work_bytes;
   return size_;
 }
 
 uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
   if (format_ == ImageFormat::kJpeg) return jpeg_.PlannedBytes(format, rect);
   // Decoded as a whole, gray by way of colour.
-  const uint64_t pixels = static_cast<uint64_t>(size_.height) * static_cast<uint64_t>(size_.width);
-  const uint64_t own = format_ == ImageFormat::kPng    ? 0
-                       : format_ == ImageFormat::kWebp ? kWebpBytesPerPixel
-                                                       : kRareBytesPerPixel;
-  return pixels * (own + static_cast<uint64_t>(std::max(3, ChannelCount(format))));
+  const auto channels = static_cast<uint64_t>(std::max(3, ChannelCount(format)));
+  return work_bytes_ + PixelCount(size_) * channels;
 }
 
 int ImageDecoder::Orientation() const { return ReadOrientation(format_, file_); }
 
 absl::StatusOr<ImageView> ImageDecoder::DecodeDeep(PixelFormat format, Image& bytes,
                                                    Image& buffer) {
-  const uint64_t pixels = static_cast<uint64_t>(size_.height) * static_cast<uint64_t>(size_.width);
+  const uint64_t pixels = PixelCount(size_);
   if (format_ == ImageFormat::kPng) {
     if (share_ != nullptr) share_->Take(pixels * kDeepBytesPerPixel);
     return DecodeDeepPng(file_, max_pixels_, format, buffer);

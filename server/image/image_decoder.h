@@ -66,6 +66,7 @@ class ImageDecoder {
   ImageFormat format_ = ImageFormat::kUnknown;
   uint64_t max_pixels_ = 0;
   ImageSize size_;
+  uint64_t work_bytes_ = 0;  // what the codec holds beside the result, but for JPEG's
   JpegDecoder jpeg_;
   DecodeShare* share_ = nullptr;
 };

@@ -104,7 +104,7 @@ absl::StatusOr<ImageView> ImgcodecsPlugin::Decode(absl::string_view file, PixelF
               &AllocateImage, &buffer, message, sizeof(message));
   if (result == BULKHEAD_IMGCODECS_NO_MEMORY) throw std::bad_alloc();
   if (result != BULKHEAD_IMGCODECS_OK) {
-    return SampleError(reason::kCorruptImage, absl::StrCat("OpenCV cannot decode this image (",
+    return SampleError(reason::kCorruptImage, absl::StrCat("this image cannot be decoded (",
                                                            message, "); replace the file"));
   }
   if (format == PixelFormat::kRgb) SwapRedAndBlue(buffer.mutable_view());

@@ -12,9 +12,9 @@
 
 namespace bulkhead {
 
-// OpenCV's image codecs, in a shared library of their own (libbulkhead_imgcodecs.so), because they
-// drag in over a hundred other libraries: loaded when the first rare format is met, for the life of
-// the process. Immutable; thread-safe.
+// OpenCV's image codecs and libtiff, in a shared library of their own (libbulkhead_imgcodecs.so),
+// because they drag in over a hundred other libraries: loaded when the first rare format is met,
+// for the life of the process. Immutable; thread-safe.
 class ImgcodecsPlugin {
  public:
   // The plugin; loaded by the first call that finds it, from $BULKHEAD_PLUGIN_DIR, else the folder
@@ -24,8 +24,8 @@ class ImgcodecsPlugin {
   // The folders where it is looked for, whether or not they exist.
   static std::vector<std::string> Folders();
 
-  // Decodes the whole `file` into `buffer`. The caller has checked the size in its header. Sample
-  // error: CORRUPT_IMAGE. Throws std::bad_alloc when memory is refused.
+  // Decodes the whole `file` into `buffer`. The caller has checked its header (ReadRareHeader).
+  // Sample error: CORRUPT_IMAGE. Throws std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(absl::string_view file, PixelFormat format, Image& buffer) const;
 
  private:

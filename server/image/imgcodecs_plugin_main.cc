@@ -1,4 +1,5 @@
-// The plugin itself: the only file that uses OpenCV's image codecs.
+// The plugin itself: the only file that uses OpenCV's image codecs, for BMP and PNM. TIFF has a
+// decoder of its own (tiff_plugin.cc): OpenCV drops what libtiff says about damaged files.
 #include <climits>
 #include <cstdio>
 #include <cstring>
@@ -8,8 +9,21 @@
 #include <opencv2/imgcodecs.hpp>
 
 #include "server/image/imgcodecs_abi.h"
+#include "server/image/tiff_plugin.h"
 
 namespace {
+
+bool IsTiff(const uint8_t* file, size_t size) {
+  return size >= 4 && (std::memcmp(file, "II*\0", 4) == 0 || std::memcmp(file, "MM\0*", 4) == 0);
+}
+
+// Whether a BMP's fourth byte of a pixel is alpha: only where its masks say so. They stand in
+// headers longer than BITMAPINFOHEADER's 40 bytes; compression 3 says that they count.
+bool HasAlpha(const uint8_t* file, size_t size) {
+  constexpr size_t kAlphaMaskAt = 66;
+  return size >= kAlphaMaskAt + 4 && std::memcmp(file, "BM", 2) == 0 && file[14] > 40 &&
+         file[30] == 3 && file[kAlphaMaskAt + 3] == 0xff;
+}
 
 // Copies `image` (8 bits) to the caller with `channels` channels: 1, 3 or 4.
 int Deliver(const cv::Mat& image, int channels, BulkheadImgcodecsAllocate allocate, void* user) {
@@ -35,7 +49,7 @@ int Deliver(const cv::Mat& image, int channels, BulkheadImgcodecsAllocate alloca
 // An 8-bit image with `channels` channels, or with fewer where four were asked for; empty when the
 // file cannot be decoded.
 cv::Mat Decode(const cv::Mat& file, int channels) {
-  if (channels == 4) {
+  if (channels == 4 && HasAlpha(file.data, file.total())) {
     cv::Mat image = cv::imdecode(file, cv::IMREAD_UNCHANGED | cv::IMREAD_IGNORE_ORIENTATION);
     if (image.depth() == CV_8U && !image.empty() && image.channels() != 2) return image;
   }
@@ -56,6 +70,9 @@ int bulkhead_imgcodecs_decode(const uint8_t* file, size_t size, int channels,
     if (size > static_cast<size_t>(INT_MAX)) {
       std::snprintf(message, message_size, "the file has more than 2 GiB");
       return BULKHEAD_IMGCODECS_BAD_IMAGE;
+    }
+    if (IsTiff(file, size)) {
+      return DecodeTiff(file, size, channels, allocate, user, message, message_size);
     }
     // OpenCV only reads from it.
     const cv::Mat bytes(1, static_cast<int>(size), CV_8U, const_cast<uint8_t*>(file));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "server/base/limits.h"
 #include "server/image/boxes.h"
 #include "server/image/image.h"
 #include "server/image/pad.h"
@@ -20,8 +21,6 @@ struct MosaicTile {
   // What the image's pixels cover of the canvas; maybe nothing.
   Rect Covered(ImageSize image) const;
 };
-
-constexpr int kMosaicTiles = 4;
 
 // Tile 0 … 3 (top left, top right, bottom left, bottom right) of four images that meet at the point
 // (y, x) of the canvas, 0 ≤ y ≤ height and 0 ≤ x ≤ width: each touches it with its corner, as in

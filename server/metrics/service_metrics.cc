@@ -112,6 +112,12 @@ std::vector<Metric> Processes() {
        {},
        "Highest memory of the supervisor that was seen.",
        Number([](const auto& status) { return status.supervisor().peak_memory_bytes(); })},
+      {"bulkhead_log_lines_dropped_total",
+       MetricType::Counter,
+       "lines",
+       {},
+       "Lines of the log that were dropped because whoever reads it did not keep up.",
+       Number([](const auto& status) { return status.log_lines_dropped(); })},
   };
 }
 
@@ -170,6 +176,12 @@ std::vector<Metric> Ends() {
        {},
        "Times that a quota bit: refused allocations, kills by the watchdog and by the cgroup.",
        Number([](const auto& status) { return status.limit_events(); })},
+      {"bulkhead_wild_writes_total",
+       MetricType::Counter,
+       "",
+       {},
+       "Workers that ended because they touched a batch that was not theirs.",
+       Number([](const auto& status) { return status.wild_writes(); })},
       {"bulkhead_recyclings_total",
        MetricType::Counter,
        "",

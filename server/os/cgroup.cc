@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <optional>
@@ -24,8 +25,11 @@ constexpr size_t kMaxFileBytes = size_t{1} << 16;
 // What the kernel charges in one go: by so much a group may stay below its limit and yet have met
 // it.
 constexpr uint64_t kChargedAtOnce = uint64_t{256} << 10;
+// Of a thread of the usual priority, and the most there is.
+constexpr uint32_t kCpuWeight = 100;
+constexpr uint32_t kMaxCpuWeight = 10'000;
 // For the leaf that is made to see whether one can be.
-constexpr CgroupLimits kProbeLimits{uint64_t{1} << 30, 16};
+constexpr CgroupLimits kProbeLimits{uint64_t{1} << 30, 16, 1};
 
 // UNAVAILABLE for EBUSY: processes are in the way.
 absl::Status WriteControl(const std::string& path, absl::string_view value) {
@@ -109,6 +113,9 @@ absl::Status LimitV2(const std::string& folder, const CgroupLimits& limits) {
   if (status.ok()) status = WriteControl(folder + "/memory.oom.group", "1");
   const absl::Status pids = WriteControl(folder + "/pids.max", absl::StrCat(limits.max_threads));
   if (status.ok() && !absl::IsNotFound(pids)) status = pids;
+  // Best effort: workers' priorities hold them to their share, too.
+  const uint32_t weight = std::min(kMaxCpuWeight, std::max(1u, limits.cpu_threads) * kCpuWeight);
+  (void)WriteControl(folder + "/cpu.weight", absl::StrCat(weight));
   return status;
 }
 
@@ -220,7 +227,7 @@ CgroupTree::~CgroupTree() {
   const std::string tree = absl::StrCat(own_.memory, "/", name_);
   if (moved_) {
     // Only a group without controllers for groups beneath it takes processes back.
-    for (const char* off : {"-pids", "-memory"}) {
+    for (const char* off : {"-cpu", "-pids", "-memory"}) {
       (void)WriteControl(tree + "/cgroup.subtree_control", off);
       (void)WriteControl(own_.memory + "/cgroup.subtree_control", off);
     }
@@ -254,10 +261,15 @@ absl::Status CgroupTree::EnableControllers() {
     if (absl::IsUnavailable(status)) return Shared(own_.memory);
     if (!status.ok()) return status;
   }
-  // Threads are limited where that can be had.
-  (void)WriteControl(own_control, "+pids");
   status = WriteControl(tree + "/cgroup.subtree_control", memory);
-  (void)WriteControl(tree + "/cgroup.subtree_control", "+pids");
+  // Threads are limited, and CPU time is shared out, where that can be had. The root group (which
+  // has no type) holds processes of its own, each of which would weigh as much as the whole tree.
+  std::vector<const char*> wanted = {"+pids"};
+  if (StatFile(own_.memory + "/cgroup.type").ok()) wanted.push_back("+cpu");
+  for (const char* controller : wanted) {
+    (void)WriteControl(own_control, controller);
+    (void)WriteControl(tree + "/cgroup.subtree_control", controller);
+  }
   return status;
 }
 

@@ -19,6 +19,9 @@ struct CgroupLimits {
   // Everything the kernel charges: memory of their own, page cache, kernel memory. Swap is none.
   uint64_t memory_bytes = 0;
   uint32_t max_threads = 0;
+  // Of version 2, where that has the cpu controller: threads of the usual priority that all of the
+  // leaf's together weigh as much as, against those of other leaves. 0: it stays at one.
+  uint32_t cpu_threads = 0;
 };
 
 // One control group for one process. Movable; when it is destroyed the group is removed if it is

@@ -27,6 +27,7 @@ struct ChildPlan {
   char* const* argv;
   char* const* envp;
   int passed_fd;
+  int output_fd;
   int null_fd;
   const char* oom_score_adj;
   size_t oom_score_adj_length;
@@ -48,6 +49,10 @@ struct ChildPlan {
     // Best effort: without it the kernel's own choice stands.
   }
   dup2(plan.null_fd, 0);
+  if (plan.output_fd >= 0 && (dup2(plan.output_fd, 1) < 0 || dup2(plan.output_fd, 2) < 0)) {
+    plan.child_error = errno;
+    _exit(127);
+  }
   if (plan.passed_fd >= 0) {
     if (plan.passed_fd == ChildProcess::kPassedFd) {
       fcntl(plan.passed_fd, F_SETFD, 0);
@@ -105,6 +110,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
                  argv.data(),
                  environment.data(),
                  spec.passed_fd,
+                 spec.output_fd,
                  null_fd.get(),
                  oom.data(),
                  oom.size(),

@@ -36,6 +36,8 @@ struct SpawnSpec {
   // Inherited as descriptor 3; every other descriptor but 0, 1 and 2 must be close-on-exec. Stdin
   // is /dev/null.
   int passed_fd = -1;
+  // Its standard output and error; -1: this process's own.
+  int output_fd = -1;
   // Added to the process's OOM score: the kernel shall choose a worker before the supervisor.
   int oom_score_adj = 0;
 };

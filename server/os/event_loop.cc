@@ -90,6 +90,7 @@ void EventLoop::Cancel(TimerId timer) {
 void EventLoop::Post(Callback callback) {
   {
     absl::MutexLock lock(&mutex_);
+    if (posted_.empty()) posted_since_ns_ = MonotonicNanos();
     posted_.push_back(std::move(callback));
   }
   eventfd_write(wakeup_.get(), 1);
@@ -101,6 +102,20 @@ void EventLoop::Stop() {
     stopped_ = true;
   }
   eventfd_write(wakeup_.get(), 1);
+}
+
+absl::Duration EventLoop::SilentFor() {
+  const int64_t began_ns = round_began_ns_.load(std::memory_order_relaxed);
+  const int64_t now_ns = MonotonicNanos();
+  int64_t since_ns = began_ns == 0 ? now_ns : began_ns;
+  bool asked = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    asked = !posted_.empty();
+    if (asked) since_ns = std::min(since_ns, posted_since_ns_);
+  }
+  if (!asked) Post([] {});
+  return absl::Nanoseconds(now_ns - since_ns);
 }
 
 int EventLoop::MillisToNextTimer() const {
@@ -147,7 +162,9 @@ void EventLoop::Serve(int fd, uint32_t events) {
 void EventLoop::Run() {
   epoll_event events[64];
   while (true) {
+    round_began_ns_.store(0, std::memory_order_relaxed);
     const int count = epoll_wait(epoll_.get(), events, 64, MillisToNextTimer());
+    round_began_ns_.store(MonotonicNanos(), std::memory_order_relaxed);
     for (int i = 0; i < count; ++i) {
       if (events[i].data.fd == wakeup_.get()) {
         eventfd_t ignored;

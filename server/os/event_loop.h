@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_OS_EVENT_LOOP_H_
 #define BULKHEAD_SERVER_OS_EVENT_LOOP_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,6 +48,11 @@ class EventLoop {
   // Runs `callback` on the loop's thread, soon. After Stop it may never run.
   void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // For how long the loop's thread has been at one round of callbacks, or what was posted has not
+  // been begun. Posts an empty function, so that a thread that does not run is noticed by whoever
+  // asks again. Thread-safe.
+  absl::Duration SilentFor() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Serves events until Stop; then runs what was posted before it, and returns.
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -70,9 +76,11 @@ class EventLoop {
   std::map<std::pair<int64_t, TimerId>, Callback> timers_;  // by deadline in ns
   absl::flat_hash_map<TimerId, int64_t> deadlines_;
   TimerId next_timer_ = 1;
+  std::atomic<int64_t> round_began_ns_{0};  // 0: it waits
 
   absl::Mutex mutex_;
   std::vector<Callback> posted_ ABSL_GUARDED_BY(mutex_);
+  int64_t posted_since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // the first of them
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -11,35 +11,45 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <ctime>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "server/base/checksum.h"
+#include "server/os/random_name.h"
+#include "server/os/storage_watch.h"
 
 namespace bulkhead {
 
 absl::StatusOr<FileInfo> StatFile(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return SystemError(errno, path);
   FileInfo file;
   file.size_bytes = static_cast<uint64_t>(info.st_size);
   file.mtime_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  file.inode = static_cast<uint64_t>(info.st_ino);
   file.is_directory = S_ISDIR(info.st_mode);
   file.is_regular = S_ISREG(info.st_mode);
   return file;
 }
 
 absl::StatusOr<std::string> RealPath(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   char resolved[PATH_MAX];
   if (realpath(path.c_str(), resolved) == nullptr) return SystemError(errno, path);
   return std::string(resolved);
 }
 
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) {
+  const StorageCall call(pattern);
+  if (!call.status().ok()) return call.status();
   if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
   glob_t matches{};
   const int result = glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
@@ -72,6 +82,8 @@ bool IsBeneath(absl::string_view path, absl::string_view root) {
 }
 
 absl::Status MakeDirectories(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -96,17 +108,77 @@ absl::Status CheckPrivateFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// What speaks against trusting a file or a folder with these permissions, and the cure.
+absl::Status CheckOwner(const struct stat& info, const std::string& path) {
+  if (info.st_uid != geteuid()) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " belongs to user ", info.st_uid,
+                                                    ", not to this service's user ", geteuid()));
+  }
+  if ((info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("%s is open to other users (mode %04o); if all that lies there is to be "
+                        "trusted: chmod go= %s",
+                        path, info.st_mode & 07777, path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckOwnFile(int fd, const std::string& path) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, path);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is no regular file"));
+  }
+  return CheckOwner(info, path);
+}
+
+absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
+  UniqueFd fd(
+      open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd && errno == ELOOP) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is a symbolic link"));
+  }
+  if (!fd) return SystemError(errno, path);
+  if (absl::Status own = CheckOwnFile(fd.get(), path); !own.ok()) return own;
+  return fd;
+}
+
+absl::Status TakeOwnFolder(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && (errno == ENOTDIR || errno == ELOOP)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is no folder"));
+  }
+  if (!fd) return SystemError(errno, path);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return SystemError(errno, path);
+  absl::Status own = CheckOwner(info, path);
+  if (own.ok() || info.st_uid != geteuid() || !NamesIn(path).empty()) return own;
+  if (fchmod(fd.get(), 0700) != 0) return SystemError(errno, path);
+  // What came in before the door was shut would be taken for ours.
+  return NamesIn(path).empty() ? absl::OkStatus() : own;
+}
+
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
+  const StorageCall call(directory);
+  if (!call.status().ok()) return call.status();
   UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) return SystemError(errno, absl::StrCat("creating a file in ", directory));
   return fd;
 }
 
 absl::Status PublishFile(int fd, const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   if (fsync(fd) != 0) return SystemError(errno, absl::StrCat("writing ", path));
   // linkat does not replace, rename does: so link under a name of our own first.
-  static std::atomic<uint64_t> counter{0};
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".", ++counter, ".tmp");
+  // Random, as process ids and counters repeat where several containers share a folder.
+  const std::string temporary = absl::StrCat(path, ".", RandomName(8), ".tmp");
   const std::string source = absl::StrCat("/proc/self/fd/", fd);
   if (linkat(AT_FDCWD, source.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     return SystemError(errno, absl::StrCat("naming ", path));
@@ -128,6 +200,8 @@ absl::Status NameFile(int fd, const std::string& path) {
 }
 
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   UniqueFd fd(open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return SystemError(errno, path);
   return fd;
@@ -172,6 +246,8 @@ bool IsInMemory(const std::string& folder) {
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(folder);
@@ -204,6 +280,8 @@ absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
 }
 
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!file || fstat(file.get(), &info) != 0) return SystemError(errno, path);
@@ -321,9 +399,18 @@ uint64_t NamelessBytes(pid_t pid, const std::string& folder) {
 }
 
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
   return ReadPrefix(fd.get(), bytes);
+}
+
+void NoteUse(int fd) {
+  struct stat info;
+  timespec now;
+  const bool known = fstat(fd, &info) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0;
+  if (known && now.tv_sec - info.st_mtim.tv_sec > 3600) (void)futimens(fd, nullptr);
 }
 
 absl::StatusOr<uint64_t> FileSize(int fd) {

@@ -13,10 +13,14 @@
 
 namespace bulkhead {
 
+// Functions that take a path wait for its storage; on a thread that is watched (storage_watch.h)
+// they may fail with STORAGE_STALLED.
+
 // What stat tells of a file.
 struct FileInfo {
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
+  uint64_t inode = 0;
   bool is_directory = false;
   bool is_regular = false;
 };
@@ -42,6 +46,20 @@ absl::Status MakeDirectories(const std::string& path);
 
 // PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
 absl::Status CheckPrivateFolder(const std::string& path);
+
+// Whether an open file can be trusted as one that this service made: PERMISSION_DENIED, with the
+// path and what is wrong, unless it is regular, belongs to this user and only this user may read or
+// write it.
+absl::Status CheckOwnFile(int fd, const std::string& path);
+
+// Opens a file that CheckOwnFile accepts, for reading, or for reading and writing. Symbolic links
+// are not followed, and a pipe does not block. NOT_FOUND when there is none.
+absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable);
+
+// Whether what lies in a folder can only have been put there by this user: PERMISSION_DENIED, with
+// the path and what is wrong, unless it is a folder that belongs to this user and that nobody else
+// may enter (0700). An empty folder of this user's that others may enter is closed to them.
+absl::Status TakeOwnFolder(const std::string& path);
 
 // A new regular file without a name in `directory`, open for reading and writing: it vanishes
 // unless it is published.
@@ -107,6 +125,9 @@ uint64_t NamelessBytes(pid_t pid, const std::string& folder);
 // Up to `bytes` from the beginning of a file.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
+
+// Notes in an open file's time of modification that it is in use, to within an hour. Best effort.
+void NoteUse(int fd);
 
 // SHA-256 of a regular file's content, in hex.
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path);

@@ -13,7 +13,31 @@ namespace bulkhead {
 namespace {
 
 constexpr uint64_t kSmallestPage = 4096;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr int kMessageSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL;
+
+// Maps a file from an address where huge pages of it are mapped as such. MAP_FAILED as mmap.
+void* MapAligned(int fd, uint64_t bytes, int protection) {
+  if (bytes < kHugePage) return mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  const uint64_t reserved = bytes + kHugePage;
+  void* const room =
+      mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return room;
+  const auto begin = reinterpret_cast<uintptr_t>(room);
+  const uintptr_t data = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t end = (data + bytes + kSmallestPage - 1) / kSmallestPage * kSmallestPage;
+  void* const mapped =
+      mmap(reinterpret_cast<void*>(data), bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
+  if (mapped == MAP_FAILED) {
+    const int error = errno;
+    munmap(room, reserved);
+    errno = error;
+    return mapped;
+  }
+  if (data > begin) munmap(room, data - begin);
+  if (end < begin + reserved) munmap(reinterpret_cast<void*>(end), begin + reserved - end);
+  return mapped;
+}
 
 }  // namespace
 
@@ -85,6 +109,10 @@ absl::StatusOr<MemoryMap> MemoryMap::MapReadOnly(int fd, uint64_t bytes) {
   return Map(fd, bytes, PROT_READ);
 }
 
+absl::StatusOr<MemoryMap> MemoryMap::MapClosed(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_NONE);
+}
+
 absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of shared memory");
@@ -92,12 +120,16 @@ absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection)
     return absl::InvalidArgumentError(absl::StrCat("shared memory holds ", info.st_size, " bytes, ",
                                                    bytes, " were to be mapped"));
   }
-  void* data = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  void* data = MapAligned(fd, bytes, protection);
   if (data == MAP_FAILED) return SystemError(errno, absl::StrCat("mapping ", bytes, " bytes"));
   MemoryMap map;
   map.data_ = static_cast<std::byte*>(data);
   map.size_ = bytes;
   return map;
+}
+
+bool MemoryMap::Discard(uint64_t offset, uint64_t bytes) const {
+  return madvise(data_ + offset, bytes, MADV_REMOVE) == 0;
 }
 
 void MemoryMap::Forget(uint64_t offset, uint64_t bytes) const {
@@ -113,6 +145,28 @@ void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
   for (uint64_t at = offset; at < offset + bytes; at += kSmallestPage) {
     __atomic_fetch_or(reinterpret_cast<unsigned char*>(data_ + at), 0, __ATOMIC_RELAXED);
   }
+}
+
+void MemoryMap::UseHugePages(uint64_t offset, uint64_t bytes) const {
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;  // Linux 6.1
+#endif
+  if (bytes >= 2 * kHugePage) madvise(data_ + offset, bytes, MADV_COLLAPSE);
+}
+
+void MemoryMap::PrefaultClosed(uint64_t offset, uint64_t bytes) const {
+#ifdef MADV_POPULATE_READ
+  if (mprotect(data_ + offset, bytes, PROT_READ) != 0) return;
+  // Kernels before 5.14 do not know that advice: there the first write faults.
+  madvise(data_ + offset, bytes, MADV_POPULATE_READ);
+  mprotect(data_ + offset, bytes, PROT_NONE);
+#endif
+}
+
+absl::Status MemoryMap::Protect(uint64_t offset, uint64_t bytes, Access access) const {
+  const int protection = access == Access::kNone ? PROT_NONE : PROT_READ | PROT_WRITE;
+  if (mprotect(data_ + offset, bytes, protection) == 0) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("protecting ", bytes, " bytes of a mapping"));
 }
 
 }  // namespace bulkhead

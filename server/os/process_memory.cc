@@ -59,6 +59,19 @@ absl::StatusOr<ProcessMemory> ReadProcessMemory(pid_t pid) {
   return ReadStatusFile(fd.get(), path);
 }
 
+bool IsStopped(pid_t pid) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/stat", static_cast<int>(pid));
+  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+  char text[1024];
+  const ssize_t bytes = fd ? pread(fd.get(), text, sizeof(text) - 1, 0) : -1;
+  if (bytes <= 0) return false;
+  text[bytes] = '\0';
+  // "pid (name) state …"; the name may hold anything.
+  const char* const name_end = std::strrchr(text, ')');
+  return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
 absl::StatusOr<OwnMemory> OwnMemory::Open() {
   UniqueFd fd(open(kOwnStatus, O_RDONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, kOwnStatus);
@@ -84,6 +97,13 @@ void KeepMemorySteady() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
 }
+
+uint64_t HeapUsedBytes() {
+  const struct mallinfo2 heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+void TrimHeap() { malloc_trim(0); }
 
 void TakePagesAhead() {
   constexpr size_t kBytes = 512 << 10;

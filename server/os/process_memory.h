@@ -42,6 +42,9 @@ class OwnMemory {
   UniqueFd status_;
 };
 
+// Whether a signal (SIGSTOP, say) or a debugger has stopped the process.
+bool IsStopped(pid_t pid);
+
 // The soft RLIMIT_DATA of a process in bytes; UINT64_MAX: none. Needs the same user, or root.
 absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid);
 
@@ -49,6 +52,12 @@ absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid);
 // to itself glibc gives every thread an arena of its own, each of which creeps up page by page for
 // minutes until it has met its busiest moment. This makes all threads share one.
 void KeepMemorySteady();
+
+// What this process has allocated and not freed. Locks the allocator, for some milliseconds where
+// many blocks are free; so does TrimHeap.
+uint64_t HeapUsedBytes();
+// Gives the pages that are free back to the system, wherever in the heap they lie.
+void TrimHeap();
 
 // Once such a process has started: takes half a MiB of pages beforehand, which its busiest moment
 // comes to need.

@@ -23,7 +23,8 @@ constexpr const char* kRefused[] = {
     // Memory that RLIMIT_DATA does not count.
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
     "mq_unlink", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup",
-    "io_submit", "vmsplice", "tee", "splice", "move_pages", "migrate_pages",
+    "io_submit", "vmsplice", "tee", "splice", "move_pages", "migrate_pages", "timer_create",
+    "inotify_init", "inotify_init1",
     // Other programs and processes.
     "fork", "vfork", "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev",
     "process_madvise", "process_mrelease", "kcmp", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",

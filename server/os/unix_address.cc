@@ -1,5 +1,7 @@
 #include "server/os/unix_address.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,8 +12,34 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/os/fd.h"
+#include "server/os/filesystem.h"
 
 namespace bulkhead {
+
+absl::StatusOr<std::unique_ptr<UnixAddressLock>> UnixAddressLock::Take(const std::string& path) {
+  const auto make = [](UniqueFd fd, std::string lock_path) {
+    return std::unique_ptr<UnixAddressLock>(
+        new UnixAddressLock(std::move(fd), std::move(lock_path)));
+  };
+  const std::string lock_path = absl::StrCat(path, kUnixLockSuffix);
+  while (true) {
+    UniqueFd fd(open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd) return make(UniqueFd(), "");
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return make(UniqueFd(), "");  // this file system has no locks
+      return absl::AlreadyExistsError(
+          absl::StrCat("another service is just starting on unix:", path, " (it holds ", lock_path,
+                       "); choose another --listen"));
+    }
+    // Whoever had it before removes it in the end: then this is a lock that nobody sees.
+    if (IsFileAt(fd.get(), lock_path)) return make(std::move(fd), lock_path);
+  }
+}
+
+UnixAddressLock::~UnixAddressLock() {
+  if (fd_) RemoveFile(path_);
+}
 
 absl::Status PrepareUnixAddress(const std::string& path) {
   sockaddr_un address{};

@@ -1,13 +1,39 @@
 #ifndef BULKHEAD_SERVER_OS_UNIX_ADDRESS_H_
 #define BULKHEAD_SERVER_OS_UNIX_ADDRESS_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/os/fd.h"
 
 namespace bulkhead {
+
+// Behind the path of a socket: the lock of whoever takes the address.
+inline constexpr absl::string_view kUnixLockSuffix = ".lock";
+
+// Holds the right to take a Unix address, of those that want it at the same moment: without it two
+// services that find the socket of a dead one would each remove what the other has just made. To be
+// held from before PrepareUnixAddress until the socket listens; others see then that it does.
+class UnixAddressLock {
+ public:
+  // ALREADY_EXISTS when another service takes the address just now. Where no lock can be made the
+  // folder takes no socket either, so that is left to PrepareUnixAddress to say.
+  static absl::StatusOr<std::unique_ptr<UnixAddressLock>> Take(const std::string& path);
+  // Gives the address back to the others, and removes the lock's file.
+  ~UnixAddressLock();
+  UnixAddressLock(const UnixAddressLock&) = delete;
+  UnixAddressLock& operator=(const UnixAddressLock&) = delete;
+
+ private:
+  UnixAddressLock(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  const UniqueFd fd_;  // not open: there is no lock
+  const std::string path_;
+};
 
 // Makes way for a Unix socket at `path`: removes what a dead service left there. Errors:
 // ALREADY_EXISTS when a living service listens there or the path is something else than a socket;

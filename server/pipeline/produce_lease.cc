@@ -7,14 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/limits.h"
 #include "server/base/record_name.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
 namespace {
-
-// How far behind a bad record its substitute may stand (SEMANTICS: policies).
-constexpr uint64_t kSubstituteReach = 16;
 
 // Samples of a lease that the kernel fetches ahead: enough to hide a disk's seeks, few enough for
 // the files that a thread may have open.

@@ -48,6 +48,13 @@ class PythonHost {
   };
   // Those that were loaded since the last call. Cheap where there are none.
   virtual std::vector<LoadedFile> TakeLoaded() { return {}; }
+
+  // From now on SIGQUIT has the stacks of all Python threads written to `fd`, whatever those are
+  // at. False where the interpreter cannot.
+  virtual bool WriteStacksTo(int fd) {
+    (void)fd;
+    return false;
+  }
 };
 
 // The user's own code that a worker may run. A plain value; what it points to outlives the

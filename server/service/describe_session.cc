@@ -10,25 +10,64 @@
 #include "server/spec/selection.h"
 
 namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kLook = absl::Seconds(1);
+
+}  // namespace
 
 DescribeSession* DescribeSession::Start(const SessionContext& context,
                                         const v1::DescribeRequest& request) {
   std::shared_ptr<DescribeSession> session(new DescribeSession(context));
   session->self_ = session;
-  const absl::Status started = StartDetachedThread([session, request] {
-    absl::StatusOr<v1::Description> description = session->Describe(request);
-    if (description.ok()) {
-      v1::DescribeResponse response;
-      *response.mutable_description() = *std::move(description);
-      session->Enqueue(std::move(response));
-    }
-    session->FinishWith(description.status());
-  });
-  if (!started.ok()) session->FinishWith(started);
-  return session.get();
+  context.sessions->AddThread();
+  DescribeSession* const raw = session.get();
+  const absl::Status started = StartDetachedThread(
+      [session, request, storage = context.storage, sessions = context.sessions]() mutable {
+        {
+          const StorageWatch::Scope watched(storage, session->caller_);
+          absl::StatusOr<v1::Description> description = session->Describe(request);
+          if (description.ok()) {
+            v1::DescribeResponse response;
+            *response.mutable_description() = *std::move(description);
+            session->Enqueue(std::move(response));
+          }
+          session->FinishWith(description.status());
+        }
+        session.reset();
+        sessions->RemoveThread();
+      });
+  if (started.ok()) {
+    context.loop->Post([weak = session->weak_from_this()] {
+      if (const auto self = weak.lock()) self->Look();
+    });
+  } else {
+    context.sessions->RemoveThread();
+    session->FinishWith(started);
+  }
+  return raw;
 }
 
-DescribeSession::~DescribeSession() { context_.sessions->Remove(); }
+void DescribeSession::OnDone() {
+  SessionRegistry* const sessions = context_.sessions;
+  self_.reset();  // may delete this
+  sessions->Remove();
+}
+
+void DescribeSession::Look() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (finish_called_) return;
+  }
+  if (const absl::Status stalled = caller_->Stalled(); !stalled.ok()) {
+    gone_ = true;
+    FinishWith(stalled);
+    return;
+  }
+  context_.loop->After(kLook, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Look();
+  });
+}
 
 namespace {
 

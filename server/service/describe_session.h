@@ -17,15 +17,15 @@ namespace bulkhead {
 
 // One call of Loader.Describe: works on a thread of its own, writes Progress, then the Description.
 // Keeps itself alive until gRPC and that thread are done with it.
-class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeResponse> {
+class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeResponse>,
+                              public std::enable_shared_from_this<DescribeSession> {
  public:
   // The reactor to return to gRPC. The caller has added the session to context.sessions.
   static DescribeSession* Start(const SessionContext& context, const v1::DescribeRequest& request);
-  ~DescribeSession() override;
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
-  void OnDone() override { self_.reset(); }
+  void OnDone() override;
 
  private:
   explicit DescribeSession(const SessionContext& context) : context_(context) {}
@@ -33,11 +33,14 @@ class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeRespon
   absl::StatusOr<v1::Description> Describe(const v1::DescribeRequest& request);
   void Enqueue(v1::DescribeResponse response) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the call when its storage hangs; looks again in a second.
+  void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
   std::shared_ptr<DescribeSession> self_;  // until OnDone
   std::atomic<bool> gone_{false};
+  const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
 
   absl::Mutex mutex_;
   std::deque<v1::DescribeResponse> queue_ ABSL_GUARDED_BY(mutex_);

@@ -7,9 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/os/event_loop.h"
 #include "server/os/filesystem.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -46,11 +49,11 @@ struct Build {
 // Runs the jobs of one source, some at a time.
 class Builder {
  public:
-  Builder(const IndexKind& kind, internal::v1::ResolvedSource& resolved,
-          const std::string& cache_dir, uint64_t quota_bytes, Supervisor* supervisor)
+  Builder(const IndexKind& kind, internal::v1::ResolvedSource& resolved, IndexFolder* folder,
+          uint64_t quota_bytes, Supervisor* supervisor)
       : kind_(kind),
         resolved_(resolved),
-        cache_dir_(cache_dir),
+        folder_(folder),
         quota_bytes_(quota_bytes),
         supervisor_(supervisor),
         build_(std::make_shared<Build>()) {}
@@ -69,7 +72,7 @@ class Builder {
  private:
   const IndexKind& kind_;
   internal::v1::ResolvedSource& resolved_;
-  const std::string& cache_dir_;
+  IndexFolder* const folder_;
   const uint64_t quota_bytes_;
   Supervisor* const supervisor_;
   const std::shared_ptr<Build> build_;
@@ -78,7 +81,7 @@ class Builder {
 absl::Status Builder::StartJob(size_t file_index) {
   auto job = std::make_shared<Build::Job>();
   job->file = file_index;
-  absl::StatusOr<UniqueFd> fd = CreateUnnamedFile(cache_dir_);
+  absl::StatusOr<UniqueFd> fd = folder_->Create();
   if (!fd.ok()) {
     return MakeError(
         fd.status().code(), reason::kFileUnreadable,
@@ -92,6 +95,7 @@ absl::Status Builder::StartJob(size_t file_index) {
   *request.request.mutable_roots() = resolved_.roots();
   request.request.set_quota_bytes(quota_bytes_);
   request.fd = job->fd.get();
+  request.opening = build_;
   request.on_progress = [build = build_, job](uint64_t records, uint64_t bytes_done) {
     absl::MutexLock lock(&build->mutex);
     job->records = records;
@@ -114,7 +118,7 @@ absl::Status Builder::Collect(absl::Duration timeout) {
       return std::any_of(build_->running.begin(), build_->running.end(),
                          [](const auto& job) { return job->result.has_value(); });
     };
-    build_->mutex.AwaitWithTimeout(absl::Condition(&any_done), timeout);
+    AwaitFor(build_->mutex, any_done, timeout);
     const auto first_done =
         std::stable_partition(build_->running.begin(), build_->running.end(),
                               [](const auto& job) { return !job->result.has_value(); });
@@ -130,9 +134,9 @@ absl::Status Builder::Collect(absl::Duration timeout) {
       return absl::DataLossError("an index worker wrote something about another file");
     }
     const std::string path = kind_.path(file, header);
-    if (absl::Status published = PublishFile(job->fd.get(), path); !published.ok()) {
+    if (absl::Status published = folder_->Publish(job->fd.get(), path); !published.ok()) {
       return MakeError(published.code(), reason::kFileUnreadable,
-                       absl::StrCat("the index of ", file.name(),
+                       absl::StrCat("the index of ", Printable(file.name()),
                                     " cannot be kept: ", std::string(published.message())),
                        {{"file", file.name()}});
     }
@@ -152,9 +156,9 @@ void Builder::AddProgress(uint64_t& records, double& files) const {
 
 }  // namespace
 
-IndexBuilds::IndexBuilds(std::string cache_dir, uint32_t max_parallel, uint64_t worker_quota_bytes,
+IndexBuilds::IndexBuilds(IndexFolder* folder, uint32_t max_parallel, uint64_t worker_quota_bytes,
                          Supervisor* supervisor)
-    : cache_dir_(std::move(cache_dir)),
+    : folder_(folder),
       max_parallel_(max_parallel),
       worker_quota_bytes_(worker_quota_bytes),
       supervisor_(supervisor) {}
@@ -162,8 +166,8 @@ IndexBuilds::IndexBuilds(std::string cache_dir, uint32_t max_parallel, uint64_t 
 absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& missing,
                               internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
                               const CancelledFn& cancelled) const {
-  Builder builder(kind, resolved, cache_dir_, worker_quota_bytes_, supervisor_);
-  const absl::Time begin = absl::Now();
+  Builder builder(kind, resolved, folder_, worker_quota_bytes_, supervisor_);
+  const int64_t begin_ns = MonotonicNanos();
   size_t next = 0;
   while (next < missing.size() || builder.busy()) {
     while (next < missing.size() && builder.running() < max_parallel_ + kMostWaiting) {
@@ -186,12 +190,14 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
     report.set_records(records);
     if (files > 0) {
       const double left = static_cast<double>(missing.size()) - files;
+      const absl::Duration passed = absl::Nanoseconds(MonotonicNanos() - begin_ns);
       report.mutable_eta()->set_seconds(
-          static_cast<int64_t>(absl::ToDoubleSeconds(absl::Now() - begin) / files * left));
+          static_cast<int64_t>(absl::ToDoubleSeconds(passed) / files * left));
     }
     report.set_activity(
-        builder.busy() ? absl::StrCat(kind.activity, " ", resolved.files(missing[next - 1]).name())
-                       : "indexed");
+        builder.busy()
+            ? absl::StrCat(kind.activity, " ", Printable(resolved.files(missing[next - 1]).name()))
+            : "indexed");
     progress(report);
   }
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/index_header.h"
+#include "server/service/index_folder.h"
 #include "server/supervisor/supervisor.h"
 
 namespace bulkhead {
@@ -41,7 +42,7 @@ class IndexBuilds {
   using CancelledFn = std::function<bool()>;
 
   // As IndexStore's.
-  IndexBuilds(std::string cache_dir, uint32_t max_parallel, uint64_t worker_quota_bytes,
+  IndexBuilds(IndexFolder* folder, uint32_t max_parallel, uint64_t worker_quota_bytes,
               Supervisor* supervisor);
 
   // Builds one kind for the files of `resolved` whose numbers are `missing`. Blocks; calls
@@ -53,7 +54,7 @@ class IndexBuilds {
                    const CancelledFn& cancelled) const;
 
  private:
-  const std::string cache_dir_;
+  IndexFolder* const folder_;
   const uint32_t max_parallel_;
   const uint64_t worker_quota_bytes_;
   Supervisor* const supervisor_;

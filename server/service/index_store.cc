@@ -1,13 +1,16 @@
 #include "server/service/index_store.h"
 
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "server/arena/index_paths.h"
 #include "server/base/checksum.h"
+#include "server/base/error.h"
 #include "server/base/index_header.h"
-#include "server/os/filesystem.h"
 #include "server/spec/selection.h"
 
 namespace bulkhead {
@@ -41,10 +44,9 @@ bool BelongsTo(const IndexHeader& header, const internal::v1::ResolvedFile& file
 
 }  // namespace
 
-IndexStore::IndexStore(std::string cache_dir, uint32_t max_parallel, uint64_t worker_quota_bytes,
-                       Supervisor* supervisor)
-    : cache_dir_(std::move(cache_dir)),
-      builds_(cache_dir_, max_parallel, worker_quota_bytes, supervisor) {}
+IndexStore::IndexStore(IndexFolder::Config folder, uint32_t max_parallel,
+                       uint64_t worker_quota_bytes, Supervisor* supervisor)
+    : folder_(std::move(folder)), builds_(&folder_, max_parallel, worker_quota_bytes, supervisor) {}
 
 std::string IndexStore::CachedPath(const v1::Source& source,
                                    const internal::v1::ResolvedFile& file) const {
@@ -52,7 +54,7 @@ std::string IndexStore::CachedPath(const v1::Source& source,
   hash.Update(absl::StrCat("bulkhead index ", IndexHeader::kVersion, "\n", source.source_case(),
                            "\n", file.path(), "\n", file.size_bytes(), "\n", file.mtime_ns(), "\n",
                            source.tfrecord().compression(), "\n"));
-  return absl::StrCat(cache_dir_, "/", hash.FinishHex().substr(0, 32), ".index");
+  return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".index");
 }
 
 absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
@@ -67,9 +69,8 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
     internal::v1::ResolvedFile& file = *resolved.mutable_files(i);
     if (cacheable) {
       const std::string path = CachedPath(source, file);
-      const auto prefix = ReadPrefix(path, IndexHeader::kBytes);
-      const auto header = prefix.ok() ? IndexHeader::Parse(*prefix) : prefix.status();
-      if (header.ok() && header->file_size_bytes == file.size_bytes() &&
+      const std::optional<IndexHeader> header = folder_.Find(path);
+      if (header.has_value() && header->file_size_bytes == file.size_bytes() &&
           header->file_mtime_ns == file.mtime_ns()) {
         AdoptIndex(*header, path, file);
         continue;
@@ -90,13 +91,13 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
     if (cacheable) return CachedPath(source, file);
     const absl::string_view checksum(reinterpret_cast<const char*>(header.checksum.data()),
                                      header.checksum.size());
-    return absl::StrCat(cache_dir_, "/list-", absl::BytesToHexString(checksum).substr(0, 32), "-",
-                        header.table_crc32c, ".index");
+    return absl::StrCat(folder_.path(), "/list-", absl::BytesToHexString(checksum).substr(0, 32),
+                        "-", header.table_crc32c, ".index");
   };
   kind.adopt = AdoptIndex;
   kind.belongs = [](const IndexHeader&, const auto&) { return true; };
   kind.is_done = [](const auto& file) { return !file.index_path().empty(); };
-  return builds_.Run(kind, missing, resolved, progress, cancelled);
+  return Build(kind, missing, resolved, progress, cancelled);
 }
 
 absl::Status IndexStore::EnsureSelections(
@@ -126,7 +127,7 @@ absl::Status IndexStore::EnsureSelections(
     hash.Update(absl::StrCat("bulkhead selection ", IndexHeader::kVersion, "\n", digest, "\n",
                              file.index_path(), "\n", file.name(), "\n", file.record_count(), "\n",
                              absl::BytesToHexString(file.checksum()), "\n"));
-    return absl::StrCat(cache_dir_, "/", hash.FinishHex().substr(0, 32), ".selection");
+    return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".selection");
   };
   kind.adopt = AdoptSelection;
   kind.belongs = BelongsTo;
@@ -135,25 +136,43 @@ absl::Status IndexStore::EnsureSelections(
   for (int i = 0; i < resolved.files_size(); ++i) {
     internal::v1::ResolvedFile& file = *resolved.mutable_files(i);
     const std::string path = kind.path(file, IndexHeader());
-    const auto prefix = ReadPrefix(path, IndexHeader::kBytes);
-    const auto header = prefix.ok() ? IndexHeader::Parse(*prefix) : prefix.status();
-    if (header.ok() && header->kind == kind.header_kind && BelongsTo(*header, file)) {
+    const std::optional<IndexHeader> header = folder_.Find(path);
+    if (header.has_value() && header->kind == kind.header_kind && BelongsTo(*header, file)) {
       AdoptSelection(*header, path, file);
     } else {
       missing.push_back(static_cast<size_t>(i));
     }
   }
-  return builds_.Run(kind, missing, resolved, progress, cancelled);
+  return Build(kind, missing, resolved, progress, cancelled);
 }
 
-void IndexStore::Forget(const internal::v1::ResolvedSource& resolved, const std::string& name) {
+absl::Status IndexStore::Build(const IndexKind& kind, const std::vector<size_t>& missing,
+                               internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
+                               const CancelledFn& cancelled) {
+  if (missing.empty()) return absl::OkStatus();
+  BULKHEAD_RETURN_IF_ERROR(builds_.Run(kind, missing, resolved, progress, cancelled));
+  std::set<std::string> needed;
+  for (const std::string* path : IndexPaths(resolved)) needed.insert(*path);
+  folder_.Collect(needed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<SharedFd>> IndexStore::KeepOpen(internal::v1::ResolvedSource& resolved) {
+  return folder_.Open(IndexPaths(resolved));
+}
+
+void IndexStore::NoteDamage(const internal::v1::ResolvedSource& resolved,
+                            const absl::Status& damage) {
+  const auto info = GetErrorInfo(damage);
+  if (!info.has_value() || info->reason != reason::kIndexDamaged) return;
+  const auto name = info->metadata.find("file");
+  if (name == info->metadata.end()) return;
   for (const internal::v1::ResolvedFile& file : resolved.files()) {
-    if (file.name() != name) continue;
-    // Who has them mapped keeps what it has; a failure shows as the same error again.
-    RemoveFile(file.index_path());
-    RemoveFile(file.selection_path());
+    if (file.name() != name->second) continue;
+    folder_.NoteDamaged(file.index_path());
+    folder_.NoteDamaged(file.selection_path());
   }
-  for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) Forget(mixed, name);
+  for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) NoteDamage(mixed, damage);
 }
 
 }  // namespace bulkhead

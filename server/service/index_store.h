@@ -2,10 +2,12 @@
 #define BULKHEAD_SERVER_SERVICE_INDEX_STORE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/service/index_builds.h"
+#include "server/service/index_folder.h"
 
 namespace bulkhead {
 
@@ -20,15 +22,17 @@ class IndexStore {
   using ProgressFn = IndexBuilds::ProgressFn;
   using CancelledFn = IndexBuilds::CancelledFn;
 
-  // `cache_dir` must exist and be writable. At most `max_parallel` indexes are under way at once
-  // for one caller.
-  IndexStore(std::string cache_dir, uint32_t max_parallel, uint64_t worker_quota_bytes,
+  // At most `max_parallel` indexes are under way at once for one caller.
+  IndexStore(IndexFolder::Config folder, uint32_t max_parallel, uint64_t worker_quota_bytes,
              Supervisor* supervisor);
 
-  // Removes the indexes and selections of the file called `name` in the metadata of an
-  // INDEX_DAMAGED error, so that the next Open builds them anew: their headers look good, or nobody
-  // would have used them.
-  static void Forget(const internal::v1::ResolvedSource& resolved, const std::string& name);
+  // The indexes and selections that `damage`, an INDEX_DAMAGED error, is about are built anew at
+  // the next Open. Does not block.
+  void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage);
+
+  // Keeps the indexes and selections of `resolved` open, in the order of IndexPaths; see
+  // IndexFolder::Open.
+  absl::StatusOr<std::vector<SharedFd>> KeepOpen(internal::v1::ResolvedSource& resolved);
 
   // Fills in index_path, record_count and checksum of every file of `resolved`, building what is
   // missing. Blocks; calls `progress` at least once a second and gives up with CANCELLED soon after
@@ -49,7 +53,12 @@ class IndexStore {
  private:
   std::string CachedPath(const v1::Source& source, const internal::v1::ResolvedFile& file) const;
 
-  const std::string cache_dir_;
+  // Builds what is missing of one kind, and collects what is too much then.
+  absl::Status Build(const IndexKind& kind, const std::vector<size_t>& missing,
+                     internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
+                     const CancelledFn& cancelled);
+
+  IndexFolder folder_;
   const IndexBuilds builds_;
 };
 

@@ -14,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/os/random_name.h"
 #include "server/os/thread.h"
+#include "server/os/unix_address.h"
 
 namespace bulkhead {
 namespace {
@@ -39,17 +40,27 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   supervisor.max_index_workers = server->config_.limits.workers;
   supervisor.memory = server->config_.limits.memory;
   supervisor.index_worker_quota_bytes = server->config_.limits.worker_quota_bytes;
+  if (supervisor.io == nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
+  }
+  server->io_ = supervisor.io;
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
-  server->indexes_ =
-      std::make_unique<IndexStore>(server->config_.cache_dir, limits.workers,
-                                   limits.worker_quota_bytes, server->supervisor_.get());
+  server->indexes_ = std::make_unique<IndexStore>(
+      IndexFolder::Config{server->config_.cache_dir, server->config_.index_bytes, FdLimit() / 2},
+      limits.workers, limits.worker_quota_bytes, server->supervisor_.get());
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
       StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
+  std::unique_ptr<UnixAddressLock> address_lock;
+  if (const std::string path = server->UnixPath(); !path.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(address_lock, UnixAddressLock::Take(path));
+  }
+  server->memory_trim_ = std::make_unique<MemoryTrim>(server->loop_.get());
+  server->memory_trim_->Start();
   server->OpenArenaDoor();
   SessionContext context;
   context.preparer = server->preparer_.get();
@@ -59,8 +70,11 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.door = server->door_.get();
   context.loop = server->loop_.get();
   context.quarantine = server->quarantine_;
+  context.io = server->io_;
+  context.storage = &server->storage_;
   context.boot_id = server->boot_id_;
-  server->service_ = std::make_unique<LoaderService>(std::move(context));
+  server->service_ =
+      std::make_unique<LoaderService>(std::move(context), server->config_.log_lines_dropped);
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
   {
     absl::MutexLock lock(&server->status_mutex_);
@@ -74,10 +88,14 @@ LoaderServer::LoaderServer(Config config) : config_(std::move(config)) {}
 
 LoaderServer::~LoaderServer() { Shutdown(absl::ZeroDuration()); }
 
+std::string LoaderServer::UnixPath() const {
+  if (!absl::StartsWith(config_.address, kUnixScheme)) return "";
+  return std::string(absl::StripPrefix(config_.address, kUnixScheme));
+}
+
 void LoaderServer::OpenArenaDoor() {
-  if (!absl::StartsWith(config_.address, kUnixScheme)) return;
-  const std::string path =
-      absl::StrCat(absl::StripPrefix(config_.address, kUnixScheme), kArenaDoorSuffix);
+  if (UnixPath().empty()) return;
+  const std::string path = absl::StrCat(UnixPath(), kArenaDoorSuffix);
   absl::StatusOr<std::unique_ptr<ArenaDoor>> door = ArenaDoor::Open(loop_, path, boot_id_);
   if (door.ok()) {
     door_ = *std::move(door);
@@ -88,7 +106,7 @@ void LoaderServer::OpenArenaDoor() {
 
 absl::Status LoaderServer::Listen() {
   address_ = config_.address;
-  const bool is_unix = absl::StartsWith(address_, kUnixScheme);
+  const bool is_unix = !UnixPath().empty();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -103,7 +121,7 @@ absl::Status LoaderServer::Listen() {
   if (!is_unix) builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
   server_ = builder.BuildAndStart();
   if (is_unix && server_ != nullptr) {
-    return ListenOnUnix(std::string(absl::StripPrefix(address_, kUnixScheme)));
+    return ListenOnUnix(UnixPath());
   }
   if (server_ == nullptr || port_ == 0) {
     return absl::AlreadyExistsError(
@@ -160,8 +178,8 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
     absl::MutexLock lock(&status_mutex_);
     has_status_ = false;
   }
-  if (supervisor_ != nullptr) supervisor_->Shutdown();
-  if (quarantine_ != nullptr && !QuarantineStore::Flush(quarantine_, kSavePatience)) {
+  if (supervisor_ != nullptr && !supervisor_->Shutdown()) sessions_ended_ = false;
+  if (quarantine_ != nullptr && !QuarantineStore::Flush(quarantine_, *io_, kSavePatience)) {
     spdlog::warn(
         "records that were quarantined just now are lost: the cache folder does not answer");
   }

@@ -4,6 +4,7 @@
 #include <grpcpp/server.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 #include "server/service/arena_door.h"
 #include "server/service/loader_service.h"
+#include "server/service/memory_trim.h"
 #include "server/service/preparation.h"
 #include "server/service/unix_acceptor.h"
 #include "server/supervisor/supervisor.h"
@@ -35,9 +37,12 @@ class LoaderServer {
     std::string address;
     std::string worker_program;  // absolute path of bulkhead-worker
     std::string cache_dir;       // exists
+    uint64_t index_bytes = 0;    // of it, that indexes may take; 0: no bound
     DataRoots roots;
     ServiceLimits limits;
-    Supervisor::Config supervisor;  // worker_program is filled in
+    Supervisor::Config supervisor;  // worker_program is filled in, and `io` where it is null
+    // For the status; may be null.
+    std::function<uint64_t()> log_lines_dropped;
   };
 
   // Listens before it returns. Errors: ALREADY_EXISTS when the address is taken by a living
@@ -50,8 +55,8 @@ class LoaderServer {
   // Where clients connect: the address, with the port chosen.
   const std::string& address() const { return address_; }
 
-  // From Start until Shutdown begins. Any thread.
-  bool is_serving() const { return serving_; }
+  // From Start until Shutdown begins, while the supervisor answers. Any thread.
+  bool is_serving() const { return serving_ && supervisor_->SilentFor() == absl::ZeroDuration(); }
   // What GetStatus answers; absent once Shutdown has ended the supervisor. Any thread, during
   // Shutdown as well.
   std::optional<v1::GetStatusResponse> Status() ABSL_LOCKS_EXCLUDED(status_mutex_);
@@ -66,6 +71,8 @@ class LoaderServer {
  private:
   explicit LoaderServer(Config config);
 
+  // Of its socket; empty where it listens on TCP.
+  std::string UnixPath() const;
   absl::Status Listen();
   absl::Status ListenOnUnix(const std::string& path);
   // Blocks for the loop: no connection is taken any more, and the paths are free for a successor.
@@ -75,6 +82,8 @@ class LoaderServer {
 
   const Config config_;
   std::shared_ptr<QuarantineStore> quarantine_;
+  std::shared_ptr<IoThread> io_;
+  StorageWatch storage_{StorageWatch::Config()};
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;
@@ -82,6 +91,7 @@ class LoaderServer {
   StreamDirectory directory_;
   std::string boot_id_;
   std::shared_ptr<EventLoop> loop_;  // of the door and of the sessions' timers
+  std::unique_ptr<MemoryTrim> memory_trim_;
   std::thread loop_thread_;
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;

@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/base/version.h"
+#include "server/os/thread.h"
 #include "server/service/describe_session.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
@@ -28,6 +30,18 @@ class Refusal final : public Reactor {
   explicit Refusal(const absl::Status& status) { this->Finish(ToRpcStatus(status)); }
   void OnDone() override { delete this; }
 };
+
+// What the cache folder's disk may take for a change of the quarantine.
+constexpr absl::Duration kQuarantinePatience = absl::Seconds(10);
+
+absl::Status QuarantineStalled(const QuarantineStore& store) {
+  return MakeError(
+      absl::StatusCode::kUnavailable, reason::kStorageStalled,
+      absl::StrCat(store.path(), ": the storage has not answered for ",
+                   absl::ToInt64Seconds(kQuarantinePatience),
+                   " s. Repair the mount and try again; what was asked for may still be done"),
+      {{"file", store.path()}});
+}
 
 // Carries out what the request asks for, durably.
 absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineStore& store) {
@@ -72,28 +86,46 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
     return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(added);
   }
-  return StreamSession::Start(context_, PeerName(*rpc));
+  return StreamSession::Start(context_, rpc, PeerName(*rpc));
+}
+
+grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc,
+                                                     std::function<absl::Status()> answer) const {
+  grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
+  SessionRegistry* const sessions = context_.sessions;
+  sessions->AddThread();
+  const absl::Status started = StartDetachedThread([reactor, sessions, answer = std::move(answer)] {
+    reactor->Finish(ToRpcStatus(answer()));
+    sessions->RemoveThread();
+  });
+  if (started.ok()) return reactor;
+  sessions->RemoveThread();
+  reactor->Finish(ToRpcStatus(started));
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
                                                    const v1::GetStatusRequest* request,
                                                    v1::GetStatusResponse* response) {
-  *response = Status();
-  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return FinishAside(rpc, [this, response] {
+    *response = Status();
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext* rpc,
                                                     const v1::QuarantineRequest* request,
                                                     v1::QuarantineResponse* response) {
-  const absl::Status done = ChangeQuarantine(*request, *context_.quarantine);
-  for (v1::QuarantinedRecord& record : context_.quarantine->List()) {
-    *response->add_records() = std::move(record);
-  }
-  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
-  reactor->Finish(ToRpcStatus(done));
-  return reactor;
+  return FinishAside(rpc, [this, request, response] {
+    const auto done = std::make_shared<absl::Status>();
+    const bool answered = context_.io->Run([store = context_.quarantine, request = *request,
+                                            done] { *done = ChangeQuarantine(request, *store); },
+                                           kQuarantinePatience);
+    for (v1::QuarantinedRecord& record : context_.quarantine->List()) {
+      *response->add_records() = std::move(record);
+    }
+    return answered ? *done : QuarantineStalled(*context_.quarantine);
+  });
 }
 
 v1::GetStatusResponse LoaderService::Status() const {
@@ -103,6 +135,7 @@ v1::GetStatusResponse LoaderService::Status() const {
   status.set_pid(getpid());
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
   status.set_samples_quarantined(context_.quarantine->List().size());
+  if (log_lines_dropped_ != nullptr) status.set_log_lines_dropped(log_lines_dropped_());
   return status;
 }
 
@@ -111,10 +144,10 @@ grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rp
                                                  v1::RecycleResponse* response) {
   const std::optional<uint32_t> slot =
       request->has_slot() ? std::make_optional(request->slot()) : std::nullopt;
-  response->set_workers(context_.supervisor->Recycle(request->pipeline(), slot));
-  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return FinishAside(rpc, [this, request, response, slot] {
+    response->set_workers(context_.supervisor->Recycle(request->pipeline(), slot));
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace bulkhead

@@ -1,6 +1,10 @@
 #ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_
 #define BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_
 
+#include <cstdint>
+#include <functional>
+#include <utility>
+
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
 #include "server/service/session_context.h"
@@ -14,7 +18,9 @@ class LoaderService final
           v1::Loader::WithCallbackMethod_GetStatus<v1::Loader::WithCallbackMethod_Recycle<
               v1::Loader::WithCallbackMethod_Quarantine<v1::Loader::Service>>>>> {
  public:
-  explicit LoaderService(SessionContext context) : context_(std::move(context)) {}
+  // `log_lines_dropped` may be null.
+  LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped)
+      : context_(std::move(context)), log_lines_dropped_(std::move(log_lines_dropped)) {}
 
   grpc::ServerWriteReactor<v1::DescribeResponse>* Describe(
       grpc::CallbackServerContext* rpc, const v1::DescribeRequest* request) override;
@@ -34,7 +40,13 @@ class LoaderService final
   v1::GetStatusResponse Status() const;
 
  private:
+  // Finishes a call with what `answer` returns, which it may wait for on a thread of its own: gRPC
+  // has few.
+  grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc,
+                                        std::function<absl::Status()> answer) const;
+
   const SessionContext context_;
+  const std::function<uint64_t()> log_lines_dropped_;
   const absl::Time started_ = absl::Now();
 };
 

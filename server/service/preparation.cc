@@ -76,6 +76,9 @@ absl::Status CheckQuota(const PipelineSignature& signature, const ServiceLimits&
       {{"path", signature.declared_where}});
 }
 
+// How often one opening has the indexes of a source built again that are damaged.
+constexpr int kMostRebuilds = 2;
+
 // Refuses what would not fit if nobody else were there.
 absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Config& memory) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<MemoryBudget> empty,
@@ -152,6 +155,22 @@ absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source&
                                   internal::v1::ResolvedSource& resolved,
                                   const IndexStore::ProgressFn& progress,
                                   const IndexStore::CancelledFn& cancelled) const {
+  for (int rebuilt = 0;; ++rebuilt) {
+    const absl::Status found =
+        FindOnce(base_dir, source, features, selection, resolved, progress, cancelled);
+    const auto info = GetErrorInfo(found);
+    const bool damaged = info.has_value() && info->reason == reason::kIndexDamaged;
+    if (!damaged || rebuilt == kMostRebuilds) return found;
+    NoteDamage(resolved, found);
+  }
+}
+
+absl::Status Preparer::FindOnce(const std::string& base_dir, const v1::Source& source,
+                                const google::protobuf::Map<std::string, v1::Feature>& features,
+                                const internal::v1::Selection& selection,
+                                internal::v1::ResolvedSource& resolved,
+                                const IndexStore::ProgressFn& progress,
+                                const IndexStore::CancelledFn& cancelled) const {
   BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(source, base_dir, roots_));
   BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, resolved, progress, cancelled));
   BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureSelections(source, FilterFeatures(features, selection),
@@ -206,6 +225,7 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
   BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch,
                             SamplesPerEpoch(spec.source(), prepared.resolved));
   prepared.order_fingerprint = OrderFingerprint(spec, prepared.resolved);
+  BULKHEAD_ASSIGN_OR_RETURN(prepared.index_fds, indexes_->KeepOpen(prepared.resolved));
   return absl::OkStatus();
 }
 

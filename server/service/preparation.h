@@ -49,6 +49,8 @@ struct PreparedPipeline {
   std::vector<v1::CodeFile> code_on_disk;
   v1::MemoryPlan memory;
   bool attribution = true;
+  // The indexes and selections of `resolved`, kept open for its workers; see IndexStore::KeepOpen.
+  std::vector<SharedFd> index_fds;
 };
 
 // Turns what a client sends into what can be served. Stateless; thread-safe.
@@ -77,12 +79,23 @@ class Preparer {
                         const IndexStore::ProgressFn& progress,
                         const IndexStore::CancelledFn& cancelled) const;
 
+  // What FindData found turned out to be damaged.
+  void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage) const {
+    indexes_->NoteDamage(resolved, damage);
+  }
+
   // What files of the user's code hold now, by name; each once. Blocks.
   std::vector<v1::CodeFile> ReadCode(std::vector<std::string> names) const;
 
   const ServiceLimits& limits() const { return limits_; }
 
  private:
+  absl::Status FindOnce(const std::string& base_dir, const v1::Source& source,
+                        const google::protobuf::Map<std::string, v1::Feature>& features,
+                        const internal::v1::Selection& selection,
+                        internal::v1::ResolvedSource& resolved,
+                        const IndexStore::ProgressFn& progress,
+                        const IndexStore::CancelledFn& cancelled) const;
   absl::Status FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
                            internal::v1::ResolvedSource& resolved,
                            const IndexStore::ProgressFn& progress,

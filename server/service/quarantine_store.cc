@@ -14,8 +14,9 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/os/event_loop.h"
 #include "server/os/filesystem.h"
-#include "server/os/thread.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -70,7 +71,9 @@ QuarantineStore::QuarantineStore(const std::string& cache_dir)
 
 std::optional<QuarantineStore::Entries> QuarantineStore::ReadFile() const {
   Entries entries;
-  const absl::StatusOr<std::string> text = ReadPrefix(path_, kMaxFileBytes);
+  const absl::StatusOr<UniqueFd> file = OpenOwnFile(path_, /*writable=*/false);
+  const absl::StatusOr<std::string> text =
+      file.ok() ? ReadPrefix(file->get(), kMaxFileBytes) : file.status();
   if (absl::IsNotFound(text.status())) return entries;
   if (!text.ok()) {
     spdlog::warn("the quarantine of earlier runs cannot be read: {}",
@@ -128,6 +131,8 @@ absl::Status QuarantineStore::Save() {
     saved = unsaved_;
     for (const auto& [key, record] : entries_) absl::StrAppend(&text, Line(key.second, record));
   }
+  // The folder may have been removed.
+  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(path_.substr(0, path_.rfind('/'))));
   BULKHEAD_RETURN_IF_ERROR(ReplaceFile(path_, text));
   absl::MutexLock lock(&mutex_);
   for (const auto& change : saved) {
@@ -137,7 +142,14 @@ absl::Status QuarantineStore::Save() {
   return absl::OkStatus();
 }
 
-void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store) {
+void QuarantineStore::RefreshWithin(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
+                                    absl::Duration patience) {
+  if (io.Run([store] { store->Refresh(); }, patience)) return;
+  spdlog::warn("{} does not answer: what other services have quarantined is not known",
+               store->path_);
+}
+
+void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store, IoThread& io) {
   {
     absl::MutexLock lock(&store->mutex_);
     ++store->saves_under_way_;
@@ -149,25 +161,27 @@ void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store) {
     absl::MutexLock lock(&store->mutex_);
     --store->saves_under_way_;
   };
-  const absl::Status started = StartDetachedThread([store, done] { done(store->Save()); });
-  if (!started.ok()) done(started);
+  if (!io.Post([store, done] { done(store->Save()); })) {
+    done(absl::UnavailableError("the cache folder's disk does not answer"));
+  }
 }
 
-std::optional<bool> QuarantineStore::AwaitSaves(absl::Time deadline) const {
+std::optional<bool> QuarantineStore::AwaitSaves(absl::Duration patience) const {
   absl::MutexLock lock(&mutex_);
   const auto none = [this]()
                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return saves_under_way_ == 0; };
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&none), deadline)) return std::nullopt;
+  if (!AwaitFor(mutex_, none, patience)) return std::nullopt;
   return unsaved_.empty();
 }
 
-bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store,
+bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
                             absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
-  const std::optional<bool> saved = store->AwaitSaves(deadline);
+  const int64_t begin_ns = MonotonicNanos();
+  const std::optional<bool> saved = store->AwaitSaves(patience);
   if (saved != false) return saved.has_value();
-  SaveSoon(store);
-  return store->AwaitSaves(deadline).value_or(false);
+  SaveSoon(store, io);
+  const absl::Duration waited = absl::Nanoseconds(MonotonicNanos() - begin_ns);
+  return store->AwaitSaves(patience - waited).value_or(false);
 }
 
 bool QuarantineStore::FullFor(const std::string& bytes_fingerprint) const {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/quarantine_set.h"
+#include "server/os/io_thread.h"
 
 namespace bulkhead {
 
@@ -38,18 +39,23 @@ class QuarantineStore {
   // Reads the file in `cache_dir`, if there is one.
   explicit QuarantineStore(const std::string& cache_dir);
 
+  const std::string& path() const { return path_; }
+
   // Takes over what other services have written since.
   void Refresh() ABSL_LOCKS_EXCLUDED(file_mutex_, mutex_);
   // Makes additions and removals durable. Errors are those of the disk; memory has the entries all
   // the same, and the next Save tries again.
   absl::Status Save() ABSL_LOCKS_EXCLUDED(file_mutex_, mutex_);
 
-  // Saves on a thread of its own, for callers that must not wait for the disk; what goes wrong is
-  // logged.
-  static void SaveSoon(const std::shared_ptr<QuarantineStore>& store);
+  // Refreshes on `io`, and goes on with what is known when that takes longer than `patience`.
+  static void RefreshWithin(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
+                            absl::Duration patience);
+  // Saves on `io`, for callers that must not wait for the disk; what goes wrong is logged.
+  static void SaveSoon(const std::shared_ptr<QuarantineStore>& store, IoThread& io);
   // Before the process ends: waits until such saves are done, after another one if something is not
   // saved yet. False when that took longer than `patience`, or the disk refused.
-  static bool Flush(const std::shared_ptr<QuarantineStore>& store, absl::Duration patience);
+  static bool Flush(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
+                    absl::Duration patience);
 
   // Adds a record, for pipelines of that bytes fingerprint; empty: for all. Does not block; to be
   // followed by Save. RESOURCE_EXHAUSTED (QUARANTINE_FULL), INVALID_ARGUMENT for a name that is
@@ -73,8 +79,8 @@ class QuarantineStore {
   std::optional<Entries> ReadFile() const;
   // False then.
   bool RefreshLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for the saves of SaveSoon: whether nothing is unsaved then; absent at `deadline`.
-  std::optional<bool> AwaitSaves(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the saves of SaveSoon: whether nothing is unsaved then; absent after `patience`.
+  std::optional<bool> AwaitSaves(absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Of those for all pipelines, or in all.
   bool FullFor(const std::string& bytes_fingerprint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

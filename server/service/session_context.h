@@ -5,6 +5,8 @@
 #include <string>
 
 #include "server/os/event_loop.h"
+#include "server/os/io_thread.h"
+#include "server/os/storage_watch.h"
 #include "server/service/arena_door.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
@@ -26,6 +28,10 @@ struct SessionContext {
   EventLoop* loop = nullptr;
   // Shared: what streams add is saved by threads that may outlive the service.
   std::shared_ptr<QuarantineStore> quarantine;
+  // For what may wait for the cache folder's disk.
+  std::shared_ptr<IoThread> io;
+  // Watches the calls to storage of threads that open.
+  StorageWatch* storage = nullptr;
   std::string boot_id;
 };
 

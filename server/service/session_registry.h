@@ -9,21 +9,25 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 
-// Counts the sessions that live, so that there are never too many, and so that the service ends
-// only when none is left. A service that drains begins none. Thread-safe.
+// Counts the calls that are served, so that there are never too many, and the threads that work for
+// them, which may outlive a call whose storage hangs; so that the service ends only when none is
+// left. A service that drains begins none. Thread-safe.
 class SessionRegistry {
  public:
   static constexpr uint32_t kMaxSessions = 256;
+  // Where so many work, calls were given up whose threads do not end.
+  static constexpr uint32_t kMaxThreads = 2 * kMaxSessions;
 
   // Not OK when the session must not begin: UNAVAILABLE (SHUTTING_DOWN) while the service drains,
   // RESOURCE_EXHAUSTED when there are too many.
   absl::Status TryAdd() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return Draining();
-    if (sessions_ >= kMaxSessions) {
+    if (sessions_ >= kMaxSessions || threads_ >= kMaxThreads) {
       return MakeError(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
                        absl::StrCat("this service serves ", kMaxSessions,
                                     " calls already; close some, or use another service"));
@@ -35,11 +39,21 @@ class SessionRegistry {
     absl::MutexLock lock(&mutex_);
     --sessions_;
   }
-  // False when some are left after `patience`.
+  void AddThread() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ++threads_;
+  }
+  void RemoveThread() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    --threads_;
+  }
+  // False when calls or threads are left after `patience`.
   bool WaitUntilEmpty(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_ == 0; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&empty), patience);
+    const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return sessions_ == 0 && threads_ == 0;
+    };
+    return AwaitFor(mutex_, empty, patience);
   }
 
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -59,6 +73,7 @@ class SessionRegistry {
  private:
   mutable absl::Mutex mutex_;
   uint32_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t threads_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

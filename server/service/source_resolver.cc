@@ -1,15 +1,39 @@
 #include "server/service/source_resolver.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/base/utf8.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
 namespace {
+
+std::string FolderOf(const std::string& path) {
+  return path.substr(0, std::max<size_t>(1, path.rfind('/')));
+}
+
+// Where `path`, which is absolute, leads: what exists of it with its links resolved, and the rest
+// as it is spelt.
+std::string PlaceOf(const std::string& path) {
+  for (std::string begin = path;; begin = FolderOf(begin)) {
+    const auto real = RealPath(begin);
+    if (!real.ok() && begin != "/") continue;
+    const std::filesystem::path rest =
+        std::filesystem::path(path.substr(begin.size())).relative_path();
+    std::string place =
+        (std::filesystem::path(real.ok() ? *real : begin) / rest).lexically_normal().string();
+    if (place.size() > 1 && place.back() == '/') place.pop_back();
+    return place;
+  }
+}
 
 class Resolver {
  public:
@@ -31,11 +55,23 @@ class Resolver {
   }
   // The root above a resolved path; absent when none allows it.
   std::optional<std::string> RootOf(const std::string& path) const;
+  // Whether `path`, of which not everything need exist, lies beneath a root.
+  bool IsAllowed(const std::string& path) const { return RootOf(PlaceOf(path)).has_value(); }
+  absl::Status NotAllowed(const std::string& path) const;
 
   const std::string base_dir_;
   const DataRoots& roots_;
   internal::v1::ResolvedSource resolved_;
 };
+
+// Names travel in messages of text.
+absl::Status CheckText(const std::string& name) {
+  if (FirstByteThatIsNoText(name) == absl::string_view::npos) return absl::OkStatus();
+  const std::string printable = Printable(name);
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+                   absl::StrCat("the name of ", printable, " is not UTF-8; rename it"),
+                   {{"file", printable}});
+}
 
 std::optional<std::string> Resolver::RootOf(const std::string& path) const {
   if (roots_.unrestricted) return "/";
@@ -45,18 +81,44 @@ std::optional<std::string> Resolver::RootOf(const std::string& path) const {
   return std::nullopt;
 }
 
+absl::Status Resolver::NotAllowed(const std::string& path) const {
+  return MakeError(
+      absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+      absl::StrCat(Printable(Absolute(path)),
+                   roots_.roots.empty() ? " may not be read: this service has no data roots; start "
+                                          "it with --root FOLDER"
+                                        : " lies outside the data roots of this service"),
+      {{"file", path}});
+}
+
 absl::Status Resolver::AddPattern(const std::string& pattern) {
   const std::string absolute = Absolute(pattern);
+  const std::string begin = FolderOf(absolute.substr(0, absolute.find_first_of("*?[\\")));
+  const std::string place = PlaceOf(begin);
+  const bool begins_inside = RootOf(place).has_value();
+  const bool may_lead_inside =
+      std::any_of(roots_.roots.begin(), roots_.roots.end(),
+                  [&](const std::string& root) { return IsBeneath(root, place); });
+  if (!begins_inside && !may_lead_inside) return NotAllowed(pattern);
   const auto paths = ExpandGlob(absolute);
+  if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
-                     std::string(paths.status().message()), {{"file", pattern}});
+                     Printable(paths.status().message()), {{"file", pattern}});
   }
+  // What lies outside is not named, nor is it told from what does not exist.
+  std::set<std::string> folders;
+  for (const std::string& path : *paths) folders.insert(FolderOf(path));
+  const bool leads_outside =
+      std::any_of(folders.begin(), folders.end(),
+                  [&](const std::string& folder) { return !IsAllowed(folder); });
+  if (leads_outside || (paths->empty() && !begins_inside)) return NotAllowed(pattern);
   if (paths->empty()) {
-    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat("no file matches ", pattern, " (looked for ", absolute,
-                                  "); relative paths start from the spec's folder"),
-                     {{"file", pattern}});
+    return MakeError(
+        absl::StatusCode::kNotFound, reason::kFileNotFound,
+        absl::StrCat("no file matches ", Printable(pattern), " (looked for ", Printable(absolute),
+                     "); relative paths start from the spec's folder"),
+        {{"file", pattern}});
   }
   for (const std::string& path : *paths) BULKHEAD_RETURN_IF_ERROR(AddPath(path, false));
   return absl::OkStatus();
@@ -65,32 +127,30 @@ absl::Status Resolver::AddPattern(const std::string& pattern) {
 absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   const std::string absolute = Absolute(path);
   const auto real = RealPath(absolute);
+  if (!real.ok() && !IsAllowed(absolute)) return NotAllowed(path);
+  if (GetErrorInfo(real.status()).has_value()) return real.status();
   if (!real.ok()) {
     const bool missing = absl::IsNotFound(real.status());
-    return MakeError(
-        real.status().code(), missing ? reason::kFileNotFound : reason::kFileUnreadable,
-        missing ? absl::StrCat(absolute, " does not exist") : std::string(real.status().message()),
-        {{"file", path}});
+    return MakeError(real.status().code(),
+                     missing ? reason::kFileNotFound : reason::kFileUnreadable,
+                     missing ? absl::StrCat(Printable(absolute), " does not exist")
+                             : Printable(real.status().message()),
+                     {{"file", path}});
   }
+  BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
+  BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
   const auto root = RootOf(*real);
-  if (!root.has_value()) {
-    return MakeError(
-        absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-        absl::StrCat(absolute, roots_.roots.empty()
-                                   ? " may not be read: this service has no data roots; start it "
-                                     "with --root FOLDER"
-                                   : " lies outside the data roots of this service"),
-        {{"file", path}});
-  }
+  if (!root.has_value()) return NotAllowed(path);
   const auto info = StatFile(*real);
+  if (GetErrorInfo(info.status()).has_value()) return info.status();
   if (!info.ok()) {
     return MakeError(info.status().code(), reason::kFileUnreadable,
-                     std::string(info.status().message()), {{"file", path}});
+                     Printable(info.status().message()), {{"file", path}});
   }
   if (want_directory ? !info->is_directory : !info->is_regular) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-        absl::StrCat(absolute, " is not a ", want_directory ? "folder" : "regular file"),
+        absl::StrCat(Printable(absolute), " is not a ", want_directory ? "folder" : "regular file"),
         {{"file", path}});
   }
   internal::v1::ResolvedFile& file = *resolved_.add_files();
@@ -102,6 +162,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
                                    : real->substr(name_root.size() + 1));
   file.set_size_bytes(info->size_bytes);
   file.set_mtime_ns(info->mtime_ns);
+  file.set_inode(info->inode);
   return absl::OkStatus();
 }
 
@@ -119,6 +180,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   // A base folder that this machine does not have only matters to relative paths, which will say
   // so.
   if (auto real = RealPath(base); real.ok()) base = *std::move(real);
+  BULKHEAD_RETURN_IF_ERROR(CheckText(base));
   Resolver resolver(base, roots);
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
@@ -148,9 +210,10 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
         std::adjacent_find(files.begin(), files.end(),
                            [](const auto& a, const auto& b) { return a.path() == b.path(); });
     if (same != files.end()) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                       absl::StrCat("source.tfrecord.files names ", same->name(), " twice"),
-                       {{"file", same->name()}});
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+          absl::StrCat("source.tfrecord.files names ", Printable(same->name()), " twice"),
+          {{"file", same->name()}});
     }
   }
   return resolved;

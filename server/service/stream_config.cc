@@ -12,6 +12,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
+#include "server/base/record_name.h"
 #include "server/os/filesystem.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
@@ -256,6 +257,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   *binding.mutable_resolved() = prepared.resolved;
   PipelineConfig config;
   config.binding = SerializeDeterministically(binding);
+  config.index_fds = prepared.index_fds;
   Sha256 hash;
   hash.Update(config.binding);
   config.key = hash.FinishHex();
@@ -267,6 +269,9 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.python = !FirstPythonStage(prepared.spec).empty();
   config.code = prepared.code_on_disk;
   config.user_code = absl::StrJoin(UserCodeOf(prepared.spec), ", ");
+  if (config.python || !FirstStageOf(prepared.spec, v1::Stage::kNative).empty()) {
+    config.trust_domain = prepared.bytes_fingerprint;
+  }
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.seeks = MayDecodeParts(prepared.spec);
@@ -277,7 +282,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan) {
   StreamConfig config;
-  config.name = open.name();
+  config.name = Printable(open.name());
   config.rank = open.rank();
   config.world_size = std::max(open.world_size(), 1u);
   config.binding.set_seed(prepared.spec.seed());
@@ -289,6 +294,8 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());
   config.binding.set_slot_count(prepared.memory.slot_count());
+  const bool mosaic = !FirstStageOf(prepared.spec, v1::Stage::kMosaic).empty();
+  config.partners = mosaic ? kMosaicTiles - 1 : 0;
   config.first_epoch = open.cursor().epoch();
   config.substitutions_so_far = open.cursor().substitutions();
   config.ordered = !IsUnordered(prepared.spec);

@@ -15,7 +15,8 @@ absl::Status Superseded(const std::string& name, uint32_t rank) {
 }  // namespace
 
 absl::Status StreamDirectory::Claim(const std::string& name, uint32_t rank, uint64_t incarnation,
-                                    Evict evict, uint64_t& claim_id) {
+                                    Evict evict, uint64_t& claim_id,
+                                    std::shared_ptr<Legacy>& legacy) {
   Holder evicted;
   {
     absl::MutexLock lock(&mutex_);
@@ -26,9 +27,9 @@ absl::Status StreamDirectory::Claim(const std::string& name, uint32_t rank, uint
     holder = Holder{incarnation, claim_id, std::move(evict)};
   }
   if (evicted.evict != nullptr) {
-    evicted.evict(evicted.incarnation < incarnation
-                      ? Superseded(name, rank)
-                      : absl::CancelledError("the consumer connected again"));
+    legacy = evicted.evict(evicted.incarnation < incarnation
+                               ? Superseded(name, rank)
+                               : absl::CancelledError("the consumer connected again"));
   }
   return absl::OkStatus();
 }

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "server/supervisor/arena_memory.h"
 
 namespace bulkhead {
 
@@ -18,16 +20,17 @@ namespace bulkhead {
 // Thread-safe.
 class StreamDirectory {
  public:
-  // Ends a connection with a status; called without the directory's lock. Must do nothing once the
-  // connection is gone.
-  using Evict = std::function<void(const absl::Status&)>;
+  // Ends a connection with a status, and says what it leaves to its successor (null: nothing);
+  // called without the directory's lock. Must do nothing once the connection is gone.
+  using Evict = std::function<std::shared_ptr<Legacy>(const absl::Status&)>;
 
   // Claims the stream for a connection of consumer `incarnation`. Evicts who held it: a consumer of
   // an older incarnation with ABORTED (SUPERSEDED), which tells it not to come back; the same one's
   // earlier connection with CANCELLED. ABORTED (SUPERSEDED) when a newer consumer holds it.
-  // `claim_id` is for Release.
+  // `claim_id` is for Release; `legacy` is what was left by the one that was evicted.
   absl::Status Claim(const std::string& name, uint32_t rank, uint64_t incarnation, Evict evict,
-                     uint64_t& claim_id) ABSL_LOCKS_EXCLUDED(mutex_);
+                     uint64_t& claim_id, std::shared_ptr<Legacy>& legacy)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The connection has ended; does nothing when another one has taken over.
   void Release(const std::string& name, uint32_t rank, uint64_t claim_id)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,15 +1,16 @@
 #include "server/service/stream_session.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/server_context.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 #include "server/os/thread.h"
 #include "server/service/batch_frames.h"
 #include "server/service/rpc_error.h"
@@ -25,6 +26,12 @@ constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
 constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
 constexpr absl::Duration kCodePause = absl::Milliseconds(50);
+// For what others have added to the quarantine; without it the stream knows what this service does.
+constexpr absl::Duration kRefreshPatience = absl::Seconds(1);
+// One is kept for redoing the head; and who holds a batch needs another one for the next.
+constexpr uint32_t kFewestSlots = 3;
+// What a client that is ended gets to take in why.
+constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
@@ -46,29 +53,29 @@ grpc::ByteBuffer Serialize(const v1::StreamResponse& response) {
   return buffer;
 }
 
-void Remember(const std::shared_ptr<QuarantineStore>& store, const v1::QuarantinedRecord& record,
-              const std::string& bytes_fingerprint) {
+void Remember(const std::shared_ptr<QuarantineStore>& store, const std::shared_ptr<IoThread>& io,
+              const v1::QuarantinedRecord& record, const std::string& bytes_fingerprint) {
   if (absl::Status added = store->Add(record, bytes_fingerprint); !added.ok()) {
     spdlog::warn("a quarantined record will not be remembered: {}", std::string(added.message()));
     return;
   }
   // Not on this thread, which is the supervisor's: the disk may hang.
-  QuarantineStore::SaveSoon(store);
+  QuarantineStore::SaveSoon(store, *io);
 }
 
 }  // namespace
 
-StreamSession* StreamSession::Start(const SessionContext& context, std::string peer) {
-  std::shared_ptr<StreamSession> session(new StreamSession(context, std::move(peer)));
+StreamSession* StreamSession::Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
+                                    std::string peer) {
+  std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(peer)));
   session->self_ = session;
   session->StartRead(&session->incoming_);
   return session.get();
 }
 
-StreamSession::StreamSession(const SessionContext& context, std::string peer)
-    : context_(context), peer_(std::move(peer)) {}
-
-StreamSession::~StreamSession() { context_.sessions->Remove(); }
+StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc,
+                             std::string peer)
+    : context_(context), rpc_(rpc), peer_(std::move(peer)) {}
 
 void StreamSession::OnReadDone(bool ok) {
   if (!ok) {  // the client closed its side, or is gone: nobody will release anything
@@ -105,11 +112,23 @@ void StreamSession::HandleOpen(const v1::Open& open) {
   context_.loop->Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Beat();
   });
-  const absl::Status started = StartDetachedThread([self = self_, open] { self->Prepare(open); });
-  if (!started.ok()) FinishWith(started);
+  context_.sessions->AddThread();
+  const absl::Status started =
+      StartDetachedThread([self = self_, open, sessions = context_.sessions]() mutable {
+        {
+          const StorageWatch::Scope watched(self->context_.storage, self->caller_);
+          self->Prepare(open);
+        }
+        self.reset();
+        sessions->RemoveThread();
+      });
+  if (started.ok()) return;
+  context_.sessions->RemoveThread();
+  FinishWith(started);
 }
 
 void StreamSession::Beat() {
+  if (const absl::Status stalled = caller_->Stalled(); !stalled.ok()) Evict(stalled);
   {
     absl::MutexLock lock(&mutex_);
     if (finish_called_) return;
@@ -136,7 +155,8 @@ void StreamSession::HandleRelease(const v1::Release& release) {
 }
 
 void StreamSession::Prepare(v1::Open open) {
-  if (absl::Status claimed = ClaimStream(open); !claimed.ok()) {
+  std::shared_ptr<Legacy> legacy;
+  if (absl::Status claimed = ClaimStream(open, legacy); !claimed.ok()) {
     FinishWith(claimed);
     return;
   }
@@ -153,19 +173,20 @@ void StreamSession::Prepare(v1::Open open) {
         },
         [this] { return gone_.load() || context_.sessions->draining(); });
   }
-  if (status.ok()) status = OpenStream(open, *std::move(prepared));
+  if (status.ok()) status = OpenStream(open, *std::move(prepared), legacy.get());
   if (!status.ok())
     FinishWith(context_.sessions->draining() ? SessionRegistry::Draining() : status);
 }
 
-absl::Status StreamSession::ClaimStream(const v1::Open& open) {
+absl::Status StreamSession::ClaimStream(const v1::Open& open, std::shared_ptr<Legacy>& legacy) {
   uint64_t claim_id = 0;
   BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
       open.name(), open.rank(), open.incarnation(),
-      [weak = weak_from_this()](const absl::Status& status) {
-        if (const auto session = weak.lock()) session->Evict(status);
+      [weak = weak_from_this()](const absl::Status& status) -> std::shared_ptr<Legacy> {
+        const auto session = weak.lock();
+        return session != nullptr ? session->Evict(status) : nullptr;
       },
-      claim_id));
+      claim_id, legacy));
   absl::MutexLock lock(&mutex_);
   name_ = open.name();
   rank_ = open.rank();
@@ -174,38 +195,59 @@ absl::Status StreamSession::ClaimStream(const v1::Open& open) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Supervisor::Admission> StreamSession::Admit(const PreparedPipeline& prepared) {
+absl::StatusOr<Supervisor::Admission> StreamSession::Admit(PreparedPipeline& prepared,
+                                                           Legacy* legacy) {
   const PipelineConfig pipeline = MakePipelineConfig(prepared);
-  const absl::Time deadline = absl::Now() + kAdmissionPatience;
-  while (true) {
-    absl::StatusOr<Supervisor::Admission> admission = context_.supervisor->Admit(
-        pipeline, prepared.memory.slot_count(), prepared.memory.slot_bytes());
-    const bool refused = absl::IsResourceExhausted(admission.status());
-    if (!refused || gone_ || absl::Now() > deadline) return admission;
-    absl::SleepFor(kAdmissionPause);
+  const int64_t begin_ns = MonotonicNanos();
+  v1::MemoryPlan& plan = prepared.memory;
+  absl::Status refusal;  // of all slots
+  for (uint32_t slots = plan.slot_count(); !gone_;) {
+    absl::StatusOr<Supervisor::Admission> admission =
+        context_.supervisor->Admit(pipeline, slots, plan.slot_bytes(), legacy);
+    if (!absl::IsResourceExhausted(admission.status())) {
+      if (admission.ok() && slots < plan.slot_count()) {
+        spdlog::info("pipeline {}: {} of a stream's {} slots fit into the memory budget",
+                     pipeline.name, slots, plan.slot_count());
+      }
+      plan.set_slot_count(slots);
+      plan.set_arena_bytes(slots * plan.slot_bytes());
+      return admission;
+    }
+    if (slots == plan.slot_count()) refusal = admission.status();
+    if (absl::Nanoseconds(MonotonicNanos() - begin_ns) <= kAdmissionPatience) {
+      absl::SleepFor(kAdmissionPause);
+    } else if (slots-- <= kFewestSlots) {
+      return refusal;
+    }
   }
+  return absl::CancelledError("the client is gone");
 }
 
 absl::Status StreamSession::AwaitCode(PreparedPipeline& prepared) {
   struct Answer {
-    absl::Notification given;
-    absl::StatusOr<std::vector<v1::CodeFile>> code;
+    absl::Mutex mutex;
+    std::optional<absl::StatusOr<std::vector<v1::CodeFile>>> code ABSL_GUARDED_BY(mutex);
   };
   const auto answer = std::make_shared<Answer>();
   context_.supervisor->WhenLoaded(MakePipelineConfig(prepared), [answer](const auto& code) {
+    absl::MutexLock lock(&answer->mutex);
     answer->code = code;
-    answer->given.Notify();
   });
-  // A worker that does not come is killed after a while, and the pool fails with it.
-  while (!answer->given.WaitForNotificationWithTimeout(kCodePause)) {
-    if (gone_) return absl::CancelledError("the client is gone");
+  {
+    absl::MutexLock lock(&answer->mutex);
+    const auto told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answer->code.has_value(); };
+    // A worker that does not come is killed after a while, and the pool fails with it.
+    while (!AwaitFor(answer->mutex, told, kCodePause)) {
+      if (gone_) return absl::CancelledError("the client is gone");
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(prepared.code, *std::move(answer->code));
   }
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.code, std::move(answer->code));
   prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
   return absl::OkStatus();
 }
 
-absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared) {
+absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline prepared,
+                                       Legacy* legacy) {
   const bool user_code = !UserCodeOf(prepared.spec).empty();
   if (user_code) {
     std::vector<std::string> names = context_.supervisor->CodeOf(MakePipelineConfig(prepared).key);
@@ -213,25 +255,24 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
     prepared.code_on_disk = context_.preparer->ReadCode(std::move(names));
   }
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
-  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared));
+  BULKHEAD_ASSIGN_OR_RETURN(const Supervisor::Admission admission, Admit(prepared, legacy));
   if (user_code) BULKHEAD_RETURN_IF_ERROR(AwaitCode(prepared));
-  context_.quarantine->Refresh();
+  QuarantineStore::RefreshWithin(context_.quarantine, *context_.io, kRefreshPatience);
   BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
                             QuarantineAtOpen(open, prepared, *context_.quarantine));
   prepared.memory.set_workers(admission.worker_count);
   StreamConfig config = MakeStreamConfig(open, prepared, plan);
   config.quarantined = quarantined;
-  config.on_quarantined = [store = context_.quarantine, fingerprint = prepared.bytes_fingerprint](
-                              const v1::QuarantinedRecord& record) {
-    Remember(store, record, fingerprint);
-  };
+  config.on_quarantined =
+      [store = context_.quarantine, io = context_.io, fingerprint = prepared.bytes_fingerprint](
+          const v1::QuarantinedRecord& record) { Remember(store, io, record, fingerprint); };
   absl::StatusOr<std::shared_ptr<Arena>> arena =
       Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count());
   if (!arena.ok()) return arena.status();
-  // Its memory goes back to the budget with the last who holds a slot of it.
-  arena =
-      std::shared_ptr<Arena>(arena->get(), [arena = *arena, memory = admission.arena](Arena*) {});
   config.arena = *arena;
+  config.memory = std::make_shared<ArenaMemory>(*arena, std::move(*admission.arena));
+  // This thread writes, too.
+  const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
   config.observer = shared_from_this();
   config.peer = peer_;
 
@@ -244,18 +285,25 @@ absl::Status StreamSession::OpenStream(const v1::Open& open, PreparedPipeline pr
     schema_ = prepared.signature.schema;
     resolved_ = prepared.resolved;
     opening_ = Serialize(response);
+    memory_ = config.memory;
+    workers_ = admission.workers;
   }
   // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
   // first slot before the first lease, the others while it is worked on.
   (*arena)->Prefault(0);
-  const uint64_t id =
-      context_.supervisor->OpenStream(MakePipelineConfig(prepared), std::move(config));
+  PipelineConfig pipeline = MakePipelineConfig(prepared);
+  if (config.binding.reads_again()) context_.supervisor->AwaitSegments(pipeline);
+  const uint64_t id = context_.supervisor->OpenStream(std::move(pipeline), std::move(config));
   {
     absl::MutexLock lock(&mutex_);
     stream_id_ = id;
     if (finish_called_) EndClaims();
   }
   for (uint32_t slot = 1; slot < (*arena)->slot_count() && !gone_; ++slot) (*arena)->Prefault(slot);
+  // Workers open and close slots all the time.
+  for (uint32_t slot = 0; slot < (*arena)->slot_count() && !gone_; ++slot) {
+    (*arena)->UseHugePages(slot);
+  }
   return absl::OkStatus();
 }
 
@@ -311,7 +359,18 @@ void StreamSession::OnAdded() {
   WriteNext();
 }
 
-void StreamSession::OnBatch(ReadyBatch batch) { Enqueue(std::move(batch)); }
+void StreamSession::OnBatch(ReadyBatch batch) {
+  {
+    absl::MutexLock lock(&mutex_);
+    activity_.clear();
+  }
+  Enqueue(std::move(batch));
+}
+
+void StreamSession::OnActivity(const std::string& activity) {
+  absl::MutexLock lock(&mutex_);
+  activity_ = activity;
+}
 
 void StreamSession::OnEvent(const v1::SampleEvent& event) { Enqueue(event); }
 
@@ -319,13 +378,13 @@ void StreamSession::OnEnd() { FinishWith(absl::OkStatus()); }
 
 void StreamSession::OnFailed(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
-  if (info.has_value() && info->reason == reason::kIndexDamaged) {
+  {
     absl::MutexLock lock(&mutex_);
-    const auto file = info->metadata.find("file");
-    if (file != info->metadata.end()) IndexStore::Forget(resolved_, file->second);
+    context_.preparer->NoteDamage(resolved_, status);
   }
-  if (info.has_value() && info->reason == reason::kShuttingDown) {
-    // What is queued may wait for credits that never come; the client gets it from the next service
+  if (info.has_value() &&
+      (info->reason == reason::kShuttingDown || info->reason == reason::kStreamIdle)) {
+    // What is queued may wait for credits that never come; the client gets it from the next stream
     // instead.
     Evict(status);
   } else {
@@ -341,9 +400,36 @@ void StreamSession::Enqueue(Outgoing outgoing) {
   WriteNext();
 }
 
-void StreamSession::Evict(const absl::Status& status) {
+std::shared_ptr<Legacy> StreamSession::Evict(const absl::Status& status) {
+  std::shared_ptr<Legacy> legacy;
   gone_ = true;
-  FinishWith(status);
+  {
+    absl::MutexLock lock(&mutex_);
+    final_status_ = status;
+    WriteNext();
+    if (memory_ != nullptr) legacy = memory_->Bequeath(workers_);
+    EndClaims();
+  }
+  if (absl::IsCancelled(status)) {
+    Cut();  // nobody is there who would read why
+    return legacy;
+  }
+  context_.loop->Post([loop = context_.loop, weak = weak_from_this()] {
+    loop->After(kLastWords, [weak] {
+      if (const auto self = weak.lock()) self->Cut();
+    });
+  });
+  return legacy;
+}
+
+void StreamSession::Cut() {
+  absl::MutexLock lock(&mutex_);
+  if (!done_) rpc_->TryCancel();
+}
+
+void StreamSession::OnIdle(bool idle) {
+  absl::MutexLock lock(&mutex_);
+  idle_ = idle;
 }
 
 void StreamSession::FinishWith(const absl::Status& status) {
@@ -373,7 +459,13 @@ void StreamSession::WriteNext() {
   // What comes instead of a batch without credit.
   if (frames_.empty() && heartbeat_due_ && !gone_) {
     v1::StreamResponse heartbeat;
-    heartbeat.mutable_heartbeat();
+    heartbeat.mutable_heartbeat()->set_activity(activity_);
+    heartbeat.mutable_heartbeat()->set_idle(idle_);
+    const absl::Duration silent = context_.supervisor->SilentFor();
+    if (silent > absl::ZeroDuration()) {
+      heartbeat.mutable_heartbeat()->mutable_supervisor_silent()->set_seconds(
+          absl::ToInt64Seconds(silent));
+    }
     frames_.push_back(Serialize(heartbeat));
   }
   if (!frames_.empty()) {
@@ -464,6 +556,8 @@ void StreamSession::EndClaims() {
   if (stream_id_ != 0) context_.supervisor->CloseStream(stream_id_);
   if (arena_client_ != nullptr) arena_client_->Retire(arena_id_);
   if (claim_id_ != 0) context_.directory->Release(name_, rank_, claim_id_);
+  memory_.reset();
+  workers_.reset();
 }
 
 void StreamSession::OnWriteDone(bool ok) {
@@ -486,8 +580,11 @@ void StreamSession::OnDone() {
   {
     absl::MutexLock lock(&mutex_);
     EndClaims();
+    done_ = true;
   }
+  SessionRegistry* const sessions = context_.sessions;
   self_.reset();  // may delete this
+  sessions->Remove();
 }
 
 }  // namespace bulkhead

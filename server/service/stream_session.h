@@ -34,8 +34,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                             public std::enable_shared_from_this<StreamSession> {
  public:
   // The reactor to return to gRPC. The caller has added the session to context.sessions.
-  static StreamSession* Start(const SessionContext& context, std::string peer);
-  ~StreamSession() override;
+  static StreamSession* Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
+                              std::string peer);
 
   // grpc::ServerBidiReactor
   void OnReadDone(bool ok) override;
@@ -47,33 +47,42 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnAdded() override;
   void OnBatch(ReadyBatch batch) override;
   void OnEvent(const v1::SampleEvent& event) override;
+  void OnActivity(const std::string& activity) override;
   void OnEnd() override;
   void OnFailed(const absl::Status& status) override;
+  void OnIdle(bool idle) override;
 
  private:
   using Outgoing = std::variant<grpc::ByteBuffer, v1::SampleEvent, ReadyBatch>;
 
-  StreamSession(const SessionContext& context, std::string peer);
+  StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, std::string peer);
 
   void HandleOpen(const v1::Open& open);
   void HandleRelease(const v1::Release& release);
   // On the preparing thread.
   void Prepare(v1::Open open);
-  absl::Status ClaimStream(const v1::Open& open);
+  // `legacy`: what the client's earlier connection, which ends, leaves to this one.
+  absl::Status ClaimStream(const v1::Open& open, std::shared_ptr<Legacy>& legacy);
   // Waits a little for memory of streams that are about to end: the client's own last one, say.
-  absl::StatusOr<Supervisor::Admission> Admit(const PreparedPipeline& prepared);
-  absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared);
+  // What does not come by then it does without, if fewer slots fit: `prepared` says how many.
+  absl::StatusOr<Supervisor::Admission> Admit(PreparedPipeline& prepared, Legacy* legacy);
+  absl::Status OpenStream(const v1::Open& open, PreparedPipeline prepared, Legacy* legacy);
   // Waits until a worker has loaded the user's code, and makes it a part of the fingerprint.
   absl::Status AwaitCode(PreparedPipeline& prepared);
   // Passes the arena through the door if client and service can; `opened` says what came of it.
   absl::Status ChooseTransport(const v1::Open& open, const Arena& arena, v1::Opened& opened);
-  // A heartbeat, when nothing else was sent since the last call; again in a second.
+  // A heartbeat, when nothing else was sent since the last call; again in a second. Ends the call
+  // when the storage hangs that the preparing thread waits for.
   void Beat() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSlotsReleased(uint32_t slots) ABSL_LOCKS_EXCLUDED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
   void Enqueue(const v1::StreamResponse& response);
-  // Ends the call with `status` at once: what is queued is dropped.
-  void Evict(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the stream and the call at once, the latter with `status`: what is queued is dropped. The
+  // arena goes back although the client may not read any more, or be gone without a word. Returns
+  // what is left to a successor.
+  std::shared_ptr<Legacy> Evict(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Cancels the call, which drops what gRPC was to write for it.
+  void Cut() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call with `status` behind what is queued.
   void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Starts the next write, or the end of the call, if none is under way and credits allow.
@@ -88,9 +97,12 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void EndClaims() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
+  grpc::CallbackServerContext* const rpc_;  // until done_
   const std::string peer_;
   std::shared_ptr<StreamSession> self_;  // until OnDone
   std::atomic<bool> gone_{false};        // the client is
+  // The preparing thread, as storage sees it.
+  const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
   bool opened_ = false;  // of the reading side
 
@@ -104,13 +116,19 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
   bool wrote_since_beat_ ABSL_GUARDED_BY(mutex_) = false;
   bool heartbeat_due_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string activity_ ABSL_GUARDED_BY(mutex_);  // for the next heartbeat
+  bool idle_ ABSL_GUARDED_BY(mutex_) = false;
   bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC is done with the call
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
   // Sent and not released: sequence number and bytes of each batch, in the order of sending.
   std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
   uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stream_id_ ABSL_GUARDED_BY(mutex_) = 0;
   internal::v1::ResolvedSource resolved_ ABSL_GUARDED_BY(mutex_);
+  // What the stream was promised, once it was admitted.
+  std::shared_ptr<ArenaMemory> memory_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const void> workers_ ABSL_GUARDED_BY(mutex_);
   // With shared memory: who holds the slots, and how it calls the arena.
   std::shared_ptr<ArenaClient> arena_client_ ABSL_GUARDED_BY(mutex_);
   uint64_t arena_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,17 +15,34 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 
 namespace bulkhead {
 namespace {
 
-int64_t MtimeNs(const struct stat& info) {
-  return static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
-
 absl::Status NotRegular(absl::string_view name) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
-                   absl::StrCat(name, ": is not a regular file"), {{"file", std::string(name)}});
+                   absl::StrCat(Printable(name), ": is not a regular file"),
+                   {{"file", std::string(name)}});
+}
+
+// A FUSE file system may give a file another inode number whenever it is looked up anew.
+bool HasLastingInodes(int fd) {
+  struct statfs info;
+  return fstatfs(fd, &info) == 0 && info.f_type != FUSE_SUPER_MAGIC;
+}
+
+absl::Status Changed(absl::string_view name, const FileIdentity& then, const FileIdentity& now) {
+  const std::string how =
+      then.size_bytes != now.size_bytes
+          ? absl::StrCat(then.size_bytes, " bytes then, ", now.size_bytes, " now")
+      : then.mtime_ns != now.mtime_ns
+          ? absl::StrCat("it was written to; its size of ", now.size_bytes, " bytes is the same")
+          : "another file took its place";
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
+                   absl::StrCat(Printable(name), ": changed since it was indexed (", how,
+                                "); open the stream again to index it anew"),
+                   {{"file", std::string(name)}});
 }
 
 }  // namespace
@@ -33,7 +52,7 @@ absl::Status FileError(int error, absl::string_view name, absl::string_view acti
   std::map<std::string, std::string> metadata{{"file", std::string(name)}};
   if (error == ENOENT || error == ENOTDIR) {
     return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat(name, ": there is no such file"), std::move(metadata));
+                     absl::StrCat(Printable(name), ": there is no such file"), std::move(metadata));
   }
   const bool denied = error == EACCES || error == EPERM;
   const bool wrong = error == ELOOP || error == ENAMETOOLONG || error == EISDIR;
@@ -41,16 +60,22 @@ absl::Status FileError(int error, absl::string_view name, absl::string_view acti
                                 : wrong ? absl::StatusCode::kInvalidArgument
                                         : absl::StatusCode::kUnavailable;
   return MakeError(code, reason::kFileUnreadable,
-                   absl::StrCat(name, ": cannot be ", action, ": ", std::strerror(error),
+                   absl::StrCat(Printable(name), ": cannot be ", action, ": ", std::strerror(error),
                                 denied ? "; give the service's user the right to read it" : ""),
                    std::move(metadata));
 }
 
-absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_view name) {
+FileIdentity IdentityOf(const struct stat& info) {
+  return {static_cast<uint64_t>(info.st_size),
+          static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec,
+          static_cast<uint64_t>(info.st_ino)};
+}
+
+absl::StatusOr<FileIdentity> IdentifyFile(const std::string& path, absl::string_view name) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return FileError(errno, name, "opened");
   if (!S_ISREG(info.st_mode)) return NotRegular(name);
-  return static_cast<uint64_t>(info.st_size);
+  return IdentityOf(info);
 }
 
 std::string JoinPath(absl::string_view folder, absl::string_view path) {
@@ -88,29 +113,21 @@ absl::StatusOr<DataFile> DataFile::Open(const std::string& path, absl::string_vi
 }
 
 absl::StatusOr<DataFile> DataFile::Take(int fd, absl::string_view name) {
-  DataFile file(fd, name, 0, 0);
+  DataFile file(fd, name);
   struct stat info;
   if (fstat(fd, &info) != 0) return FileError(errno, name, "opened");
   if (!S_ISREG(info.st_mode)) return NotRegular(name);
-  file.size_bytes_ = static_cast<uint64_t>(info.st_size);
-  file.mtime_ns_ = MtimeNs(info);
+  file.identity_ = IdentityOf(info);
   return file;
 }
 
-DataFile::DataFile(int fd, absl::string_view name, uint64_t size_bytes, int64_t mtime_ns)
-    : fd_(fd), name_(name), size_bytes_(size_bytes), mtime_ns_(mtime_ns) {}
-
 DataFile::DataFile(DataFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      name_(other.name_),
-      size_bytes_(other.size_bytes_),
-      mtime_ns_(other.mtime_ns_) {}
+    : fd_(std::exchange(other.fd_, -1)), name_(other.name_), identity_(other.identity_) {}
 
 DataFile& DataFile::operator=(DataFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(name_, other.name_);
-  std::swap(size_bytes_, other.size_bytes_);
-  std::swap(mtime_ns_, other.mtime_ns_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 
@@ -138,15 +155,20 @@ void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
                       POSIX_FADV_WILLNEED);
 }
 
-absl::Status DataFile::CheckUnchanged(uint64_t expected_size_bytes,
-                                      int64_t expected_mtime_ns) const {
-  if (expected_size_bytes == 0 && expected_mtime_ns == 0) return absl::OkStatus();
-  if (size_bytes_ == expected_size_bytes && mtime_ns_ == expected_mtime_ns) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
-      absl::StrCat(name_, ": changed since it was indexed (", expected_size_bytes, " bytes then, ",
-                   size_bytes_, " now); open the stream again to index it anew"),
-      {{"file", std::string(name_)}});
+absl::Status DataFile::CheckUnchanged(const FileIdentity& indexed) const {
+  if (indexed.size_bytes == 0 && indexed.mtime_ns == 0) return absl::OkStatus();
+  const bool same =
+      identity_.size_bytes == indexed.size_bytes && identity_.mtime_ns == indexed.mtime_ns &&
+      (indexed.inode == 0 || identity_.inode == indexed.inode || !HasLastingInodes(fd_));
+  return same ? absl::OkStatus() : Changed(name_, indexed, identity_);
+}
+
+absl::Status DataFile::CheckStill() const {
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return FileError(errno, name_, "read");
+  const FileIdentity now = IdentityOf(info);
+  const bool same = now.size_bytes == identity_.size_bytes && now.mtime_ns == identity_.mtime_ns;
+  return same ? absl::OkStatus() : Changed(name_, identity_, now);
 }
 
 }  // namespace bulkhead

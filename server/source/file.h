@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SOURCE_FILE_H_
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,14 @@
 #include "absl/strings/string_view.h"
 
 namespace bulkhead {
+
+// Which file it is, and in which state: one that differs in any of them is another, or was written
+// to. What is not known is zero: nothing is compared with it.
+struct FileIdentity {
+  uint64_t size_bytes = 0;
+  int64_t mtime_ns = 0;
+  uint64_t inode = 0;
+};
 
 // An open regular file of a data set, for positioned reads. Its bytes are untrusted, and the file
 // may change or vanish at any time. Movable; reads are thread-safe.
@@ -38,30 +47,35 @@ class DataFile {
   // Lets the kernel fetch these bytes into its cache, without waiting for them. Best effort.
   void Prefetch(uint64_t offset, uint64_t size) const;
 
-  // OK while the file has this size and modification time; else FILE_CHANGED (FAILED_PRECONDITION).
-  // Both zero means unknown: nothing to compare with.
-  absl::Status CheckUnchanged(uint64_t expected_size_bytes, int64_t expected_mtime_ns) const;
+  // Whether the file that was opened is the one that was indexed: else FILE_CHANGED
+  // (FAILED_PRECONDITION), with its name. Size and time both zero: nothing is known of that one.
+  absl::Status CheckUnchanged(const FileIdentity& indexed) const;
+  // Whether it is still in the state in which it was opened; to be asked behind a read, whose bytes
+  // are those of that state then. One fstat. Errors: FILE_CHANGED, FILE_UNREADABLE.
+  absl::Status CheckStill() const;
 
   absl::string_view name() const { return name_; }
   // As they were when the file was opened.
-  uint64_t size_bytes() const { return size_bytes_; }
-  int64_t mtime_ns() const { return mtime_ns_; }
+  const FileIdentity& identity() const { return identity_; }
+  uint64_t size_bytes() const { return identity_.size_bytes; }
 
  private:
-  DataFile(int fd, absl::string_view name, uint64_t size_bytes, int64_t mtime_ns);
+  DataFile(int fd, absl::string_view name) : fd_(fd), name_(name) {}
 
   int fd_ = -1;
   absl::string_view name_;
-  uint64_t size_bytes_ = 0;
-  int64_t mtime_ns_ = 0;
+  FileIdentity identity_;
 };
 
 // FILE_NOT_FOUND or FILE_UNREADABLE for the errno `error` that came from trying to do `action`
 // ("opened", "read") with the file called `name`.
 absl::Status FileError(int error, absl::string_view name, absl::string_view action);
 
-// Size of the regular file at `path`. Errors: those of DataFile::Open.
-absl::StatusOr<uint64_t> RegularFileSize(const std::string& path, absl::string_view name);
+// The regular file at `path`. Errors: those of DataFile::Open.
+absl::StatusOr<FileIdentity> IdentifyFile(const std::string& path, absl::string_view name);
+
+// What `stat` tells of a file.
+FileIdentity IdentityOf(const struct stat& info);
 
 // `path` itself when it is absolute, else `folder`/`path`; `folder` when `path` is empty.
 std::string JoinPath(absl::string_view folder, absl::string_view path);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
+#include "server/base/record_name.h"
 #include "server/source/file.h"
 #include "server/source/image_rows.h"
 #include "server/source/roots.h"
@@ -79,7 +80,7 @@ class FolderIndexer {
                             : "holds no images in class folders; put each class into a folder of "
                               "its own, or set `unlabeled: true`, and check `extensions`";
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
-                     absl::StrCat(name_, ": ", why), {{"file", name_}});
+                     absl::StrCat(Printable(name_), ": ", why), {{"file", name_}});
   }
 
   absl::Status WalkClasses(const std::vector<Entry>& entries) {
@@ -100,7 +101,7 @@ class FolderIndexer {
     const std::pair<dev_t, ino_t> identity{entry.info.st_dev, entry.info.st_ino};
     if (std::find(ancestors_.begin(), ancestors_.end(), identity) != ancestors_.end()) {
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
-                       absl::StrCat(name_, "/", relative,
+                       absl::StrCat(Printable(JoinPath(name_, relative)),
                                     ": is a symbolic link to a folder above it; remove it"),
                        {{"file", relative}});
     }
@@ -128,17 +129,18 @@ class FolderIndexer {
     const uint64_t bound =
         folder_.max_path_bytes() == 0 ? kDefaultMaxPathBytes : folder_.max_path_bytes();
     if (relative.size() > bound) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kOverBound,
-                       absl::StrCat(name_, "/", relative, ": its path has ", relative.size(),
-                                    " bytes, max_path_bytes is ", bound, "; raise it"),
-                       {{"file", relative}});
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, reason::kOverBound,
+          absl::StrCat(Printable(JoinPath(name_, relative)), ": its path has ", relative.size(),
+                       " bytes, max_path_bytes is ", bound, "; raise it"),
+          {{"file", relative}});
     }
     paths_.Update(relative);
     paths_.Update(absl::string_view("\0", 1));
     std::string labels;
     if (label >= 0) AppendLittle<int64_t>(labels, label);
     row_.labels = labels;
-    row_.images.assign(1, {relative, static_cast<uint64_t>(entry.info.st_size)});
+    row_.images.assign(1, {relative, IdentityOf(entry.info)});
     BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
     if (progress_ && rows_.count() % kProgressRecords == 0) progress_(rows_.count(), 0);
     return absl::OkStatus();

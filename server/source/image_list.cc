@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/source/file.h"
 #include "server/source/image_rows.h"
 #include "server/source/list_parser.h"
@@ -39,8 +40,8 @@ class ListIndexer {
     row_.labels = parser_.labels();
     row_.images.clear();
     for (const absl::string_view path : parser_.paths()) {
-      BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size_bytes, ImageSize(path));
-      row_.images.push_back({path, size_bytes});
+      BULKHEAD_ASSIGN_OR_RETURN(const FileIdentity image, Identify(path));
+      row_.images.push_back({path, image});
     }
     BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
     if (progress_ && rows_.count() % kProgressRecords == 0) progress_(rows_.count(), bytes_done_);
@@ -78,27 +79,27 @@ class ListIndexer {
     return AddLine(entry);
   }
 
-  absl::StatusOr<uint64_t> Finish(uint64_t file_size_bytes, int64_t file_mtime_ns) {
+  absl::StatusOr<uint64_t> Finish(const FileIdentity& list) {
     if (rows_.count() == 0) {
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
-                       absl::StrCat(name_,
+                       absl::StrCat(Printable(name_),
                                     ": holds no samples; write one line for each: a path, "
                                     "then its label"),
                        {{"file", name_}});
     }
     BULKHEAD_RETURN_IF_ERROR(
-        rows_.Finish(v1::Source::kImageList, text_.Finish(), file_size_bytes, file_mtime_ns));
+        rows_.Finish(v1::Source::kImageList, text_.Finish(), list.size_bytes, list.mtime_ns));
     return rows_.count();
   }
 
  private:
-  absl::StatusOr<uint64_t> ImageSize(absl::string_view path) {
+  absl::StatusOr<FileIdentity> Identify(absl::string_view path) {
     const std::string full = JoinPath(folder_, path);
     absl::Status status = roots_.Check(full, path);
     if (status.ok()) {
-      absl::StatusOr<uint64_t> size_bytes = RegularFileSize(full, path);
-      if (size_bytes.ok()) return size_bytes;
-      status = size_bytes.status();
+      absl::StatusOr<FileIdentity> image = IdentifyFile(full, path);
+      if (image.ok()) return image;
+      status = image.status();
     }
     return Annotate(status, parser_.place(),
                     {{"list", name_}, {"line", absl::StrCat(parser_.line_number())}});
@@ -125,15 +126,17 @@ absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& req
     for (const std::string& entry : request.source().image_list().entries()) {
       BULKHEAD_RETURN_IF_ERROR(indexer.AddEntry(entry));
     }
-    return indexer.Finish(0, 0);
+    return indexer.Finish({});
   }
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
   BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
                             Roots(request.roots()).Open(resolved.path(), name));
-  BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(resolved.size_bytes(), resolved.mtime_ns()));
+  BULKHEAD_RETURN_IF_ERROR(
+      file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   ListIndexer indexer(request, name, FolderOf(resolved.path()), fd, progress);
   BULKHEAD_RETURN_IF_ERROR(indexer.AddFile(file));
-  return indexer.Finish(file.size_bytes(), file.mtime_ns());
+  BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
+  return indexer.Finish(file.identity());
 }
 
 }  // namespace bulkhead

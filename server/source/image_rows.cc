@@ -9,8 +9,9 @@
 namespace bulkhead {
 namespace {
 
-// A row: u64 line, labels, then for every image u64 size, u32 length of the path, the path.
-constexpr size_t kImageBytes = 12;
+// A row: u64 line, labels, then for every image u64 size, i64 time of modification, u64 inode, u32
+// length of the path, the path.
+constexpr size_t kImageBytes = 28;
 // u32 bytes of labels, u32 images of a row.
 constexpr size_t kFooterBytes = 8;
 
@@ -22,8 +23,10 @@ absl::Status ImageRowsWriter::Add(const ImageRow& row) {
   AppendLittle<uint64_t>(bytes, row.line);
   bytes.append(row.labels.data(), row.labels.size());
   for (const ImageRow::Image& image : row.images) {
-    AppendLittle<uint64_t>(bytes, image.size_bytes);
+    AppendLittle<uint64_t>(bytes, image.file.size_bytes);
     sizes_.Update(absl::string_view(bytes).substr(bytes.size() - 8));
+    AppendLittle<int64_t>(bytes, image.file.mtime_ns);
+    AppendLittle<uint64_t>(bytes, image.file.inode);
     AppendLittle<uint32_t>(bytes, static_cast<uint32_t>(image.path.size()));
     bytes.append(image.path.data(), image.path.size());
   }
@@ -55,7 +58,8 @@ absl::Status ImageRowsWriter::Finish(uint32_t kind, absl::string_view text_diges
 absl::StatusOr<ImageRows> ImageRows::Open(const internal::v1::ResolvedFile& file, uint32_t kind,
                                           uint32_t image_count, uint32_t label_bytes) {
   const std::string& name = file.name().empty() ? file.path() : file.name();
-  BULKHEAD_ASSIGN_OR_RETURN(MappedIndex mapped, MappedIndex::Open(file.index_path(), name, kind));
+  BULKHEAD_ASSIGN_OR_RETURN(MappedIndex mapped, MappedIndex::Open(file.index_path(), name, kind,
+                                                                  MappedIndex::Checks::kOnUse));
   ImageRows rows(std::move(mapped));
   rows.name_ = name;
   rows.image_count_ = image_count;
@@ -66,6 +70,7 @@ absl::StatusOr<ImageRows> ImageRows::Open(const internal::v1::ResolvedFile& file
       payload.size() - kFooterBytes < (count + 1) * 8) {
     return IndexDamaged(name, "has the wrong size");
   }
+  BULKHEAD_RETURN_IF_ERROR(rows.index_.Verify(payload.size() - kFooterBytes, kFooterBytes));
   const char* footer = payload.data() + payload.size() - kFooterBytes;
   if (LoadLittle<uint32_t>(footer) != label_bytes ||
       LoadLittle<uint32_t>(footer + 4) != image_count) {
@@ -77,9 +82,11 @@ absl::StatusOr<ImageRows> ImageRows::Open(const internal::v1::ResolvedFile& file
 }
 
 absl::StatusOr<absl::string_view> ImageRows::RowOf(uint64_t i) const {
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify(rows_bytes_ + 8 * i, 16));
   const uint64_t begin = LoadLittle<uint64_t>(offsets_ + 8 * i);
   const uint64_t end = LoadLittle<uint64_t>(offsets_ + 8 * (i + 1));
   if (begin > end || end > rows_bytes_ || end - begin < 8 + label_bytes_) return Damaged();
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify(begin, end - begin));
   return index_.payload().substr(begin, end - begin);
 }
 
@@ -87,8 +94,9 @@ absl::Status ImageRows::Damaged() const { return IndexDamaged(name_, "has an imp
 
 bool ImageRows::TakeImage(absl::string_view& bytes, ImageRow::Image& image) {
   if (bytes.size() < kImageBytes) return false;
-  image.size_bytes = LoadLittle<uint64_t>(bytes.data());
-  const uint32_t length = LoadLittle<uint32_t>(bytes.data() + 8);
+  image.file = {LoadLittle<uint64_t>(bytes.data()), LoadLittle<int64_t>(bytes.data() + 8),
+                LoadLittle<uint64_t>(bytes.data() + 16)};
+  const uint32_t length = LoadLittle<uint32_t>(bytes.data() + 24);
   bytes.remove_prefix(kImageBytes);
   if (bytes.size() < length) return false;
   image.path = bytes.substr(0, length);

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/base/checksum.h"
+#include "server/source/file.h"
 #include "server/source/index_file.h"
 
 namespace bulkhead {
@@ -19,7 +20,7 @@ namespace bulkhead {
 struct ImageRow {
   struct Image {
     absl::string_view path;  // as the list writes it; relative to the folder
-    uint64_t size_bytes = 0;
+    FileIdentity file;
   };
   uint64_t line = 0;         // in the list, from 1; 0 for folders
   absl::string_view labels;  // little-endian numbers, one after the other

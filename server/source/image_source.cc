@@ -1,12 +1,14 @@
 #include "server/source/image_source.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/source/byte_buffer.h"
 #include "server/source/file.h"
 #include "server/source/image_rows.h"
@@ -113,7 +115,7 @@ class ImageSource final : public Source {
       const ImageRow::Image& image = mine.expected_row.images[column.number];
       absl::StatusOr<DataFile> file = OpenImage(image, mine);
       if (!file.ok()) return;
-      file->Prefetch(0, image.size_bytes);
+      file->Prefetch(0, image.file.size_bytes);
       // Those of a lease that went elsewhere are not taken by anybody.
       if (mine.expected.size() >= kMaxExpected) mine.expected.erase(mine.expected.begin());
       mine.expected.push_back({index, column.number, *std::move(file)});
@@ -136,6 +138,7 @@ class ImageSource final : public Source {
   void NamePath(absl::string_view path, std::string& name) const {
     JoinPath(parts_.folder_name, path, name);
     name = PlainPath(std::move(name));
+    if (!IsPrintable(name)) name = Printable(name);
   }
 
   void SetOrigin(const ImageRow& row, Context& context, Record& record) const {
@@ -154,9 +157,9 @@ class ImageSource final : public Source {
   absl::Status ReadImage(uint64_t record, size_t number, Context& context,
                          absl::string_view& bytes) const {
     const ImageRow::Image& image = context.row.images[number];
-    if (image.size_bytes > kMaxImageBytes) {
+    if (image.file.size_bytes > kMaxImageBytes) {
       return SampleError(reason::kRecordTooLarge,
-                         absl::StrCat(image.path, ": has ", image.size_bytes,
+                         absl::StrCat(Printable(image.path), ": has ", image.file.size_bytes,
                                       " bytes, more than the limit of ", kMaxImageBytes),
                          {{"file", std::string(image.path)}});
     }
@@ -165,19 +168,12 @@ class ImageSource final : public Source {
       BULKHEAD_ASSIGN_OR_RETURN(opened, OpenImage(image, context));
     }
     const DataFile& file = *opened;
-    const size_t size = static_cast<size_t>(image.size_bytes);
+    BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(image.file));
+    const size_t size = static_cast<size_t>(image.file.size_bytes);
     char* buffer = context.buffers[number].Reserve(size);
-    size_t got = 0;
-    if (file.size_bytes() == size) {
-      BULKHEAD_ASSIGN_OR_RETURN(got, file.ReadAt(0, buffer, size));
-    }
-    if (file.size_bytes() != size || got != size) {
-      return MakeError(
-          absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
-          absl::StrCat(image.path, ": had ", size, " bytes when it was indexed, has ",
-                       file.size_bytes(), " now; open the stream again to index it anew"),
-          {{"file", std::string(image.path)}});
-    }
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, buffer, size));
+    BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
+    if (got != size) return FileError(EIO, image.path, "read");
     bytes = absl::string_view(buffer, size);
     return absl::OkStatus();
   }
@@ -240,7 +236,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   if (folder_name == ".") folder_name.clear();
   std::vector<Column> columns = Columns(list, label_bytes, signatures);
   return std::make_unique<ImageSource>(ImageSource::Parts{
-      std::move(rows), std::move(name), std::move(folder), std::move(folder_name),
+      std::move(rows), Printable(name), std::move(folder), std::move(folder_name),
       std::move(columns), Roots(resolved.roots()), std::move(signatures)});
 }
 

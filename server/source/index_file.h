@@ -54,8 +54,9 @@ class MappedIndex {
   // When the payload is verified: all of it in Open, or what Verify is asked for.
   enum class Checks { kAtOnce, kOnUse };
 
-  // `name`: the indexed file, for messages. Errors: NOT_FOUND when there is no index at `path`,
-  // DATA_LOSS (INDEX_DAMAGED) when it is damaged or of another kind than `kind`.
+  // `name`: the indexed file, for messages. A `path` of HandedIndexPath is the descriptor, which
+  // stays the caller's. DATA_LOSS (INDEX_DAMAGED) when there is no index at `path`, or it is
+  // damaged or of another kind than `kind`.
   static absl::StatusOr<MappedIndex> Open(const std::string& path, absl::string_view name,
                                           uint32_t kind, Checks checks = Checks::kAtOnce);
 
@@ -67,15 +68,20 @@ class MappedIndex {
   // Begins at a multiple of 8 bytes; lives as long as this object.
   absl::string_view payload() const;
 
-  // Checks the blocks that hold [offset, offset + bytes) of the payload, each once. DATA_LOSS
-  // (INDEX_DAMAGED) when one does not match its checksum or the range lies outside.
+  // Checks the blocks that hold [offset, offset + bytes) of the payload, each once, and that these
+  // bytes can be read now. DATA_LOSS (INDEX_DAMAGED) when a block does not match its checksum, the
+  // range lies outside, or the disk fails.
   absl::Status Verify(uint64_t offset, uint64_t bytes) const;
 
  private:
   MappedIndex(void* data, size_t size, absl::string_view name)
       : data_(data), size_(size), name_(name) {}
+  static absl::StatusOr<MappedIndex> Map(int fd, absl::string_view name, uint32_t kind,
+                                         Checks checks);
   // Finds payload and table, and checks the latter.
   absl::Status ReadTable();
+  // Whether these blocks match their checksums. Touches mapped memory.
+  bool BlocksMatch(uint64_t first, uint64_t last) const;
 
   void* data_ = nullptr;
   size_t size_ = 0;
@@ -85,6 +91,10 @@ class MappedIndex {
   const char* table_ = nullptr;
   std::unique_ptr<std::atomic<bool>[]> verified_;  // by block
 };
+
+// The path by which MappedIndex::Open knows an index that this process holds open already: the file
+// behind it may have lost its name.
+std::string HandedIndexPath(int fd);
 
 // DATA_LOSS (INDEX_DAMAGED) for the index of the file called `name`.
 absl::Status IndexDamaged(absl::string_view name, absl::string_view what);

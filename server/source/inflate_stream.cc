@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 
 namespace bulkhead {
 namespace {
@@ -174,14 +175,15 @@ absl::StatusOr<uint64_t> InflateStream::Skip(uint64_t size) {
 absl::Status InflateStream::Corrupt(absl::string_view what) const {
   return SampleError(
       reason::kCorruptRecord,
-      absl::StrCat(file_->name(), "@", input_offset(), ": compressed data is damaged: ", what),
+      absl::StrCat(Printable(file_->name()), "@", input_offset(),
+                   ": compressed data is damaged: ", what),
       {{"file", std::string(file_->name())}, {"compressed_offset", absl::StrCat(input_offset())}});
 }
 
 absl::Status InflateStream::Truncated() const {
   return SampleError(
       reason::kTruncatedRecord,
-      absl::StrCat(file_->name(), "@", input_offset(),
+      absl::StrCat(Printable(file_->name()), "@", input_offset(),
                    ": the compressed file ends too early; it was cut short when it was written or "
                    "copied"),
       {{"file", std::string(file_->name())}, {"compressed_offset", absl::StrCat(input_offset())}});

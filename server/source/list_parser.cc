@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
+#include "server/base/record_name.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
@@ -56,7 +57,7 @@ ListParser::ListParser(const v1::ImageListSource& list, absl::string_view name)
       header_left_(list.header()),
       delimiter_known_(list.delimiter() != v1::DELIMITER_UNSPECIFIED) {}
 
-std::string ListParser::place() const { return absl::StrCat(name_, ":", line_number_); }
+std::string ListParser::place() const { return absl::StrCat(Printable(name_), ":", line_number_); }
 
 absl::Status ListParser::Invalid(absl::string_view what) const {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
@@ -138,7 +139,7 @@ absl::Status ListParser::ParseLabel(absl::string_view text) {
   if (float_labels_) {
     float value = 0;
     if (!absl::SimpleAtof(text, &value) || !std::isfinite(value)) {
-      return Invalid(absl::StrCat("label `", text.substr(0, 40), "` is not a number"));
+      return Invalid(absl::StrCat("label `", Printable(text.substr(0, 40)), "` is not a number"));
     }
     AppendLittle<float>(labels_, value);
     return absl::OkStatus();
@@ -147,7 +148,7 @@ absl::Status ListParser::ParseLabel(absl::string_view text) {
   if (!absl::SimpleAtoi(text, &value)) {
     double fraction = 0;
     const bool number = absl::SimpleAtod(text, &fraction);
-    return Invalid(absl::StrCat("label `", text.substr(0, 40), "` is not an integer",
+    return Invalid(absl::StrCat("label `", Printable(text.substr(0, 40)), "` is not an integer",
                                 number ? "; set label_dtype: float32 to read it" : ""));
   }
   AppendLittle<int64_t>(labels_, value);

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 
 namespace bulkhead {
 namespace {
@@ -28,7 +29,7 @@ std::string Resolve(const std::string& path) {
 
 absl::Status NotAllowed(absl::string_view name) {
   return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-                   absl::StrCat(name,
+                   absl::StrCat(Printable(name),
                                 ": lies outside the folders that this service may read (its "
                                 "data roots); add its folder there or move it"),
                    {{"file", std::string(name)}});

@@ -28,28 +28,32 @@ class SelectedSource final : public Source {
   std::unique_ptr<ReadContext> NewContext() const override { return all_->NewContext(); }
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
-    return all_->Read(RecordOf(index), context, record);
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t number, RecordOf(index));
+    return all_->Read(number, context, record);
   }
   void Expect(uint64_t index, ReadContext& context) const override {
-    all_->Expect(RecordOf(index), context);
+    if (const auto number = RecordOf(index); number.ok()) all_->Expect(*number, context);
   }
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
-    return all_->Identity(RecordOf(index));
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t number, RecordOf(index));
+    return all_->Identity(number);
   }
   void NameRecord(uint64_t index, std::string& name) const override {
-    all_->NameRecord(RecordOf(index), name);
+    name.clear();
+    if (const auto number = RecordOf(index); number.ok()) all_->NameRecord(*number, name);
   }
 
  private:
   // Which of all records counts as `index`.
-  uint64_t RecordOf(uint64_t index) const {
+  absl::StatusOr<uint64_t> RecordOf(uint64_t index) const {
     const uint64_t kept = index + skip_;
     if (parts_.empty()) return kept;
     const auto behind =
         std::upper_bound(parts_.begin(), parts_.end(), kept,
                          [](uint64_t k, const Part& part) { return k < part.first_kept; });
     const Part& part = *(behind - 1);
-    return part.first_record + part.selection.Select(kept - part.first_kept);
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t record, part.selection.Select(kept - part.first_kept));
+    return part.first_record + record;
   }
 
   const std::unique_ptr<Source> all_;

@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <string>
+#include <utility>
 
+#include "server/base/error.h"
 #include "server/base/little_endian.h"
 
 namespace bulkhead {
@@ -47,19 +49,24 @@ absl::Status SelectionWriter::Finish(IndexHeader header) {
 
 absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::ResolvedFile& file,
                                                     uint32_t kind) {
-  auto mapped =
-      MappedIndex::Open(file.selection_path(), file.name(), kind + IndexHeader::kSelection);
-  if (!mapped.ok()) return mapped.status();
-  SelectionIndex index(*std::move(mapped));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      MappedIndex mapped,
+      MappedIndex::Open(file.selection_path(), file.name(), kind + IndexHeader::kSelection,
+                        MappedIndex::Checks::kOnUse));
+  SelectionIndex index(std::move(mapped));
   index.blocks_ =
       index.indexed_count() / kBlockRecords + (index.indexed_count() % kBlockRecords == 0 ? 0 : 1);
   const absl::string_view payload = index.index_.payload();
   if (payload.size() % kBlockBytes != 0 || payload.size() / kBlockBytes != index.blocks_) {
     return IndexDamaged(file.name(), "has a selection of the wrong size");
   }
-  uint64_t kept = index.blocks_ == 0 ? 0 : index.Word(index.blocks_ - 1, 0);
-  for (uint64_t word = 1; index.blocks_ > 0 && word < kBlockWords; ++word) {
-    kept += static_cast<uint64_t>(std::popcount(index.Word(index.blocks_ - 1, word)));
+  uint64_t kept = 0;
+  if (index.blocks_ > 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(const Block last, index.Read(index.blocks_ - 1));
+    kept = last[0];
+    for (uint64_t word = 1; word < kBlockWords; ++word) {
+      kept += static_cast<uint64_t>(std::popcount(last[word]));
+    }
   }
   if (kept != index.kept_count()) {
     return IndexDamaged(file.name(), "has a selection that miscounts its records");
@@ -67,21 +74,29 @@ absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::Resolved
   return index;
 }
 
-uint64_t SelectionIndex::Word(uint64_t block, uint64_t word) const {
-  return LoadLittle<uint64_t>(index_.payload().data() + block * kBlockBytes + word * 8);
+absl::StatusOr<SelectionIndex::Block> SelectionIndex::Read(uint64_t block) const {
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify(block * kBlockBytes, kBlockBytes));
+  const char* const bytes = index_.payload().data() + block * kBlockBytes;
+  Block words;
+  for (uint64_t word = 0; word < kBlockWords; ++word) {
+    words[word] = LoadLittle<uint64_t>(bytes + word * 8);
+  }
+  return words;
 }
 
-uint64_t SelectionIndex::Select(uint64_t k) const {
+absl::StatusOr<uint64_t> SelectionIndex::Select(uint64_t k) const {
   // The last block with at most k records before it; the first has none.
   uint64_t block = 0;
   for (uint64_t end = blocks_; end - block > 1;) {
     const uint64_t middle = block + (end - block) / 2;
-    (Word(middle, 0) <= k ? block : end) = middle;
+    BULKHEAD_ASSIGN_OR_RETURN(const Block words, Read(middle));
+    (words[0] <= k ? block : end) = middle;
   }
-  k -= Word(block, 0);
+  BULKHEAD_ASSIGN_OR_RETURN(const Block words, Read(block));
+  k -= words[0];
   uint64_t record = block * kBlockRecords;
   for (uint64_t word = 1; word < kBlockWords; ++word, record += 64) {
-    uint64_t bits = Word(block, word);
+    uint64_t bits = words[word];
     const uint64_t count = static_cast<uint64_t>(std::popcount(bits));
     if (k >= count) {
       k -= count;

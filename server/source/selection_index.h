@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SOURCE_SELECTION_INDEX_H_
 #define BULKHEAD_SERVER_SOURCE_SELECTION_INDEX_H_
 
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -48,12 +49,15 @@ class SelectionIndex {
   uint64_t indexed_count() const { return index_.header().indexed_count; }
   uint64_t kept_count() const { return index_.header().record_count; }
 
-  // The record that is the k-th to be kept; k < kept_count(). O(log records).
-  uint64_t Select(uint64_t k) const;
+  // The record that is the k-th to be kept; k < kept_count(). O(log records). DATA_LOSS
+  // (INDEX_DAMAGED) when a part of the selection that this needs is damaged.
+  absl::StatusOr<uint64_t> Select(uint64_t k) const;
 
  private:
   explicit SelectionIndex(MappedIndex index) : index_(std::move(index)) {}
-  uint64_t Word(uint64_t block, uint64_t word) const;
+  // The words of a block.
+  using Block = std::array<uint64_t, 8>;
+  absl::StatusOr<Block> Read(uint64_t block) const;
 
   MappedIndex index_;
   uint64_t blocks_ = 0;

@@ -8,6 +8,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
+#include "server/base/record_name.h"
 #include "server/source/file.h"
 #include "server/source/record_stream.h"
 #include "server/source/roots.h"
@@ -60,9 +61,10 @@ class Walker {
       if (!*more) break;
     }
     if (records_ == 0) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
-                       absl::StrCat(file_.name(), ": holds no records; remove it from the source"),
-                       {{"file", std::string(file_.name())}});
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
+          absl::StrCat(Printable(file_.name()), ": holds no records; remove it from the source"),
+          {{"file", std::string(file_.name())}});
     }
     BULKHEAD_RETURN_IF_ERROR(AppendOffset(position_));
     std::string tail = std::move(offsets_);
@@ -74,7 +76,7 @@ class Walker {
     header.kind = v1::Source::kTfrecord;
     header.record_count = records_;
     header.file_size_bytes = file_.size_bytes();
-    header.file_mtime_ns = file_.mtime_ns();
+    header.file_mtime_ns = file_.identity().mtime_ns;
     const std::string digest = identity_.Finish();
     std::memcpy(header.checksum.data(), digest.data(), header.checksum.size());
     BULKHEAD_RETURN_IF_ERROR(out_.Finish(header));
@@ -135,7 +137,7 @@ class Walker {
 
   absl::Status FrameError(absl::string_view why, absl::string_view what) const {
     return MakeError(absl::StatusCode::kDataLoss, why,
-                     absl::StrCat(file_.name(), "@", position_, ": ", what),
+                     absl::StrCat(Printable(file_.name()), "@", position_, ": ", what),
                      {{"file", std::string(file_.name())},
                       {"offset", absl::StrCat(position_)},
                       {"record", absl::StrCat(records_)}});
@@ -199,16 +201,20 @@ absl::StatusOr<uint64_t> BuildTfRecordIndex(const internal::v1::BuildIndex& requ
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
   BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
                             Roots(request.roots()).Open(resolved.path(), name));
-  BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(resolved.size_bytes(), resolved.mtime_ns()));
+  BULKHEAD_RETURN_IF_ERROR(
+      file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   if (file.size_bytes() == 0) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
-                     absl::StrCat(name, ": is empty; remove it from the source"), {{"file", name}});
+                     absl::StrCat(Printable(name), ": is empty; remove it from the source"),
+                     {{"file", name}});
   }
   const v1::Compression declared = request.source().tfrecord().compression();
   BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression sniffed, SniffCompression(file));
   const bool is_declared = declared != v1::COMPRESSION_UNSPECIFIED;
   Walker walker(file, is_declared ? declared : sniffed, fd, progress);
   absl::StatusOr<uint64_t> records = walker.Run();
+  // Whatever it found: it walked through two states of the file.
+  BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
   if (records.ok()) return records;
   const absl::Status status = NotASampleError(records.status());
   if (!is_declared || declared == sniffed) return status;
@@ -240,8 +246,6 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Open(const internal::v1::ResolvedFi
   if (offset_bytes % 8 != 0 || offset_bytes / 8 != index.record_count() + 1) {
     return IndexDamaged(file.name(), "has the wrong size");
   }
-  // Restart points are few, and are searched.
-  BULKHEAD_RETURN_IF_ERROR(index.index_.Verify(0, index.restart_count_ * kRestartBytes));
   index.restarts_ = payload.data();
   index.offsets_ = payload.data() + index.restart_count_ * kRestartBytes;
   return index;
@@ -254,31 +258,34 @@ absl::StatusOr<TfRecordIndex::Extent> TfRecordIndex::Find(uint64_t i) const {
   return Extent{LoadLittle<uint64_t>(at), LoadLittle<uint64_t>(at + 8)};
 }
 
-RestartPoint TfRecordIndex::restart(uint64_t i) const {
-  const char* at = restarts_ + i * kRestartBytes;
-  RestartPoint point;
-  point.output_offset = LoadLittle<uint64_t>(at);
-  point.input_offset = LoadLittle<uint64_t>(at + 8);
-  point.bits = LoadLittle<uint32_t>(at + 16) & 7;
-  const uint32_t window_bytes = LoadLittle<uint32_t>(at + 20);
-  point.window =
-      absl::string_view(at + 24, window_bytes <= RestartPoint::kMaxWindowBytes ? window_bytes : 0);
-  return point;
+const char* TfRecordIndex::restart(uint64_t i) const { return restarts_ + i * kRestartBytes; }
+
+absl::StatusOr<uint64_t> TfRecordIndex::RestartOffset(uint64_t i) const {
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify(i * kRestartBytes, sizeof(uint64_t)));
+  return LoadLittle<uint64_t>(restart(i));
 }
 
-bool TfRecordIndex::FindRestart(uint64_t output_offset, RestartPoint& point) const {
+absl::StatusOr<bool> TfRecordIndex::FindRestart(uint64_t output_offset, RestartPoint& point) const {
   uint64_t low = 0;
   uint64_t high = restart_count_;  // the first point behind output_offset lies in [low, high]
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
-    if (restart(middle).output_offset <= output_offset) {
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t found, RestartOffset(middle));
+    if (found <= output_offset) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
   if (low == 0) return false;
-  point = restart(low - 1);
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify((low - 1) * kRestartBytes, kRestartBytes));
+  const char* at = restart(low - 1);
+  point.output_offset = LoadLittle<uint64_t>(at);
+  point.input_offset = LoadLittle<uint64_t>(at + 8);
+  point.bits = LoadLittle<uint32_t>(at + 16) & 7;
+  const uint32_t window_bytes = LoadLittle<uint32_t>(at + 20);
+  point.window =
+      absl::string_view(at + 24, window_bytes <= RestartPoint::kMaxWindowBytes ? window_bytes : 0);
   return true;
 }
 

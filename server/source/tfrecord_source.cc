@@ -1,6 +1,7 @@
 #include "server/source/tfrecord_source.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <list>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/source/example_reader.h"
 #include "server/source/file.h"
 #include "server/source/inflate_stream.h"
@@ -43,6 +45,8 @@ class TfRecordSource final : public Source {
   struct File {
     std::string path;
     std::string name;
+    std::string shown;  // the name, printable
+    uint64_t inode = 0;
     TfRecordIndex index;
     uint64_t first_record = 0;
   };
@@ -72,7 +76,7 @@ class TfRecordSource final : public Source {
     if (status.ok()) status = reader_.Read(data, mine.scratch, record.values);
     if (status.ok()) return status;
     // Errors of the file system name the file themselves.
-    const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.name);
+    const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.shown);
     return Annotate(
         status, is_named ? "" : record.origin,
         {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", record.origin}});
@@ -105,7 +109,7 @@ class TfRecordSource final : public Source {
 
  private:
   static void NameOffset(const File& file, uint64_t offset, std::string& name) {
-    name.assign(file.name);
+    name.assign(file.shown);
     absl::StrAppend(&name, "@", offset);
   }
 
@@ -135,11 +139,14 @@ class TfRecordSource final : public Source {
     const bool plain = files_[number].index.compression() == v1::COMPRESSION_NONE;
     absl::StatusOr<size_t> got = plain ? file->ReadAt(begin, frame, size)
                                        : Inflate(number, *file, begin, frame, size, context);
-    if (!got.ok()) return got.status();
-    if (*got < size) {
-      return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
-                       "the file became shorter since it was indexed; restore it, or open the "
-                       "stream again to index it anew");
+    // Whatever was read: bytes of another state of the file are none to judge.
+    absl::Status status = file->CheckStill();
+    if (status.ok()) status = got.status();
+    if (status.ok() && *got < size) status = FileError(EIO, files_[number].name, "read");
+    if (!status.ok()) {
+      // A descriptor that is stale stays so: whoever tries again shall open the file anew.
+      if (!IsSampleError(status)) Close(number, context);
+      return status;
     }
     if (!FrameHeaderIsValid(frame)) {
       return SampleError(reason::kCorruptRecord,
@@ -167,7 +174,7 @@ class TfRecordSource final : public Source {
     if (context.inflate == nullptr) context.inflate = std::make_unique<InflateStream>();
     InflateStream& stream = *context.inflate;
     RestartPoint point;
-    const bool has_point = index.FindRestart(begin, point);
+    BULKHEAD_ASSIGN_OR_RETURN(const bool has_point, index.FindRestart(begin, point));
     const uint64_t nearest = has_point ? point.output_offset : 0;
     const bool goes_on =
         context.inflating == number && stream.position() <= begin && stream.position() >= nearest;
@@ -198,13 +205,19 @@ class TfRecordSource final : public Source {
     const File& file = files_[number];
     BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, roots_.Open(file.path, file.name));
     const IndexHeader& header = file.index.header();
-    BULKHEAD_RETURN_IF_ERROR(opened.CheckUnchanged(header.file_size_bytes, header.file_mtime_ns));
+    BULKHEAD_RETURN_IF_ERROR(
+        opened.CheckUnchanged({header.file_size_bytes, header.file_mtime_ns, file.inode}));
     if (open.size() >= kMaxOpenFiles) {
       if (context.inflating == open.back().number) context.inflating.reset();
       open.pop_back();
     }
     open.push_front(OpenFile{number, std::move(opened)});
     return &open.front().file;
+  }
+
+  static void Close(size_t number, Context& context) {
+    if (context.inflating == number) context.inflating.reset();
+    context.open.remove_if([&](const OpenFile& file) { return file.number == number; });
   }
 
   const std::vector<File> files_;
@@ -232,7 +245,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenTfRecordSource(
                        header.file_mtime_ns == resolved_file.mtime_ns());
     if (!same) return IndexDamaged(name, "was made for another state of the file");
     const uint64_t count = index.record_count();
-    files.push_back({resolved_file.path(), name, std::move(index), record_count});
+    files.push_back({resolved_file.path(), name, Printable(name), resolved_file.inode(),
+                     std::move(index), record_count});
     record_count += count;
   }
   if (record_count == 0) {

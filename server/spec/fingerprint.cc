@@ -7,6 +7,7 @@
 #include "server/base/checksum.h"
 #include "server/spec/canonical.h"
 #include "server/spec/selection.h"
+#include "server/spec/stage_signature.h"
 
 namespace bulkhead {
 namespace {
@@ -89,12 +90,30 @@ void DropCaches(Stages& stages) {
                stages.end());
 }
 
-// What is kept changes no byte.
-v1::PipelineSpec WithoutCaches(v1::PipelineSpec spec) {
-  DropCaches(*spec.mutable_stages());
+// The default pixel cap of the first version stands for that of today, so that cursors of then are
+// still good: the bytes of an image that both admit are the same.
+template <typename Stages>
+void NameDefaultCapAsAtFirst(Stages& stages) {
+  constexpr uint64_t kFirstDefault = 32'000'000;
+  for (v1::Stage& stage : stages) {
+    if (stage.has_decode_image() && stage.decode_image().max_pixels() == kDefaultMaxPixels) {
+      stage.mutable_decode_image()->set_max_pixels(kFirstDefault);
+    }
+  }
+}
+
+// The stages as the fingerprint names them. What is kept changes no byte.
+template <typename Stages>
+void PrepareStages(Stages& stages) {
+  DropCaches(stages);
+  NameDefaultCapAsAtFirst(stages);
+}
+
+v1::PipelineSpec WithPreparedStages(v1::PipelineSpec spec) {
+  PrepareStages(*spec.mutable_stages());
   if (spec.source().has_mixture()) {
     for (v1::MixedSource& mixed : *spec.mutable_source()->mutable_mixture()->mutable_sources()) {
-      DropCaches(*mixed.mutable_stages());
+      PrepareStages(*mixed.mutable_stages());
     }
   }
   return spec;
@@ -119,7 +138,7 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
 }
 
 std::string BytesFingerprint(const v1::PipelineSpec& whole) {
-  const v1::PipelineSpec spec = WithoutCaches(whole);
+  const v1::PipelineSpec spec = WithPreparedStages(whole);
   std::string text = "bulkhead bytes 1\n";
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
   absl::StrAppend(&text, "spec=",

@@ -13,7 +13,7 @@
 namespace bulkhead {
 
 // Pixels that decode_image accepts where the spec does not say.
-inline constexpr uint64_t kDefaultMaxPixels = 32'000'000;
+inline constexpr uint64_t kDefaultMaxPixels = 36'000'000;
 
 // Features whose rows sanitize_boxes drops along with boxes, at most.
 inline constexpr int kMaxSanitizedWith = 64;

@@ -2,63 +2,152 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "server/os/event_loop.h"
 
 namespace bulkhead {
 namespace {
 
 // A full disk, or a cache that has reached its bound, is asked again after this long.
 constexpr absl::Duration kPatience = absl::Seconds(10);
+// A disk that took longer than this for an answer is not waited for.
+constexpr absl::Duration kAnswer = absl::Seconds(1);
 
 }  // namespace
+
+CacheSegments::CacheSegments(Config config, std::shared_ptr<EventLoop> loop,
+                             std::shared_ptr<IoThread> io, std::function<void()> on_news)
+    : config_(std::move(config)),
+      loop_(std::move(loop)),
+      io_(std::move(io)),
+      on_news_(std::move(on_news)),
+      folder_(std::make_shared<std::unique_ptr<SegmentFolder>>()),
+      reason_(config_.reason) {
+  Ask();
+}
+
+CacheSegments::Answer CacheSegments::Work(const SegmentFolder::Config& config,
+                                          std::unique_ptr<SegmentFolder>& folder,
+                                          const std::vector<uint64_t>& given_back,
+                                          const std::optional<std::string>& wanted) {
+  Answer answer;
+  if (folder == nullptr) {
+    folder = SegmentFolder::Open(config);
+    answer.refused = folder->refused();
+  }
+  for (const uint64_t id : given_back) folder->GiveBack(id);
+  if (wanted.has_value()) {
+    auto lent = folder->Lend(*wanted);
+    answer.status = lent.status();
+    if (lent.ok()) answer.lent = *std::move(lent);
+  }
+  answer.segments.assign(folder->segments().begin(), folder->segments().end());
+  return answer;
+}
+
+void CacheSegments::Ask() {
+  if (!config_.folder.has_value() || asked_ns_ != 0) return;
+  if (opened_ && !wanted_.has_value() && given_back_.empty()) return;
+  const bool posted = io_->Post([this, loop = loop_, folder = folder_, config = *config_.folder,
+                                 given_back = given_back_, wanted = wanted_] {
+    Answer answer = Work(config, *folder, given_back, wanted);
+    loop->Post([this, answer = std::move(answer)] { OnAnswer(answer); });
+  });
+  if (!posted) return;
+  asked_ns_ = MonotonicNanos();
+  opened_ = true;
+  given_back_.clear();
+  wanted_.reset();
+}
+
+void CacheSegments::OnAnswer(Answer answer) {
+  asked_ns_ = 0;
+  for (const absl::Status& refused : answer.refused) {
+    spdlog::warn("a file of the cache is not used: {}", std::string(refused.message()));
+  }
+  segments_.swap(answer.segments);
+  if (!answer.status.ok()) NoteFailure(answer.status);
+  if (answer.lent != nullptr) reason_.clear();
+  offered_ = std::move(answer.lent);
+  on_news_();
+  if (offered_ != nullptr) given_back_.push_back(offered_->id);
+  offered_.reset();
+  Ask();
+  // To close a file may wait for its disk.
+  io_->Post([gone = std::move(answer.segments)] {});
+}
+
+void CacheSegments::NoteFailure(const absl::Status& status) {
+  const std::string why(status.message());
+  if (why != reason_) spdlog::warn("nothing more is kept in a cache: {}", why);
+  reason_ = why;
+  no_lending_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kPatience);
+}
+
+bool CacheSegments::stalled() const {
+  return asked_ns_ != 0 && absl::Nanoseconds(MonotonicNanos() - asked_ns_) > kAnswer;
+}
 
 void CacheSegments::Send(PoolWorker& worker, int fd, bool writable) const {
   internal::v1::ToWorker message;
   message.mutable_add_segment()->set_writable(writable);
-  message.mutable_add_segment()->set_kind(kind_);
+  message.mutable_add_segment()->set_kind(config_.kind);
   worker.process->Send(message, {fd});
 }
 
-void CacheSegments::Tell(PoolWorker& worker, bool writes) {
-  if (folder_ == nullptr || !worker.bound) return;
-  if (writes && Of(worker).written == 0) Lend(worker);
-  for (const auto& segment : folder_->segments()) {
-    if (segment->id <= Of(worker).told) continue;
-    Of(worker).told = segment->id;
-    if (segment->id != Of(worker).written) Send(worker, segment->reading.get(), false);
+void CacheSegments::Tell(PoolWorker& worker, const std::string& domain, bool writes) {
+  if (!config_.folder.has_value()) return;
+  PoolWorker::Segments& known = Of(worker);
+  if (writes && known.written == nullptr) {
+    if (offered_ != nullptr && offered_->domain == domain) {
+      known.written = std::move(offered_);
+      offered_.reset();
+      known.was_sent = false;
+    } else if (MonotonicNanos() >= no_lending_before_ns_) {
+      if (!wanted_.has_value()) wanted_ = domain;
+      Ask();
+    }
+  }
+  if (!worker.bound) return;
+  if (known.written != nullptr && !known.was_sent) {
+    known.was_sent = true;
+    Send(worker, known.written->writing.get(), true);
+  }
+  for (const Segment& segment : segments_) {
+    if (segment->id <= known.told) continue;
+    known.told = segment->id;
+    if (segment->domain != domain && segment->domain != SegmentFolder::kBuiltIn) continue;
+    if (segment != known.written) Send(worker, segment->reading.get(), false);
   }
 }
 
-void CacheSegments::Lend(PoolWorker& worker) {
-  const int64_t now_ns = MonotonicNanos();
-  if (now_ns < no_lending_before_ns_) return;
-  const auto lent = folder_->Lend();
-  if (!lent.ok()) {
-    const std::string why(lent.status().message());
-    if (why != reason_) spdlog::warn("nothing more is kept in a cache: {}", why);
-    reason_ = why;
-    no_lending_before_ns_ = now_ns + absl::ToInt64Nanoseconds(kPatience);
-    return;
-  }
-  reason_.clear();
-  Of(worker).written = (*lent)->id;
-  Send(worker, (*lent)->writing.get(), true);
+bool CacheSegments::IsSettled(const PoolWorker& worker) const {
+  return !config_.folder.has_value() || worker.segments[config_.kind].written != nullptr ||
+         stalled() || MonotonicNanos() < no_lending_before_ns_;
 }
 
 void CacheSegments::GiveBack(PoolWorker& worker) {
-  if (folder_ == nullptr || Of(worker).written == 0) return;
-  folder_->GiveBack(Of(worker).written);
-  Of(worker).written = 0;
+  PoolWorker::Segments& known = Of(worker);
+  if (known.written == nullptr) return;
+  given_back_.push_back(known.written->id);
+  known.written.reset();
+  Ask();
 }
 
 void CacheSegments::Describe(v1::CacheStatus& status) const {
   status.set_reason(reason_);
-  if (folder_ == nullptr) return;
-  status.set_most_bytes(folder_->most_bytes());
-  status.set_segments(folder_->segments().size());
+  if (stalled()) {
+    status.set_reason(absl::StrCat("the cache folder ", config_.folder->folder,
+                                   " has not answered for ",
+                                   (MonotonicNanos() - asked_ns_) / 1'000'000'000, " s"));
+  }
+  if (!config_.folder.has_value()) return;
+  status.set_most_bytes(config_.folder->most_bytes);
+  status.set_segments(segments_.size());
   uint64_t bytes = 0;
-  for (const auto& segment : folder_->segments()) bytes += segment->bytes;
+  for (const Segment& segment : segments_) bytes += segment->bytes;
   status.set_bytes(bytes);
 }
 

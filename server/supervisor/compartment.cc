@@ -61,11 +61,7 @@ void Compartment::Describe(v1::Containment& containment) const {
   containment.set_quota_level_reason(reason());
 }
 
-absl::StatusOr<CgroupLeaf> Compartment::MakeLeaf(pid_t pid, uint64_t quota_bytes,
-                                                 uint32_t threads) {
-  CgroupLimits limits;
-  limits.memory_bytes = quota_bytes + kOverheadBytes;
-  limits.max_threads = threads + kSpareThreads;
+absl::StatusOr<CgroupLeaf> Compartment::MakeLeaf(pid_t pid, const CgroupLimits& limits) {
   auto leaf = tree_->MakeLeaf(absl::StrCat("worker-", next_leaf_++), limits);
   if (!leaf.ok()) return leaf;
   if (absl::Status added = leaf->Add(pid); !added.ok()) return added;
@@ -74,11 +70,14 @@ absl::StatusOr<CgroupLeaf> Compartment::MakeLeaf(pid_t pid, uint64_t quota_bytes
 
 absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
                                                                       uint64_t quota_bytes,
-                                                                      uint32_t threads) {
+                                                                      uint32_t threads,
+                                                                      uint32_t extra_threads) {
   RemoveLeft();
   std::optional<CgroupLeaf> leaf;
   if (tree_ != nullptr && quota_bytes > 0) {
-    auto made = MakeLeaf(pid, quota_bytes, threads);
+    auto made = MakeLeaf(pid, {.memory_bytes = quota_bytes + kOverheadBytes,
+                               .max_threads = threads + extra_threads + kSpareThreads,
+                               .cpu_threads = threads});
     if (!made.ok() && required_) return Required(made.status());
     if (made.ok()) {
       leaf.emplace(*std::move(made));

@@ -33,9 +33,9 @@ class Compartment {
   // pages of an arena that the worker touched before the supervisor did. RLIMIT_DATA and the
   // watchdog, which count neither, bite before.
   static constexpr uint64_t kOverheadBytes = uint64_t{64} << 20;
-  // Threads of libraries, beside those that decode: some start one for each CPU. More than the
-  // watchdog lets be, which can say what happened.
-  static constexpr uint32_t kSpareThreads = 320;
+  // Threads that a leaf allows beside those that its worker may have: time for the watchdog, which
+  // can say what happened, to end a worker that goes on starting more.
+  static constexpr uint32_t kSpareThreads = 256;
 
   struct Config {
     std::string name;             // of this service: its boot id
@@ -67,9 +67,11 @@ class Compartment {
     std::optional<CgroupLeaf> leaf_;
   };
 
-  // Puts a process in a cell of its own. Errors only where a cgroup is required: the process must
+  // Puts a process in a cell of its own, which may have `extra_threads` beside the `threads` that
+  // its share of the CPUs is for. Errors only where a cgroup is required: the process must
   // then not be given data.
-  absl::StatusOr<std::unique_ptr<Cell>> Admit(pid_t pid, uint64_t quota_bytes, uint32_t threads);
+  absl::StatusOr<std::unique_ptr<Cell>> Admit(pid_t pid, uint64_t quota_bytes, uint32_t threads,
+                                              uint32_t extra_threads = 0);
 
   // What is promised on this machine: "kernel-total", "kernel-private" or "watchdog".
   const char* level() const { return tree_ != nullptr ? kTotal : LevelWithoutCgroup(); }
@@ -86,7 +88,7 @@ class Compartment {
   Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, const Config& config);
   const char* LevelWithoutCgroup() const;
 
-  absl::StatusOr<CgroupLeaf> MakeLeaf(pid_t pid, uint64_t quota_bytes, uint32_t threads);
+  absl::StatusOr<CgroupLeaf> MakeLeaf(pid_t pid, const CgroupLimits& limits);
   // Tries again to remove leaves that were not empty, and those of services that were killed.
   void RemoveLeft();
 

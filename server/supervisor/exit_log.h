@@ -35,7 +35,11 @@ class ExitLog {
     ++counts_[v1::EXIT_CAUSE_TOLD];
   }
 
+  // A worker ended because it touched a batch that was not its own.
+  void AddWildWrite() { ++wild_writes_; }
+
   void AppendStatus(v1::GetStatusResponse& response) const {
+    response.set_wild_writes(wild_writes_);
     response.set_cpu_seconds(response.cpu_seconds() + dead_cpu_seconds_);
     for (const v1::WorkerExit& exit : exits_) *response.add_recent_exits() = exit;
     for (const v1::Recycling& recycling : recyclings_) {
@@ -72,6 +76,7 @@ class ExitLog {
   std::map<v1::ExitCause, uint64_t> counts_;
   std::map<v1::RecycleCause, uint64_t> recycling_counts_;
   double dead_cpu_seconds_ = 0;
+  uint64_t wild_writes_ = 0;
 };
 
 }  // namespace bulkhead

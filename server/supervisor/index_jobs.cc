@@ -10,6 +10,8 @@
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/os/process_memory.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
@@ -19,15 +21,16 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(2);
 
 }  // namespace
 
-IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program,
+IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program,
                      uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
-                     Compartment* compartment, ClaimFn claim)
+                     Compartment* compartment, ReplacementGate* gate, ClaimFn claim)
     : loop_(std::move(loop)),
       worker_program_(std::move(worker_program)),
       max_workers_(max_workers),
       timeouts_(timeouts),
       exits_(exits),
       compartment_(compartment),
+      gate_(gate),
       claim_(std::move(claim)) {
   CheckForHangs();
 }
@@ -74,8 +77,10 @@ void IndexJobs::StartWorkers() {
                         "read seems to hang"));
     return;
   }
+  if (queue_.empty() && gate_ != nullptr) gate_->Leave(this);  // nobody needs to stand in line
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
-    absl::StatusOr<MemoryClaim> memory = claim_();
+    bool in_gate = false;
+    absl::StatusOr<MemoryClaim> memory = Claim(living, in_gate);
     if (absl::IsUnavailable(memory.status())) {
       StartLater(kMemoryRetry);
       return;
@@ -85,11 +90,26 @@ void IndexJobs::StartWorkers() {
       if (living == 0) FailQueue(memory.status());
       return;
     }
-    if (!StartWorker(*std::move(memory))) return;
+    if (!StartWorker(*std::move(memory), in_gate)) return;
   }
 }
 
-bool IndexJobs::StartWorker(MemoryClaim memory) {
+absl::StatusOr<MemoryClaim> IndexJobs::Claim(size_t living, bool& in_gate) {
+  absl::StatusOr<MemoryClaim> memory = claim_(/*end_idle=*/false);
+  if (!memory.ok() && living == 0 && gate_ != nullptr && gate_->TryEnter(this)) {
+    in_gate = true;
+    return MemoryClaim();
+  }
+  if (!memory.ok()) memory = claim_(/*end_idle=*/true);
+  if (memory.ok()) {
+    if (gate_ != nullptr) gate_->Leave(this);
+  } else if (living == 0 && gate_ != nullptr && !gate_->stuck()) {
+    return absl::UnavailableError("it waits for the replacement that is under way");
+  }
+  return memory;
+}
+
+bool IndexJobs::StartWorker(MemoryClaim memory, bool in_gate) {
   auto worker = std::make_unique<Worker>();
   Worker* const raw = worker.get();
   raw->id = next_id_++;
@@ -103,13 +123,15 @@ bool IndexJobs::StartWorker(MemoryClaim memory) {
   callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
-  auto process = WorkerProcess::Start(*loop_, {worker_program_, {}}, std::move(callbacks));
+  auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
   if (!process.ok()) {
+    if (in_gate) gate_->Leave(this);
     NoteEarlyExit(
         absl::StatusCode::kUnavailable,
         absl::StrCat("no worker could be started: ", std::string(process.status().message())));
     return false;
   }
+  if (in_gate) gate_->PassTo(raw, this);
   raw->process = *std::move(process);
   workers_[raw->id] = std::move(worker);
   return true;
@@ -134,20 +156,35 @@ void IndexJobs::StartLater(absl::Duration delay) {
 }
 
 void IndexJobs::GiveJob(Worker& worker) {
-  if (queue_.empty()) {
-    worker.memory.MarkReturning();
-    worker.process->Stop(absl::Seconds(1));
+  const bool makes_way = gate_ != nullptr && gate_->holds(&worker) && gate_->waiting() > 0;
+  const auto next = makes_way ? queue_.end() : NextFor(worker);
+  if (next == queue_.end()) {
+    End(worker);
     return;
   }
-  if (!Confine(worker, queue_.front()->job.request.quota_bytes())) return;
-  worker.entry = std::move(queue_.front());
-  queue_.pop_front();
+  if (!Confine(worker, (*next)->job.request.quota_bytes())) return;
+  worker.entry = std::move(*next);
+  queue_.erase(next);
+  worker.opening = worker.entry->job.opening;
+  ++worker.files;
   worker.last_progress_ns = MonotonicNanos();
   worker.records = 0;
   worker.bytes_done = 0;
   internal::v1::ToWorker message;
   *message.mutable_build_index() = worker.entry->job.request;
   worker.process->Send(message, {worker.entry->job.fd});
+}
+
+std::deque<std::unique_ptr<IndexJobs::Entry>>::iterator IndexJobs::NextFor(const Worker& worker) {
+  if (worker.files == 0) return queue_.begin();
+  if (worker.files >= kMostFiles) return queue_.end();
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [&](const auto& entry) { return entry->job.opening == worker.opening; });
+}
+
+void IndexJobs::End(Worker& worker) {
+  worker.memory.MarkReturning();
+  worker.process->Stop(absl::Seconds(1));
 }
 
 bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {
@@ -195,6 +232,7 @@ void IndexJobs::CheckForHangs() {
   for (const auto& [id, worker] : workers_) workers.push_back(worker.get());
   for (Worker* worker : workers) {
     CheckForHang(*worker, now_ns);
+    NoteStuck(*worker, now_ns);
     SamplePeak(worker->process->pid(), worker->peak_memory_bytes);
     CheckMemory(*worker);
   }
@@ -220,18 +258,34 @@ void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
     return;
   }
   if (worker.entry == nullptr || quiet <= timeouts_.hang) return;
-  const std::string limit = absl::FormatDuration(timeouts_.hang);
-  worker.process->Kill(v1::EXIT_CAUSE_HUNG, absl::StrCat("no progress for ", limit));
-  // Not tried again: the next worker would write to the same file as this one, should it go on.
+  const bool stopped = IsStopped(worker.process->pid());
+  worker.process->Kill(v1::EXIT_CAUSE_HUNG,
+                       absl::StrCat(stopped ? "stopped by a signal, and " : "", "no progress for ",
+                                    absl::FormatDuration(timeouts_.hang)));
+  // A stopped one ends at once, and its job is tried again then. Of another nobody knows when it
+  // ends, and until then the next worker would write to the same file, should it go on.
+  if (!stopped) FailHungJob(worker);
+}
+
+void IndexJobs::FailHungJob(Worker& worker) {
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
   StartWorkers();
   const std::string& file = entry->job.request.file().name();
   entry->job.on_done(
       MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                absl::StrCat("indexing ", file, ": nothing could be read for ", limit, " behind ",
-                             worker.records, " records (byte ", worker.bytes_done,
+                absl::StrCat("indexing ", Printable(file), ": nothing could be read for ",
+                             absl::FormatDuration(timeouts_.hang), " behind ", worker.records,
+                             " records (byte ", worker.bytes_done,
                              "); its storage may hang. Open the stream again when it answers"),
                 {{"file", file}, {"offset", absl::StrCat(worker.bytes_done)}}));
+}
+
+void IndexJobs::NoteStuck(Worker& worker, int64_t now_ns) {
+  if (worker.process->phase() != WorkerPhase::kKilled) return;
+  if (worker.killed_ns == 0) worker.killed_ns = now_ns;
+  if (absl::Nanoseconds(now_ns - worker.killed_ns) < timeouts_.reap) return;
+  if (gate_ != nullptr) gate_->NoteStuck(&worker);
+  if (worker.entry != nullptr) FailHungJob(worker);
 }
 
 void IndexJobs::FailQueue(const absl::Status& status) {
@@ -242,6 +296,7 @@ void IndexJobs::FailQueue(const absl::Status& status) {
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
   GiveJob(worker);
+  StartWorkers();
   entry->job.on_done(std::move(result));
 }
 
@@ -256,6 +311,7 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
     end.reason += ": it met the limit of its cgroup";
   }
   exits_->Add(MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes), end.as_told);
+  if (gate_ != nullptr) gate_->Leave(worker.get());
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;
@@ -266,7 +322,7 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
       const std::unique_ptr<Entry> dead = std::move(worker->entry);
       dead->job.on_done(
           MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-                    absl::StrCat("indexing ", dead->job.request.file().name(), " ended ",
+                    absl::StrCat("indexing ", Printable(dead->job.request.file().name()), " ended ",
                                  dead->deaths, " workers; the last one: ", end.reason),
                     {{"file", dead->job.request.file().name()}}));
     } else {

@@ -14,6 +14,7 @@
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/memory_budget.h"
+#include "server/supervisor/replacement_gate.h"
 #include "server/supervisor/worker_process.h"
 #include "server/supervisor/worker_timeouts.h"
 
@@ -23,26 +24,42 @@ namespace bulkhead {
 struct IndexJob {
   internal::v1::BuildIndex request;  // job_id is filled in
   int fd = -1;                       // where to; the caller's, open until on_done
+  // Whose job it is. Jobs that share it are those of one client, who names their files.
+  std::shared_ptr<const void> opening;
   // Called on the supervisor's thread. `records` and `bytes_done` as far as the worker has come.
   std::function<void(uint64_t records, uint64_t bytes_done)> on_progress;
   std::function<void(absl::StatusOr<uint64_t> records)> on_done;
 };
 
 // Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
-// whose worker dies is tried again; one that kills kMaxDeaths workers fails, and so does one at
-// which nothing was read for as long as a hang takes: its worker is killed, and counts no more even
-// if it cannot be reaped. Workers end when nothing is left to do. Lives on the supervisor's thread.
+// Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
+// whose worker dies, or was stopped (SIGSTOP) for as long as a hang takes, is tried again; one that
+// ends kMaxDeaths workers fails. So does one at which nothing was read for that long: its worker is
+// killed, and counts no more even if it cannot be reaped. A worker works for one opening and sees
+// kMostFiles at most, so that files which take it over can forge few indexes, and none of files
+// that their owner did not name.
+//
+// Memory: where the budget holds no quota for an index worker, one of them runs in the place that
+// is kept for replacements, and leaves it between two files when a replacement waits for it. So
+// index work is never refused for want of memory, unless a worker is stuck in that place.
+//
+// Lives on the supervisor's thread.
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
+  // Of one worker. Starting one takes as long as indexing thirty small files.
+  static constexpr uint32_t kMostFiles = 64;
   // Killed workers that do not end, for each that may run; more are not risked.
   static constexpr uint32_t kMaxStuck = 8;
 
-  // Promises memory for one more worker, or says why not; UNAVAILABLE: it will be there soon.
-  using ClaimFn = std::function<absl::StatusOr<MemoryClaim>()>;
+  // Promises memory for one more worker, or says why not; UNAVAILABLE: it will be there soon. With
+  // `end_idle` pipelines without streams give up their workers for it.
+  using ClaimFn = std::function<absl::StatusOr<MemoryClaim>(bool end_idle)>;
 
-  IndexJobs(std::shared_ptr<EventLoop> loop, std::string worker_program, uint32_t max_workers,
-            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ClaimFn claim);
+  // `gate`: the place for a replacement; null when it does not hold an index worker.
+  IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program, uint32_t max_workers,
+            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ReplacementGate* gate,
+            ClaimFn claim);
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -65,7 +82,10 @@ class IndexJobs {
     std::unique_ptr<WorkerProcess> process;
     std::unique_ptr<Compartment::Cell> cell;  // from its first job on, whose quota it has
     std::unique_ptr<Entry> entry;             // what it works on
-    MemoryClaim memory;                       // until it was reaped
+    std::shared_ptr<const void> opening;      // whose files it sees; null before the first
+    uint32_t files = 0;
+    MemoryClaim memory;     // until it was reaped; none in a replacement's place
+    int64_t killed_ns = 0;  // when it was seen to be killed; 0: it is not
     uint64_t peak_memory_bytes = 0;
     bool greeted = false;  // it said Hello: its program runs
     // When it began, or last read something new; and how much it has read.
@@ -75,12 +95,17 @@ class IndexJobs {
   };
 
   void StartWorkers();
+  // Memory for a worker when `living` others live. As ClaimFn; `in_gate`: it holds the gate.
+  absl::StatusOr<MemoryClaim> Claim(size_t living, bool& in_gate);
   // False when no process could be made; then the queue waits, or has failed.
-  bool StartWorker(MemoryClaim memory);
+  bool StartWorker(MemoryClaim memory, bool in_gate);
   // A worker ended before it could do anything, or was not to be had.
   void NoteEarlyExit(absl::StatusCode code, const std::string& message);
   void StartLater(absl::Duration delay);
   void GiveJob(Worker& worker);
+  // The next entry of the queue that this worker may have.
+  std::deque<std::unique_ptr<Entry>>::iterator NextFor(const Worker& worker);
+  void End(Worker& worker);
   // False when it may not be given data: then it is killed.
   bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
@@ -88,17 +113,22 @@ class IndexJobs {
   void OnExit(uint64_t worker_id, const WorkerEnd& end);
   void CheckForHangs();
   void CheckForHang(Worker& worker, int64_t now_ns);
+  // It was killed a while ago and has not ended: nobody waits for it any more.
+  void NoteStuck(Worker& worker, int64_t now_ns);
+  // Its job fails: nothing was read for too long.
+  void FailHungJob(Worker& worker);
   // The watchdog: for memory that the worker's own limit does not count.
   void CheckMemory(Worker& worker);
   void FailQueue(const absl::Status& status);
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 
   const std::shared_ptr<EventLoop> loop_;
-  const std::string worker_program_;
+  const WorkerProgram worker_program_;
   const uint32_t max_workers_;
   const PoolTimeouts timeouts_;
   ExitLog* const exits_;
   Compartment* const compartment_;
+  ReplacementGate* const gate_;
   const ClaimFn claim_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;

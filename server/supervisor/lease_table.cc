@@ -54,6 +54,12 @@ LeaseTable::LeaseEntry* LeaseTable::FindHeld(uint64_t lease_id, WorkerId worker)
   return entry.worker == worker ? &entry : nullptr;
 }
 
+std::optional<internal::v1::Lease> LeaseTable::HeldLease(uint64_t lease_id, WorkerId worker) const {
+  const auto found = assigned_.find(lease_id);
+  if (found == assigned_.end() || At(found->second).worker != worker) return std::nullopt;
+  return At(found->second).lease;
+}
+
 bool LeaseTable::Decide(LeaseEntry& entry, LeaseState state) {
   const auto found = assigned_.find(entry.lease.lease_id());
   const Place place = found->second;

@@ -64,6 +64,9 @@ class LeaseTable {
     return Assign(suspects_, worker);
   }
 
+  // A lease that the worker holds; absent when it does not.
+  std::optional<internal::v1::Lease> HeldLease(uint64_t lease_id, WorkerId worker) const;
+
   // The worker's word on a lease it holds: Complete returns how many samples it was. Absent or
   // false, and nothing changes, when the worker does not hold it.
   std::optional<uint32_t> Complete(uint64_t lease_id, WorkerId worker,
@@ -162,6 +165,9 @@ class LeaseTable {
   };
 
   LeaseEntry& At(const Place& place) { return batches_.at(place.batch).leases[place.lease]; }
+  const LeaseEntry& At(const Place& place) const {
+    return batches_.at(place.batch).leases[place.lease];
+  }
   std::optional<internal::v1::Lease> Assign(std::set<Place>& from, WorkerId worker);
   LeaseEntry* FindHeld(uint64_t lease_id, WorkerId worker);
   // A held lease is ready, or failed. False when it is planned again instead, being outdated.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -25,9 +26,15 @@ uint64_t ArenaBytes(const MemoryBudget::Demand& demand) {
   return SaturatedProduct(demand.slot_count, demand.slot_bytes);
 }
 
+// Of that, what is to be promised yet.
+uint64_t NewArenaBytes(const MemoryBudget::Demand& demand) {
+  const uint64_t bytes = ArenaBytes(demand);
+  return bytes - std::min(bytes, demand.inherited_bytes);
+}
+
 // With `workers` of the workers.
 uint64_t DemandedBytes(const MemoryBudget::Demand& demand, uint32_t workers) {
-  return SaturatedSum(ArenaBytes(demand), SaturatedProduct(workers, demand.worker_quota_bytes));
+  return SaturatedSum(NewArenaBytes(demand), SaturatedProduct(workers, demand.worker_quota_bytes));
 }
 
 }  // namespace
@@ -60,6 +67,33 @@ void MemoryClaim::MarkReturning() {
   budget_->NoteReturning(*this);
 }
 
+void MemoryClaim::MarkStaying() {
+  if (budget_ == nullptr || !returning_) return;
+  returning_ = false;
+  budget_->NoteStaying(*this);
+}
+
+MemoryClaim MemoryClaim::Split(uint64_t arena_bytes) {
+  if (budget_ == nullptr) return MemoryClaim();
+  MemoryClaim part(budget_, std::min(arena_bytes, arena_bytes_), 0);
+  arena_bytes_ -= part.arena_bytes_;
+  if (returning_) budget_->NoteStaying(part);
+  return part;
+}
+
+void MemoryClaim::Merge(MemoryClaim other) {
+  if (other.budget_ == nullptr) return;
+  if (budget_ == nullptr) {
+    *this = std::move(other);
+    return;
+  }
+  MarkStaying();
+  other.MarkStaying();
+  arena_bytes_ += other.arena_bytes_;
+  quota_bytes_ += other.quota_bytes_;
+  other.budget_.reset();
+}
+
 absl::StatusOr<std::shared_ptr<MemoryBudget>> MemoryBudget::Create(const Config& config) {
   std::shared_ptr<MemoryBudget> budget(new MemoryBudget(config));
   const absl::Status one_fits = budget->AdmitWorker(config.replacement_bytes).status();
@@ -72,7 +106,7 @@ MemoryBudget::MemoryBudget(const Config& config)
 
 absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand) {
   absl::MutexLock lock(&mutex_);
-  const uint64_t arena_bytes = ArenaBytes(demand);
+  const uint64_t arena_bytes = NewArenaBytes(demand);
   const uint64_t free = Free();
   const uint64_t quota = demand.worker_quota_bytes;
   const uint64_t for_workers = free >= arena_bytes ? free - arena_bytes : 0;
@@ -82,7 +116,11 @@ absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand
   if (free < arena_bytes || (demand.workers > 0 && fitting == 0)) {
     std::string asked =
         absl::StrCat("this stream takes an arena of ", demand.slot_count, " slots × ",
-                     FormatBytes(demand.slot_bytes), " = ", FormatBytes(arena_bytes));
+                     FormatBytes(demand.slot_bytes), " = ", FormatBytes(ArenaBytes(demand)));
+    if (demand.inherited_bytes > 0) {
+      absl::StrAppend(&asked, ", of which it has ", FormatBytes(demand.inherited_bytes),
+                      " of its predecessor's");
+    }
     if (demand.workers > 0) absl::StrAppend(&asked, " and a worker of ", FormatBytes(quota));
     return Refusal(asked);
   }
@@ -114,12 +152,12 @@ uint64_t MemoryBudget::returning_bytes() const {
   return returning_bytes_;
 }
 
-void MemoryBudget::AwaitRoom(const Demand& demand, absl::Time deadline) const {
+void MemoryBudget::AwaitRoom(const Demand& demand, absl::Duration patience) const {
   absl::MutexLock lock(&mutex_);
   const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return returning_bytes_ == 0 || DemandedBytes(demand, demand.workers) <= Free();
   };
-  mutex_.AwaitWithDeadline(absl::Condition(&decided), deadline);
+  AwaitFor(mutex_, decided, patience);
 }
 
 absl::StatusOr<MemoryClaim> MemoryBudget::AdmitWorker(uint64_t quota_bytes) {
@@ -161,6 +199,11 @@ void MemoryBudget::GiveBack(const MemoryClaim& claim) {
 void MemoryBudget::NoteReturning(const MemoryClaim& claim) {
   absl::MutexLock lock(&mutex_);
   returning_bytes_ += claim.arena_bytes_ + claim.quota_bytes_;
+}
+
+void MemoryBudget::NoteStaying(const MemoryClaim& claim) {
+  absl::MutexLock lock(&mutex_);
+  returning_bytes_ -= claim.arena_bytes_ + claim.quota_bytes_;
 }
 
 bool MemoryBudget::SetLimit(uint64_t limit_bytes) {

@@ -28,6 +28,13 @@ class MemoryClaim {
   // The owner is done with it, and it is on its way back: it is free once this is destroyed, when
   // the processes that hold the memory have ended.
   void MarkReturning();
+  // It is not, after all, or nobody knows when it comes.
+  void MarkStaying();
+  // A part of the arena's bytes, at most what there is, as a claim of its own.
+  MemoryClaim Split(uint64_t arena_bytes);
+  // Takes over what `other` holds, of the same budget.
+  void Merge(MemoryClaim other);
+  uint64_t bytes() const { return budget_ == nullptr ? 0 : arena_bytes_ + quota_bytes_; }
   uint64_t quota_bytes() const { return budget_ == nullptr ? 0 : quota_bytes_; }
 
  private:
@@ -70,15 +77,17 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
     // Workers that its pipeline would like to have; 0: the pipeline has its workers.
     uint32_t workers = 0;
     uint64_t worker_quota_bytes = 0;
+    // What it has of that already: promised to its predecessor, and left to it.
+    uint64_t inherited_bytes = 0;
   };
   struct Admission {
     MemoryClaim arena;
     MemoryClaim workers;
     uint32_t worker_count = 0;
   };
-  // Promises the arena, and as many of the workers as fit. Errors: RESOURCE_EXHAUSTED
-  // (BUDGET_EXCEEDED), with the arithmetic and what to change, when the arena and one worker (if
-  // any is asked for) do not fit.
+  // Promises the arena, less what is inherited, and as many of the workers as fit. Errors:
+  // RESOURCE_EXHAUSTED (BUDGET_EXCEEDED), with the arithmetic and what to change, when the arena
+  // and one worker (if any is asked for) do not fit.
   absl::StatusOr<Admission> Admit(const Demand& demand) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether Admit would promise all of `demand`.
   bool FitsWholly(const Demand& demand) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,8 +96,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   // Whether Admit would promise anything, once that has come and `more_bytes` beside it.
   bool CouldAdmit(const Demand& demand, uint64_t more_bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until `demand` fits wholly, nothing is on its way back, or it is `deadline`.
-  void AwaitRoom(const Demand& demand, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until `demand` fits wholly, nothing is on its way back, or `patience` is over.
+  void AwaitRoom(const Demand& demand, absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For a worker that belongs to no stream. Errors as Admit's.
   absl::StatusOr<MemoryClaim> AdmitWorker(uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -107,6 +116,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 
   void GiveBack(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteReturning(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteStaying(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t Usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Promised() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return FreeAfter(0); }

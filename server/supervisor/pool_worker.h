@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -10,8 +11,11 @@
 
 #include "absl/time/time.h"
 #include "server/arena/flight_recorder.h"
+#include "server/cache/segment_folder.h"
 #include "server/supervisor/compartment.h"
+#include "server/supervisor/cpu_share.h"
 #include "server/supervisor/lease_table.h"
+#include "server/supervisor/memory_budget.h"
 #include "server/supervisor/memory_growth.h"
 #include "server/supervisor/scratch_folders.h"
 #include "server/supervisor/stage_times.h"
@@ -50,15 +54,36 @@ struct PoolWorker {
   int64_t warm_ns = 0;  // 0: it was never asked to warm up
   int64_t last_progress_ns = 0;
   int64_t killed_ns = 0;  // when the hang check killed it; 0: it did not
+  // Its threads that hung then, as HungThreads; empty: none did.
+  std::vector<int64_t> hung_since_ns;
+  // Of a worker of Python stages: where it writes the stacks of its threads when it is asked to,
+  // and what has come of it. Not open: it is not asked.
+  UniqueFd stacks_fd;
+  int64_t stacks_asked_ns = 0;
+  std::string stacks_dump;
+  std::string stack;  // of the thread that hangs, for people
   int64_t memory_read_ns = 0;
 
-  // Bytes of the arenas that it may have mapped, by stream: until it says that it has not.
-  std::map<uint64_t, uint64_t> mapped;
-  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to
-  // (0: none).
+  // What its process may hold of the memory budget, beside its part of the pool's quotas: until it
+  // was reaped, also when the pool is gone by then.
+  struct Claims {
+    MemoryClaim quota;  // of one that was written off in a replacement
+    // The service's place for a replacement, of such a one for which the budget holds no quota.
+    std::shared_ptr<const void> place;
+    // Arenas that it may have mapped, by stream: until it says that it has not.
+    struct Mapped {
+      uint64_t bytes = 0;
+      std::shared_ptr<const void> writer;
+    };
+    std::map<uint64_t, Mapped> mapped;
+  };
+  std::shared_ptr<Claims> claims = std::make_shared<Claims>();
+  // Of each kind of cache: the newest segment that it was told of, and the one that it writes to,
+  // or will as soon as it is bound (null: none).
   struct Segments {
     uint64_t told = 0;
-    uint64_t written = 0;
+    std::shared_ptr<const SegmentFolder::Segment> written;
+    bool was_sent = false;  // the one that it writes to
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
   bool rehearsed = false;  // produced samples for its warm-up
@@ -74,7 +99,12 @@ struct PoolWorker {
   };
   std::vector<AtSample> at_sample;
 
-  explicit PoolWorker(FlightRecorder flight_recorder) : recorder(std::move(flight_recorder)) {}
+  CpuShare cpu_share;
+  // What WorkerPool::IsRestless saw last; negative: nothing yet.
+  double cpu_seconds_at_rest = -1;
+
+  PoolWorker(FlightRecorder flight_recorder, uint32_t threads)
+      : recorder(std::move(flight_recorder)), cpu_share(threads) {}
 
   bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }
   uint64_t held_samples() const {

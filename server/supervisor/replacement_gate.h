@@ -6,11 +6,13 @@
 
 namespace bulkhead {
 
-// The memory budget holds one replacement for the whole service: pools pass this gate one at a
-// time, those that have waited longest first. Lives on the supervisor's thread.
+// The memory budget holds one worker more for the whole service: a successor beside the worker that
+// it replaces, or an index worker for which the budget has no quota of its own. Whoever starts one
+// passes this gate, one at a time, those that have waited longest first. The gate is free again
+// when that worker was reaped. Lives on the supervisor's thread.
 class ReplacementGate {
  public:
-  // True when `who` may go on now; it holds the gate until Leave. Else it stands in line.
+  // True when `who` may go on now; it holds the gate until Leave or PassTo. Else it stands in line.
   bool TryEnter(const void* who) {
     if (inside_ != nullptr) {
       StandInLine(who);
@@ -22,13 +24,24 @@ class ReplacementGate {
     }
     if (!line_.empty()) line_.pop_front();
     inside_ = who;
+    stuck_ = false;
     return true;
   }
+  // From now on `next` holds the gate instead of `who`, if that does.
+  void PassTo(const void* next, const void* who) {
+    if (inside_ == who) inside_ = next;
+  }
+  // `who` was killed and does not end: nobody knows when the gate is free again.
+  void NoteStuck(const void* who) {
+    if (inside_ == who) stuck_ = true;
+  }
+  bool stuck() const { return inside_ != nullptr && stuck_; }
   // `who` is done, or does not want to go on any more.
   void Leave(const void* who) {
     if (inside_ == who) inside_ = nullptr;
     std::erase(line_, who);
   }
+  bool holds(const void* who) const { return inside_ == who; }
   // How many wait.
   size_t waiting() const { return line_.size(); }
 
@@ -41,6 +54,7 @@ class ReplacementGate {
   }
 
   const void* inside_ = nullptr;
+  bool stuck_ = false;  // whoever is inside
   std::deque<const void*> line_;
 };
 

@@ -9,6 +9,7 @@
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/supervisor/lease_word.h"
 
 namespace bulkhead {
 namespace {
@@ -76,6 +77,7 @@ void Stream::BeginBatches() {
       return;
     }
     ++next_sequence_;
+    if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
     leases_.BeginBatch(*header);
   }
 }
@@ -97,6 +99,13 @@ std::optional<std::pair<uint64_t, uint64_t>> Stream::NextPosition() const {
   const auto header = config_.batch_at(next_sequence_ == 0 ? 0 : next_sequence_ - 1);
   if (!header.has_value()) return std::nullopt;
   return std::make_pair(header->epoch(), header->first_position());
+}
+
+absl::Status Stream::CheckWord(const internal::v1::LeaseDone& done,
+                               LeaseTable::WorkerId worker) const {
+  const auto lease = leases_.HeldLease(done.lease_id(), worker);
+  if (finished_ || !lease.has_value()) return absl::OkStatus();  // it does not count
+  return CheckSubstitutions(*lease, config_.binding, config_.partners, done);
 }
 
 std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
@@ -128,7 +137,8 @@ std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::Wo
   const uint64_t first = lease.first_position() + lease.first_sample();
   return Death{noted->deaths, noted->convicting,
                absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
-                            first + lease.count() - 1, " of stream ", config_.name)};
+                            first + lease.count() - 1, " of stream ", config_.name),
+               lease};
 }
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
@@ -172,6 +182,15 @@ bool Stream::Quarantine(const std::string& record, const std::string& reason, ui
   return true;
 }
 
+void Stream::ReportHang(const v1::SampleEvent& event) {
+  if (!finished_) config_.observer->OnEvent(event);
+}
+
+absl::Duration Stream::WithoutBatch(int64_t now_ns) const {
+  if (finished_ || leases_.pending() == 0) return absl::ZeroDuration();
+  return absl::Nanoseconds(now_ns - waits_since_ns_);
+}
+
 internal::v1::SetQuarantine Stream::quarantine() const {
   internal::v1::SetQuarantine message;
   message.set_stream_id(id_);
@@ -183,6 +202,23 @@ void Stream::Fail(const absl::Status& status) {
   if (finished_) return;
   finished_ = true;
   config_.observer->OnFailed(status);
+}
+
+void Stream::Evict(const absl::Status& status) {
+  finished_ = true;
+  config_.observer->OnFailed(status);
+}
+
+absl::Duration Stream::idle_for(int64_t now_ns) const {
+  if (leases_.pending() > 0 || leases_.out_slots() == 0) return absl::ZeroDuration();
+  return absl::Nanoseconds(now_ns - quiet_since_ns_);
+}
+
+uint64_t Stream::evictable_bytes() const {
+  if (config_.memory == nullptr) return 0;
+  const bool shared = config_.transport == v1::TRANSPORT_SHM;
+  const uint32_t slots = config_.arena->slot_count() - (shared ? leases_.out_slots() : 0);
+  return slots * config_.arena->slot_bytes();
 }
 
 void Stream::DeliverFinished() {
@@ -204,6 +240,7 @@ void Stream::DeliverFinished() {
     ahead_.insert(batch->header.sequence());
     const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
     ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
+    waits_since_ns_ = MonotonicNanos();
     ++delivered_;
     samples_delivered_ += batch->header.valid_count();
     batch->header.set_quarantine_digest(quarantine_digest_);
@@ -255,11 +292,15 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
 }
 
 std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
-  auto release = [loop = loop_, weak = weak_from_this(), slot] {
+  quiet_since_ns_ = MonotonicNanos();
+  if (config_.memory != nullptr) config_.memory->Hold(slot);
+  auto release = [loop = loop_, weak = weak_from_this(), memory = config_.memory, slot] {
+    if (memory != nullptr) memory->Release(slot);
     loop->Post([weak, slot] {
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
       ++stream->released_;
+      stream->quiet_since_ns_ = MonotonicNanos();
       stream->leases_.FreeSlot(slot);
       stream->BeginBatches();
       stream->wake_();

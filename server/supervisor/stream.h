@@ -18,6 +18,7 @@
 #include "server/arena/arena.h"
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/arena_memory.h"
 #include "server/supervisor/lease_table.h"
 
 namespace bulkhead {
@@ -55,6 +56,11 @@ class StreamObserver {
   virtual void OnAdded() {}
   virtual void OnBatch(ReadyBatch batch) = 0;
   virtual void OnEvent(const v1::SampleEvent& event) = 0;
+  // No batch was delivered for a while, though one is being made: what the workers are at, for
+  // people. Again every second, until OnBatch.
+  virtual void OnActivity(const std::string& activity) { (void)activity; }
+  // The stream's workers serve others until its client takes a batch; or do so no longer.
+  virtual void OnIdle(bool idle) {}
   // The last batch was delivered. Nothing follows.
   virtual void OnEnd() = 0;
   // The stream failed behind the batches delivered so far. Nothing follows.
@@ -74,8 +80,14 @@ struct StreamConfig {
   // In force from the beginning.
   QuarantineSet quarantined;
   std::shared_ptr<Arena> arena;
+  // The arena's part of the budget, and what counts the stream among those who write to it; null
+  // where there is none.
+  std::shared_ptr<ArenaMemory> memory;
+  std::shared_ptr<const void> writer;
   // Batch `sequence` of the stream, from 0; absent behind the last.
   std::function<std::optional<v1::BatchHeader>(uint64_t sequence)> batch_at;
+  // Records that a sample may take beside its own: a mosaic's.
+  uint32_t partners = 0;
   // Substitutions that an epoch may hold, and those that the cursor brings along in its epoch.
   uint64_t max_substitutions_per_epoch = 0;
   uint64_t substitutions_so_far = 0;
@@ -119,6 +131,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::optional<internal::v1::Lease> AssignSuspect(LeaseTable::WorkerId worker);
   // Epoch and position of a sample that comes soon, for warming up; absent when none comes.
   std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
+  // What LeaseDone says of substitutions cannot be true (lease_word.h): INTERNAL, for people.
+  absl::Status CheckWord(const internal::v1::LeaseDone& done, LeaseTable::WorkerId worker) const;
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);
@@ -129,6 +143,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     uint32_t deaths = 0;      // at this lease, so far
     uint32_t convicting = 0;  // of those, with no other lease in the worker's life
     std::string work;         // for people: "epoch 0, positions 16 to 31 of stream train"
+    internal::v1::Lease lease;
   };
   std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
                                  bool by_itself = false);
@@ -142,15 +157,30 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // it was in the set already, or the stream has ended: under `fail` with POISON_SAMPLE
   // (FAILED_PRECONDITION), with a full set with QUARANTINE_FULL.
   bool Quarantine(const std::string& record, const std::string& reason, uint32_t deaths);
+  // A worker was ended because it made no progress at a sample; reports `event`, a KIND_HUNG.
+  void ReportHang(const v1::SampleEvent& event);
   // Another fresh worker that did nothing else ended at that record; how many it were so far.
   uint32_t NotePoison(const std::string& record) { return ++poison_deaths_[record]; }
   // What is in force for leases that are given out now, as workers are told.
   internal::v1::SetQuarantine quarantine() const;
 
+  // For how long a batch has been in the making since the last one was delivered; zero while none
+  // is, as when the client holds all slots.
+  absl::Duration WithoutBatch(int64_t now_ns) const;
+
   // Ends the stream with an error, whatever is under way.
   void Fail(const absl::Status& status);
   // Nobody listens any more.
   void Close() { finished_ = true; }
+  // Ends the stream with an error although its last batch may have been delivered: its client does
+  // not take what there is.
+  void Evict(const absl::Status& status);
+
+  // For how long its client has taken no batch although one is there, and nothing is left to do for
+  // it but to wait; zero: it takes them, or waits itself.
+  absl::Duration idle_for(int64_t now_ns) const;
+  // What evicting it gives back: of shared memory, not what the client may hold.
+  uint64_t evictable_bytes() const;
 
   v1::StreamStatus Status() const;
 
@@ -172,10 +202,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::string quarantine_digest_;
   std::map<std::string, uint32_t> poison_deaths_;  // by record
   uint64_t next_sequence_ = 0;
+  int64_t quiet_since_ns_ = 0;  // a batch was delivered or a slot came back
   // Delivered before their turn, in this stream or before it.
   std::set<uint64_t> ahead_;
   bool exhausted_ = false;  // batch_at has no more
   bool finished_ = false;
+  int64_t waits_since_ns_ = 0;  // when a batch was delivered last, or begun after none was
   uint64_t delivered_ = 0;
   uint64_t released_ = 0;
   uint64_t samples_delivered_ = 0;

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/os/io_thread.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"
@@ -46,6 +47,8 @@ class Supervisor {
     uint32_t max_index_workers = 1;
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);
+    // A stream whose client took no batch for so long gives up what others need.
+    absl::Duration idle_stream = absl::Seconds(300);
     MemoryBudget::Config memory;
     uint64_t index_worker_quota_bytes = 0;
     // The container's memory limit, read again every so often; null: it never changes.
@@ -72,6 +75,10 @@ class Supervisor {
     Cache cache_stages;
     // Where workers with user code get a folder to write in; empty: they get none.
     std::string scratch_folder;
+    // What may wait for a disk is done there; null: on one of the supervisor's own.
+    std::shared_ptr<IoThread> io;
+    // Where workers' words go: SpawnSpec::output_fd.
+    int worker_output_fd = -1;
   };
 
   // Errors: Compartment::Open's, where a cgroup is required.
@@ -83,15 +90,23 @@ class Supervisor {
   // stream on the pipeline.
   struct Admission {
     uint32_t worker_count = 0;
-    std::shared_ptr<const MemoryClaim> arena;
+    std::shared_ptr<MemoryClaim> arena;
     std::shared_ptr<const void> workers;
   };
+  // The loop's thread is said to be silent when it was at one thing for so long.
+  static constexpr absl::Duration kSilence = absl::Seconds(5);
+  // For how long it has been silent, as far as those know who ask every second or so; zero when it
+  // is not. Does not block.
+  absl::Duration SilentFor() const;
+
   // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
   // starts them when nobody uses it yet. Pipelines without streams give up their workers for it, if
-  // that helps. Blocks for the loop, and until such workers were reaped, two seconds at most.
-  // Errors as MemoryBudget::Admit's.
+  // that helps; so do, where it would be refused otherwise, streams that nobody reads: first their
+  // workers, then their places (STREAM_IDLE). `legacy`: what its predecessor left to it; may be
+  // null. Blocks for the loop, and until such memory came back, two seconds at most. Errors as
+  // MemoryBudget::Admit's.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
-                                  uint64_t slot_bytes);
+                                  uint64_t slot_bytes, Legacy* legacy = nullptr);
 
   // The user's files that workers of the pipeline have loaded, whichever content they had. Blocks
   // for the loop.
@@ -99,6 +114,10 @@ class Supervisor {
   // As WorkerPool::WhenLoaded, of a pipeline that a stream was admitted to; `told` is called on the
   // loop's thread.
   void WhenLoaded(const PipelineConfig& pipeline, WorkerPool::CodeTold told);
+
+  // Waits until the workers of an admitted pipeline have what they may write to of caches, for a
+  // stream that reads its data more than once; a moment at most: without, they keep nothing.
+  void AwaitSegments(const PipelineConfig& pipeline);
 
   // Opens a stream on a pipeline, whose workers are started when nobody uses it yet. Returns the
   // stream's id; all else comes through the observer.
@@ -117,9 +136,10 @@ class Supervisor {
   uint32_t Recycle(const std::string& pipeline, std::optional<uint32_t> slot);
 
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never go
-  // down.
+  // down. While the loop is silent, that alone.
   v1::GetStatusResponse GetStatus();
-  // Planned replacements since the start. Blocks for the loop.
+  // Planned replacements since the start. Blocks for the loop, as GetStatus does; none while that
+  // is silent.
   std::map<v1::RecycleCause, uint64_t> RecyclingCounts();
 
   // Ends every stream with `status`, and every one that is opened later; the observers of the
@@ -127,9 +147,9 @@ class Supervisor {
   void EndStreams(const absl::Status& status);
 
   // Kills and reaps every worker, drops every stream and index job. Blocks until the loop's thread
-  // has ended: a worker that cannot be reaped for two seconds is left behind.
-  // Idempotent.
-  void Shutdown();
+  // has ended: a worker that cannot be reaped for two seconds is left behind. False when the loop
+  // is silent: then its thread still runs, and the process can only be ended. Idempotent.
+  bool Shutdown();
 
  private:
   Supervisor(Config config, std::shared_ptr<EventLoop> loop,
@@ -139,28 +159,46 @@ class Supervisor {
     std::unique_ptr<WorkerPool> pool;
     std::shared_ptr<MemoryClaim> memory;  // of its workers
     int64_t idle_since_ns = 0;
-    uint32_t admitted = 0;  // streams that were promised it and may not be there yet
+    uint32_t admitted = 0;  // streams that were promised it, whether or not they are there yet
+    bool waking = false;    // it was parked, and waits for memory
 
     bool idle() const { return admitted == 0 && pool->idle(); }
+    // For how long nobody has read any of its streams; zero: somebody does, or may soon.
+    absl::Duration unread_for(int64_t now_ns) const;
   };
 
   // The pool whose workers run what the pipeline's files hold now.
   PoolEntry* FindPool(const PipelineConfig& pipeline);
   // The same, or the one that was admitted to and has broken since, which can say why.
   PoolEntry* AdmittedPool(const PipelineConfig& pipeline);
+  PoolEntry* FindEntry(const WorkerPool* pool);
   PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim claim);
   // Absent, with `demand` filled in: memory that it needs is on its way back, and `may_wait`.
   std::optional<absl::StatusOr<Admission>> AdmitOnLoop(const PipelineConfig& pipeline,
-                                                       bool may_wait, MemoryBudget::Demand& demand);
+                                                       bool may_wait, MemoryBudget::Demand& demand,
+                                                       Legacy* legacy);
   // What pipelines without streams could give up, besides the one with that key.
   uint64_t IdleBytes(const std::string& but_key) const;
+  // What streams that nobody reads could give up; of the pipeline with that key, not the workers.
+  uint64_t UnreadBytes(const std::string& but_key) const;
   // Whether there is room, or will be: then pipelines without streams have given up what it takes,
-  // besides the one with that key. Nobody gives up anything in vain.
-  bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key);
+  // besides the one with that key, and with `from_streams` streams that nobody reads have. Nobody
+  // gives up anything in vain.
+  bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key, bool from_streams);
+  // The one that was read least recently gives up its workers, or its place. False when there is
+  // none.
+  bool ParkUnreadPool(const std::string& but_key);
+  bool EvictUnreadStream();
+  absl::Status StreamIdle() const;
+  // A parked pool has work again: it gets workers, or its streams end (STREAM_IDLE).
+  void WakeSoon(WorkerPool* pool);
+  void Wake(WorkerPool* pool, int64_t deadline_ns);
   // The pipeline's workers are not given up until the last copy is gone.
   std::shared_ptr<const void> Reserve(PoolEntry& entry);
-  // UNAVAILABLE while the memory is on its way back.
-  absl::StatusOr<MemoryClaim> AdmitIndexWorker();
+  // Null when the place for a replacement is smaller than an index worker's quota.
+  ReplacementGate* IndexWorkersGate();
+  // As IndexJobs::ClaimFn.
+  absl::StatusOr<MemoryClaim> AdmitIndexWorker(bool end_idle);
   void DropIdlePools();
   void DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition);
   // False when no pool is idle, besides the one with that key.
@@ -172,12 +210,18 @@ class Supervisor {
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
   void RunOnLoop(const std::function<void()>& work);
+  // The same, unless the loop is silent or falls silent: then false, and `work`, which owns what it
+  // touches, may be run later.
+  bool TryOnLoop(std::function<void()> work);
+  // Tells the workers of all pools what is new in the caches.
+  void SendSegments();
 
   const Config config_;
   const std::shared_ptr<EventLoop> loop_;
   std::thread thread_;
   std::atomic<uint64_t> next_stream_id_{1};
   bool shut_down_ = false;
+  bool ended_ = true;  // the loop's thread has, since Shutdown
 
   const std::shared_ptr<MemoryBudget> budget_;
 

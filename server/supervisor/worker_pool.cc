@@ -10,6 +10,7 @@
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/supervisor/lease_word.h"
 
 namespace bulkhead {
 WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
@@ -19,6 +20,7 @@ WorkerPool::~WorkerPool() {
   TellCode(absl::CancelledError("the service ends"));
   context_.loop->Cancel(watch_timer_);
   for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
+  if (replacement_ != nullptr) KeepPlaceUntilReaped();
   context_.gate->Leave(this);
   ForEachWorker([&](PoolWorker& worker) { GiveSegmentsBack(worker); });
 }
@@ -38,7 +40,7 @@ void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
   message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
   *message.mutable_add_stream()->mutable_stream()->mutable_quarantined() =
       stream.quarantine().quarantined();
-  worker.mapped[stream.id()] = stream.config().arena->bytes();
+  worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
   worker.process->Send(message, {stream.config().arena->fd()});
 }
 
@@ -48,6 +50,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
     return;
   }
   streams_.push_back(stream);
+  ForEachWorker([](PoolWorker& worker) { worker.cpu_seconds_at_rest = -1; });
   stream->config().observer->OnAdded();
   ForEachWorker([&](PoolWorker& worker) {
     if (worker.bound) SendStream(worker, *stream);
@@ -86,6 +89,10 @@ bool WorkerPool::CanTakeLease(const PoolWorker* worker) const {
 }
 
 void WorkerPool::Dispatch() {
+  if (parked()) {
+    if (has_work()) context_.on_wanted(this);
+    return;
+  }
   GiveSuspect();
   while (!broken()) {
     PoolWorker* best = nullptr;
@@ -96,6 +103,12 @@ void WorkerPool::Dispatch() {
     }
     if (best == nullptr || !GiveLease(*best)) return;
   }
+}
+
+bool WorkerPool::has_work() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->has_planned() || stream->has_suspect();
+  });
 }
 
 bool WorkerPool::GiveLease(PoolWorker& worker) {
@@ -130,7 +143,7 @@ WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
     const PoolWorker* const worker = slot.worker.get();
     const bool comes = worker == nullptr || !worker->bound;
     const bool used = !comes && (worker->leases_given > 0 || worker->rehearsed);
-    return std::make_tuple(used, comes, comes ? 0 : worker->held.size());
+    return std::make_tuple(!Starts(slot), used, comes, comes ? 0 : worker->held.size());
   };
   Slot* best = nullptr;
   for (const auto& slot : slots_) {
@@ -140,8 +153,12 @@ WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
   return best;
 }
 
+bool WorkerPool::Starts(const Slot& slot) {
+  return slot.failed_starts == 0 || (slot.worker != nullptr && slot.worker->bound);
+}
+
 void WorkerPool::GiveSuspect() {
-  if (set_apart_ == nullptr) set_apart_ = SlotToSetApart();
+  if (set_apart_ == nullptr || !Starts(*set_apart_)) set_apart_ = SlotToSetApart();
   if (set_apart_ == nullptr) return;
   PoolWorker* const worker = set_apart_->worker.get();
   if (!CanTakeLease(worker) || !worker->held.empty()) return;
@@ -186,6 +203,14 @@ bool WorkerPool::TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease
 }
 
 void WorkerPool::OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& done) {
+  if (const auto stream = FindStream(done.stream_id())) {
+    // Then it still holds the lease, which is done again by another.
+    if (const absl::Status word = stream->CheckWord(done, worker.id); !word.ok()) {
+      worker.process->Kill(v1::EXIT_CAUSE_PROTOCOL,
+                           absl::StrCat("it broke the protocol: ", std::string(word.message())));
+      return;
+    }
+  }
   if (!TakeBack(worker, done.stream_id(), done.lease_id())) return;
   if (const auto stream = FindStream(done.stream_id())) {
     if (const auto samples = stream->Complete(done, worker.id)) {
@@ -199,6 +224,12 @@ void WorkerPool::OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& 
 
 void WorkerPool::OnLeaseFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed) {
   if (!TakeBack(worker, failed.stream_id(), failed.lease_id())) return;
+  if (failed.error().reason() == reason::kIndexDamaged) {
+    // All workers have it mapped; those of the streams' next opening get the one that is built
+    // anew.
+    FailAll(StatusFromWorkerError(failed.error()));
+    return;
+  }
   if (const auto stream = FindStream(failed.stream_id())) {
     stream->FailLease(failed, worker.id);
   }
@@ -229,86 +260,88 @@ bool WorkerPool::IsOneSamplesDoing(const PoolWorker& worker, const FlightSnapsho
 
 std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
                                     v1::ExitCause cause, const std::string& reason) {
-  // Of each lease the thread that speaks for it: several may be at one.
-  struct Suspicion {
-    const PoolWorker::Held* held = nullptr;
-    const FlightSnapshot::Thread* thread = nullptr;
-    bool by_itself = false;
-  };
-  std::vector<Suspicion> suspicions;
+  EndFacts facts{cause, worker.held, flight, config_.quota_bytes, {}, worker.hung_since_ns, 0};
   for (size_t i = 0; i < flight.threads.size(); ++i) {
-    const FlightSnapshot::Thread& thread = flight.threads[i];
-    const auto held =
-        std::find_if(worker.held.begin(), worker.held.end(), [&](const PoolWorker::Held& lease) {
-          return lease.stream_id == thread.stream_id && lease.lease_id == thread.lease_id;
-        });
-    if (held == worker.held.end()) continue;
-    // One thread was refused memory: the others did nothing.
-    if (flight.refused_thread >= 0 && flight.refused_thread != static_cast<int>(i)) continue;
-    // A crash speaks for itself; a quota that was met does where this sample took much of it.
-    const bool by_itself = cause == v1::EXIT_CAUSE_CRASHED ||
-                           (ExitLog::IsLimitEvent(cause) && config_.quota_bytes > 0 &&
-                            GrownBy(worker, flight, i) > config_.quota_bytes / 4);
-    const auto known =
-        std::find_if(suspicions.begin(), suspicions.end(),
-                     [&](const Suspicion& suspicion) { return suspicion.held == &*held; });
-    if (known == suspicions.end()) {
-      suspicions.push_back({&*held, &thread, by_itself});
-    } else if (by_itself && !known->by_itself) {
-      *known = {&*held, &thread, by_itself};
-    }
+    facts.grown_bytes.push_back(GrownBy(worker, flight, i));
   }
-  std::string at;
-  for (const Suspicion& suspicion : suspicions) {
-    BlameLease(worker, *suspicion.held, suspicion.thread, suspicion.by_itself, reason, at);
-  }
-  if (!suspicions.empty()) return at;
   // Of whole batches all threads are at the first one.
-  const size_t begun = config_.whole_batches ? 1 : config_.threads;
-  for (size_t i = 0; i < worker.held.size() && i < begun; ++i) {
-    BlameLease(worker, worker.held[i], nullptr, false, reason, at);
+  facts.begun = config_.whole_batches ? 1 : config_.threads;
+  std::string first;
+  for (const Suspicion& suspicion : SuspicionsOf(facts)) {
+    const std::string at = BlameLease(worker, flight, suspicion, cause, reason);
+    // Without a thread's word nobody knows which of them it was.
+    if (first.empty() && suspicion.thread.has_value()) first = at;
   }
-  return at;
+  return first;
 }
 
-void WorkerPool::BlameLease(const PoolWorker& worker, const PoolWorker::Held& held,
-                            const FlightSnapshot::Thread* thread, bool by_itself,
-                            const std::string& reason, std::string& at) {
+std::string WorkerPool::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                                   const Suspicion& suspicion, v1::ExitCause cause,
+                                   const std::string& reason) {
+  const PoolWorker::Held& held = worker.held[suspicion.held];
   const auto stream = FindStream(held.stream_id);
-  if (stream == nullptr) return;
+  if (stream == nullptr) return "";
   // Where several threads were at one lease nobody can say which sample it was.
   const bool alone = worker.leases_given == 1 && !worker.rehearsed && !held.shared;
-  const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, by_itself);
-  if (!death.has_value()) return;
+  const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
+  if (!death.has_value()) return "";
   std::string work = death->work;
+  // The worker may have written anything: of a sample of another lease it cannot speak.
+  const FlightSnapshot::Thread* thread =
+      suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;
+  const uint64_t positions = stream->config().binding.samples_per_epoch();
+  if (thread != nullptr && !LeaseCovers(death->lease, positions, thread->epoch, thread->position)) {
+    thread = nullptr;
+  }
   if (thread != nullptr && !thread->sample.empty()) {
     work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
   } else if (thread != nullptr && config_.whole_batches) {
     work = absl::StrCat(thread->stage, " of the batch (", work, ")");
   }
-  if (at.empty()) at = work;
+  if (thread != nullptr && suspicion.hung) ReportHang(worker, *stream, *thread, work);
   const bool named = thread != nullptr && !thread->sample.empty() &&
                      thread->sample.size() < FlightThread::kSampleBytes;
-  if (alone && by_itself && named) {
+  if (alone && suspicion.by_itself && named) {
     const uint32_t poisoned = stream->NotePoison(thread->sample);
     if (poisoned >= kPoisonDeaths) {
       Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage), poisoned);
-      return;
+      return work;
     }
   }
   if (death->convicting + LeaseTable::kSuspectDeaths >= kMaxDeaths) {
-    stream->Fail(CrashLoop(death->deaths, reason, work));
+    stream->Fail(CrashLoop(death->deaths, cause, reason, work));
   }
+  return work;
 }
 
-absl::Status WorkerPool::CrashLoop(uint32_t deaths, const std::string& reason,
+void WorkerPool::ReportHang(const PoolWorker& worker, Stream& stream,
+                            const FlightSnapshot::Thread& thread, const std::string& work) const {
+  v1::SampleEvent event;
+  event.set_kind(v1::SampleEvent::KIND_HUNG);
+  event.set_epoch(thread.epoch);
+  event.set_position(thread.position);
+  event.set_record(thread.sample);
+  event.set_message(absl::StrCat("worker ", worker.slot, " made no progress for ",
+                                 absl::FormatDuration(context_.timeouts.hang), " at ", work,
+                                 worker.stack.empty() ? "" : "; Python was at ", worker.stack,
+                                 "; it is ended, and others do its work"));
+  stream.ReportHang(event);
+}
+
+absl::Status WorkerPool::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
                                    const std::string& work) const {
-  return MakeError(
-      absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-      absl::StrCat("the same samples ended ", deaths, " workers; the last one: ", reason, ", at ",
-                   work, ". If memory ran out, raise --worker-quota (now ",
-                   FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels"),
-      {{"work", work}, {"cause", reason}});
+  const std::string advice =
+      cause == v1::EXIT_CAUSE_HUNG
+          ? absl::StrCat(
+                "The storage may hang; if such samples are that slow, raise "
+                "--worker-hang-timeout (now ",
+                absl::FormatDuration(context_.timeouts.hang), ")")
+          : absl::StrCat("If memory ran out, raise --worker-quota (now ",
+                         FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels");
+  return MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+                   absl::StrCat("the same samples ended ", deaths,
+                                " workers; the last one: ", reason, ", at ", work, ". ", advice),
+                   {{"work", work}, {"cause", reason}});
 }
 
 void WorkerPool::FailStreams(const absl::Status& status) {

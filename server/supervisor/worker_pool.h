@@ -13,6 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
+#include "server/os/fd_parcel.h"
+#include "server/supervisor/blame.h"
 #include "server/supervisor/cache_segments.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
@@ -39,6 +41,9 @@ struct PipelineConfig {
   uint64_t quota_bytes = 0;
   // Shared memory that a worker may map beside arenas: its indexes, should they lie on a tmpfs.
   uint64_t mapped_bytes = 0;
+  // Those indexes, open, in the order of IndexPaths: workers that come later need them whatever
+  // becomes of their folder. Empty: workers open them by their paths.
+  std::vector<SharedFd> index_fds;
   bool attribution = true;  // allocations are counted by stage
   bool python = false;      // it has stages of Python
   // The user's files that are known of the pipeline, as they are on the disk; without a digest:
@@ -49,7 +54,11 @@ struct PipelineConfig {
   bool whole_batches = false;
   bool seeks = false;   // it decodes parts of JPEG images, so that seek entries are of use
   bool caches = false;  // it has cache stages
+  // Of what its workers write to caches (SegmentFolder): its own where it runs code of the user's.
+  std::string trust_domain = SegmentFolder::kBuiltIn;
 };
+
+class WorkerPool;
 
 // What every pool of a service has in common.
 struct PoolContext {
@@ -69,7 +78,10 @@ struct PoolContext {
   ScratchFolders* scratch = nullptr;
   // What the pool's workers were promised: let go of when the last of them was reaped, also of
   // those that the pool leaves behind when it is destroyed. May be null.
-  std::shared_ptr<const MemoryClaim> memory;
+  std::shared_ptr<MemoryClaim> memory;
+  MemoryBudget* budget = nullptr;  // for workers beside those
+  // A parked pool has work again.
+  std::function<void(WorkerPool*)> on_wanted;
 };
 
 // The workers of one pipeline and the streams that they serve: starts them, hands out leases
@@ -115,8 +127,16 @@ class WorkerPool {
   bool RemoveStream(uint64_t stream_id);
   // Hands planned leases to workers that have room.
   void Dispatch();
+  // Tells the workers of what is new in the caches.
+  void SendSegments() const;
+  // Has the workers given what they may write to there, ahead of a stream that reads its data more
+  // than once; false while it is on its way.
+  bool LendSegments() const;
   // Ends every stream with `status`, and who waits for code.
   void FailStreams(const absl::Status& status);
+  // Of a pool without streams: whether a worker went on working all the same since the last call,
+  // at a lease or in threads of the user's code.
+  bool IsRestless();
   // The user's files that its workers have loaded so far, by name.
   const std::map<std::string, std::string>& code() const { return code_; }
   // Whether its workers run what these files do not hold any more.
@@ -128,6 +148,18 @@ class WorkerPool {
 
   // Replaces every worker, or the one in `slot`, one after another. Returns how many.
   uint32_t Recycle(std::optional<uint32_t> slot);
+
+  const std::vector<std::shared_ptr<Stream>>& streams() const { return streams_; }
+  // Some stream has leases to be given out.
+  bool has_work() const;
+  // Ends all workers until Resume, since their memory is needed and no stream needs them now; the
+  // pool's claim is let go of when the last of them was reaped. False, and nothing happens, while a
+  // worker has work, is being replaced or is lost.
+  bool Park();
+  bool parked() const { return parked_ && !resume_.has_value(); }
+  // Starts so many workers in a parked pool, once the old ones were reaped; `memory` is promised to
+  // them.
+  void Resume(uint32_t workers, MemoryClaim memory);
 
   // Adds the workers (without their memory and CPU time) and streams, and what the pool has done.
   void AppendStatus(v1::GetStatusResponse& response) const;
@@ -141,10 +173,12 @@ class WorkerPool {
     uint32_t generation = 0;
     std::unique_ptr<PoolWorker> worker;  // null while its restart waits
     EventLoop::TimerId restart_timer = 0;
-    uint32_t deaths = 0;  // in this place, since a lease was finished in it
-    bool asked = false;   // by hand, for a replacement
-    std::string slow;     // the stage that has become slow, for people
-    double grew_by = 0;   // bytes a sample, the worker before the one that is started next
+    uint32_t deaths = 0;         // in this place, since a lease was finished in it
+    uint32_t failed_starts = 0;  // in a row, after which no worker was ready
+    std::string last_end;        // of a worker, or of the attempt to start one; for people
+    bool asked = false;          // by hand, for a replacement
+    std::string slow;            // the stage that has become slow, for people
+    double grew_by = 0;          // bytes a sample, the worker before the one that is started next
     // After a replacement that came to nothing.
     uint32_t failed_replacements = 0;
     int64_t no_replacement_before_ns = 0;
@@ -170,9 +204,11 @@ class WorkerPool {
   // quarantine now, before any of them gets another lease.
   void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
                   uint32_t deaths);
-  // Sets a place apart for the next suspect, or gives it to the one that is.
+  // Sets a place apart for the next suspect, or gives it to the one that is. A place in which no
+  // worker starts is given up for another.
   void GiveSuspect();
   Slot* SlotToSetApart() const;
+  static bool Starts(const Slot& slot);
   void SendLease(PoolWorker& worker, const internal::v1::Lease& lease);
   void OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& done);
   void OnLeaseFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed);
@@ -184,11 +220,15 @@ class WorkerPool {
   // which that was one too many. Returns what the worker was at, for people; empty: nothing.
   std::string BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
                           v1::ExitCause cause, const std::string& reason);
-  void BlameLease(const PoolWorker& worker, const PoolWorker::Held& held,
-                  const FlightSnapshot::Thread* thread, bool by_itself, const std::string& reason,
-                  std::string& at);
+  // The same for one of them. Returns what the worker was at, for people.
+  std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                         const Suspicion& suspicion, v1::ExitCause cause,
+                         const std::string& reason);
+  void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
+                  const std::string& work) const;
   // The error of a stream whose lease ends worker after worker.
-  absl::Status CrashLoop(uint32_t deaths, const std::string& reason, const std::string& work) const;
+  absl::Status CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
+                         const std::string& work) const;
 
   // Processes.
   absl::StatusOr<std::unique_ptr<PoolWorker>> Spawn(Slot& slot);
@@ -214,10 +254,11 @@ class WorkerPool {
   void RecordExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,
                   uint32_t leases_redone) const;
   void FailAll(const absl::Status& status);
+  // Of a parked pool: when no worker is left, lets go of their memory and resumes, if it shall.
+  void OnUnmanned();
   // The owner of a worker, wherever it stands, emptied.
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
-  // Tells the workers of what is new in the caches.
-  void SendSegments() const;
+  void TellSegments(bool writes) const;
   void GiveSegmentsBack(PoolWorker& worker) const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
@@ -229,7 +270,18 @@ class WorkerPool {
   // Between looks at workers that have work.
   absl::Duration BusyInterval() const;
   void CheckForHang(PoolWorker& worker, int64_t now_ns);
+  // It finishes nothing, and none of its threads says why.
+  bool IsStalled(const PoolWorker& worker, const FlightSnapshot& flight, int64_t now_ns) const;
+  // Asks a worker one of whose threads hangs in the interpreter for its stacks. True while it may
+  // still answer.
+  bool AwaitsStacks(PoolWorker& worker, int64_t now_ns) const;
+  // Tells the streams that have been without a batch for a while what their workers are at.
+  void TellActivity(int64_t now_ns);
+  std::string ActivityFor(const Stream& stream, int64_t now_ns) const;
   void WriteOff(PoolWorker& worker);
+  // A replacement ends although its two workers live: its place in the budget stays taken until the
+  // one that has none in the pool was reaped.
+  void KeepPlaceUntilReaped();
   // The worker was written off: a replacement that it is part of goes on without it.
   void GiveUpReplacement(PoolWorker& worker);
   void ReadMemory(PoolWorker& worker, int64_t now_ns);
@@ -238,7 +290,6 @@ class WorkerPool {
   bool GrowsFast(const MemoryGrowth& growth) const;
   // For a while.
   void LookMoreOften(int64_t now_ns);
-  bool IsHung(const PoolWorker& worker, int64_t now_ns) const;
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
   // Whether the sample that one of its threads is at took more than a quarter of the quota.
@@ -269,12 +320,22 @@ class WorkerPool {
   size_t next_stream_ = 0;  // round robin
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
+  int64_t activity_told_ns_ = 0;
+  bool parked_ = false;
+  struct Resumption {
+    uint32_t workers = 0;
+    MemoryClaim memory;
+  };
+  std::optional<Resumption> resume_;  // of a parked pool whose workers end
   int64_t fast_until_ns_ = 0;  // some worker's memory grows fast: until then it is read more often
   absl::Status failure_;
   std::map<std::string, std::string> code_;  // digest by name
   // What the first worker had loaded when it was bound.
   std::optional<std::vector<v1::CodeFile>> first_code_;
   std::vector<CodeTold> wait_for_code_;
+  // Whose cache segments its workers read and write: the trust domain, with the code of the user's,
+  // so that what other code made is not taken for this one's. Empty until a worker is bound.
+  std::string segment_domain_;
   Slot* set_apart_ = nullptr;    // for a suspect
   uint32_t idle_deaths_ = 0;     // of workers without a lease, since a lease was finished
   uint32_t largest_lease_ = 16;  // in samples, so far

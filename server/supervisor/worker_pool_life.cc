@@ -6,10 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/memory_map.h"
+#include "server/os/pipe.h"
 #include "server/os/process_memory.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
@@ -38,7 +40,7 @@ void WorkerPool::ForEachWorker(const std::function<void(PoolWorker&)>& visit) co
 
 absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder, FlightRecorder::Create(config_.threads));
-  auto worker = std::make_unique<PoolWorker>(std::move(recorder));
+  auto worker = std::make_unique<PoolWorker>(std::move(recorder), config_.threads);
   PoolWorker& raw = *worker;
   raw.id = NextWorkerId();
   raw.slot = slot.index;
@@ -57,7 +59,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   }
   // What it was given is kept until it is reaped.
   callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
-                              scratch = raw.scratch](const ProcessExit& exit) {
+                              scratch = raw.scratch, claims = raw.claims](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
   WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;
@@ -71,8 +73,8 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   if (raw.scratch != nullptr) raw.scratch->SetOwner(raw.process->pid());
   // Before it sees anything.
   BULKHEAD_ASSIGN_OR_RETURN(
-      raw.cell,
-      context_.compartment->Admit(raw.process->pid(), config_.quota_bytes, config_.threads));
+      raw.cell, context_.compartment->Admit(raw.process->pid(), config_.quota_bytes,
+                                            config_.threads, context_.sandbox.extra_threads()));
   SendBinding(raw);
   return worker;
 }
@@ -85,7 +87,7 @@ void WorkerPool::Install(Slot& slot, std::unique_ptr<PoolWorker> worker) {
 }
 
 void WorkerPool::StartWorker(Slot& slot) {
-  if (broken()) return;
+  if (broken() || parked_) return;
   slot.restart_timer = 0;
   auto worker = Spawn(slot);
   if (worker.ok()) {
@@ -101,9 +103,12 @@ void WorkerPool::OnStartFailed(Slot& slot, const absl::Status& status) {
   spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
                message);
   ++slot.deaths;
+  ++slot.failed_starts;
+  slot.last_end = absl::StrCat("none could be started: ", message);
   NoteIdleDeath(slot, absl::StatusCode::kUnavailable,
                 absl::StrCat("no worker could be started: ", message));
   RestartLater(slot);
+  Dispatch();  // what was set apart for it goes to another
 }
 
 void WorkerPool::SendBinding(PoolWorker& worker) {
@@ -114,14 +119,34 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
     return;
   }
   internal::v1::ToWorker message;
+  std::vector<int> fds = {memory->get(), worker.recorder.fd()};
+  absl::StatusOr<Pipe> stacks = absl::UnimplementedError("it has no Python stages");
+  if (config_.python) stacks = Pipe::Make();
+  if (stacks.ok()) {
+    fds.push_back(stacks->writing.get());
+    worker.stacks_fd = std::move(stacks->reading);
+  }
   message.mutable_bind()->set_threads(config_.threads);
   message.mutable_bind()->set_quota_bytes(config_.quota_bytes);
   message.mutable_bind()->set_attribution(config_.attribution);
   *message.mutable_bind()->mutable_sandbox() = context_.sandbox;
+  // Who has no index there need not wait for the cache folder's disk.
+  if (config_.mapped_bytes == 0) message.mutable_bind()->mutable_sandbox()->clear_readable();
   if (worker.scratch != nullptr) {
     message.mutable_bind()->mutable_sandbox()->set_scratch(worker.scratch->path());
   }
-  worker.process->Send(message, {memory->get(), worker.recorder.fd()});
+  UniqueFd indexes;
+  if (!config_.index_fds.empty()) {
+    absl::StatusOr<UniqueFd> parcel = PackFds(config_.index_fds);
+    if (parcel.ok()) {
+      indexes = *std::move(parcel);
+      fds.push_back(indexes.get());
+    } else {
+      spdlog::warn("a worker of pipeline {} opens its indexes by their paths: {}", config_.name,
+                   std::string(parcel.status().message()));
+    }
+  }
+  worker.process->Send(message, fds);
 }
 
 void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message) {
@@ -145,7 +170,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       if (!worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
       break;
     case internal::v1::FromWorker::kStreamRemoved:
-      worker.mapped.erase(message.stream_removed().stream_id());
+      worker.claims->mapped.erase(message.stream_removed().stream_id());
       break;
     case internal::v1::FromWorker::kSegmentFull:
       for (CacheSegments* segments : {context_.seek_segments, context_.stage_segments}) {
@@ -179,9 +204,11 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
     first_code_.emplace(bound.code().begin(), bound.code().end());
     std::sort(first_code_->begin(), first_code_->end(),
               [](const auto& a, const auto& b) { return a.name() < b.name(); });
+    segment_domain_ = FingerprintWithCode(config_.trust_domain, *first_code_);
     TellCode(*first_code_);
   }
   worker.bound = true;
+  slots_[worker.slot]->failed_starts = 0;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
   // Zero when it cannot be told: then what is resident counts alone.
   worker.data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
@@ -231,21 +258,34 @@ void WorkerPool::TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code)
   for (const CodeTold& told : std::exchange(wait_for_code_, {})) told(code);
 }
 
-void WorkerPool::SendSegments() const {
-  const bool writes = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->config().binding.reads_again();
+void WorkerPool::TellSegments(bool writes) const {
+  if (segment_domain_.empty()) return;
+  ForEachWorker([&](PoolWorker& worker) {
+    if (config_.seeks && context_.seek_segments != nullptr) {
+      context_.seek_segments->Tell(worker, segment_domain_, writes);
+    }
+    if (config_.caches && context_.stage_segments != nullptr) {
+      context_.stage_segments->Tell(worker, segment_domain_, writes);
+    }
   });
-  // One that is made for a worker is news to those before it.
-  for (int round = 0; round < 2; ++round) {
-    ForEachWorker([&](PoolWorker& worker) {
-      if (config_.seeks && context_.seek_segments != nullptr) {
-        context_.seek_segments->Tell(worker, writes);
-      }
-      if (config_.caches && context_.stage_segments != nullptr) {
-        context_.stage_segments->Tell(worker, writes);
-      }
-    });
-  }
+}
+
+void WorkerPool::SendSegments() const {
+  TellSegments(std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->config().binding.reads_again();
+  }));
+}
+
+bool WorkerPool::LendSegments() const {
+  TellSegments(/*writes=*/true);
+  bool settled = true;
+  ForEachWorker([&](PoolWorker& worker) {
+    const bool seeks = config_.seeks && context_.seek_segments != nullptr;
+    const bool caches = config_.caches && context_.stage_segments != nullptr;
+    settled = settled && (!seeks || context_.seek_segments->IsSettled(worker)) &&
+              (!caches || context_.stage_segments->IsSettled(worker));
+  });
+  return settled;
 }
 
 void WorkerPool::GiveSegmentsBack(PoolWorker& worker) const {
@@ -256,11 +296,11 @@ void WorkerPool::GiveSegmentsBack(PoolWorker& worker) const {
 
 void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
   if (const auto stream = FindStream(failed.stream_id())) {
-    worker.mapped.erase(failed.stream_id());
+    worker.claims->mapped.erase(failed.stream_id());
     stream->Fail(StatusFromWorkerError(failed.error()));
   } else if (failed.stream_id() == 0 && !worker.bound) {
     // While another worker serves, this one may have met a passing fault of the storage.
-    if (AnyReady()) {
+    if (AnyReady() && failed.error().reason() != reason::kIndexDamaged) {
       worker.process->Kill(v1::EXIT_CAUSE_TOLD,
                            absl::StrCat("it could not be bound: ", failed.error().message()));
     } else {
@@ -338,6 +378,10 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     end.reason += ": it met the limit of its cgroup";
   }
   const FlightSnapshot flight = worker.recorder.Snapshot();
+  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
+    end.reason += ": " + DescribeWildAccess(*flight.wild);
+    context_.exits->AddWildWrite();
+  }
   if (ExitLog::IsLimitEvent(end.cause) && config_.quota_bytes > 0 &&
       !IsOneSamplesDoing(worker, flight)) {
     const std::string haste = TooFastToRecycle(FactsOf(worker, MonotonicNanos()));
@@ -361,6 +405,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
 
   Slot& slot = *slots_[worker.slot];
   const bool in_place = slot.worker.get() == &worker;
+  if (in_place && !worker.bound) ++slot.failed_starts;
+  if (in_place) slot.last_end = end.reason;
   if (in_place) {
     slot.grew_by = worker.growth.BytesPerSample(config_.quota_bytes);
     if (ExitLog::IsLimitEvent(end.cause) && !IsOneSamplesDoing(worker, flight)) {
@@ -385,6 +431,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     FinishReplacement(end.as_told);
   } else if (!in_place) {
     // It was written off, and its place given to another.
+  } else if (parked_) {
+    OnUnmanned();
   } else if (replacement_ != nullptr && replacement_->slot == &slot &&
              replacement_->successor != nullptr) {
     // Its successor is on its way already.
@@ -411,7 +459,48 @@ void WorkerPool::FailAll(const absl::Status& status) {
   FailStreams(status);
   for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
   ForEachWorker([&](PoolWorker& worker) { worker.process->Stop(context_.timeouts.stop_grace); });
+  if (replacement_ != nullptr) KeepPlaceUntilReaped();
   context_.gate->Leave(this);
+}
+
+bool WorkerPool::Park() {
+  const bool busy = std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
+    return slot->worker != nullptr && !slot->worker->held.empty();
+  });
+  if (busy || broken() || parked_ || replacement_ != nullptr || !lost_.empty()) return false;
+  parked_ = true;
+  set_apart_ = nullptr;
+  context_.memory->MarkReturning();
+  for (const auto& slot : slots_) {
+    context_.loop->Cancel(std::exchange(slot->restart_timer, 0));
+    if (slot->worker != nullptr) slot->worker->process->Stop(context_.timeouts.stop_grace);
+  }
+  for (const auto& stream : streams_) stream->config().observer->OnIdle(true);
+  OnUnmanned();
+  return true;
+}
+
+void WorkerPool::Resume(uint32_t workers, MemoryClaim memory) {
+  resume_ = Resumption{workers, std::move(memory)};
+  OnUnmanned();
+}
+
+void WorkerPool::OnUnmanned() {
+  const auto is_manned = [](const auto& slot) { return slot->worker != nullptr; };
+  if (std::any_of(slots_.begin(), slots_.end(), is_manned)) return;
+  context_.memory->Release();
+  if (!resume_.has_value()) return;
+  *context_.memory = std::move(resume_->memory);
+  slots_.resize(resume_->workers);
+  resume_.reset();
+  parked_ = false;
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index] == nullptr) slots_[index] = std::make_unique<Slot>();
+    slots_[index]->index = index;
+    StartWorker(*slots_[index]);
+  }
+  for (const auto& stream : streams_) stream->config().observer->OnIdle(false);
+  ScheduleWatch(/*soon=*/false);
 }
 
 void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const {
@@ -441,6 +530,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
       AppendWorker(*slot->worker, response);
       continue;
     }
+    if (parked_) continue;
     v1::WorkerStatus& status = *response.add_workers();
     status.set_slot(slot->index);
     status.set_generation(slot->generation);
@@ -459,6 +549,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     v1::StreamStatus& status = *response.add_streams();
     status = stream->Status();
     status.set_pipeline(config_.name);
+    status.set_idle(parked_);
   }
   if (response.containment().sandbox().empty()) {
     for (const v1::SandboxPart& part : sandbox_) {

@@ -3,13 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/os/pipe.h"
 #include "server/os/process_memory.h"
+#include "server/os/process_usage.h"
+#include "server/supervisor/python_stack.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
 
@@ -25,13 +30,28 @@ constexpr double kFewLooks = 32;
 constexpr absl::Duration kFastFor = absl::Seconds(1);
 // For each worker that is looked at: reading what /proc says of it takes the supervisor 13 us.
 constexpr absl::Duration kLookShare = absl::Milliseconds(1);
-// Threads of libraries, beside those that decode: more is a bomb.
-constexpr uint64_t kSpareThreads = 256;
 // How long spawning and warming up take beyond what the first start of a worker took.
 constexpr absl::Duration kFirstWarmUpMargin = absl::Milliseconds(50);
 
+// What faulthandler writes of a hundred threads.
+constexpr size_t kMaxStacksBytes = size_t{256} << 10;
+// Streams without a batch for so long are told what their workers are at, so often.
+constexpr absl::Duration kSilence = absl::Seconds(5);
+constexpr absl::Duration kActivityInterval = absl::Seconds(1);
+// That are told of.
+constexpr size_t kMaxActivities = 3;
+
 absl::Duration Between(int64_t from_ns, int64_t to_ns) {
   return absl::Nanoseconds(std::max<int64_t>(0, to_ns - from_ns));
+}
+
+// Whether one of the threads that hang is in the interpreter, and the worker can say where.
+bool HangsInPython(const FlightSnapshot& flight, const std::vector<int64_t>& hung_since_ns) {
+  for (size_t i = 0; i < flight.threads.size(); ++i) {
+    const bool inside = flight.threads[i].turn == FlightTurn::kInside;
+    if (hung_since_ns[i] != 0 && inside) return flight.tells_stacks;
+  }
+  return false;
 }
 
 double Seconds(int64_t from_ns, int64_t to_ns) {
@@ -69,7 +89,9 @@ void WorkerPool::Watch() {
     CheckForHang(worker, now_ns);
     if (worker.written_off) stuck.push_back(&worker);
   });
+  if (context_.scratch != nullptr) context_.scratch->LookSoon();
   SendSegments();
+  TellActivity(now_ns);
   for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);
   if (!broken()) ReplaceIfDue(now_ns);
   ScheduleWatch(busy);
@@ -96,7 +118,7 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   if (!memory.ok()) return;  // it has just ended
   worker.memory_read_ns = now_ns;
   uint64_t arenas = config_.mapped_bytes;
-  for (const auto& [stream, bytes] : worker.mapped) arenas += bytes;
+  for (const auto& [stream, mapped] : worker.claims->mapped) arenas += mapped.bytes;
   const uint64_t shared = memory->shared_bytes > arenas ? memory->shared_bytes - arenas : 0;
   const uint64_t held = memory->private_bytes() + shared;
   worker.peak_memory_bytes = std::max(worker.peak_memory_bytes, held);
@@ -121,17 +143,36 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
   Slot& slot = *slots_[worker.slot];
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
+  worker.cpu_share.Watch(worker.process->pid(), memory->threads, now_ns);
   if (config_.quota_bytes == 0) return;
   if (GrowsFast(worker.growth)) LookMoreOften(now_ns);
-  if (memory->threads > config_.threads + kSpareThreads) {
+  const uint64_t own_threads = config_.threads + 1;  // one reads messages
+  if (memory->threads > own_threads + context_.sandbox.extra_threads()) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
-                         absl::StrCat("it has ", memory->threads, " threads"));
+                         absl::StrCat("it has ", memory->threads - own_threads,
+                                      " threads beside its own, more than ",
+                                      "--worker-extra-threads ", context_.sandbox.extra_threads()));
   }
   if (held > config_.quota_bytes) {
     worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
                          absl::StrCat("it held ", FormatBytes(held), " of its quota of ",
                                       FormatBytes(config_.quota_bytes)));
   }
+}
+
+bool WorkerPool::IsRestless() {
+  constexpr double kCpuSecondsAtRest = 0.03;  // three of the ticks that the kernel counts in
+  bool restless = false;
+  ForEachWorker([&](PoolWorker& worker) {
+    if (!worker.bound) return;
+    const auto usage = ReadProcessUsageFast(worker.process->pid());
+    if (!usage.ok()) return;  // it has just ended
+    const double before = std::exchange(worker.cpu_seconds_at_rest, usage->cpu_seconds);
+    const bool seen = before >= 0;
+    restless = restless ||
+               (seen && (!worker.held.empty() || usage->cpu_seconds - before > kCpuSecondsAtRest));
+  });
+  return restless;
 }
 
 void WorkerPool::CheckScratch(PoolWorker& worker) {
@@ -144,16 +185,6 @@ void WorkerPool::CheckScratch(PoolWorker& worker) {
       absl::StrCat("it had ", FormatBytes(bytes), " in ", files,
                    " files in its own folder, and may have ",
                    FormatBytes(ScratchFolders::kMostBytes), " in ", ScratchFolders::kMostFiles));
-}
-
-bool WorkerPool::IsHung(const PoolWorker& worker, int64_t now_ns) const {
-  if (worker.held.empty()) return false;
-  if (Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang) return true;
-  // One thread may hang while the others make progress.
-  const FlightSnapshot flight = worker.recorder.Snapshot();
-  return std::any_of(flight.threads.begin(), flight.threads.end(), [&](const auto& thread) {
-    return thread.lease_id != 0 && Between(thread.began_ns, now_ns) > context_.timeouts.hang;
-  });
 }
 
 void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
@@ -173,12 +204,99 @@ void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
                                       : context_.timeouts.start;
   const bool late =
       (!worker.bound || warming) && Between(worker.last_progress_ns, now_ns) > patience;
-  if (!late && !IsHung(worker, now_ns)) return;
+  if (late) {
+    worker.killed_ns = now_ns;
+    worker.process->Kill(v1::EXIT_CAUSE_HUNG,
+                         absl::StrCat("not ready after ", absl::FormatDuration(patience)));
+    return;
+  }
+  if (worker.held.empty()) return;
+  // One thread may hang while the others make progress.
+  const FlightSnapshot flight = worker.recorder.Snapshot();
+  std::vector<int64_t> hung = HungThreads(flight, context_.timeouts.hang, now_ns);
+  const bool any_hung = std::any_of(hung.begin(), hung.end(), [](int64_t ns) { return ns != 0; });
+  if (!any_hung && !IsStalled(worker, flight, now_ns)) {
+    worker.stacks_asked_ns = 0;  // it goes on
+    return;
+  }
+  if (HangsInPython(flight, hung) && AwaitsStacks(worker, now_ns)) return;
+  worker.hung_since_ns = std::move(hung);
   worker.killed_ns = now_ns;
   worker.process->Kill(
       v1::EXIT_CAUSE_HUNG,
-      late ? absl::StrCat("not ready after ", absl::FormatDuration(patience))
-           : absl::StrCat("no progress for ", absl::FormatDuration(context_.timeouts.hang)));
+      absl::StrCat("no progress for ", absl::FormatDuration(context_.timeouts.hang),
+                   worker.stack.empty() ? "" : "; Python was at ", worker.stack));
+}
+
+bool WorkerPool::IsStalled(const PoolWorker& worker, const FlightSnapshot& flight,
+                           int64_t now_ns) const {
+  // Threads that are at samples are watched one by one; what they report may be a little late.
+  const bool at_work = std::any_of(flight.threads.begin(), flight.threads.end(),
+                                   [](const auto& thread) { return thread.lease_id != 0; });
+  return Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang * (at_work ? 2 : 1);
+}
+
+bool WorkerPool::AwaitsStacks(PoolWorker& worker, int64_t now_ns) const {
+  if (!worker.stacks_fd) return false;
+  std::string dump;
+  ReadAvailable(worker.stacks_fd.get(), kMaxStacksBytes - worker.stacks_dump.size(), dump);
+  if (worker.stacks_asked_ns == 0) {
+    // What was there answers an older question.
+    worker.stacks_asked_ns = now_ns;
+    worker.stacks_dump.clear();
+    worker.process->AskForStacks();
+    return true;
+  }
+  worker.stacks_dump += dump;
+  worker.stack = DescribePythonStack(worker.stacks_dump);
+  return worker.stack.empty() && Between(worker.stacks_asked_ns, now_ns) < context_.timeouts.stacks;
+}
+
+void WorkerPool::TellActivity(int64_t now_ns) {
+  if (Between(activity_told_ns_, now_ns) < kActivityInterval) return;
+  activity_told_ns_ = now_ns;
+  for (const auto& stream : streams_) {
+    if (stream->WithoutBatch(now_ns) < kSilence) continue;
+    stream->config().observer->OnActivity(ActivityFor(*stream, now_ns));
+  }
+}
+
+std::string WorkerPool::ActivityFor(const Stream& stream, int64_t now_ns) const {
+  // By the time for which it has gone on.
+  std::multimap<int64_t, std::string> at_samples;
+  std::vector<std::string> not_ready;
+  const auto for_people = [now_ns](int64_t since_ns) {
+    return absl::FormatDuration(absl::Trunc(Between(since_ns, now_ns), absl::Seconds(1)));
+  };
+  ForEachWorker([&](const PoolWorker& worker) {
+    if (!worker.bound) {
+      not_ready.push_back(absl::StrCat("worker ", worker.slot, " has been starting for ",
+                                       for_people(worker.spawned_ns)));
+    }
+    for (const FlightSnapshot::Thread& thread : worker.recorder.Snapshot().threads) {
+      const bool at_it = thread.lease_id != 0 && thread.stream_id == stream.id();
+      if (!at_it || thread.turn == FlightTurn::kWaiting) continue;
+      at_samples.emplace(thread.began_ns,
+                         absl::StrCat("worker ", worker.slot, " has been at ", thread.stage, " of ",
+                                      thread.sample.empty() ? "a batch" : thread.sample, " for ",
+                                      for_people(thread.began_ns)));
+    }
+  });
+  for (const auto& slot : slots_) {
+    if (slot->worker != nullptr) continue;
+    not_ready.push_back(absl::StrCat("worker ", slot->index,
+                                     " is to be started again; the last: ", slot->last_end));
+  }
+  std::vector<std::string> told;
+  for (const auto& [since_ns, text] : at_samples) told.push_back(text);
+  if (told.empty()) told = std::move(not_ready);
+  if (told.empty()) return "the workers are at other streams";
+  const size_t left_out = told.size() - std::min(told.size(), kMaxActivities);
+  if (left_out > 0) {
+    told.resize(kMaxActivities);
+    told.push_back(absl::StrCat("and ", left_out, " more"));
+  }
+  return absl::StrJoin(told, "; ");
 }
 
 void WorkerPool::WriteOff(PoolWorker& worker) {
@@ -213,9 +331,27 @@ void WorkerPool::GiveUpReplacement(PoolWorker& worker) {
         MonotonicNanos() +
         absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot.failed_replacements + 1));
   }
+  // Two processes stand in one place until it was reaped: that has to fit into the budget.
+  auto quota = context_.budget->AdmitWorker(config_.quota_bytes);
+  if (quota.ok()) {
+    worker.claims->quota = *std::move(quota);
+  } else {
+    KeepPlaceUntilReaped();
+    context_.gate->NoteStuck(worker.claims->place.get());
+  }
   lost_.push_back(std::move(successor.get() == &worker ? successor : predecessor));
   replacement_.reset();
   context_.gate->Leave(this);
+}
+
+void WorkerPool::KeepPlaceUntilReaped() {
+  const PoolWorker* extra = replacement_->successor.get();
+  if (extra == nullptr) extra = replacement_->predecessor.get();
+  if (extra == nullptr || extra->claims->place != nullptr) return;
+  PoolWorker::Claims* const claims = extra->claims.get();
+  context_.gate->PassTo(claims, this);
+  claims->place = std::shared_ptr<const void>(
+      claims, [gate = context_.gate](const void* holder) { gate->Leave(holder); });
 }
 
 RecycleFacts WorkerPool::FactsOf(const PoolWorker& worker, int64_t now_ns) const {

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& l
   spec.environment = WorkerEnvironment(program.environment);
   spec.inherits_environment = false;
   spec.passed_fd = pair->second.fd();
+  spec.output_fd = program.output_fd;
   spec.oom_score_adj = 500;
   absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(spec);
   if (!child.ok()) return child.status();

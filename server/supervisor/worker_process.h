@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PROCESS_H_
 #define BULKHEAD_SERVER_SUPERVISOR_WORKER_PROCESS_H_
 
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -72,6 +73,8 @@ class WorkerProcess {
   void Stop(absl::Duration grace);
   // Kills it at once; `cause` and `reason` are what its exit will report.
   void Kill(v1::ExitCause cause, const std::string& reason);
+  // Asks it to write its stacks (FlightSnapshot::tells_stacks).
+  void AskForStacks() const { child_.Signal(SIGQUIT); }
   // The worker reported that it is bound. False when that makes no sense now: it is being ended, or
   // is killed for it.
   bool MarkBound() { return Apply(WorkerEvent::kBound) && phase() == WorkerPhase::kReady; }

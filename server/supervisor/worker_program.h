@@ -13,6 +13,8 @@ struct WorkerProgram {
   std::vector<std::string> args;  // before those that WorkerProcess gives
   // "NAME=value"; of several of one name the last counts.
   std::vector<std::string> environment = {};
+  // As SpawnSpec::output_fd.
+  int output_fd = -1;
 };
 
 // A worker's whole environment: `set`, and of this process's own, which may hold secrets, what

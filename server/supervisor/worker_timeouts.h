@@ -12,7 +12,9 @@ namespace bulkhead {
 struct PoolTimeouts {
   // A worker that has work and finishes no sample, or reads no byte of what it indexes, is killed.
   absl::Duration hang = absl::Seconds(30);
-  absl::Duration reap = absl::Seconds(10);   // a killed worker that does not end is written off
+  absl::Duration reap = absl::Seconds(10);  // a killed worker that does not end is written off
+  // For the stacks of a worker's Python threads, which say where one of them hangs.
+  absl::Duration stacks = absl::Seconds(5);
   absl::Duration start = absl::Seconds(60);  // from spawn to bound
   // The same with code of the user's, whose imports may come from a slow mount.
   absl::Duration start_with_imports = absl::Seconds(300);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/os/event_loop.h"
 
@@ -115,6 +116,14 @@ void AppendActivity(const FlightSnapshot& flight,
     at.set_epoch(thread.epoch);
     at.set_position(thread.position);
   }
+}
+
+std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild) {
+  const char* did = "touched";
+  if (wild.access == MemoryFault::Access::kWrite) did = "wrote to";
+  if (wild.access == MemoryFault::Access::kRead) did = "read from";
+  const std::string in = wild.stage.empty() ? "" : absl::StrCat(" in ", wild.stage);
+  return absl::StrCat("it ", did, " a batch that was not its own (slot ", wild.slot, ")", in);
 }
 
 void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes) {

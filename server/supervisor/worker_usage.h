@@ -33,6 +33,9 @@ void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum);
 void AppendActivity(const FlightSnapshot& flight,
                     google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity);
 
+// "it wrote to a batch that was not its own (slot 2) in stages[0] native".
+std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild);
+
 // Raises `peak_memory_bytes` to what the process uses now, clean file pages left out: cheap.
 void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes);
 

@@ -14,6 +14,8 @@ struct CurrentStage {
   // Number of the decode thread and its own counters; null in other threads, which share theirs.
   uint32_t thread = FlightHeader::kNobody;
   FlightCounters* counters = nullptr;
+  // All of that decode thread's notes; null in other threads.
+  FlightThread* notes = nullptr;
 };
 
 extern thread_local constinit CurrentStage current_stage __attribute__((tls_model("initial-exec")));

@@ -31,7 +31,8 @@ std::vector<std::string> FlightStageNames(const Pipeline& pipeline) {
 
 FlightNotes::FlightNotes(const FlightRecorder& recorder, uint32_t thread)
     : recorder_(recorder), thread_(thread) {
-  current_stage = {FlightRecorder::kWorkerStage, thread, recorder.thread(thread).counters};
+  FlightThread& own = recorder.thread(thread);
+  current_stage = {FlightRecorder::kWorkerStage, thread, own.counters, &own};
 }
 
 FlightNotes::~FlightNotes() { current_stage = CurrentStage(); }

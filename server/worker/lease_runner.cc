@@ -103,6 +103,7 @@ absl::StatusOr<QuarantineSet> SetOf(
 
 struct LeaseRunner::SharedLease {
   internal::v1::Lease lease;  // the whole
+  HeldSlots::Hold hold;       // released by whoever reports
   mutable absl::Mutex mutex;
   size_t parts_left ABSL_GUARDED_BY(mutex) = 0;
   std::vector<std::vector<SubstitutedSample>> substituted ABSL_GUARDED_BY(mutex);  // by part
@@ -197,7 +198,7 @@ absl::Status LeaseRunner::AddStream(const internal::v1::StreamBinding& binding, 
       auto arena, Arena::Attach(std::move(arena_fd), binding.slot_bytes(), binding.slot_count()));
   auto state = std::make_shared<StreamState>();
   state->view = std::move(view);
-  state->arena = std::move(arena);
+  state->slots = std::make_shared<HeldSlots>(std::move(arena));
   state->on_destruct = [report = report_, id = binding.stream_id()] {
     internal::v1::FromWorker message;
     message.mutable_stream_removed()->set_stream_id(id);
@@ -232,7 +233,7 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
       (item.stream == removed ? dropped : queue_).push_back(std::move(item));
     }
   }
-  for (const Item& item : dropped) {
+  for (Item& item : dropped) {
     if (item.rehearsal.has_value()) continue;
     if (item.shared != nullptr) {
       // Another part may still be at work; it reports then.
@@ -242,6 +243,7 @@ void LeaseRunner::RemoveStream(uint64_t stream_id) {
       }
       continue;
     }
+    item.hold.Release();
     report_(FailedLease(item.lease, item.lease.first_position() + item.lease.first_sample(),
                         absl::CancelledError("the stream was removed")));
   }
@@ -271,15 +273,12 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
                         found->second->view,
                         Rehearsal{position.epoch(), position.position() + ahead, touch_seconds},
                         nullptr,
-                        0});
+                        0,
+                        {}});
     }
   }
   const int64_t begin_ns = MonotonicNanos();
-  for (const auto& stream : streams) {
-    for (uint32_t slot = 0; slot < stream->arena->slot_count(); ++slot) {
-      stream->arena->Prefault(slot);
-    }
-  }
+  for (const auto& stream : streams) stream->slots->Prefault();
   *touch_seconds = absl::ToDoubleSeconds(absl::Nanoseconds(MonotonicNanos() - begin_ns));
 }
 
@@ -311,18 +310,21 @@ std::deque<LeaseRunner::Item> LeaseRunner::ItemsOf(
     const internal::v1::Lease& lease, const std::shared_ptr<StreamState>& stream) const {
   std::deque<Item> items;
   if (!pipeline_->has_batch_stages()) {
-    items.push_back({lease, stream, stream->view, std::nullopt, nullptr, 0});
+    items.push_back({lease, stream, stream->view, std::nullopt, nullptr, 0,
+                     HeldSlots::Hold(stream->slots, lease.slot())});
     return items;
   }
   const auto shared = std::make_shared<SharedLease>();
   shared->lease = lease;
+  shared->hold = HeldSlots::Hold(stream->slots, lease.slot());
   const uint64_t step = lease.one_thread() ? std::max<uint64_t>(1, lease.count())
                                            : PartSamples(lease.count(), threads_.size());
   for (uint64_t first = 0; first < std::max<uint64_t>(1, lease.count()); first += step) {
     internal::v1::Lease part = lease;
     part.set_first_sample(static_cast<uint32_t>(first));
     part.set_count(static_cast<uint32_t>(std::min<uint64_t>(step, lease.count() - first)));
-    items.push_back({std::move(part), stream, stream->view, std::nullopt, shared, items.size()});
+    items.push_back(
+        {std::move(part), stream, stream->view, std::nullopt, shared, items.size(), {}});
   }
   absl::MutexLock lock(&shared->mutex);
   shared->parts_left = shared->failed_part = items.size();
@@ -374,7 +376,7 @@ absl::Status LeaseRunner::ProduceWithRetries(const Item& item, PipelineContext& 
     substituted.clear();
     const absl::Status status =
         ProduceLease(*pipeline_, *item.view, item.lease, context,
-                     item.stream->arena->slot(item.lease.slot()), substituted, failed_position);
+                     item.stream->slots->slot(item.lease.slot()), substituted, failed_position);
     if (retry == kReadRetries || !IsStorageError(status)) return status;
     absl::SleepFor(delay);
   }
@@ -392,10 +394,12 @@ void LeaseRunner::Rehearse(const Item& item, PipelineContext& context) {
                  destinations);
 }
 
-void LeaseRunner::Produce(const Item& item, PipelineContext& context) {
+void LeaseRunner::Produce(Item& item, PipelineContext& context) {
   std::vector<SubstitutedSample> substituted;
   uint64_t failed_position = 0;
+  item.hold.Begin();
   const absl::Status status = ProduceWithRetries(item, context, substituted, failed_position);
+  item.hold.Release();
   report_(status.ok() ? DoneLease(item.lease, substituted)
                       : FailedLease(item.lease, failed_position, status));
 }
@@ -411,12 +415,16 @@ void LeaseRunner::ProducePart(const Item& item, PipelineContext& context) {
   std::vector<SubstitutedSample> substituted;
   uint64_t failed_position = 0;
   absl::Status status;
-  if (!in_vain) status = ProduceWithRetries(item, context, substituted, failed_position);
+  if (!in_vain) {
+    shared.hold.Begin();
+    status = ProduceWithRetries(item, context, substituted, failed_position);
+  }
   if (!EndPart(item, status, failed_position, std::move(substituted))) return;
   if (shared.succeeded()) {
     const absl::Status finished = FinishBatch(*pipeline_, *item.view, shared.lease, context,
-                                              item.stream->arena->slot(shared.lease.slot()));
+                                              item.stream->slots->slot(shared.lease.slot()));
     if (!finished.ok()) {
+      shared.hold.Release();
       report_(FailedLease(shared.lease, shared.lease.first_position(), finished));
       return;
     }
@@ -437,7 +445,8 @@ bool LeaseRunner::EndPart(const Item& item, const absl::Status& status, uint64_t
   return --shared.parts_left == 0;
 }
 
-void LeaseRunner::ReportShared(const SharedLease& shared) {
+void LeaseRunner::ReportShared(SharedLease& shared) {
+  shared.hold.Release();
   internal::v1::FromWorker message;
   {
     absl::MutexLock lock(&shared.mutex);

@@ -15,11 +15,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "bulkhead/internal/v1/worker.pb.h"
-#include "server/arena/arena.h"
 #include "server/arena/flight_recorder.h"
 #include "server/base/value_store.h"
 #include "server/image/decode_allowance.h"
 #include "server/pipeline/pipeline.h"
+#include "server/worker/held_slots.h"
 
 namespace bulkhead {
 
@@ -34,7 +34,8 @@ struct WorkerStores {
 //
 // Life: construct (starts the threads) → AddStream, Add, RemoveStream … → destruct, which finishes
 // the leases at work and drops those that wait. Thread-safe. `report` is called from the decode
-// threads and must be thread-safe.
+// threads and must be thread-safe. A slot can be touched from the time when work on a lease in it
+// begins until the last one in it was produced, just before that is reported.
 //
 // Of a pipeline with batch stages every lease is a whole batch. Its samples are shared out among
 // the threads, unless the lease says one_thread; the last thread runs the batch stages.
@@ -77,9 +78,12 @@ class LeaseRunner {
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
     std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
-    std::shared_ptr<Arena> arena;
+    std::shared_ptr<HeldSlots> slots;
     std::function<void()> on_destruct;
-    ~StreamState() { on_destruct(); }
+    ~StreamState() {
+      slots.reset();
+      on_destruct();
+    }
   };
   // A sample to be produced for nobody; the destruction of the last one's `report` says that all
   // are done.
@@ -98,19 +102,20 @@ class LeaseRunner {
     std::optional<Rehearsal> rehearsal;      // instead of the lease
     std::shared_ptr<SharedLease> shared;     // null: the lease is one thread's alone
     size_t part = 0;                         // of the shared one
+    HeldSlots::Hold hold;                    // of a lease that is one thread's alone
   };
 
   void Run(uint32_t thread);
   // What the threads take up of a lease.
   std::deque<Item> ItemsOf(const internal::v1::Lease& lease,
                            const std::shared_ptr<StreamState>& stream) const;
-  void Produce(const Item& item, PipelineContext& context);
+  void Produce(Item& item, PipelineContext& context);
   void ProducePart(const Item& item, PipelineContext& context);
   // Takes the word on one part; true when it was the last.
   static bool EndPart(const Item& item, const absl::Status& status, uint64_t failed_position,
                       std::vector<SubstitutedSample> substituted);
   // Says how the whole of a shared lease ended.
-  void ReportShared(const SharedLease& shared);
+  void ReportShared(SharedLease& shared);
   void Rehearse(const Item& item, PipelineContext& context);
   // Produces the lease's samples; errors of storage are retried.
   absl::Status ProduceWithRetries(const Item& item, PipelineContext& context,

@@ -15,15 +15,19 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/exit_codes.h"
+#include "server/arena/index_paths.h"
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/read_fault.h"
 #include "server/base/version.h"
+#include "server/os/fd_parcel.h"
 #include "server/os/filesystem.h"
 #include "server/os/memory_map.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
+#include "server/source/index_file.h"
 #include "server/worker/lease_runner.h"
 #include "server/worker/loaded_code.h"
 #include "server/worker/segment_store.h"
@@ -57,7 +61,9 @@ class Session {
   void ReportCode();
   // Carries out one order. False when it makes no sense.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
-  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd);
+  // `indexes`: a parcel of the binding's indexes, or not open.
+  absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
+                    const UniqueFd& indexes);
   void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
 
   void Note(LeaseMoment moment) const {
@@ -70,6 +76,7 @@ class Session {
   const UserCode user_code_;
   std::optional<LoadedCode> code_;  // once the pipeline is made, if it has code of the user's
   std::optional<FlightRecorder> recorder_;
+  UniqueFd stacks_fd_;  // of a worker of Python stages: where the stacks of its threads go
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
   std::unique_ptr<LeaseRunner> runner_;
@@ -122,13 +129,18 @@ int Session::Run() {
 
 bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   switch (message.message_case()) {
-    case internal::v1::ToWorker::kBind:
-      if (packet.fds.size() != 2 || runner_ != nullptr) return false;
-      if (absl::Status status = Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]));
+    case internal::v1::ToWorker::kBind: {
+      const UniqueFd indexes = TakeParcel(packet.fds);
+      if (packet.fds.size() < 2 || packet.fds.size() > 3) return false;
+      if (runner_ != nullptr || limited_) return false;
+      if (packet.fds.size() == 3) stacks_fd_ = std::move(packet.fds[2]);
+      if (absl::Status status =
+              Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]), indexes);
           !status.ok()) {
         ReportFailure(status, 0, 0);
       }
       return true;
+    }
     case internal::v1::ToWorker::kAddStream: {
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
       const internal::v1::StreamBinding& binding = message.add_stream().stream();
@@ -161,7 +173,8 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       runner_->Add(message.lease());
       return true;
     case internal::v1::ToWorker::kBuildIndex:
-      if (packet.fds.size() != 1) return false;
+      // Never in a process that runs code of the user's.
+      if (packet.fds.size() != 1 || runner_ != nullptr) return false;
       BuildOneIndex(message.build_index(), packet.fds[0].get());
       return true;
     default:
@@ -215,6 +228,13 @@ std::optional<uint64_t> DecodeAllowanceBytes(const OwnMemory& own, uint64_t quot
   return share - std::min(share, usage->anonymous_bytes);
 }
 
+// Makes the paths of a binding's indexes those of descriptors that this process was handed.
+void UseHandedIndexes(const std::vector<UniqueFd>& handed, internal::v1::PipelineBinding& binding) {
+  const std::vector<std::string*> paths = IndexPaths(*binding.mutable_resolved());
+  if (handed.size() != paths.size()) return;
+  for (size_t i = 0; i < paths.size(); ++i) *paths[i] = HandedIndexPath(handed[i].get());
+}
+
 // Makes the worker's own folder, where it was told of one, and HOME and TMPDIR in it.
 absl::Status MakeScratch(const std::string& folder) {
   if (folder.empty()) return absl::OkStatus();
@@ -237,14 +257,17 @@ absl::Status CheckImports(const OwnMemory& own, uint64_t quota_bytes) {
                    "--worker-quota"));
 }
 
-absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd) {
+absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
+                           const UniqueFd& indexes) {
   const auto bytes = ReadSealedMessage(binding_fd);
   if (!bytes.ok()) return bytes.status();
   internal::v1::PipelineBinding binding;
   if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<UniqueFd> handed, UnpackFds(indexes));
+  UseHandedIndexes(handed, binding);
   BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
   // Before anything of the data is looked at, and before there are other threads.
-  SandboxOptions options = PipelineSandbox(bind, binding);
+  SandboxOptions options = PipelineSandbox(bind, binding, handed.size());
   options.readable.insert(options.readable.end(), user_code_.readable.begin(),
                           user_code_.readable.end());
   const absl::Status scratch = MakeScratch(options.scratch);
@@ -258,6 +281,9 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   const bool imports = user_code_.python != nullptr || !bind.sandbox().scratch().empty();
   BULKHEAD_RETURN_IF_ERROR(
       LimitAtStart(own, bind.quota_bytes(), bind.threads(), imports, allocations_));
+  if (stacks_fd_ && user_code_.python != nullptr) {
+    recorder_->header().tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get()) ? 1 : 0;
+  }
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();
   if (imports) {
@@ -269,6 +295,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
       kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()),
       WorkerStores{&seek_store_, &stage_store_});
+  // Behind the user's code, which may have handlers of its own: then this is asked first.
+  NoteWildAccesses(*recorder_);
   if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
   internal::v1::FromWorker message;
@@ -328,6 +356,7 @@ void ReturnLargeBlocks() {
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
               AllocationWatch* allocations, UserCode user_code) {
   ReturnLargeBlocks();
+  CatchReadFaults();
   // Debian's library otherwise keeps account of who locks what behind whom, at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This

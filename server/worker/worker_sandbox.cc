@@ -56,7 +56,7 @@ void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& opt
 }  // namespace
 
 SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
-                               const internal::v1::PipelineBinding& binding) {
+                               const internal::v1::PipelineBinding& binding, uint64_t open_files) {
   SandboxOptions options = Options(bind.sandbox());
   for (const std::string& folder : ImgcodecsPlugin::Folders()) options.readable.push_back(folder);
   const v1::Source& source = binding.source();
@@ -66,8 +66,9 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
     AddSource(source.mixture().sources(i).source(), resolved.mixed(i).roots(), options);
   }
   if (!source.has_mixture()) AddSource(source, resolved.roots(), options);
-  const uint64_t open_files = kFilesPerSource * std::max(1, mixed) * bind.threads();
-  options.max_files = std::max(kLeastFiles, kOwnFiles + open_files);
+  // With more open than the limit says, not one more could be opened.
+  const uint64_t of_sources = kFilesPerSource * std::max(1, mixed) * bind.threads();
+  options.max_files = std::max(kLeastFiles, kOwnFiles + std::max(of_sources, open_files));
   options.scratch = bind.sandbox().scratch();
   if (!options.scratch.empty()) options.max_file_bytes = kMaxScratchFileBytes;
   return options;

@@ -8,9 +8,10 @@ namespace bulkhead {
 
 // The sandbox of a worker that is bound to `binding`: it may read the data roots, or everything
 // where its source has none because the user's rights are the limit (a range: nothing), the indexes
-// and the decoders' plugins.
+// and the decoders' plugins. It has `open_files` indexes open until it has mapped them.
 SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
-                               const internal::v1::PipelineBinding& binding);
+                               const internal::v1::PipelineBinding& binding,
+                               uint64_t open_files = 0);
 
 // The sandbox of a worker that builds indexes. What it writes goes to descriptors that it is
 // handed.

@@ -180,5 +180,25 @@ TEST(FlightRecorderTest, IsOfOneBuild) {
   EXPECT_THAT(std::string(attached.status().message()), testing::HasSubstr("of another build"));
 }
 
+TEST(FlightRecorderTest, SaysWhoWaitsForTheInterpreterAndWhoHasIt) {
+  const FlightRecorder recorder = MakeRecorder();
+  const FlightRecorder worker = AttachTo(recorder).value();
+  EXPECT_FALSE(recorder.Snapshot().tells_stacks);
+  worker.header().tells_stacks = 1;
+  for (uint32_t i = 0; i < 2; ++i) worker.BeginSample(i, 7, 8, 9, 10);
+  const int64_t began_ns = recorder.Snapshot().threads[0].progress_ns();
+  worker.thread(0).turn = FlightTurn::kInside;
+  worker.thread(0).turn_ns = began_ns + 5;
+  worker.thread(1).turn = FlightTurn::kWaiting;
+  worker.thread(1).stage = FlightRecorder::kSourceStage;
+  const FlightSnapshot snapshot = recorder.Snapshot();
+  EXPECT_TRUE(snapshot.tells_stacks);
+  EXPECT_EQ(snapshot.threads[0].turn, FlightTurn::kInside);
+  EXPECT_EQ(snapshot.threads[0].progress_ns(), began_ns + 5);
+  EXPECT_FALSE(snapshot.threads[0].reads);
+  EXPECT_EQ(snapshot.threads[1].turn, FlightTurn::kWaiting);
+  EXPECT_TRUE(snapshot.threads[1].reads);
+}
+
 }  // namespace
 }  // namespace bulkhead

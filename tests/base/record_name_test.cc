@@ -17,6 +17,16 @@ TEST(RecordNameTest, EscapesWhatIsNoText) {
   EXPECT_EQ(CanonicalRecordName("\xff\xc3\xa4\xc3\x01@5"), "\\xffä\\xc3\\x01@5");
 }
 
+TEST(RecordNameTest, WhatCommandsATerminalIsNotPrintable) {
+  EXPECT_EQ(Printable("a\033[2J\xc2\x9b"
+                      "2Jü\r"),
+            "a\\x1b[2J\\xc2\\x9b2Jü\\x0d");
+  EXPECT_TRUE(IsPrintable("photos/日本語/ö \xc2\xa0.jpg"));
+  EXPECT_FALSE(IsPrintable("a\n"));
+  EXPECT_FALSE(IsPrintable("\xc2\x80"));
+  EXPECT_FALSE(IsPrintable("\xff"));
+}
+
 TEST(RecordNameTest, ShortensNamesThatAreTooLongToTheirEndsAndKeepsThemApart) {
   const std::string tail(300, 'x');
   const std::string one = CanonicalRecordName("one/" + tail + "@7");

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "server/base/read_fault.h"
 #include "tests/cache/cache_fixture.h"
 
 namespace bulkhead {
@@ -193,6 +194,21 @@ TEST_F(SegmentTest, RefusesWhatIsNone) {
   EXPECT_FALSE(Segment::Format(fd.get(), 100).ok());
   EXPECT_EQ(Segment::Format(fd.get(), Segment::kMostBytes + 1).code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SegmentTest, AFileThatWasCutIsAMissAndNoCrash) {
+  CatchReadFaults();
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  const auto reader = Segment::OpenForReading(fd.get());
+  ASSERT_TRUE(writer.ok() && reader.ok());
+  ASSERT_TRUE(writer->Add(Key(1), Value(1, 100'000)));
+  ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+  std::string value;
+  EXPECT_FALSE(reader->Find(Key(1), value));
+  EXPECT_FALSE(writer->Add(Key(2), Value(2, 1000)));
+  EXPECT_TRUE(writer->full()) << "another one is needed";
+  EXPECT_FALSE(Segment::OpenForReading(fd.get()).ok());
 }
 
 }  // namespace

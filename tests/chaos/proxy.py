@@ -1,4 +1,4 @@
-"""A proxy between a trainer and its service that can be told to misbehave: cut, delay, black-hole."""
+"""A proxy between a trainer and its service that can be told to misbehave: cut, delay, black-hole, stall."""
 
 import os
 import selectors
@@ -19,6 +19,8 @@ class Proxy:
         self._delay_until = 0.0
         self._hole_until = 0.0
         self._pairs = set()
+        self._stalled = set()
+        self._closed = threading.Event()
         self._lock = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
@@ -45,6 +47,11 @@ class Proxy:
         """Takes what comes and passes nothing on; the connections stay open, and are cut after it."""
         self._hole_until = time.monotonic() + seconds
 
+    def stall(self):
+        """Reads nothing more of the connections that stand, for good: neither end hears that of the other."""
+        with self._lock:
+            self._stalled |= self._pairs
+
     def _accept(self):
         while True:
             client, _ = self._listener.accept()
@@ -66,6 +73,9 @@ class Proxy:
         try:
             while True:
                 for key, _ in selector.select(timeout=0.5):
+                    if (client, service) in self._stalled:
+                        self._closed.wait()
+                        return
                     data = key.fileobj.recv(1 << 16)
                     if not data:
                         return
@@ -93,5 +103,6 @@ class Proxy:
             selector.close()
 
     def close(self):
+        self._closed.set()
         self._listener.close()
         self.cut()

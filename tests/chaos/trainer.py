@@ -42,6 +42,7 @@ def main():
             transport=transport,
             cursor=json.loads(cursor[0]) if cursor else None,
             timeout=120,
+            copy_below=0,  # what is held lies where the workers write
         ) as loader:
             for count in range(int(batches)):
                 batch = loader.next_batch()

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -133,6 +134,13 @@ Attempts MemoryAttempts() {
          char parameters[120] = {};
          return syscall(SYS_io_uring_setup, 8, parameters) >= 0;
        }},
+      {"posix-timer",
+       [] {
+         timer_t timer;
+         return timer_create(CLOCK_MONOTONIC, nullptr, &timer) == 0;
+       }},
+      {"inotify", [] { return inotify_init1(IN_CLOEXEC) >= 0; }},
+      {"inotify-old", [] { return inotify_init() >= 0; }},
       {"raise-data-limit",
        [] {
          const rlimit more{512 * kMebibyte, 512 * kMebibyte};

@@ -122,9 +122,10 @@ class Service:
         self.target = f"unix:{folder}/s.sock"
         ready, child_end = os.pipe()
         self.log = (folder / "service.log").open("w")
+        if "--cache-dir" not in options:
+            options = ("--cache-dir", folder / "cache", *options)
         self.process = subprocess.Popen(
-            [programs / "bulkheadd", "--listen", self.target, "--ready-fd", str(child_end),
-             "--cache-dir", folder / "cache", *map(str, options)],
+            [programs / "bulkheadd", "--listen", self.target, "--ready-fd", str(child_end), *map(str, options)],
             pass_fds=(child_end,),
             stderr=self.log,
             **popen,

@@ -3,10 +3,12 @@
 import os
 import socket
 import stat
+import threading
 import time
 
 import bulkhead
 import grpc
+import pytest
 from conftest import Service, write_spec
 
 CONNECTIONS = 1000
@@ -39,6 +41,37 @@ def test_a_thousand_connections_leave_nothing_behind(folder):
         for _ in range(20):
             bulkhead.service_status(service.target)
         assert wait_until(lambda: open_files(service.process.pid) <= before + 3), open_files(service.process.pid) - before
+    finally:
+        service.stop()
+
+
+def private_bytes(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+
+
+def test_a_flood_of_openings_leaves_no_memory_behind(folder):
+    # Understood by halves, at some cost of memory, and refused.
+    spec = "source: {range: {size: 10}}\nstages:\n" + "- one_hot: {input: index, classes: 10}\n" * 10_000 + "- no\n"
+    good = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
+    service = Service(folder, "--workers", "1")
+    try:
+        with bulkhead.Loader(good, service.target) as loader:
+            loader.next_batch()
+
+        def refused():
+            with pytest.raises(bulkhead.BulkheadError):
+                bulkhead.Loader(spec, service.target)
+
+        before = private_bytes(service.process.pid)
+        for _ in range(4):
+            flood = [threading.Thread(target=refused) for _ in range(40)]
+            for caller in flood:
+                caller.start()
+            for caller in flood:
+                caller.join()
+        assert private_bytes(service.process.pid) > before + (8 << 20)
+        assert wait_until(lambda: private_bytes(service.process.pid) < before + (4 << 20))
     finally:
         service.stop()
 

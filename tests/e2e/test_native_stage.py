@@ -1,5 +1,6 @@
 """Stages in the user's libraries, by bulkhead/stage.h: the example, and what a library may do wrong."""
 
+import collections
 import itertools
 import os
 import pathlib
@@ -17,11 +18,30 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # What it does is told by its argument.
 LIBRARY = r"""
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <atomic>
 #include <new>
 #include <stdexcept>
 #include "bulkhead/stage.h"
+
+// What a wild pointer may do: writes 64 bytes into every page of every arena, closed slots first.
+static void Scribble() {
+  for (const char* protection : {" ---s", " "}) {
+    FILE* maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    while (fgets(line, sizeof(line), maps) != nullptr) {
+      unsigned long begin, end;
+      if (!strstr(line, "bulkhead-arena") || !strstr(line, protection) || sscanf(line, "%lx-%lx", &begin, &end) != 2) continue;
+      for (unsigned long page = begin; page < end; page += 4096) memset((void*)page, 0x55, 64);
+    }
+    fclose(maps);
+  }
+}
+
+static std::atomic<int> calls;
 
 static int Create(const BulkheadStageConfig* config, void** state, char* error, uint64_t) {
   const char* what = config->argument_count > 0 ? config->arguments[0].value : "";
@@ -51,6 +71,12 @@ static int Run(void* state, BulkheadCall* call) {
   if (strcmp(what, "rows") == 0 || strcmp(what, "many") == 0) {
     out.count = strcmp(what, "many") == 0 ? out.shape[0] + 1 : index;
     for (int64_t i = 0; i < index; ++i) ((int64_t*)out.data)[i] = index;
+    return 0;
+  }
+  // Once in a worker's life, which a worker that does nothing but one lease never comes to.
+  if (strcmp(what, "scribble") == 0) {
+    if (++calls == 100) Scribble();
+    for (int i = 0; i < 64; ++i) ((int64_t*)out.data)[i] = index;
     return 0;
   }
   if (strcmp(what, "random") == 0) {
@@ -107,7 +133,7 @@ def over_range(folder, what="", outputs=None, library="libstage.so", size=16, **
     if what:
         stage["arguments"] = {"what": what}
     return write_spec(folder / "native.json", source={"range": {"size": size}}, stages=[{"native": stage}],
-                      batch={"size": 8}, **{"epochs": 1, **more})
+                      **{"batch": {"size": 8}, "epochs": 1, **more})
 
 
 def read(service, spec):
@@ -269,6 +295,30 @@ def test_a_leak_is_named_and_its_worker_replaced(start, folder):
                 break
     assert live > 8 << 20
     assert int(status.get("limit_events", 0)) == 0
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_a_wild_write_ends_its_worker_and_changes_no_batch(start, folder, transport):
+    service = start(workers=2)
+    rows = [{"name": "index", "dtype": "int64", "shape": [64]}]  # of a batch 128 KiB
+    spec = over_range(folder, "scribble", rows, size=4096, batch={"size": 256})
+    held = collections.deque()
+    with bulkhead.Loader(spec, service.target, timeout=120, transport=transport) as loader:
+        for number, batch in enumerate(loader):
+            held.append((batch, np.repeat(np.arange(256 * number, 256 * (number + 1)), 64).reshape(256, 64)))
+            for kept, expected in held:
+                assert np.array_equal(kept["index"], expected)
+            if len(held) == 3:
+                held.popleft()
+        status = bulkhead.service_status(service.target)
+    assert number == 15
+    deaths = status["recent_exits"]
+    assert int(status["wild_writes"]) == len(deaths) > 0
+    for death in deaths:
+        assert death["cause"] == "EXIT_CAUSE_CRASHED"
+        assert "it wrote to a batch that was not its own (slot " in death["reason"]
+        assert death["reason"].endswith("in stages[0] native")
+        assert [thread["stage"] for thread in death["activity"]] == ["stages[0] native"]
 
 
 def test_python_and_native_stages_work_together(start, folder):

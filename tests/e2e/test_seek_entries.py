@@ -123,6 +123,7 @@ def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder,
                 content[at] ^= 0x55
         path.unlink()
         path.write_bytes(content)
+        path.chmod(0o600)
     again = start()
     assert batches(again, spec) == plain
     jpeg = bulkhead.service_status(again.target)["jpeg"]
@@ -157,11 +158,11 @@ def test_changed_images_are_decoded_by_entries_of_their_own(start, folder, photo
 
 
 def test_the_bound_is_kept(start, spec, plain, folder):
-    service = start("--cache-bytes", "1MiB")  # less than the smallest segment
+    service = start("--cache-bytes", "1MiB")  # three quarters of which are less than the smallest segment
     assert batches(service, spec) == plain
     status = bulkhead.service_status(service.target)
     assert status["jpeg"]["entries_made"] == 0
-    assert "1048576" in status["seek_cache"]["reason"]
+    assert "786432" in status["seek_cache"]["reason"]
     assert not segments(folder)
 
 

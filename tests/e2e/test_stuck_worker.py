@@ -1,14 +1,17 @@
 """A worker that SIGKILL does not end, as when its storage hangs in the kernel."""
 
 import ctypes
+import os
 import threading
+import time
 
 import pytest
-from conftest import Service, children_of, write_spec
+from conftest import Service, children_of, tool, write_spec
 
 import bulkhead
 
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000
 
 
 @pytest.fixture
@@ -24,9 +27,19 @@ def ptrace():
         assert libc.ptrace(INTERRUPT, thread, None, None) == 0
         held.append(thread)
 
+    def release():
+        while held:
+            thread = held.pop()
+            libc.ptrace(DETACH, thread, None, None)
+            try:  # the parent may reap a dead one once this process has heard of its end
+                while os.waitpid(thread, os.WNOHANG | WALL)[0] != 0:
+                    pass
+            except ChildProcessError:
+                pass
+
+    hold.release = release
     yield hold
-    for thread in held:
-        libc.ptrace(DETACH, thread, None, None)
+    release()
 
 
 def test_when_no_worker_is_left_the_stream_ends_in_a_typed_error(folder, ptrace):
@@ -54,5 +67,34 @@ def test_when_no_worker_is_left_the_stream_ends_in_a_typed_error(folder, ptrace)
         assert [error.reason for error in errors] == ["WORKER_STUCK"]
     finally:
         loader.close()
+        service.process.kill()
+        service.process.wait()
+
+
+def test_a_predecessor_that_does_not_end_stays_in_the_budget(folder, ptrace):
+    spec = write_spec(
+        folder / "s.json", source={"range": {"size": 4_000_000}}, batch={"size": 2000}, order={"global": {}}
+    )
+    quota = 64 << 20
+    service = Service(folder, "--workers", "1", "--worker-hang-timeout", "1", "--worker-quota", "64MiB")
+
+    def promised():
+        return bulkhead.service_status(service.target)["memory"]["quota_bytes"]
+
+    try:
+        with bulkhead.Loader(spec, service.target) as loader:
+            loader.next_batch()
+            [worker] = children_of(service.process.pid)
+            ptrace(worker)
+            tool("recycle", "--target", service.target)
+            deadline = time.monotonic() + 60
+            while promised() == quota:  # it is written off 10 s after it was killed
+                assert time.monotonic() < deadline
+                loader.next_batch(timeout=60)
+            assert promised() == 2 * quota
+            ptrace.release()
+            while promised() != quota:
+                assert time.monotonic() < deadline
+    finally:
         service.process.kill()
         service.process.wait()

@@ -95,6 +95,12 @@ def test_a_guessed_spec_that_is_refused_is_called_so(photos, folder):
     assert "guessed (see --print-spec) spec:" in text
 
 
+def test_a_spec_that_is_no_text_is_refused_by_place(folder):
+    (folder / "latin.yaml").write_bytes(b"source:\n  range: {size: 8}  # na\xefve\nbatch: {size: 4}\n")
+    said = tool("stream", folder / "latin.yaml", code=1)
+    assert "latin.yaml:2:25: the byte 0xef is not text; save the file as UTF-8" in said and "protobuf" not in said
+
+
 def test_synthetic_faces_are_read_back(folder):
     tool("synth", folder / "faces", "--schema", "face", "--count", 32, "--size", "64x64")
     with bulkhead.Loader(folder / "faces/face.yaml") as loader:

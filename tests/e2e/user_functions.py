@@ -153,3 +153,19 @@ def pid(index):
 
 
 not_a_function = 3
+
+
+def _wait_for_ever():
+    while True:
+        time.sleep(0.1)
+
+
+def hangs(index, *, at):
+    if index == at:
+        _wait_for_ever()
+    return index
+
+
+def takes_a_second(index):
+    time.sleep(1)
+    return index

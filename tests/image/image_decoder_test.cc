@@ -301,6 +301,31 @@ TEST(ImageDecoderTest, TiffHeadersOfBothByteOrdersAreReadForTheCap) {
   EXPECT_EQ(Decode(big.substr(0, 30), PixelFormat::kRgb), "!TRUNCATED_IMAGE");
 }
 
+TEST(ImageDecoderTest, BmpsWithOtherMasksOrCompressionsAreRefused) {
+  const auto put = [](std::string file, size_t at, const std::string& bytes) {
+    return file.replace(at, bytes.size(), bytes);
+  };
+  const std::string plain = MakeBmp(MakePicture(21, 35, 3).view());
+  EXPECT_EQ(Decode(put(plain, 28, std::string("\x10\0", 2)), PixelFormat::kRgb),
+            "!UNSUPPORTED_IMAGE");
+  EXPECT_EQ(Decode(put(plain, 30, "\x01"), PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
+  EXPECT_EQ(Decode(put(plain, 10, "\x10"), PixelFormat::kRgb), "!CORRUPT_IMAGE");
+  EXPECT_EQ(Decode(plain.substr(0, plain.size() - 1), PixelFormat::kRgb), "!TRUNCATED_IMAGE");
+  // 32 bits a pixel whose fourth byte means nothing, or is said to be alpha by a longer header.
+  const std::string size("\x02\0\0\0\x01\0\0\0\x01\0\x20\0", 12);
+  const std::string pixels("\x01\x02\x03\x04\x05\x06\x07\x08", 8);
+  const std::string file_header("BM\0\0\0\0\0\0\0\0", 10);
+  const std::string opaque =
+      file_header + std::string("\x36\0\0\0\x28\0\0\0", 8) + size + std::string(24, '\0') + pixels;
+  EXPECT_EQ(Decode(opaque, PixelFormat::kRgba), "\x03\x02\x01\xff\x07\x06\x05\xff");
+  const std::string masks("\0\0\xff\0\0\xff\0\0\xff\0\0\0\0\0\0\xff", 16);
+  const std::string clear = file_header + std::string("\x7a\0\0\0\x6c\0\0\0", 8) + size +
+                            std::string("\x03\0\0\0", 4) + std::string(20, '\0') + masks +
+                            std::string(52, '\0') + pixels;
+  EXPECT_EQ(Decode(clear, PixelFormat::kRgba), "\x03\x02\x01\x04\x07\x06\x05\x08");
+  EXPECT_EQ(Decode(put(clear, 54, "\xff"), PixelFormat::kRgba), "!UNSUPPORTED_IMAGE");
+}
+
 TEST(ImageDecoderTest, UnknownEmptyAndGifFilesAreNamedAsSuch) {
   EXPECT_EQ(Decode("", PixelFormat::kRgb), "!TRUNCATED_IMAGE");
   EXPECT_EQ(Decode("hello, this is text", PixelFormat::kRgb), "!UNSUPPORTED_IMAGE");
@@ -320,6 +345,27 @@ TEST(ImageDecoderTest, PlansWhatADecodeWillHold) {
   EXPECT_EQ(Planned(EncodePng(picture.view()).value()), 80 * 80 * 3);
   EXPECT_EQ(Planned(EncodePng(picture.view()).value(), PixelFormat::kGray), 80 * 80 * 3);
   EXPECT_EQ(Planned(MakeWebp(picture.view(), true)), 80 * 80 * 7);
+}
+
+// Of the kind that takes most: several scans, colours in full, alpha asked for.
+TEST(ImageDecoderTest, An8kPhotoFitsTheAllowanceOfTheDefaultQuota) {
+  constexpr int kHeight = 4320;
+  constexpr int kWidth = 7680;
+  constexpr uint64_t kQuotaBytes = uint64_t{512} << 20;
+  constexpr uint64_t kWarmBytes = uint64_t{64} << 20;  // of a worker, before its first sample
+  std::string file = MakeJpeg(
+      80, 80, {.chroma_width_divisor = 1, .chroma_height_divisor = 1, .progressive = true});
+  const size_t frame = file.find("\xff\xc2");
+  ASSERT_NE(frame, std::string::npos);
+  for (const auto& [at, value] : {std::pair{frame + 5, kHeight}, std::pair{frame + 7, kWidth}}) {
+    file[at] = static_cast<char>(value >> 8);
+    file[at + 1] = static_cast<char>(value);
+  }
+  ImageDecoder decoder;
+  ASSERT_EQ(decoder.Open(file, 36'000'000).value(), (ImageSize{kHeight, kWidth}));
+  const uint64_t planned = decoder.PlannedBytes(PixelFormat::kRgba, {0, 0, kHeight, kWidth});
+  EXPECT_EQ(planned, uint64_t{kHeight} * kWidth * (6 + 4));
+  EXPECT_LE(planned, kQuotaBytes / 5 * 4 - kWarmBytes);
 }
 
 TEST(ImageDecoderTest, TakesItsShareBeforeItDecodes) {

@@ -61,6 +61,20 @@ def test_checker_catches(tmp_path, path, include, part_of_message):
     assert found[0].startswith(f"{path}:{1 if 'no room' in part_of_message else 2}: ")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "const absl::Time deadline = absl::Now() + patience;",
+        "if (deadline < absl::Now()) return;",
+        "mutex_.AwaitWithTimeout(absl::Condition(&done), patience);",
+        "changed_.WaitWithDeadline(&mutex_, deadline);",
+    ],
+)
+def test_checker_catches_waits_by_the_wall_clock(tmp_path, line):
+    plant(tmp_path, "server/service/a.cc", line, "record.set_time(absl::ToUnixSeconds(absl::Now()));")
+    assert [message.partition(": ")[0] for message in rules.violations(tmp_path)] == ["server/service/a.cc:1"]
+
+
 def test_checker_lets_good_includes_pass(tmp_path):
     plant(tmp_path, "server/source/a.cc", '#include "server/spec/signature.h"', "#include <sys/mman.h>")
     plant(tmp_path, "server/image/a.cc", "#include <opencv2/core.hpp>", '#include "server/base/error.h"')

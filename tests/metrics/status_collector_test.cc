@@ -150,6 +150,8 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
   status.set_samples_quarantined(9);
   status.set_leases_redone(10);
   status.set_limit_events(11);
+  status.set_wild_writes(18);
+  status.set_log_lines_dropped(41);
   v1::MemoryBudget& memory = *status.mutable_memory();
   memory.set_budget_bytes(12);
   memory.set_limit_bytes(13);
@@ -165,6 +167,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
            "bulkhead_supervisor_cpu_seconds_total 2",
            "bulkhead_supervisor_memory_bytes 3",
            "bulkhead_supervisor_peak_memory_bytes 4",
+           "bulkhead_log_lines_dropped_total 41",
            "bulkhead_samples_produced_total 5",
            "bulkhead_samples_delivered_total 6",
            "bulkhead_samples_redone_total 7",
@@ -172,6 +175,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
            "bulkhead_quarantined_records 9",
            "bulkhead_leases_redone_total 10",
            "bulkhead_limit_events_total 11",
+           "bulkhead_wild_writes_total 18",
            "bulkhead_memory_budget_bytes 12",
            "bulkhead_memory_limit_bytes 13",
            R"(bulkhead_memory_promised_bytes{part="supervisor"} 14)",

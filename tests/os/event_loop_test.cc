@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+
 namespace bulkhead {
 namespace {
 
@@ -21,6 +23,25 @@ TEST(EventLoopTest, RunsPostedFunctionsInOrderThenStops) {
   other.join();
   ASSERT_EQ(seen.size(), 100);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(seen[i], i);
+}
+
+TEST(EventLoopTest, OthersSeeThatItIsAtOneThingForLong) {
+  auto loop = EventLoop::Create().value();
+  // One that nobody runs does not answer.
+  while (loop->SilentFor() < absl::Milliseconds(5)) std::this_thread::yield();
+  std::thread runs([&] { loop->Run(); });
+  absl::Notification began;
+  absl::Notification goes_on;
+  loop->Post([&] {
+    began.Notify();
+    goes_on.WaitForNotification();
+  });
+  began.WaitForNotification();
+  while (loop->SilentFor() < absl::Milliseconds(5)) std::this_thread::yield();
+  goes_on.Notify();
+  while (loop->SilentFor() >= absl::Milliseconds(5)) std::this_thread::yield();
+  loop->Stop();
+  runs.join();
 }
 
 TEST(EventLoopTest, RunsTimersByTheirDeadline) {

@@ -1,6 +1,7 @@
 #include "server/os/filesystem.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,6 +101,51 @@ TEST_F(FilesystemTest, MakesPrivateFolders) {
   EXPECT_TRUE(absl::IsPermissionDenied(CheckPrivateFolder(folder_ + "/a")));
   Write("file", "");
   EXPECT_FALSE(MakeDirectories(folder_ + "/file").ok());
+}
+
+TEST_F(FilesystemTest, AFileOfAnothersOrOpenToOthersIsNotOurs) {
+  const std::string path = Write("f", "text");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_TRUE(OpenOwnFile(path, /*writable=*/false).ok());
+  EXPECT_TRUE(OpenOwnFile(path, /*writable=*/true).ok());
+  for (const mode_t mode : {0640, 0604, 0620, 0660, 0666}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_TRUE(absl::IsPermissionDenied(OpenOwnFile(path, false).status())) << mode;
+  }
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  if (chown(path.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "only root can give files away";
+  const absl::Status others = OpenOwnFile(path, false).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(others)) << others;
+  EXPECT_THAT(std::string(others.message()), testing::HasSubstr("belongs to user 65534"));
+}
+
+TEST_F(FilesystemTest, WhatIsNoRegularFileIsNotOurs) {
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(OpenOwnFile(folder_ + "/pipe", false).status()));
+  ASSERT_EQ(mkdir((folder_ + "/folder").c_str(), 0700), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(OpenOwnFile(folder_ + "/folder", false).status()));
+  const std::string path = Write("f", "text");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ASSERT_EQ(symlink(path.c_str(), (folder_ + "/link").c_str()), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(OpenOwnFile(folder_ + "/link", false).status()));
+  EXPECT_TRUE(absl::IsNotFound(OpenOwnFile(folder_ + "/none", false).status()));
+}
+
+TEST_F(FilesystemTest, AFolderThatOthersMayEnterIsOursOnlyWhereItIsEmpty) {
+  const std::string path = folder_ + "/cache";
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0777), 0);
+  EXPECT_TRUE(TakeOwnFolder(path).ok());
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms::owner_all);
+  Write("cache/f", "text");
+  EXPECT_TRUE(TakeOwnFolder(path).ok());
+  ASSERT_EQ(chmod(path.c_str(), 0755), 0);
+  const absl::Status open_to_others = TakeOwnFolder(path);
+  EXPECT_TRUE(absl::IsPermissionDenied(open_to_others));
+  EXPECT_THAT(std::string(open_to_others.message()), testing::HasSubstr("chmod go= " + path));
+  ASSERT_EQ(symlink(path.c_str(), (folder_ + "/link").c_str()), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(TakeOwnFolder(folder_ + "/link")));
+  EXPECT_TRUE(absl::IsPermissionDenied(TakeOwnFolder(path + "/f")));
 }
 
 TEST(IsBeneathTest, ComparesWholeNames) {

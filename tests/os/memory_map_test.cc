@@ -26,6 +26,42 @@ TEST(MemoryMapTest, TwoMappingsShareTheirBytes) {
   EXPECT_EQ(std::memcmp(two->data() + 5000, "hello", 5), 0);
 }
 
+// Whether the kernel has huge pages to give is its own affair: what stands there must stay.
+TEST(MemoryMapTest, HugePagesHoldTheSameBytes) {
+  constexpr uint64_t kBytes = (uint64_t{7} << 20) + 4096;
+  const auto fd = CreateSharedMemory("test", kBytes);
+  const auto one = MemoryMap::Map(fd->get(), kBytes);
+  const auto two = MemoryMap::MapReadOnly(fd->get(), kBytes);
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(one->data()) % (2 << 20), 0u);
+  for (uint64_t i = 0; i < kBytes; i += 1000) one->data()[i] = static_cast<std::byte>(i / 1000);
+  one->UseHugePages(4096, kBytes - 4096);
+  for (uint64_t i = 0; i < kBytes; i += 1000) {
+    ASSERT_EQ(two->data()[i], static_cast<std::byte>(i / 1000)) << i;
+  }
+  EXPECT_EQ(two->data()[kBytes - 1], std::byte{0});
+}
+
+TEST(MemoryMapTest, ProtectsWhatItIsToldAlone) {
+  const auto fd = CreateSharedMemory("test", 12288);
+  const auto map = MemoryMap::MapClosed(fd->get(), 12288);
+  ASSERT_TRUE(map.ok());
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  const UniqueFd reader(fds[0]);
+  const UniqueFd writer(fds[1]);
+  const auto readable = [&](uint64_t at) { return write(writer.get(), map->data() + at, 1) == 1; };
+  map->PrefaultClosed(0, 12288);
+  EXPECT_FALSE(readable(0));
+  ASSERT_TRUE(map->Protect(4096, 4096, MemoryMap::Access::kReadWrite).ok());
+  EXPECT_FALSE(readable(4095));
+  EXPECT_TRUE(readable(4096));
+  EXPECT_TRUE(readable(8191));
+  EXPECT_FALSE(readable(8192));
+  ASSERT_TRUE(map->Protect(4096, 4096, MemoryMap::Access::kNone).ok());
+  EXPECT_FALSE(readable(4096));
+}
+
 TEST(MemoryMapTest, RefusesToMapBeyondTheMemory) {
   const auto fd = CreateSharedMemory("test", 4096);
   EXPECT_TRUE(absl::IsInvalidArgument(MemoryMap::Map(fd->get(), 4097).status()));

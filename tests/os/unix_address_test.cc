@@ -122,5 +122,29 @@ TEST(AcceptUnixStreamTest, EnlargesTheSendBuffer) {
   unlink(path.c_str());
 }
 
+TEST(UnixAddressLockTest, OneOfThoseThatStartHasTheAddress) {
+  const std::string path = TestPath("locked");
+  {
+    const auto first = UnixAddressLock::Take(path);
+    ASSERT_TRUE(first.ok());
+    const auto second = UnixAddressLock::Take(path);
+    ASSERT_TRUE(absl::IsAlreadyExists(second.status()));
+    EXPECT_NE(std::string(second.status().message()).find(path), std::string::npos);
+    EXPECT_TRUE(UnixAddressLock::Take(TestPath("another")).ok());
+  }
+  EXPECT_NE(access((path + ".lock").c_str(), F_OK), 0);
+  EXPECT_TRUE(UnixAddressLock::Take(path).ok());
+}
+
+TEST(UnixAddressLockTest, ALockThatWasLeftBehindIsNoObstacle) {
+  const std::string path = TestPath("left");
+  std::ofstream(path + ".lock").close();
+  EXPECT_TRUE(UnixAddressLock::Take(path).ok());
+}
+
+TEST(UnixAddressLockTest, WhereNoLockCanBeMadeTheSocketSaysWhy) {
+  EXPECT_TRUE(UnixAddressLock::Take("/no/such/folder/s.sock").ok());
+}
+
 }  // namespace
 }  // namespace bulkhead

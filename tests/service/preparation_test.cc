@@ -38,7 +38,8 @@ std::vector<std::string> RootsBehindRange(const DataRoots& roots, const std::str
   limits.worker_quota_bytes = uint64_t{1} << 30;
   limits.no_python.clear();
   v1::SpecInput input;
-  input.mutable_text()->set_text("source: {range: {size: 10}}\nbatch: {size: 2}\nstages:\n" + stage);
+  input.mutable_text()->set_text("source: {range: {size: 10}}\nbatch: {size: 2}\nstages:\n" +
+                                 stage);
   const auto prepared = Preparer(limits, roots, nullptr).Understand(input);
   EXPECT_TRUE(prepared.ok()) << prepared.status();
   if (!prepared.ok()) return {};

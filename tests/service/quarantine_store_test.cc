@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -54,36 +55,51 @@ class QuarantineStoreTest : public testing::Test {
     content << std::ifstream(File()).rdbuf();
     return content.str();
   }
-  void Write(const std::string& content) const { std::ofstream(File()) << content; }
+  void Write(const std::string& content) const {
+    std::ofstream(File()) << content;
+    EXPECT_EQ(chmod(File().c_str(), 0600), 0);
+  }
 
   std::string folder_;
 };
 
 TEST_F(QuarantineStoreTest, AStopWaitsForWhatIsBeingSaved) {
+  const auto io = IoThread::Start().value();
   const auto store = std::make_shared<QuarantineStore>(folder_);
   ASSERT_TRUE(store->Add(Record("range@1"), "").ok());
-  QuarantineStore::SaveSoon(store);
-  EXPECT_TRUE(QuarantineStore::Flush(store, absl::Seconds(60)));
+  QuarantineStore::SaveSoon(store, *io);
+  EXPECT_TRUE(QuarantineStore::Flush(store, *io, absl::Seconds(60)));
   EXPECT_THAT(Content(), testing::HasSubstr("range@1"));
   // What nobody began to save is saved as well.
   ASSERT_TRUE(store->Add(Record("range@2"), "").ok());
-  EXPECT_TRUE(QuarantineStore::Flush(store, absl::Seconds(60)));
+  EXPECT_TRUE(QuarantineStore::Flush(store, *io, absl::Seconds(60)));
   EXPECT_THAT(Content(), testing::HasSubstr("range@2"));
 }
 
-TEST_F(QuarantineStoreTest, AStopDoesNotWaitForEverForADiskThatHangs) {
+TEST_F(QuarantineStoreTest, NobodyWaitsForADiskThatHangs) {
+  const auto io = IoThread::Start().value();
+  const auto answers = std::make_shared<absl::Notification>();
+  io->Post([answers] { answers->WaitForNotification(); });
   const auto store = std::make_shared<QuarantineStore>(folder_);
+  QuarantineStore other(folder_);
+  ASSERT_TRUE(other.Add(Record("range@2"), "").ok());
+  ASSERT_TRUE(other.Save().ok());
   ASSERT_TRUE(store->Add(Record("range@1"), "").ok());
-  ASSERT_EQ(mkfifo(File().c_str(), 0600), 0);  // whoever reads it waits for a writer
-  QuarantineStore::SaveSoon(store);
-  EXPECT_FALSE(QuarantineStore::Flush(store, absl::Milliseconds(20)));
-  // Let go: the waiting save ends, and the next finds a file again.
-  const int writer = open(File().c_str(), O_WRONLY);
-  ASSERT_GE(writer, 0);
-  ASSERT_EQ(unlink(File().c_str()), 0);
-  close(writer);
-  EXPECT_TRUE(QuarantineStore::Flush(store, absl::Seconds(60)));
-  EXPECT_THAT(Content(), testing::HasSubstr("range@1"));
+  QuarantineStore::SaveSoon(store, *io);
+  EXPECT_FALSE(QuarantineStore::Flush(store, *io, absl::Milliseconds(20)));
+  QuarantineStore::RefreshWithin(store, *io, absl::Milliseconds(20));
+  EXPECT_THAT(Names(*store), ElementsAre("range@1")) << "what is known";
+  answers->Notify();
+  EXPECT_TRUE(QuarantineStore::Flush(store, *io, absl::Seconds(60)));
+  EXPECT_THAT(Names(*store), ElementsAre("range@1", "range@2"));
+}
+
+TEST_F(QuarantineStoreTest, AFileOfAnothersIsNotRead) {
+  QuarantineStore store(folder_);
+  ASSERT_TRUE(store.Add(Record("range@1"), "").ok());
+  ASSERT_TRUE(store.Save().ok());
+  ASSERT_EQ(chmod(File().c_str(), 0666), 0);
+  EXPECT_THAT(Names(QuarantineStore(folder_)), ElementsAre());
 }
 
 TEST_F(QuarantineStoreTest, SurvivesARestart) {

@@ -51,6 +51,7 @@ TEST_F(SourceResolverTest, FindsFilesInOrderNamedByTheirPlaceBelowTheBase) {
   EXPECT_EQ(resolved.files(0).path(), folder_ + "/data/a.rec");
   EXPECT_EQ(resolved.files(0).size_bytes(), 10);
   EXPECT_GT(resolved.files(0).mtime_ns(), 0);
+  EXPECT_GT(resolved.files(0).inode(), 0);
 }
 
 TEST_F(SourceResolverTest, WhatLeadsOutOfTheRootsIsRefused) {
@@ -58,6 +59,45 @@ TEST_F(SourceResolverTest, WhatLeadsOutOfTheRootsIsRefused) {
   EXPECT_EQ(ReasonOf(Records({"../secret/key.rec"})), "PATH_NOT_ALLOWED");
   EXPECT_EQ(ReasonOf(Records({"link.rec"})), "PATH_NOT_ALLOWED");
   EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/key.rec"})), "PATH_NOT_ALLOWED");
+}
+
+// Nobody learns from a refusal what lies where he may not look.
+TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
+  const auto refusal = [&](const std::string& pattern) {
+    const absl::Status status =
+        ResolveSource(Records({pattern}), folder_ + "/data", roots_).status();
+    EXPECT_EQ(GetErrorInfo(status)->reason, "PATH_NOT_ALLOWED") << pattern << ": " << status;
+    std::string text(status.message());
+    EXPECT_EQ(text.find("key.rec"), std::string::npos) << text;
+    // Without the pattern itself refusals are all the same.
+    return text.substr(text.find(" lies outside"));
+  };
+  std::filesystem::create_symlink(folder_ + "/secret", folder_ + "/data/link");
+  const std::string expected = refusal(folder_ + "/secret/none-*");
+  for (const std::string& pattern :
+       {folder_ + "/secret/k*", std::string("../secret/k*"), std::string("../s*/k*.rec"),
+        std::string("../s*/none*"), std::string("deep/../../secret/k?y.rec"),
+        std::string("d*/../../secret/k*"), std::string("link/k*"), folder_ + "/secret/k[e]y.rec",
+        folder_ + "/nowhere/*", std::string("/etc/shad*")}) {
+    EXPECT_EQ(refusal(pattern), expected) << pattern;
+  }
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/none.rec"})), "PATH_NOT_ALLOWED");
+  EXPECT_EQ(ReasonOf(Records({"../secret/none.rec"})), "PATH_NOT_ALLOWED");
+}
+
+TEST_F(SourceResolverTest, APatternMayBeginAboveARoot) {
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/d*/a.rec"})), "OK");
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/*/*.rec"})), "PATH_NOT_ALLOWED") << "secret, too";
+  std::filesystem::create_symlink(folder_ + "/data", folder_ + "/alias");
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/alias/a*"})), "OK");
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/alias/z*"})), "FILE_NOT_FOUND");
+}
+
+TEST_F(SourceResolverTest, ControlCharactersOfNamesAreEscaped) {
+  const std::string name = "a\n2026 forged\033[2J.rec";
+  const absl::Status status = ResolveSource(Records({name}), folder_ + "/data", roots_).status();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "FILE_NOT_FOUND");
+  EXPECT_EQ(std::string(status.message()).find_first_of("\n\033"), std::string::npos) << status;
 }
 
 TEST_F(SourceResolverTest, LinksThatStayInsideAreFine) {
@@ -93,6 +133,18 @@ TEST_F(SourceResolverTest, MissingFilesAndWrongKindsAreNamed) {
 
 TEST_F(SourceResolverTest, AFileNamedTwiceIsAMistake) {
   EXPECT_EQ(ReasonOf(Records({"a.rec", "*.rec"})), "SPEC_INVALID");
+}
+
+// Names travel in messages of text: such a one would end every worker that it is told to.
+TEST_F(SourceResolverTest, AFileWhoseNameIsNoTextIsNamed) {
+  std::ofstream(folder_ + "/data/z\xff.rec") << "z";
+  const absl::Status status = ResolveSource(Records({"*.rec"}), folder_ + "/data", roots_).status();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "FILE_UNREADABLE");
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), folder_ + "/data/z\\xff.rec");
+  EXPECT_NE(std::string(status.message()).find("z\\xff.rec"), std::string::npos) << status;
+  std::filesystem::rename(folder_ + "/data/z\xff.rec", folder_ + "/data/deep/z\xff.bin");
+  std::filesystem::create_symlink(folder_ + "/data/deep/z\xff.bin", folder_ + "/data/link.rec");
+  EXPECT_EQ(ReasonOf(Records({"link.rec"})), "FILE_UNREADABLE");
 }
 
 TEST_F(SourceResolverTest, ARelativeBaseIsRefused) {

@@ -13,11 +13,17 @@ namespace {
 struct Connection {
   std::optional<absl::Status> ended;
   uint64_t claim_id = 0;
+  std::shared_ptr<Legacy> left;       // to its successor
+  std::shared_ptr<Legacy> inherited;  // of its predecessor
 
   absl::Status Claim(StreamDirectory& directory, uint64_t incarnation, uint32_t rank = 0) {
     return directory.Claim(
-        "train", rank, incarnation, [this](const absl::Status& status) { ended = status; },
-        claim_id);
+        "train", rank, incarnation,
+        [this](const absl::Status& status) {
+          ended = status;
+          return left;
+        },
+        claim_id, inherited);
   }
 };
 
@@ -41,6 +47,17 @@ TEST(StreamDirectoryTest, AConsumerThatConnectsAgainTakesOverFromItself) {
   ASSERT_TRUE(first.Claim(directory, 5).ok());
   ASSERT_TRUE(second.Claim(directory, 5).ok());
   EXPECT_TRUE(absl::IsCancelled(*first.ended));
+}
+
+TEST(StreamDirectoryTest, WhoIsEvictedLeavesWhatItHasToItsSuccessor) {
+  StreamDirectory directory;
+  Connection first;
+  first.left = std::make_shared<Legacy>(nullptr);
+  Connection second;
+  ASSERT_TRUE(first.Claim(directory, 5).ok());
+  EXPECT_EQ(first.inherited, nullptr);
+  ASSERT_TRUE(second.Claim(directory, 5).ok());
+  EXPECT_EQ(second.inherited, first.left);
 }
 
 TEST(StreamDirectoryTest, RanksAreApart) {

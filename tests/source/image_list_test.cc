@@ -166,6 +166,72 @@ TEST_F(ImageListTest, ImageThatChangedItsSizeEndsTheStream) {
   EXPECT_EQ(ReasonOf((*source)->Read(0, *context, record)), reason::kFileNotFound);
 }
 
+TEST_F(ImageListTest, ImageOfTheSameSizeThatWasWrittenToEndsTheStream) {
+  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  Record record;
+  (*source)->Expect(1, *context);  // opened before, too
+  folder_.Write("b.jpg", "B.JPG");
+  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+  for (int round = 0; round < 2; ++round) {
+    const absl::Status changed = (*source)->Read(1, *context, record);
+    EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
+    EXPECT_THAT(std::string(changed.message()), HasSubstr("b.jpg: changed"));
+  }
+}
+
+TEST_F(ImageListTest, ImageThatAnotherOneReplacedEndsTheStream) {
+  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  Record record;
+  const std::string other = folder_.Write("other", "other");
+  std::filesystem::last_write_time(other, std::filesystem::last_write_time(folder_ / "a.jpg"));
+  std::filesystem::rename(other, folder_ / "a.jpg");
+  const absl::Status changed = (*source)->Read(0, *context, record);
+  EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
+  EXPECT_THAT(std::string(changed.message()), HasSubstr("another file took its place"));
+}
+
+TEST_F(ImageListTest, ABitThatFlipsInAMappedIndexIsDamageNotAnotherLabel) {
+  std::string text;
+  for (int i = 0; i < 4000; ++i) absl::StrAppend(&text, "a.jpg ", i, "\n");
+  ASSERT_TRUE(Index(text).ok());
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  Record record;
+  ASSERT_TRUE((*source)->Read(0, *context, record).ok());
+  std::fstream file(test_.resolved.files(0).index_path(), std::ios::in | std::ios::out);
+  file.seekp(IndexHeader::kBytes + 70'000);  // of a row that nobody has read yet
+  file.put('\x7f');
+  file.close();
+  int damaged = 0;
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const absl::Status status = (*source)->Read(i, *context, record);
+    if (status.ok()) {
+      ASSERT_EQ(Numbers<int64_t>(record.values[1])[0], i);
+    } else {
+      ASSERT_EQ(ReasonOf(status), reason::kIndexDamaged);
+      ++damaged;
+    }
+  }
+  EXPECT_GT(damaged, 1000);
+}
+
+TEST_F(ImageListTest, ControlCharactersOfANameAreEscaped) {
+  const std::string name = "e\033[2J\n2026-01-01 forged.jpg";
+  folder_.Write(name, "bytes");
+  list_->add_entries(name.substr(0, 6) + ".jpg 1");
+  test_.resolved.set_base_dir(folder_.path());
+  const absl::Status missing = test_.Index("").status();
+  EXPECT_EQ(ReasonOf(missing), reason::kFileNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("e\\x1b[2J\\x0a.jpg"));
+}
+
 TEST_F(ImageListTest, ImagesOutsideTheRootsAreRefused) {
   const TempFolder outside;
   outside.Write("x.jpg", "x");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/base/error.h"
+#include "server/base/read_fault.h"
 
 namespace bulkhead {
 namespace {
@@ -103,6 +104,29 @@ TEST_F(IndexFileTest, EveryShorterFileIsRefused) {
     ASSERT_EQ(truncate(path_.c_str(), size), 0);
     EXPECT_EQ(OpenReason(MappedIndex::Checks::kOnUse), "INDEX_DAMAGED") << size;
   }
+}
+
+TEST_F(IndexFileTest, AFileThatIsCutWhileItIsMappedIsDamagedAndNoCrash) {
+  CatchReadFaults();
+  Write(SomeBytes(3 * kBlock));
+  const auto index = MappedIndex::Open(path_, "data", kKind, MappedIndex::Checks::kOnUse);
+  ASSERT_TRUE(index.ok());
+  ASSERT_TRUE(index->Verify(kBlock, kBlock).ok());
+  ASSERT_EQ(truncate(path_.c_str(), 4096), 0);
+  EXPECT_EQ(ReasonOf(index->Verify(2 * kBlock, 8)), "INDEX_DAMAGED") << "never looked at";
+  EXPECT_EQ(ReasonOf(index->Verify(kBlock, 8)), "INDEX_DAMAGED") << "looked at before";
+  EXPECT_TRUE(index->Verify(0, 0).ok());
+}
+
+TEST_F(IndexFileTest, AnIndexWithoutANameIsMappedByItsDescriptor) {
+  Write(SomeBytes(1000));
+  const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  unlink(path_.c_str());
+  EXPECT_EQ(OpenReason(MappedIndex::Checks::kOnUse), "INDEX_DAMAGED") << "by its name";
+  const auto index = MappedIndex::Open(HandedIndexPath(fd), "data", kKind);
+  EXPECT_EQ(close(fd), 0) << "it stays the caller's";
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_TRUE(index->payload() == SomeBytes(1000));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ void ExpectSelects(const std::vector<bool>& keep) {
   ASSERT_EQ(index->indexed_count(), keep.size());
   uint64_t k = 0;
   for (uint64_t i = 0; i < keep.size(); ++i) {
-    if (keep[i]) ASSERT_EQ(index->Select(k++), i) << "of " << keep.size();
+    if (keep[i]) ASSERT_EQ(index->Select(k++).value(), i) << "of " << keep.size();
   }
   EXPECT_EQ(index->kept_count(), k);
 }

@@ -43,6 +43,13 @@ class TempFolder {
     return path;
   }
 
+  // Changes a file's bytes as a failing disk does: nothing else tells of it.
+  void Damage(const std::string& name, absl::string_view bytes) const {
+    const auto before = std::filesystem::last_write_time(*this / name);
+    Write(name, bytes);
+    std::filesystem::last_write_time(*this / name, before);
+  }
+
  private:
   std::string path_;
 };

@@ -192,7 +192,7 @@ TEST(CompressedTfRecordTest, ReadsOnAfterAnErrorInTheMiddle) {
   std::string bytes = ReadFile(path);
   const size_t at = bytes.size() - bytes.size() / 8;
   for (size_t i = 0; i < 64; ++i) bytes[at + i] ^= 0x55;
-  folder.Write("a", bytes);
+  folder.Damage("a", bytes);
   absl::Status status;
   for (uint64_t i = 300; i < 400 && status.ok(); ++i) status = (*source)->Read(i, *context, record);
   ASSERT_TRUE(IsSampleError(status)) << status;

@@ -189,7 +189,7 @@ TEST(TfRecordTest, DamageOfAnyByteAfterIndexingIsABadSample) {
   for (size_t at = 0; at < ends[0]; ++at) {
     std::string bad = good;
     bad[at] ^= 0x80;
-    folder.Write("a.tfrecord", bad);
+    folder.Damage("a.tfrecord", bad);
     const absl::Status status = (*source)->Read(0, *context, record);
     EXPECT_EQ(ReasonOf(status), reason::kCorruptRecord) << at;
     EXPECT_TRUE(IsSampleError(status));
@@ -304,7 +304,8 @@ TEST(TfRecordTest, DamagedOrMissingIndexIsRefusedAtOpen) {
     EXPECT_FALSE(test.Open().ok()) << size;
   }
   std::filesystem::remove(index_path);
-  EXPECT_EQ(test.Open().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReasonOf(test.Open().status()), reason::kIndexDamaged)
+      << "built anew, as a damaged one is";
 }
 
 TEST(TfRecordTest, ReportsProgressWhileIndexing) {
@@ -319,6 +320,50 @@ TEST(TfRecordTest, ReportsProgressWhileIndexing) {
   ASSERT_TRUE(records.ok());
   EXPECT_EQ(*records, 40'000);
   EXPECT_THAT(seen, ::testing::ElementsAre(16384, 32768));
+}
+
+TEST(TfRecordTest, FileRewrittenInPlaceIsAChangedFileNotOtherRecords) {
+  const TempFolder folder;
+  for (const bool read_before : {false, true}) {
+    TestSource test = MakeTfRecordSource();
+    const std::string path = folder.Write("a.tfrecord", ThreeRecords());
+    ASSERT_TRUE(test.Index(path).ok());
+    const auto source = test.Open();
+    ASSERT_TRUE(source.ok());
+    const auto context = (*source)->NewContext();
+    Record record;
+    if (read_before) ASSERT_TRUE((*source)->Read(0, *context, record).ok());
+    std::string other;
+    for (std::string value : Values()) {
+      for (char& byte : value) byte ^= 1;
+      other += TfRecordFrame(ExampleOf(value));
+    }
+    folder.Write("a.tfrecord", other);
+    const absl::Status status = (*source)->Read(2, *context, record);
+    EXPECT_EQ(ReasonOf(status), reason::kFileChanged) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("a.tfrecord: changed"));
+  }
+}
+
+TEST(TfRecordTest, FileThatAnotherOneReplacedIsAChangedFile) {
+  const TempFolder folder;
+  TestSource test = MakeTfRecordSource();
+  const std::string path = folder.Write("a.tfrecord", ThreeRecords());
+  ASSERT_TRUE(test.Index(path).ok());
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  test.resolved.mutable_files(0)->set_inode(info.st_ino);
+  const auto source = test.Open();
+  ASSERT_TRUE(source.ok());
+  Record record;
+  const auto before = (*source)->NewContext();
+  ASSERT_TRUE((*source)->Read(0, *before, record).ok());
+  const std::string other = folder.Write("b.tfrecord", ThreeRecords());
+  std::filesystem::last_write_time(other, std::filesystem::last_write_time(path));
+  std::filesystem::rename(other, path);
+  EXPECT_TRUE((*source)->Read(0, *before, record).ok()) << "the old one is still open";
+  const auto after = (*source)->NewContext();
+  EXPECT_EQ(ReasonOf((*source)->Read(0, *after, record)), reason::kFileChanged);
 }
 
 }  // namespace

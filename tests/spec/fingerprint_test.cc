@@ -37,6 +37,17 @@ TEST(FingerprintTest, IsStable) {
             "26d5b34cca87d9702d07a2a881f833d8c36ea06a53b0b6f320cae82edd33c9c9");
 }
 
+// Cursors of the version whose default was 32,000,000 pixels.
+TEST(FingerprintTest, TheDefaultPixelCapIsNamedAsAtFirst) {
+  const auto capped = [](uint64_t max_pixels) {
+    auto spec = RecordsToImages();
+    spec.mutable_stages(0)->mutable_decode_image()->set_max_pixels(max_pixels);
+    return BytesFingerprint(spec);
+  };
+  EXPECT_EQ(capped(32'000'000), BytesFingerprint(RecordsToImages()));
+  EXPECT_NE(capped(31'999'999), BytesFingerprint(RecordsToImages()));
+}
+
 TEST(FingerprintTest, TheOrderOfDeliveryIsInNeither) {
   for (const bool deterministic : {true, false}) {
     auto spec = RecordsToImages();

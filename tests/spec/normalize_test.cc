@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "server/spec/stage_signature.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {
@@ -18,6 +19,8 @@ v1::PipelineSpec Normalized(v1::PipelineSpec spec) {
   return spec;
 }
 
+static_assert(kDefaultMaxPixels >= 7680 * 4320, "8K photos are taken by default");
+
 TEST(NormalizeTest, FillsInDefaults) {
   const auto spec = Normalized(FolderSpec(R"(
     stages { decode_image {} } stages { resize { size: 7 } }
@@ -25,7 +28,7 @@ TEST(NormalizeTest, FillsInDefaults) {
     stages { normalize { mean: 1 } } stages { one_hot { classes: 2 } } )"));
   EXPECT_THAT(spec, testing::Truly([](const v1::PipelineSpec& actual) {
                 auto wanted = FolderSpec(R"(
-    stages { decode_image { input: 'image' channels: 3 color: COLOR_RGB max_pixels: 32000000 } }
+    stages { decode_image { input: 'image' channels: 3 color: COLOR_RGB max_pixels: 36000000 } }
     stages { resize { input: 'image' size: [7, 7] interpolation: INTERPOLATION_LINEAR } }
     stages { random_resized_crop { input: 'image' size: [4, 5] scale: [0.08, 1]
              ratio: [0.75, 1.3333333333333333] interpolation: INTERPOLATION_LINEAR } }

@@ -29,18 +29,20 @@ class AdmissionTest : public SupervisorProcessTest {
     config.memory.limit_bytes = limit_bytes_;
     config.read_memory_limit = [this] { return limit_bytes_.load(); };
     config.limit_interval = absl::Milliseconds(1);
+    config.idle_stream = idle_stream_;
     supervisor_ = Supervisor::Start(config).value();
   }
 
   absl::StatusOr<Supervisor::Admission> Admit(const std::string& key, uint32_t workers,
-                                              uint64_t slot_bytes = 0) {
+                                              uint64_t slot_bytes = 0, uint32_t slots = 1,
+                                              Legacy* legacy = nullptr) {
     PipelineConfig pipeline;
     pipeline.key = key;
     pipeline.name = key;
     pipeline.binding = key;
     pipeline.workers = workers;
     pipeline.quota_bytes = kMiB;
-    return supervisor_->Admit(pipeline, 1, slot_bytes);
+    return supervisor_->Admit(pipeline, slots, slot_bytes, legacy);
   }
 
   // Blocks until an index worker has done it.
@@ -61,7 +63,26 @@ class AdmissionTest : public SupervisorProcessTest {
 
   v1::MemoryBudget Promised() { return supervisor_->GetStatus().memory(); }
 
+  // A stream that stops to take batches once it has some, with all memory that it was promised.
+  std::shared_ptr<Recorder> OpenUnread(const std::string& key, uint32_t workers,
+                                       uint64_t slot_bytes = 0) {
+    auto admission = Admit(key, workers, slot_bytes, 5);
+    EXPECT_TRUE(admission.ok()) << admission.status();
+    if (slot_bytes > 0) {
+      arena_ = Arena::Create(slot_bytes, 5).value();
+      memory_ = std::make_shared<ArenaMemory>(arena_, std::move(*admission->arena));
+    }
+    auto recorder = std::make_shared<Recorder>();
+    recorder->HoldBatches();
+    quota_bytes_ = kMiB;
+    Open(key, 20, recorder, workers);
+    arena_ = nullptr;
+    recorder->AwaitBatches(4);  // and one slot is kept
+    return recorder;
+  }
+
   std::atomic<uint64_t> limit_bytes_{1000 * kMiB};
+  absl::Duration idle_stream_ = absl::InfiniteDuration();
 };
 
 TEST_F(AdmissionTest, APipelineGetsTheWorkersThatFit) {
@@ -155,6 +176,125 @@ TEST_F(AdmissionTest, AnIndexWorkerTakesThePlaceOfIdleOnes) {
   ASSERT_TRUE(Admit("idle", 4).ok());
   AwaitStatus([](const v1::GetStatusResponse& status) { return status.workers_size() == 4; });
   RunIndexJob("good");
+}
+
+TEST_F(AdmissionTest, AnIndexWorkerTakesTheReplacementsPlaceInAFullBudget) {
+  StartWithRoomForFour();
+  const auto all = Admit("busy", 4);
+  ASSERT_TRUE(all.ok());
+  for (int i = 0; i < 3; ++i) RunIndexJob("good");
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(Promised().arena_bytes(), 0u);
+}
+
+TEST_F(AdmissionTest, IndexWorkAndReplacementsTakeTurns) {
+  StartWithRoomForFour();
+  const auto all = Admit("sound", 4);
+  ASSERT_TRUE(all.ok());
+  AwaitStatus([](const v1::GetStatusResponse& status) {
+    return std::all_of(status.workers().begin(), status.workers().end(),
+                       [](const auto& worker) { return worker.state() == v1::WORKER_STATE_READY; });
+  });
+  EXPECT_EQ(supervisor_->Recycle("sound", std::nullopt), 4u);
+  for (int i = 0; i < 20; ++i) {
+    RunIndexJob("good");
+    EXPECT_LE(supervisor_->GetStatus().workers_size(), 5) << "one more than the budget holds";
+  }
+  AwaitStatus(
+      [](const v1::GetStatusResponse& status) { return status.recent_recyclings_size() == 4; });
+}
+
+TEST_F(AdmissionTest, AnArenaCountsUntilTheLastWorkerSaysThatItHasItNoMore) {
+  StartWithRoomForFour();
+  const auto admission = Admit("keeps-arenas", 1, kMiB);
+  ASSERT_TRUE(admission.ok());
+  arena_ = Arena::Create(4096, 5).value();
+  memory_ = std::make_shared<ArenaMemory>(arena_, std::move(*admission->arena));
+  auto recorder = std::make_shared<Recorder>();
+  quota_bytes_ = kMiB;
+  const uint64_t stream_id = Open("keeps-arenas", 3, recorder, 1);
+  ASSERT_TRUE(recorder->AwaitEnd().ok());
+  supervisor_->CloseStream(stream_id);
+  const auto status = supervisor_->GetStatus();  // behind that
+  EXPECT_EQ(status.streams_size(), 0);
+  EXPECT_EQ(status.memory().arena_bytes(), kMiB);
+  ASSERT_EQ(kill(static_cast<pid_t>(status.workers(0).pid()), SIGKILL), 0);
+  AwaitStatus([](const v1::GetStatusResponse& s) { return s.memory().arena_bytes() < kMiB; });
+}
+
+TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirWorkersToOthers) {
+  idle_stream_ = absl::ZeroDuration();
+  StartWithRoomForFour();
+  const auto unread = OpenUnread("sound", 4);
+  auto other = Admit("other", 2);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->worker_count, 2u);
+  EXPECT_TRUE(unread->idle());
+  const auto status = supervisor_->GetStatus();
+  ASSERT_EQ(status.streams_size(), 1);
+  EXPECT_TRUE(status.streams(0).idle());
+  EXPECT_EQ(status.workers_size(), 2);
+  EXPECT_EQ(status.memory().quota_bytes(), 2 * kMiB);
+
+  unread->LetGo();  // it is read on: as many workers as fit
+  EXPECT_TRUE(unread->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*unread, 20);
+  EXPECT_FALSE(unread->idle());
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+}
+
+TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
+  idle_stream_ = absl::ZeroDuration();
+  StartWithRoomForFour();
+  const auto unread = OpenUnread("sound", 4);
+  const auto other = Admit("other", 4);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->worker_count, 4u);
+  unread->LetGo();
+  const absl::Status ended = unread->AwaitEnd();
+  EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GetErrorInfo(ended)->reason, reason::kStreamIdle);
+  EXPECT_EQ(unread->batches(), 4u) << "whole batches, none twice";
+}
+
+TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirPlacesLast) {
+  idle_stream_ = absl::ZeroDuration();
+  StartWithRoomForFour();
+  const auto unread = OpenUnread("sound", 1, kMiB / 2);
+  // Workers alone would not do.
+  const auto other = Admit("other", 1, kMiB / 2, 5);
+  ASSERT_FALSE(other.ok()) << "the fake client holds its batches still";
+  EXPECT_EQ(GetErrorInfo(unread->AwaitEnd())->reason, reason::kStreamIdle);
+  unread->LetGo();
+  EXPECT_TRUE(Admit("other", 1, kMiB / 2, 5).ok());
+}
+
+TEST_F(AdmissionTest, NobodyGivesUpAnythingWhileNobodyWaits) {
+  idle_stream_ = absl::ZeroDuration();
+  StartWithRoomForFour();
+  const auto unread = OpenUnread("sound", 2);
+  const auto other = Admit("other", 2);  // fits
+  ASSERT_TRUE(other.ok());
+  EXPECT_FALSE(Admit("large", 1, 100 * kMiB).ok());  // would not fit all the same
+  EXPECT_FALSE(unread->idle());
+  EXPECT_EQ(supervisor_->GetStatus().workers_size(), 4);
+  unread->LetGo();
+  EXPECT_TRUE(unread->AwaitEnd().ok());
+}
+
+TEST_F(AdmissionTest, AStreamTakesOverWhatItsPredecessorHad) {
+  StartWithRoomForFour();
+  const auto first = Admit("sound", 1, 3 * kMiB);
+  ASSERT_TRUE(first.ok());
+  const auto arena = Arena::Create(3 * kMiB, 1).value();
+  auto memory = std::make_shared<ArenaMemory>(arena, std::move(*first->arena));
+  std::shared_ptr<const void> writer = memory->MakeWriter();
+  const std::shared_ptr<Legacy> legacy = memory->Bequeath(first->workers);
+  writer.reset();
+  EXPECT_FALSE(Admit("other", 1, kMiB).ok()) << "it is the successor's";
+  const auto second = Admit("sound", 1, 3 * kMiB, 1, legacy.get());
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(Promised().arena_bytes(), 3 * kMiB);
 }
 
 TEST_F(AdmissionTest, AStreamKeepsItsWorkersFromBeingGivenUp) {

@@ -2,13 +2,16 @@
 // socket, and misbehaves as the binding (here a plain word) tells it to. Sample i of a batch is one
 // byte: its position, modulo 256.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -41,6 +44,8 @@ class FakeWorker {
       }
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
+      if (message.has_set_quarantine()) Quarantine(message.set_quarantine().quarantined());
+      if (message.has_remove_stream()) RemoveStream(message.remove_stream().stream_id());
       if (message.has_lease()) Produce(message.lease());
       if (message.has_warm_up()) WarmUp();
       if (message.has_build_index()) BuildIndex(message.build_index(), packet->fds[0].get());
@@ -80,8 +85,62 @@ class FakeWorker {
   }
 
   void AddStream(const internal::v1::StreamBinding& binding, Packet& packet) {
-    arenas_[binding.stream_id()] =
+    const auto arena =
         Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
+    for (uint32_t slot = 0; slot < arena->slot_count(); ++slot) (void)arena->Open(slot);
+    arenas_[binding.stream_id()] = arena;
+    Quarantine(binding.quarantined());
+  }
+
+  void Quarantine(const google::protobuf::RepeatedPtrField<std::string>& records) {
+    quarantined_.insert(records.begin(), records.end());
+  }
+
+  // "crash-once:FOLDER": the first worker that comes here takes the workers' program along.
+  void CrashOnce(const std::string& folder) const {
+    if (open((folder + "/crashed").c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600) < 0) return;
+    unlink((folder + "/worker").c_str());
+    raise(SIGSEGV);
+  }
+
+  // What a sample does to its worker, in the modes in which one does.
+  void MeetSample(uint64_t position) {
+    const bool bad = position == 120 && quarantined_.count("120") == 0;
+    if (bad && (mode_ == "crashes-at-120" || mode_ == "names-another")) raise(SIGSEGV);
+    if (bad && mode_ == "hangs-at-120") pause();
+    if (bad && mode_ == "hangs-reading-120") {
+      recorder_->thread(0).stage = FlightRecorder::kSourceStage;
+      pause();
+    }
+    const std::string crash_once = "crash-once:";
+    if (position == 120 && mode_.rfind(crash_once, 0) == 0) {
+      CrashOnce(mode_.substr(crash_once.size()));
+    }
+  }
+
+  // What is said of a lease's substitutions, in the modes in which something is.
+  void Substitute(const internal::v1::Lease& lease, internal::v1::LeaseDone& done) const {
+    const uint64_t first = lease.first_position() + lease.first_sample();
+    const auto add = [&](uint64_t position, uint64_t by) {
+      done.add_substitutions()->set_position(position);
+      done.mutable_substitutions()->rbegin()->set_substitute_position(by);
+    };
+    if (mode_ == "substitutes") add(first, first + 1);
+    if (mode_ == "speaks-for-others" && first <= 120 && first + lease.count() > 120) {
+      add(first + 1000, first + 1001);
+    }
+    for (const std::string& record : quarantined_) {
+      const uint64_t position = std::stoull(record);
+      if (position >= first && position < first + lease.count()) add(position, position + 1);
+    }
+  }
+
+  void RemoveStream(uint64_t stream_id) {
+    arenas_.erase(stream_id);
+    if (mode_ == "keeps-arenas") return;
+    internal::v1::FromWorker message;
+    message.mutable_stream_removed()->set_stream_id(stream_id);
+    Send(message);
   }
 
   // Memory that is never given back.
@@ -98,9 +157,19 @@ class FakeWorker {
     }
   }
 
+  // Threads that take all the CPU time they get.
+  static void StartSpinning(int count) {
+    for (int i = 0; i < count; ++i) {
+      std::thread([] {
+        for (std::atomic<uint64_t> turns = 0;;) ++turns;
+      }).detach();
+    }
+  }
+
   void WarmUp() {
     if (mode_ == "dies-in-warm-up") raise(SIGKILL);
     if (mode_ == "never-warm") return;
+    if (mode_ == "leaks-and-warms-up-late") usleep(700'000);
     internal::v1::FromWorker message;
     message.mutable_warmed_up();
     Send(message);
@@ -120,7 +189,8 @@ class FakeWorker {
                              lease.first_position() + sample);
       recorder_->NameSample(0, std::to_string(lease.first_position() + sample));
       recorder_->thread(0).stage = 2;
-      if (mode_ == "leaks") Hold(1 << 20);
+      const bool leaks = mode_ == "leaks" || mode_ == "leaks-and-warms-up-late";
+      if (leaks) Hold(1 << 20);
       if (mode_ == "takes-much" && lease.first_position() + sample == 120) {
         Hold(100 << 20);
         usleep(1'000'000);  // the watchdog looks every 20 ms
@@ -129,10 +199,16 @@ class FakeWorker {
         StartThreads(1000);
         usleep(1'000'000);
       }
-      if (mode_ == "crashes-at-120" && lease.first_position() + sample == 120) raise(SIGSEGV);
+      if (mode_ == "some-threads" && samples_++ == 0) StartThreads(20);
+      if (mode_ == "spins" && samples_++ == 0) StartSpinning(4);
+      if (mode_ == "names-another" && lease.first_position() + sample == 120) {
+        recorder_->BeginSample(0, lease.stream_id(), lease.lease_id(), lease.epoch(), 5000);
+        recorder_->NameSample(0, "5000");
+      }
+      MeetSample(lease.first_position() + sample);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
-      if (mode_ == "leaks") usleep(2'000);
+      if (leaks) usleep(2'000);
       if (mode_ == "slow") {
         usleep(100'000);
         internal::v1::FromWorker progress;
@@ -154,9 +230,7 @@ class FakeWorker {
     } else {
       message.mutable_lease_done()->set_lease_id(lease.lease_id());
       message.mutable_lease_done()->set_stream_id(lease.stream_id());
-      if (mode_ == "substitutes") {
-        message.mutable_lease_done()->add_substitutions()->set_position(first);
-      }
+      Substitute(lease, *message.mutable_lease_done());
     }
     Send(message);
   }
@@ -166,6 +240,11 @@ class FakeWorker {
     if (name == "kills-workers") raise(SIGKILL);
     if (name == "hangs") pause();
     if (name == "lingers") mode_ = name;
+    // The worker that comes first stops, having made the file whose name follows.
+    if (name.rfind("stops-first:", 0) == 0) {
+      const UniqueFd mark(open(name.c_str() + 12, O_WRONLY | O_CREAT | O_EXCL, 0600));
+      if (mark) raise(SIGSTOP);
+    }
     if (name == "takes-much") {
       Hold(100 << 20);
       pause();
@@ -179,7 +258,7 @@ class FakeWorker {
     } else {
       if (write(fd, name.data(), name.size()) < 0) _exit(1);
       message.mutable_index_done()->set_job_id(request.job_id());
-      message.mutable_index_done()->set_records(name.size());
+      message.mutable_index_done()->set_records(name == "pid" ? getpid() : name.size());
     }
     Send(message);
   }
@@ -188,7 +267,9 @@ class FakeWorker {
   std::unique_ptr<FlightRecorder> recorder_;
   std::string mode_;
   std::map<uint64_t, std::shared_ptr<Arena>> arenas_;
+  std::set<std::string> quarantined_;
   int leases_ = 0;  // samples of them
+  int samples_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // Index jobs of a supervisor whose worker processes are killed and stopped for real.
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstring>
+#include <map>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
 
@@ -24,8 +28,10 @@ struct IndexResult {
 };
 
 uint64_t AddIndexJob(Supervisor& supervisor, const std::string& name, int fd,
-                     std::shared_ptr<IndexResult> result, uint64_t quota_bytes = 0) {
+                     std::shared_ptr<IndexResult> result, uint64_t quota_bytes = 0,
+                     std::shared_ptr<const void> opening = nullptr) {
   IndexJob job;
+  job.opening = std::move(opening);
   job.request.set_quota_bytes(quota_bytes);
   job.request.mutable_file()->set_name(name);
   job.fd = fd;
@@ -49,6 +55,30 @@ TEST_F(IndexJobsProcessTest, BuildsIndexesOfManyFiles) {
     AddIndexJob(*supervisor_, std::string(i + 1, 'x'), files.back().get(), results.back());
   }
   for (int i = 0; i < 20; ++i) EXPECT_EQ(*results[i]->Await(), i + 1);
+}
+
+// What a file does to the worker that reads it can be the harm of few others, and of none that
+// another client named.
+TEST_F(IndexJobsProcessTest, AWorkerSeesFewFilesAndThoseOfOneOpening) {
+  StartSupervisor();
+  const std::shared_ptr<const void> openings[] = {std::make_shared<int>(), std::make_shared<int>()};
+  const UniqueFd file = TemporaryFile();
+  std::vector<std::shared_ptr<IndexResult>> results[2];
+  for (uint32_t i = 0; i < 3 * IndexJobs::kMostFiles; ++i) {
+    for (const int of : {0, 1}) {
+      results[of].push_back(std::make_shared<IndexResult>());
+      AddIndexJob(*supervisor_, "pid", file.get(), results[of].back(), 0, openings[of]);
+    }
+  }
+  std::map<uint64_t, uint32_t> files[2];  // by worker
+  for (const int of : {0, 1}) {
+    for (const auto& result : results[of]) ++files[of][result->Await().value()];
+  }
+  for (const auto& [pid, count] : files[0]) {
+    EXPECT_LE(count, IndexJobs::kMostFiles);
+    EXPECT_EQ(files[1].count(pid), 0u);
+  }
+  EXPECT_GE(files[1].size(), 3u);
 }
 
 TEST_F(IndexJobsProcessTest, AnIndexErrorIsTheFilesOwn) {
@@ -102,6 +132,25 @@ TEST_F(IndexJobsProcessTest, AFileThatCannotBeReadOnIsNamedAndHoldsUpNoOther) {
     EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "hangs");
   }
   EXPECT_EQ(*good->Await(), 3);
+}
+
+TEST_F(IndexJobsProcessTest, AFileWhoseWorkerWasStoppedIsTriedAgain) {
+  PoolTimeouts timeouts = ShortBackoff();
+  timeouts.hang = absl::Milliseconds(200);
+  StartSupervisor(timeouts);
+  const std::string name =
+      "stops-first:" + testing::TempDir() + "/stopped." + std::to_string(getpid());
+  const UniqueFd file = TemporaryFile();
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, name, file.get(), result);
+  const auto records = result->Await();
+  unlink(name.c_str() + std::strlen("stops-first:"));
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(*records, name.size());
+  const auto status = supervisor_->GetStatus();
+  ASSERT_EQ(status.recent_exits_size(), 1);
+  EXPECT_EQ(status.recent_exits(0).cause(), v1::EXIT_CAUSE_HUNG);
+  EXPECT_THAT(status.recent_exits(0).reason(), testing::HasSubstr("stopped by a signal"));
 }
 
 TEST_F(IndexJobsProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {

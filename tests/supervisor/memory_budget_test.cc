@@ -143,7 +143,7 @@ TEST(MemoryBudgetTest, WhatIsOnItsWayBackCountsUntilItCame) {
   EXPECT_TRUE(budget->CouldAdmit(all, 0));
   EXPECT_FALSE(budget->Admit(all).ok()) << "not yet";
   std::thread reaper([claim = *std::move(leaving)]() mutable { claim.Release(); });
-  budget->AwaitRoom(all, absl::Now() + absl::Seconds(60));
+  budget->AwaitRoom(all, absl::Seconds(60));
   EXPECT_TRUE(budget->FitsWholly(all));
   reaper.join();
   EXPECT_EQ(budget->returning_bytes(), 0u);
@@ -154,8 +154,42 @@ TEST(MemoryBudgetTest, NobodyWaitsForWhatIsNotOnItsWay) {
   const auto budget = TenMiB();
   const auto running = budget->AdmitWorker(2 * kMiB);
   ASSERT_TRUE(running.ok());
-  budget->AwaitRoom(Stream(1000 * kMiB, 0), absl::InfiniteFuture());
+  budget->AwaitRoom(Stream(1000 * kMiB, 0), absl::InfiniteDuration());
   EXPECT_FALSE(budget->FitsWholly(Stream(1000 * kMiB, 0)));
+}
+
+TEST(MemoryBudgetTest, WhatAStreamInheritsIsNotAskedForAgain) {
+  const auto budget = TenMiB();
+  MemoryBudget::Demand demand = Stream(4 * kMiB, 1);  // all there is
+  auto first = budget->Admit(demand);
+  ASSERT_TRUE(first.ok());
+  demand.workers = 0;
+  EXPECT_FALSE(budget->FitsWholly(demand));
+  demand.inherited_bytes = 8 * kMiB;
+  EXPECT_TRUE(budget->FitsWholly(demand));
+  auto second = budget->Admit(demand);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(budget->Snapshot().arena_bytes(), 8 * kMiB);
+  second->arena.Merge(std::move(first->arena));
+  EXPECT_EQ(second->arena.bytes(), 8 * kMiB);
+  second->arena.Release();
+  EXPECT_EQ(budget->Snapshot().arena_bytes(), 0u);
+}
+
+TEST(MemoryBudgetTest, APartOfAClaimIsAClaimOfItsOwn) {
+  const auto budget = TenMiB();
+  auto admission = budget->Admit(Stream(3 * kMiB, 0));
+  ASSERT_TRUE(admission.ok());
+  admission->arena.MarkReturning();
+  MemoryClaim part = admission->arena.Split(kMiB);
+  EXPECT_EQ(part.bytes(), kMiB);
+  EXPECT_EQ(budget->returning_bytes(), 5 * kMiB) << "the part has come";
+  part.Release();
+  EXPECT_EQ(budget->Snapshot().arena_bytes(), 5 * kMiB);
+  admission->arena.MarkStaying();
+  EXPECT_EQ(budget->returning_bytes(), 0u);
+  EXPECT_EQ(admission->arena.Split(100 * kMiB).bytes(), 5 * kMiB) << "no more than there is";
+  EXPECT_EQ(budget->Snapshot().arena_bytes(), 0u);
 }
 
 TEST(MemoryBudgetTest, AbsurdDemandsDoNotWrapAround) {

@@ -117,5 +117,22 @@ TEST(ReplacementGateTest, LetsOneInAtATimeInTheOrderOfComing) {
   EXPECT_TRUE(gate.TryEnter(&a));
 }
 
+TEST(ReplacementGateTest, StaysTakenByWhomItWasPassedTo) {
+  ReplacementGate gate;
+  int pool = 0, lost = 0, other = 0;
+  ASSERT_TRUE(gate.TryEnter(&pool));
+  gate.PassTo(&lost, &other);  // not its to pass
+  EXPECT_TRUE(gate.holds(&pool));
+  gate.PassTo(&lost, &pool);
+  gate.NoteStuck(&lost);
+  gate.Leave(&pool);
+  EXPECT_TRUE(gate.stuck());
+  EXPECT_FALSE(gate.TryEnter(&other));
+  gate.Leave(&lost);
+  EXPECT_FALSE(gate.stuck());
+  EXPECT_TRUE(gate.TryEnter(&other));
+  EXPECT_FALSE(gate.stuck());
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -68,6 +68,20 @@ TEST_F(RecyclingProcessTest, AWorkerThatLeaksIsReplacedBeforeItsQuotaBites) {
   EXPECT_EQ(status.leases_redone(), 0u);
 }
 
+// It could do 300 samples, of 1 MiB each, until its successor is warm.
+TEST_F(RecyclingProcessTest, AWorkerThatLeaksWaitsForASuccessorThatIsLate) {
+  StartSupervisor();
+  quota_bytes_ = 256 * kMiB;
+  auto recorder = std::make_shared<Recorder>();
+  Open("leaks-and-warms-up-late", 20, recorder, /*workers=*/1);
+  ASSERT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 20);
+  const v1::GetStatusResponse status = supervisor_->GetStatus();
+  EXPECT_GE(status.recent_recyclings_size(), 2);
+  EXPECT_EQ(status.limit_events(), 0u);
+  EXPECT_EQ(status.leases_redone(), 0u);
+}
+
 TEST_F(RecyclingProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {
   StartSupervisor();
   quota_bytes_ = 64 * kMiB;

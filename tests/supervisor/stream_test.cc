@@ -284,5 +284,14 @@ TEST_F(StreamTest, AFullQuarantineIsAnError) {
   EXPECT_TRUE(remembered_.empty());
 }
 
+TEST_F(StreamTest, IsWithoutABatchWhileOneIsBeingMade) {
+  Open(/*ordered=*/true, 1);
+  const int64_t in_a_minute = MonotonicNanos() + absl::ToInt64Nanoseconds(absl::Minutes(1));
+  EXPECT_GE(stream_->WithoutBatch(in_a_minute), absl::Seconds(30));
+  Finish(0, 0);
+  Finish(1, 0);
+  EXPECT_EQ(stream_->WithoutBatch(in_a_minute), absl::ZeroDuration());
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -37,7 +38,14 @@ class Recorder final : public StreamObserver {
     sequences_.push_back(batch.header.sequence());
     if (hold_) held_.push_back(std::move(batch));
   }
-  void OnEvent(const v1::SampleEvent& event) override {}
+  void OnEvent(const v1::SampleEvent& event) override {
+    absl::MutexLock lock(&mutex_);
+    events_.push_back(event);
+  }
+  void OnIdle(bool idle) override {
+    absl::MutexLock lock(&mutex_);
+    idle_ = idle;
+  }
   void OnEnd() override {
     absl::MutexLock lock(&mutex_);
     end_ = absl::OkStatus();
@@ -67,9 +75,21 @@ class Recorder final : public StreamObserver {
     hold_ = false;
     held_.clear();
   }
+  bool idle() {
+    absl::MutexLock lock(&mutex_);
+    return idle_;
+  }
   std::vector<uint8_t> bytes() {
     absl::MutexLock lock(&mutex_);
     return bytes_;
+  }
+  std::vector<v1::SampleEvent> Events(v1::SampleEvent::Kind kind) {
+    absl::MutexLock lock(&mutex_);
+    std::vector<v1::SampleEvent> events;
+    for (const v1::SampleEvent& event : events_) {
+      if (event.kind() == kind) events.push_back(event);
+    }
+    return events;
   }
   size_t batches() {
     absl::MutexLock lock(&mutex_);
@@ -84,8 +104,10 @@ class Recorder final : public StreamObserver {
   absl::Mutex mutex_;
   std::vector<uint8_t> bytes_;
   std::vector<uint64_t> sequences_;
+  std::vector<v1::SampleEvent> events_;
   std::vector<ReadyBatch> held_;
   bool hold_ = false;
+  bool idle_ = false;
   std::optional<absl::Status> end_;
 };
 
@@ -104,6 +126,7 @@ class SupervisorProcessTest : public testing::Test {
     config.max_index_workers = 2;
     config.timeouts = timeouts;
     config.recycle = recycle_;
+    config.sandbox.set_extra_threads(extra_threads_);
     supervisor_ = Supervisor::Start(config).value();
   }
 
@@ -118,9 +141,13 @@ class SupervisorProcessTest : public testing::Test {
     StreamConfig stream;
     stream.name = "test";
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
+    stream.memory = std::exchange(memory_, nullptr);
+    if (stream.memory != nullptr) stream.writer = stream.memory->MakeWriter();
     stream.max_substitutions_per_epoch = 1000000;
-    stream.binding.set_slot_bytes(4096);
-    stream.binding.set_slot_count(5);
+    stream.binding.set_error_action(error_action_);
+    stream.binding.set_samples_per_epoch(uint64_t{1} << 40);
+    stream.binding.set_slot_bytes(stream.arena->slot_bytes());
+    stream.binding.set_slot_count(stream.arena->slot_count());
     stream.observer = recorder;
     stream.batch_at = [batches,
                        first_position](uint64_t sequence) -> std::optional<v1::BatchHeader> {
@@ -159,8 +186,11 @@ class SupervisorProcessTest : public testing::Test {
 
   std::unique_ptr<Supervisor> supervisor_;
   RecycleConfig recycle_;
-  uint64_t quota_bytes_ = 0;      // of workers opened from now on; 0: none
-  std::shared_ptr<Arena> arena_;  // for all streams, where set
+  uint32_t extra_threads_ = 0;           // that a worker may have
+  uint64_t quota_bytes_ = 0;             // of workers opened from now on; 0: none
+  std::shared_ptr<Arena> arena_;         // for all streams, where set
+  std::shared_ptr<ArenaMemory> memory_;  // of that, for the next stream
+  v1::ErrorAction error_action_ = v1::ERROR_ACTION_FAIL;
 };
 
 }  // namespace bulkhead

@@ -1,8 +1,12 @@
 // Streams of a supervisor whose worker processes are killed and stopped for real.
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "server/os/thread_priority.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
 
 namespace bulkhead {
@@ -58,6 +62,76 @@ TEST_F(SupervisorProcessTest, AThreadBombIsEndedByTheWatchdog) {
     EXPECT_THAT(exit.reason(), testing::HasSubstr("threads"));
   }
   EXPECT_GE(after.limit_events(), 8u);
+}
+
+TEST_F(SupervisorProcessTest, AWorkerMayHaveAsManyThreadsAsTheOptionSays) {
+  quota_bytes_ = uint64_t{256} << 20;
+  extra_threads_ = 32;
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("some-threads", 20, recorder, 1);
+  EXPECT_TRUE(recorder->AwaitEnd().ok());
+  EXPECT_EQ(supervisor_->GetStatus().recent_exits_size(), 0);
+
+  extra_threads_ = 10;
+  StartSupervisor();
+  recorder = std::make_shared<Recorder>();
+  recorder->HoldBatches();
+  Open("some-threads", 20, recorder, 1);
+  const auto status =
+      AwaitStatus([](const auto& status) { return status.recent_exits_size() > 0; });
+  EXPECT_EQ(status.recent_exits(0).cause(), v1::EXIT_CAUSE_WATCHDOG);
+  EXPECT_THAT(status.recent_exits(0).reason(),
+              testing::HasSubstr("threads beside its own, more than --worker-extra-threads 10"));
+}
+
+// Its threads together weigh as much as the one that the pool asked for.
+TEST_F(SupervisorProcessTest, AWorkerOfManyBusyThreadsIsMadeNice) {
+  extra_threads_ = 32;
+  StartSupervisor();
+  auto calm = std::make_shared<Recorder>();
+  auto spinning = std::make_shared<Recorder>();
+  calm->HoldBatches();
+  spinning->HoldBatches();
+  Open("ok", 100, calm, 1);
+  Open("spins", 100, spinning, 1);
+  AwaitStatus([](const v1::GetStatusResponse& status) {
+    for (const v1::WorkerStatus& worker : status.workers()) {
+      if (worker.pipeline() == "spins" && worker.pid() != 0) {
+        const auto threads = ReadThreads(static_cast<pid_t>(worker.pid()));
+        if (!threads.ok() || threads->ids.size() != 5) return false;
+        return std::all_of(threads->ids.begin(), threads->ids.end(), [](pid_t thread) {
+          return getpriority(PRIO_PROCESS, static_cast<id_t>(thread)) >= 3;
+        });
+      }
+    }
+    return false;
+  });
+  const v1::GetStatusResponse now = supervisor_->GetStatus();
+  for (const v1::WorkerStatus& worker : now.workers()) {
+    if (worker.pipeline() != "ok") continue;
+    EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(worker.pid())),
+              getpriority(PRIO_PROCESS, 0));
+  }
+}
+
+// What is kept for a next stream is kept at rest.
+TEST_F(SupervisorProcessTest, WorkersThatGoOnWithoutAStreamAreEnded) {
+  extra_threads_ = 32;
+  StartSupervisor();
+  for (const char* mode : {"ok", "spins"}) {
+    auto recorder = std::make_shared<Recorder>();
+    const uint64_t stream = Open(mode, 20, recorder, 1);
+    EXPECT_TRUE(recorder->AwaitEnd().ok());
+    supervisor_->CloseStream(stream);
+  }
+  const auto status = AwaitStatus([](const v1::GetStatusResponse& status) {
+    return std::none_of(status.workers().begin(), status.workers().end(),
+                        [](const auto& worker) { return worker.pipeline() == "spins"; });
+  });
+  EXPECT_TRUE(std::any_of(status.workers().begin(), status.workers().end(), [](const auto& worker) {
+    return worker.pipeline() == "ok";
+  })) << "a pipeline at rest keeps its workers for a while";
 }
 
 TEST_F(SupervisorProcessTest, ASlowConsumerBoundsWhatIsProduced) {
@@ -189,6 +263,7 @@ TEST_F(SupervisorProcessTest, AWorkerThatBreaksTheProtocolIsKilled) {
 
 TEST_F(SupervisorProcessTest, TotalsStayWhenAStreamGoes) {
   StartSupervisor();
+  error_action_ = v1::ERROR_ACTION_SUBSTITUTE;
   auto recorder = std::make_shared<Recorder>();
   const uint64_t id = Open("substitutes", 10, recorder);
   EXPECT_TRUE(recorder->AwaitEnd().ok());
@@ -204,6 +279,7 @@ TEST_F(SupervisorProcessTest, WhatDroppedWorkersUsedStaysInTheTotals) {
   config.worker_program = FakeWorkerPath();
   config.idle_pool = absl::Milliseconds(20);
   supervisor_ = Supervisor::Start(config).value();
+  error_action_ = v1::ERROR_ACTION_SUBSTITUTE;
   auto recorder = std::make_shared<Recorder>();
   const uint64_t id = Open("substitutes", 2000, recorder);
   EXPECT_TRUE(recorder->AwaitEnd().ok());

@@ -88,6 +88,35 @@ TEST(DiffCursorsTest, NamesEveryDifference) {
                           HasSubstr("substitutions: 0 and 1"), HasSubstr("quarantined: none")));
 }
 
+v1::Cursor WithCode(std::vector<std::pair<std::string, std::string>> files) {
+  v1::Cursor cursor = At(0, 0);
+  for (const auto& [name, digest] : files) {
+    cursor.add_code()->set_name(name);
+    cursor.mutable_code()->rbegin()->set_digest(digest);
+  }
+  return cursor;
+}
+
+TEST(DiffCursorsTest, NamesTheFilesOfCodeThatDiffer) {
+  const v1::Cursor before = WithCode({{"a.py", "01"}, {"b.py", "02"}, {"c.py", "03"}});
+  const v1::Cursor after = WithCode({{"a.py", "01"}, {"b.py", "ff"}, {"d.py", "04"}});
+  EXPECT_THAT(
+      DiffCursors(before, after),
+      ElementsAre("code: b.py: 02 and ff", "code: c.py: 03 and none", "code: d.py: none and 04"));
+  EXPECT_THAT(DiffCursors(before, before), testing::IsEmpty());
+  EXPECT_THAT(DescribeCursor(before),
+              HasSubstr("\ncode               a.py 01, b.py 02, c.py 03\n"));
+  EXPECT_THAT(DescribeCursor(At(0, 0)), testing::Not(HasSubstr("code")));
+}
+
+TEST(AdvanceCursorTest, KeepsTheCode) {
+  CursorStep step;
+  step.batches = 1;
+  const auto advanced = AdvanceCursor(WithCode({{"a.py", "01"}}), step);
+  ASSERT_TRUE(advanced.ok());
+  EXPECT_EQ(advanced->code(0).name(), "a.py");
+}
+
 v1::Cursor OutOfTurn(uint32_t batch) {
   v1::Cursor cursor = At(0, 40);
   cursor.add_completed(1);

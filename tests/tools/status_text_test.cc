@@ -54,6 +54,22 @@ TEST(StatusTextTest, SaysHowJpegFilesWereDecoded) {
                         "the disk is full\n"));
 }
 
+TEST(StatusTextTest, SaysThatTheSupervisorIsSilentAndNothingElse) {
+  v1::GetStatusResponse status;
+  status.set_pid(77);
+  status.set_supervisor_silent_seconds(12.3);
+  const std::string text = StatusText(status);
+  EXPECT_THAT(text, HasSubstr("pid 77: its supervisor has answered nothing for 12 s"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("samples")));
+}
+
+TEST(StatusTextTest, SaysHowMuchOfTheLogIsMissing) {
+  v1::GetStatusResponse status;
+  EXPECT_THAT(StatusText(status), testing::Not(HasSubstr("dropped")));
+  status.set_log_lines_dropped(5);
+  EXPECT_THAT(StatusText(status), HasSubstr("log: 5 lines were dropped"));
+}
+
 TEST(StatusTextTest, SaysWhatCacheStagesKeep) {
   v1::GetStatusResponse status;
   EXPECT_EQ(StatusText(status).find("cache stages"), std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -32,6 +33,60 @@ TEST_F(LeaseRunnerTest, WritesSamplesInPlaceAndReports) {
   std::memcpy(records, arena_->slot(1) + 4 * 8, sizeof(records));
   EXPECT_EQ(records[0], 34);
   EXPECT_EQ(records[1], 35);
+}
+
+// Notes, while a sample is produced and when its lease is reported, which slots can be touched: a
+// write() from any other fails, and a read() into it.
+class ProbingPipeline final : public Pipeline {
+ public:
+  uint64_t record_count() const override { return 100; }
+  std::unique_ptr<PipelineContext> NewContext() const override {
+    return std::make_unique<PipelineContext>();
+  }
+  std::string Identity(uint64_t record) const override { return absl::StrCat("record@", record); }
+  absl::Status Produce(uint64_t, const SampleKey&, PipelineContext&,
+                       absl::Span<std::byte* const> destinations) const override {
+    // The sample's row is the fifth or sixth of slot 1.
+    slots_ =
+        reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(destinations[0]) / 4096 * 4096) -
+        4096;
+    at_work_ = Touchable();
+    return absl::OkStatus();
+  }
+  // By slot.
+  std::vector<bool> Touchable() const {
+    int fds[2];
+    EXPECT_EQ(pipe(fds), 0);
+    const UniqueFd reader(fds[0]);
+    const UniqueFd writer(fds[1]);
+    std::vector<bool> touchable;
+    for (int slot = 0; slot < 2; ++slot) {
+      touchable.push_back(write(writer.get(), slots_ + slot * 4096, 1) == 1);
+    }
+    return touchable;
+  }
+
+  mutable std::byte* slots_ = nullptr;
+  mutable std::vector<bool> at_work_;
+};
+
+TEST_F(LeaseRunnerTest, TouchesTheSlotsOfItsLeasesAloneAndOnlyUntilTheyAreReported) {
+  auto owned = std::make_unique<ProbingPipeline>();
+  const ProbingPipeline& pipeline = *owned;
+  std::vector<bool> when_reported;
+  runner_ = std::make_unique<LeaseRunner>(std::move(owned), 1,
+                                          [&](const internal::v1::FromWorker& message) {
+                                            absl::MutexLock lock(&mutex_);
+                                            if (message.has_lease_done())
+                                              when_reported = pipeline.Touchable();
+                                            reports_.push_back(message);
+                                          });
+  ASSERT_TRUE(AddStream(Binding(7)).ok());
+  runner_->Add(MakeLease(1, 7, 1));
+  EXPECT_EQ(AwaitReports(1)[0].lease_done().lease_id(), 1);
+  EXPECT_EQ(pipeline.at_work_, (std::vector<bool>{false, true}));
+  EXPECT_EQ(when_reported, (std::vector<bool>{false, false}));
+  runner_.reset();
 }
 
 TEST_F(LeaseRunnerTest, TakesRecordsOfAMixtureInItsOrder) {

@@ -28,16 +28,23 @@ absl::Status Invalid(absl::string_view name, const YamlMark& mark, absl::string_
                    {{"file", std::string(name)}, {"line", absl::StrCat(mark.line)}});
 }
 
-// The files of `code`; returns what is wrong with them.
-std::string AddCode(const YamlNode& files, v1::Cursor& cursor) {
-  for (const YamlNode* file : files.items) {
-    v1::CodeFile& code = *cursor.add_code();
-    for (const auto& [key, value] : file->entries) {
-      if (value->kind != YamlNode::Kind::kScalar) return "must be a list of names with digests";
-      if (key->text == "name") code.set_name(value->text);
-      if (key->text == "digest") code.set_digest(value->text);
+bool IsHex(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// Adds one file of the user's code; returns what is wrong with it.
+std::string AddCode(const YamlNode& item, v1::Cursor& cursor) {
+  if (item.kind != YamlNode::Kind::kMap) return "must be a list of {name, digest}";
+  v1::CodeFile& file = *cursor.add_code();
+  for (const auto& [key, value] : item.entries) {
+    const auto* field = v1::CodeFile::descriptor()->FindFieldByName(key->text);
+    if (field == nullptr || value->kind != YamlNode::Kind::kScalar) {
+      return "must be a list of {name, digest}";
     }
-    if (code.name().empty() || code.digest().empty()) return "must be a list of names with digests";
+    if (std::string wrong = SetScalar(value->text, *field, file); !wrong.empty()) return wrong;
+  }
+  if (file.name().empty() || !IsHex(file.digest())) {
+    return "must have for each file a name and, in lower-case hexadecimal digits, a digest";
   }
   return "";
 }
@@ -50,16 +57,16 @@ std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescri
     return SetScalar(value.text, field, cursor);
   }
   if (value.kind != YamlNode::Kind::kSequence) return "must be a list";
-  if (field.message_type() != nullptr) return AddCode(value, cursor);
+  const bool code = field.number() == v1::Cursor::kCodeFieldNumber;
   for (const YamlNode* item : value.items) {
+    if (code) {
+      if (std::string wrong = AddCode(*item, cursor); !wrong.empty()) return wrong;
+      continue;
+    }
     if (item->kind != YamlNode::Kind::kScalar) return "must be a list of texts";
     if (std::string wrong = SetScalar(item->text, field, cursor); !wrong.empty()) return wrong;
   }
   return "";
-}
-
-bool IsFingerprint(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 // What cannot be true of a cursor, with the member it is about.
@@ -69,10 +76,10 @@ std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
                                     ", and this program knows version 1; use the release of "
                                     "Bulkhead that wrote it")};
   }
-  if (!IsFingerprint(cursor.order_fingerprint())) {
+  if (!IsHex(cursor.order_fingerprint())) {
     return {"order_fingerprint", "order_fingerprint must be lower-case hexadecimal digits"};
   }
-  if (!IsFingerprint(cursor.bytes_fingerprint())) {
+  if (!IsHex(cursor.bytes_fingerprint())) {
     return {"bytes_fingerprint", "bytes_fingerprint must be lower-case hexadecimal digits"};
   }
   if (cursor.samples_per_epoch() == 0) {
@@ -193,7 +200,8 @@ std::string CursorJson(const v1::Cursor& cursor) {
                     ", \"world_size\": ", cursor.world_size());
   }
   for (int i = 0; i < cursor.code_size(); ++i) {
-    json += i == 0 ? ", \"code\": [{\"name\": " : ", {\"name\": ";
+    json += i == 0 ? ", \"code\": [" : ", ";
+    json += "{\"name\": ";
     AppendText(cursor.code(i).name(), json);
     json += ", \"digest\": ";
     AppendText(cursor.code(i).digest(), json);

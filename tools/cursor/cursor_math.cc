@@ -1,6 +1,7 @@
 #include "tools/cursor/cursor_math.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -24,6 +25,36 @@ std::string Count(uint64_t count, const char* thing) {
 
 std::string Quarantine(const v1::Cursor& cursor) {
   return cursor.quarantined().empty() ? "none" : absl::StrJoin(cursor.quarantined(), ", ");
+}
+
+std::map<std::string, std::string> Code(const v1::Cursor& cursor) {
+  std::map<std::string, std::string> digests;
+  for (const v1::CodeFile& file : cursor.code()) digests[file.name()] = file.digest();
+  return digests;
+}
+
+// A line on the user's code; empty when there is none.
+std::string CodeLine(const v1::Cursor& cursor) {
+  if (cursor.code().empty()) return "";
+  return absl::StrCat("code               ",
+                      absl::StrJoin(Code(cursor), ", ", absl::PairFormatter(" ")), "\n");
+}
+
+// Names each file of the user's code that differs.
+void DiffCode(const v1::Cursor& a, const v1::Cursor& b, std::vector<std::string>* differences) {
+  const auto before = Code(a);
+  const auto after = Code(b);
+  auto files = before;
+  files.insert(after.begin(), after.end());
+  const auto digest = [](const std::map<std::string, std::string>& code, const std::string& name) {
+    const auto found = code.find(name);
+    return found == code.end() ? std::string("none") : found->second;
+  };
+  for (const auto& [name, unused] : files) {
+    const std::string old = digest(before, name);
+    const std::string now = digest(after, name);
+    if (old != now) differences->push_back(absl::StrCat("code: ", name, ": ", old, " and ", now));
+  }
 }
 
 // Batches delivered before their turn; empty when there are none.
@@ -71,10 +102,11 @@ std::string DescribeCursor(const v1::Cursor& cursor) {
       "quarantined        %s\n"
       "order fingerprint  %s  (source, files, order, seed)\n"
       "bytes fingerprint  %s  (stages, outputs, error policy)\n"
+      "%s"
       "version            %d\n",
       cursor.epoch(), cursor.consumed(), size, share, size - cursor.consumed(), ahead,
       cursor.substitutions(), Quarantine(cursor), cursor.order_fingerprint(),
-      cursor.bytes_fingerprint(), cursor.version());
+      cursor.bytes_fingerprint(), CodeLine(cursor), cursor.version());
 }
 
 absl::StatusOr<v1::Cursor> AdvanceCursor(const v1::Cursor& cursor, const CursorStep& step) {
@@ -127,6 +159,7 @@ std::vector<std::string> DiffCursors(const v1::Cursor& a, const v1::Cursor& b) {
         "; stages, outputs, error policy or code of yours differ, so the same positions "
         "give other bytes"));
   }
+  DiffCode(a, b, &differences);
   if (a.samples_per_epoch() != b.samples_per_epoch()) {
     differences.push_back(absl::StrCat("samples per epoch: ", a.samples_per_epoch(), " and ",
                                        b.samples_per_epoch(), "; the data set has changed"));

@@ -135,6 +135,10 @@ absl::Status Replay(const ReplayArguments& arguments) {
   options.on_quarantine = [](const QuarantineEvent& event) {
     absl::FPrintF(stderr, "quarantined from now on: %s\n", event.message);
   };
+  options.on_hang = [](const HangEvent& event) {
+    absl::FPrintF(stderr, "epoch %d, position %d: a worker hung and was ended: %s\n", event.epoch,
+                  event.position, event.message);
+  };
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, Loader::Open(std::move(options)));
   for (uint64_t i = 0; i < arguments.batches; ++i) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));

@@ -122,11 +122,24 @@ std::string Kept(const v1::KeptCounts& kept, const v1::CacheStatus& cache) {
 std::string StatusText(const v1::GetStatusResponse& status) {
   std::string text = absl::StrFormat(
       "bulkheadd %s, pid %d: %d samples produced, %d delivered, %d substituted, %d done twice; "
-      "quota met %d times\nsupervisor: %s (at most %s)\n",
+      "quota met %d times%s\nsupervisor: %s (at most %s)\n",
       status.version(), status.pid(), status.samples_produced(), status.samples_delivered(),
       status.samples_substituted(), status.samples_redone(), status.limit_events(),
+      status.wild_writes() == 0
+          ? ""
+          : absl::StrFormat("; %d workers ended at batches not their own", status.wild_writes()),
       FormatBytes(status.supervisor().memory_bytes()),
       FormatBytes(status.supervisor().peak_memory_bytes()));
+  if (status.supervisor_silent_seconds() > 0) {
+    return absl::StrFormat(
+        "bulkheadd %s, pid %d: its supervisor has answered nothing for %.0f s, so nothing else is "
+        "known; the service's log may say why, and restarting it helps\n",
+        status.version(), status.pid(), status.supervisor_silent_seconds());
+  }
+  if (status.log_lines_dropped() > 0) {
+    absl::StrAppend(&text, "log: ", status.log_lines_dropped(),
+                    " lines were dropped, as whoever reads it does not keep up\n");
+  }
   absl::StrAppend(&text, Containment(status.containment()));
   if (status.memory().budget_bytes() > 0) {
     const v1::MemoryBudget& memory = status.memory();
@@ -145,12 +158,13 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   if (status.workers().empty()) absl::StrAppend(&text, "(no workers)\n");
   for (const v1::StreamStatus& stream : status.streams()) {
     absl::StrAppendFormat(&text,
-                          "stream %s, rank %d of %d: epoch %d, %d batches sent; arena %s, slots: "
+                          "stream %s, rank %d of %d%s: epoch %d, %d batches sent; arena %s, slots: "
                           "%d free, %d filling, %d ready, %d out\n",
-                          stream.name(), stream.rank(), stream.world_size(), stream.epoch(),
-                          stream.batches_sent(), FormatBytes(stream.arena().bytes()),
-                          stream.arena().slots_free(), stream.arena().slots_filling(),
-                          stream.arena().slots_ready(), stream.arena().slots_sending());
+                          stream.name(), stream.rank(), stream.world_size(),
+                          stream.idle() ? ", idle" : "", stream.epoch(), stream.batches_sent(),
+                          FormatBytes(stream.arena().bytes()), stream.arena().slots_free(),
+                          stream.arena().slots_filling(), stream.arena().slots_ready(),
+                          stream.arena().slots_sending());
   }
   absl::StrAppend(&text,
                   Newest("\nreplaced as planned:\n", status.recent_recyclings(),

@@ -10,8 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/base/utf8.h"
+#include "server/os/filesystem.h"
+#include "server/spec/yaml_tree.h"
 #include "tools/bench/bench_report.h"
 #include "tools/common/command_line.h"
+#include "tools/common/local_pipeline.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
@@ -43,6 +47,16 @@ struct StreamArguments {
 bool IsSpecFile(const std::string& path) {
   return absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml") ||
          absl::EndsWith(path, ".json");
+}
+
+// A spec goes to the service as text, which cannot be sent where it is none; all else that is wrong
+// with it is the service's to say.
+absl::Status CheckIsText(const std::string& path) {
+  const auto text = ReadPrefix(path, kMaxYamlBytes);
+  if (!text.ok() || FirstByteThatIsNoText(*text) == absl::string_view::npos) {
+    return absl::OkStatus();
+  }
+  return ReadSpecFile(path).status();
 }
 
 bool IsSpec(const std::vector<std::string>& data) {
@@ -105,6 +119,7 @@ int RunStreamCommand(StreamArguments& arguments) {
   }
   StreamRunOptions options;
   if (IsSpec(arguments.data)) {
+    if (const absl::Status text = CheckIsText(arguments.data[0]); !text.ok()) return Fail(text);
     options.loader.spec = SpecFile(arguments.data[0]);
   } else {
     const absl::StatusOr<std::string> spec = GuessSpec(arguments.data, arguments.guess);

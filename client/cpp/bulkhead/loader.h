@@ -85,6 +85,13 @@ struct QuarantineEvent {
   std::string message;  // what it did, for people
 };
 
+// A worker made no progress at a sample for so long that the service ended it; another one goes on.
+struct HangEvent {
+  uint64_t epoch = 0;
+  uint64_t position = 0;
+  std::string message;  // file, offset and stage; for a Python stage, where its function was
+};
+
 // How batches get here.
 enum class Transport {
   kAuto,  // shared memory from a service at a unix: address that offers it, else gRPC
@@ -128,7 +135,8 @@ struct LoaderOptions {
   // with preparing in does not count. Zero: the first loss is an error.
   absl::Duration reconnect_deadline = absl::Seconds(120);
   // A service says something at least once a second; one that says nothing at all for this long is
-  // lost (SERVICE_SILENT), as if its connection had broken.
+  // lost (SERVICE_SILENT), as if its connection had broken. So is one that says for so long that
+  // its supervisor answers nothing.
   absl::Duration silence_deadline = absl::Seconds(10);
   // How long Next waits while the program itself holds all batches that may be out.
   absl::Duration held_deadline = absl::Seconds(60);
@@ -138,6 +146,8 @@ struct LoaderOptions {
   std::function<void(const SubstitutionEvent&)> on_substitution;
   // The same, once for each record that is quarantined while the loader lives.
   std::function<void(const QuarantineEvent&)> on_quarantine;
+  // The same, each time a worker hangs.
+  std::function<void(const HangEvent&)> on_hang;
   // Called on the thread that waits in Next, with words for people, when for some seconds nothing
   // could come because the program holds all batches that may be out. Must not call the loader.
   std::function<void(const std::string&)> on_warning;
@@ -180,7 +190,9 @@ struct StreamInfo {
 // A lost service is no error yet: the loader connects again by itself, goes on behind the last
 // batch that arrived whole, and the caller sees only a longer wait. Errors of spec and data, and
 // SUPERSEDED, are never tried again; other data behind the same spec is CURSOR_MISMATCH. Batches in
-// shared memory that were handed out before the loss stay as they are.
+// shared memory that were handed out before the loss stay as they are. Where the service has no
+// memory left for the stream that it had (BUDGET_EXCEEDED) it is asked again until
+// LoaderOptions::reconnect_deadline, and then that is the error.
 //
 // A spec with `deterministic: false` delivers batches as they are completed: Batch::sequence() may
 // skip ahead by fewer than 64 and come back, each comes once, and Batch::cursor() says which came.

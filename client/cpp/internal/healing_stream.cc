@@ -23,14 +23,25 @@ constexpr size_t kMostTold = 1000;
 // A door greets at once, if its service lives.
 constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 
+// Whether the service has no memory for the stream. What a stream had that was open it gets again,
+// as soon as others have given back what they got meanwhile.
+bool IsRefused(const absl::Status& status) { return ErrorReason(status) == "BUDGET_EXCEEDED"; }
+
+// The service says that a later opening will be another matter: it is replaced, or builds a damaged
+// index anew.
+bool IsServicesWord(const std::string& reason) {
+  return reason == "SHUTTING_DOWN" || reason == "INDEX_DAMAGED";
+}
+
 // Whether another connection may help.
 bool IsLost(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
   // The connection to the arena door broke, and with it the stream; another one may stand. (Shared
   // memory that cannot be had at all is FAILED_PRECONDITION.)
   if (reason == client_reason::kTransportUnavailable) return absl::IsUnavailable(status);
-  return reason == client_reason::kServiceUnavailable || reason == "SHUTTING_DOWN" ||
-         reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed;
+  return reason == client_reason::kServiceUnavailable || IsServicesWord(reason) ||
+         reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed ||
+         reason == "STREAM_IDLE";
 }
 
 std::string SecondsText(absl::Duration duration) {
@@ -181,6 +192,7 @@ Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
   config.silence = config_.silence;
   config.held_deadline = config_.held_deadline;
   config.on_warning = config_.on_warning;
+  config.on_hang = config_.on_hang;
   if (config_.on_substitution) {
     config.on_substitution = [this](const SubstitutionEvent& event) { OnSubstitution(event); };
   }
@@ -320,7 +332,7 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenAgain(
   {
     absl::MutexLock lock(&mutex_);
     if (candidate_ == nullptr) return cause;
-    if (!candidate_->answered() && ErrorReason(cause) != "SHUTTING_DOWN") return cause;
+    if (!candidate_->answered() && !IsServicesWord(ErrorReason(cause))) return cause;
     target = candidate_->target();
     lost_since_.emplace();
     losses_ = 1;
@@ -370,6 +382,7 @@ bool HealingStream::MayPass(const absl::Status& status) const {
     const std::shared_ptr<ArenaDoor> door = door_.lock();
     return door == nullptr || !door->alive();  // a service that just starts has none yet
   }
+  if (IsRefused(status)) return opened_.has_cursor();
   return IsLost(status) || reason == client_reason::kOutOfThreads;
 }
 
@@ -387,8 +400,9 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(
 }
 
 absl::Status HealingStream::GivenUp(const absl::Status& cause) {
-  ++losses_;
   const absl::Duration tried = lost_since_->elapsed();
+  if (IsRefused(cause)) return tried >= config_.deadline ? cause : absl::OkStatus();
+  ++losses_;
   std::string why;
   if (tried >= config_.deadline) {
     why = absl::StrCat("tried to reconnect for ", SecondsText(tried));

@@ -45,6 +45,7 @@ class HealingStream {
     Transport transport = Transport::kAuto;
     std::function<void(const SubstitutionEvent&)> on_substitution;
     std::function<void(const QuarantineEvent&)> on_quarantine;
+    std::function<void(const HangEvent&)> on_hang;
     std::function<void(const std::string&)> on_warning;
     absl::Duration deadline;  // in all, without a batch; zero: never heal
     absl::Duration silence = absl::Seconds(10);

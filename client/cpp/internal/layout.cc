@@ -329,12 +329,16 @@ std::string CursorToJson(const v1::Cursor& cursor) {
                     "],\"batch_size\":", cursor.batch_size(),
                     ",\"world_size\":", cursor.world_size());
   }
-  for (int i = 0; i < cursor.code_size(); ++i) {
-    json += i == 0 ? ",\"code\":[{\"name\":" : ",{\"name\":";
-    AppendJsonString(cursor.code(i).name(), &json);
-    json += ",\"digest\":";
-    AppendJsonString(cursor.code(i).digest(), &json);
-    json += i + 1 == cursor.code_size() ? "}]" : "}";
+  if (cursor.code_size() > 0) {
+    json += ",\"code\":[";
+    for (int i = 0; i < cursor.code_size(); ++i) {
+      json += i > 0 ? ",{\"name\":" : "{\"name\":";
+      AppendJsonString(cursor.code(i).name(), &json);
+      json += ",\"digest\":";
+      AppendJsonString(cursor.code(i).digest(), &json);
+      json += '}';
+    }
+    json += ']';
   }
   json += '}';
   return json;

@@ -61,6 +61,7 @@ void RemoveStaleFolders(const std::string& parent, absl::Duration min_age) {
 void RemoveServiceFolder(const std::string& folder) {
   const std::string socket_path = absl::StrCat(folder, "/", kServiceSocket);
   unlink(absl::StrCat(socket_path, kDoorSuffix).c_str());
+  unlink(absl::StrCat(socket_path, kStartLockSuffix).c_str());
   unlink(socket_path.c_str());
   rmdir(folder.c_str());
 }

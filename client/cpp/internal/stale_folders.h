@@ -13,6 +13,8 @@ inline constexpr char kServiceFolderPrefix[] = "bulkhead-";
 inline constexpr char kServiceSocket[] = "s.sock";
 // Behind a service's socket path: its arena door.
 inline constexpr char kDoorSuffix[] = ".arena";
+// The same while the service starts.
+inline constexpr char kStartLockSuffix[] = ".lock";
 
 // Removes the folders of embedded services below `parent` that nobody could remove, because client
 // and service were killed at once. Only those of this user, and only where connecting to a socket

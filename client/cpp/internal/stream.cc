@@ -374,18 +374,21 @@ absl::StatusOr<std::optional<Batch>> Stream::Next(absl::Duration left, absl::Dur
       wait = std::min(wait, config_.held_deadline - held_for);
       if (!warned) wait = std::min(wait, std::max(warn_after - held_for, absl::Milliseconds(1)));
     }
-    if (until.passed()) {
-      return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
-                             absl::StrCat("no batch came from the service at ", config_.target,
-                                          " within ", absl::FormatDuration(asked)),
-                             {{"target", config_.target}});
-    }
+    if (until.passed()) return DeadlineExceeded(asked);
     if (config_.door != nullptr && config_.door->pending()) {
       config_.door->Flush();
       wait = std::min(wait, kFlushPause);
     }
     changed_.Wait(&mutex_, wait);
   }
+}
+
+absl::Status Stream::DeadlineExceeded(absl::Duration asked) const {
+  return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
+                         absl::StrCat("no batch came from the service at ", config_.target,
+                                      " within ", absl::FormatDuration(asked),
+                                      activity_.empty() ? "" : "; the workers are at: ", activity_),
+                         {{"target", config_.target}});
 }
 
 bool Stream::Exhausted() const {

@@ -55,6 +55,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     absl::Duration held_deadline = absl::Seconds(60);
     std::function<void(const SubstitutionEvent&)> on_substitution;
     std::function<void(const QuarantineEvent&)> on_quarantine;
+    std::function<void(const HangEvent&)> on_hang;
     std::function<void(const std::string&)> on_warning;
     // Explains a lost service, such as "it was killed by signal 9"; may be empty.
     std::function<std::string()> post_mortem;
@@ -102,6 +103,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   absl::Status OnSlot(const v1::SlotBatch& slot);
   absl::Status OnOther(const std::string& serialized);
   absl::Status OnSampleEvent(const v1::SampleEvent& event);
+  absl::Status OnHeartbeat(const v1::Heartbeat& heartbeat);
   absl::Status OnOpened(const v1::Opened& opened);
   absl::Status TakeArena(const v1::Opened& opened, const BatchLayout& layout);
   absl::Status CheckCredits(uint64_t batches, uint64_t bytes) const;
@@ -115,6 +117,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Whether nothing can come because the program holds all that may be out.
   bool Exhausted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string ExhaustedText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status DeadlineExceeded(absl::Duration asked) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Explain(const grpc::Status& status) const;
   absl::Status WithPostMortem(absl::Status error) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -155,7 +158,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);
   bool arriving_ ABSL_GUARDED_BY(mutex_) = false;  // a batch is in held_, not yet in ready_
-  HeldBatches held_ ABSL_GUARDED_BY(mutex_);       // begun ones included
+  // What the workers were at by the last heartbeat, if no batch has come since.
+  std::string activity_ ABSL_GUARDED_BY(mutex_);
+  HeldBatches held_ ABSL_GUARDED_BY(mutex_);                 // begun ones included
   std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);  // to be written
   bool may_write_ ABSL_GUARDED_BY(mutex_) = false;           // between start and finish
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

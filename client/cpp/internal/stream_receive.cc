@@ -1,5 +1,6 @@
 // What a Stream makes of the service's messages; on its reader thread.
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -84,6 +85,7 @@ void Stream::Deliver(std::unique_ptr<BatchData> batch) {
   next_sequence_ = config_.first_sequence + assembler_->window().mark();
   // A batch that comes while the loader closes is dropped with its stream, not released.
   arriving_ = false;
+  activity_.clear();
   if (closed_) batch->on_release = nullptr;
   if (!closed_) ready_.push_back(std::move(batch));
   changed_.Notify();
@@ -110,15 +112,38 @@ absl::Status Stream::OnOther(const std::string& serialized) {
       return OnSlot(response.slot());
     case v1::StreamResponse::kEvent:
       return OnSampleEvent(response.event());
+    case v1::StreamResponse::kHeartbeat:
+      return OnHeartbeat(response.heartbeat());
     default:
-      return absl::OkStatus();  // a heartbeat, or from a newer service, informational
+      return absl::OkStatus();  // from a newer service, informational
   }
+}
+
+absl::Status Stream::OnHeartbeat(const v1::Heartbeat& heartbeat) {
+  {
+    absl::MutexLock lock(&mutex_);
+    activity_ = heartbeat.activity();
+  }
+  const auto& told = heartbeat.supervisor_silent();
+  // Each stream gives the supervisor the whole time: it may have been silent before this one began.
+  const absl::Duration silent = std::min(
+      absl::Seconds(told.seconds()) + absl::Nanoseconds(told.nanos()), since_start_.elapsed());
+  if (silent < config_.silence) return absl::OkStatus();
+  return MakeClientError(
+      absl::StatusCode::kUnavailable, client_reason::kServiceSilent,
+      absl::StrCat("the service at ", config_.target,
+                   " says that its supervisor has answered nothing for ",
+                   absl::FormatDuration(absl::Trunc(silent, absl::Milliseconds(1)))),
+      {{"target", config_.target}});
 }
 
 absl::Status Stream::OnSampleEvent(const v1::SampleEvent& event) {
   if (event.kind() == v1::SampleEvent::KIND_SUBSTITUTED && config_.on_substitution) {
     config_.on_substitution(SubstitutionEvent{event.epoch(), event.position(),
                                               event.substitute_position(), event.message()});
+  }
+  if (event.kind() == v1::SampleEvent::KIND_HUNG && config_.on_hang) {
+    config_.on_hang(HangEvent{event.epoch(), event.position(), event.message()});
   }
   if (event.kind() != v1::SampleEvent::KIND_QUARANTINED) return absl::OkStatus();
   if (batch_context_ == nullptr) return ProtocolError("a record was quarantined before Opened");

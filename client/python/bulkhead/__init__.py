@@ -8,7 +8,7 @@
 """
 
 from ._batch import Batch, TensorSpec
-from ._events import Progress, Substitution
+from ._events import Hang, Progress, Substitution
 from ._loader import Loader, metrics_text
 from ._pipeline import Pipeline
 from ._pipeline_methods import Feature, StageOutput, TruncatedImages
@@ -17,6 +17,7 @@ from ._stats import LoaderStats
 from .errors import (
     BudgetExceeded,
     BulkheadError,
+    CodeChanged,
     CursorMismatch,
     DataError,
     DeadlineExceeded,
@@ -31,6 +32,7 @@ from .errors import (
     ServiceUnavailable,
     SlotsExhausted,
     SpecError,
+    StreamIdle,
     Superseded,
     TransportUnavailable,
     WorkerError,
@@ -42,11 +44,13 @@ __all__ = [
     "Batch",
     "BudgetExceeded",
     "BulkheadError",
+    "CodeChanged",
     "CursorMismatch",
     "DataError",
     "DeadlineExceeded",
     "EpochsExhausted",
     "Feature",
+    "Hang",
     "InvalidArgument",
     "Loader",
     "LoaderClosed",
@@ -62,6 +66,7 @@ __all__ = [
     "SlotsExhausted",
     "SpecError",
     "StageOutput",
+    "StreamIdle",
     "Substitution",
     "Superseded",
     "TensorSpec",

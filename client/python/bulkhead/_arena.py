@@ -6,13 +6,16 @@ import _thread
 import fcntl
 import mmap
 import os
-from typing import Any, Dict, Optional, Set
+from typing import TYPE_CHECKING, Any, Dict, Optional, Set, Tuple
 
 import numpy as np
 
 from . import _proto, _reaper
 from ._door import Door
 from .errors import ProtocolError
+
+if TYPE_CHECKING:
+    from ._holdings import Given
 
 _F_GET_SEALS = 1034
 _F_SEAL_SHRINK, _F_SEAL_GROW = 2, 4
@@ -36,6 +39,7 @@ class Arena:
         self._slot_bytes: int = grant.slot_bytes
         self._door = door
         self.held: Set[int] = set()  # slots that are announced or handed out
+        self.given: Dict[int, Given] = {}  # what the program got of each slot last
         self._releases: Dict[int, bytes] = {}
         try:
             self.memory = self._map(descriptor, batch_bytes)
@@ -63,13 +67,13 @@ class Arena:
             raise ArenaUnusable(f"the granted arena cannot be mapped: {error}") from None
         return np.frombuffer(mapping, np.uint8)
 
-    def take(self, slot: int) -> np.ndarray:
-        """A slot that the service announced, as uint8 array; it is given back with the last view."""
+    def take(self, slot: int) -> "SlotLease":
+        """A slot that the service announced; it is given back with the last array that views it."""
         if slot >= self.slot_count:
             raise ProtocolError(f"the service sent slot {slot} of {self.slot_count}")
         if slot in self.held:
             raise ProtocolError(f"the service sent slot {slot}, which was not given back")
-        return np.asarray(_SlotLease(self, slot))
+        return SlotLease(self, slot)
 
     def _release_of(self, slot: int) -> bytes:
         """The packet that gives the slot back."""
@@ -87,12 +91,12 @@ class Arena:
         self._door.send(packet.SerializeToString())
 
 
-class _SlotLease:
+class SlotLease:
     """Owner of a slot, at the base of every view's chain: NumPy, DLPack, torch and memoryview hold it."""
 
     def __init__(self, arena: Arena, slot: int):
-        self._arena = arena  # and with it the mapping
-        self._slot = slot
+        self.arena = arena  # and with it the mapping
+        self.slot = slot
         self._packet = arena._release_of(slot)
         self.__array_interface__ = {
             "version": 3,
@@ -106,18 +110,24 @@ class _SlotLease:
     def __del__(self) -> None:
         # On any thread, at any time: no lock is taken and nothing waits.
         try:
-            arena = self._arena
-            arena.held.discard(self._slot)
-            arena._door.release(arena.arena_id, self._slot, self._packet)
+            arena = self.arena
+            arena.held.discard(self.slot)
+            arena._door.release(arena.arena_id, self.slot, self._packet)
         except KeyboardInterrupt:  # Python drops what a destructor raises: Ctrl-C comes once more
             _reaper.bury(_thread.interrupt_main)
         except Exception:  # the interpreter may be half gone
             pass
 
 
+def lease_of(array: np.ndarray) -> Tuple[np.ndarray, Optional[SlotLease]]:
+    """The array at the root of the chain of views, and the lease that it holds, if it lies in a slot."""
+    root: np.ndarray = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root, root.base if isinstance(root.base, SlotLease) else None
+
+
 def arena_of(array: np.ndarray) -> Optional[Arena]:
     """The arena in whose slot the array lies; None when it lies elsewhere."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    return owner._arena if isinstance(owner, _SlotLease) else None
+    _, lease = lease_of(array)
+    return lease.arena if lease is not None else None

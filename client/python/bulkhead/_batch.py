@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tup
 import numpy as np
 
 from . import _proto
+from ._buffers import aligned_copy
 from .errors import InvalidArgument, ProtocolError
 
 try:
@@ -146,12 +147,13 @@ _CURSOR_FIELDS = (
 
 # Only of a cursor with batches that were delivered out of turn.
 UNORDERED_CURSOR_FIELDS = ("completed", "batch_size", "world_size")
+_NO_NUMBERS = ("order_fingerprint", "bytes_fingerprint", "quarantined", "completed", "code")
 
 
 def cursor_to_dict(cursor) -> Dict[str, Any]:
     names = _CURSOR_FIELDS + (UNORDERED_CURSOR_FIELDS if cursor.completed else ())
     values = {name: getattr(cursor, name) for name in names}
-    if cursor.code:  # of a pipeline with code of the user's
+    if cursor.code:  # only of a pipeline with user code
         values["code"] = [{"name": file.name, "digest": file.digest} for file in cursor.code]
     return copy_cursor(values)
 
@@ -170,15 +172,17 @@ def cursor_from_dict(values: Mapping[str, Any]):
         numbers = {
             name: int(value)
             for name, value in values.items()
-            if name not in ("order_fingerprint", "bytes_fingerprint", "quarantined", "completed", "code")
+            if name not in _NO_NUMBERS
         }
         return _proto.Cursor(**{**values, **numbers})
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgument(f"the cursor is not one that a batch gave: {error}") from None
 
 
-def arrays_in(block: np.ndarray, layout: Layout, sample_count: int) -> Dict[str, np.ndarray]:
-    """Views of a batch that lies in `block`; each keeps the block's owner alive.
+def arrays_in(memory: Any, layout: Layout, sample_count: int) -> Dict[str, np.ndarray]:
+    """Views of a batch that lies in `memory`, an array or something with NumPy's array interface.
+
+    Each keeps `memory`; in the latter case by a root of its own, which its views have in common.
 
     Raises ProtocolError when the batch says that packed samples lie outside their tensor.
     """
@@ -186,7 +190,7 @@ def arrays_in(block: np.ndarray, layout: Layout, sample_count: int) -> Dict[str,
 
     def view(name: str, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
         # np.ndarray rather than view(): it takes zero-sized shapes as well.
-        return np.ndarray(shape, dtype, buffer=block, offset=places[name])
+        return np.ndarray(shape, dtype, buffer=np.asarray(memory), offset=places[name])
 
     arrays: Dict[str, np.ndarray] = {}
     for tensor in layout.tensors:
@@ -235,7 +239,7 @@ def _own_extents(tensor: TensorSpec, size: List[int]) -> Tuple[int, ...]:
 
 
 class Batch(Mapping[str, np.ndarray]):
-    """A batch: its arrays by name, as views of one 64-byte-aligned block of memory.
+    """A batch: its arrays by name, as 64-byte-aligned views of one block of memory.
 
     The arrays are writable and stay valid as long as anything refers to them, also when the loader
     is closed; the memory is reused when nothing does. Over shared memory that block is one of the
@@ -243,6 +247,8 @@ class Batch(Mapping[str, np.ndarray]):
     `valid_count` samples are genuine, the rest pad the last batch of an epoch (batch.last: pad).
     Of an output that a `pack_rows` packed it is the row's, and `<name>_offsets` says which rows
     are whose: sample i has rows offsets[i] to offsets[i + 1].
+
+    Arrays under the loader's `copy_below` (64 KiB) are copies, which keep nothing else alive.
 
     `sequence` counts the stream's batches in the order of the epoch; with `deterministic: false`
     they may come in another one.
@@ -330,6 +336,12 @@ class Batch(Mapping[str, np.ndarray]):
             names.get(name, name): names.get(offsets, offsets)
             for name, offsets in self._ragged.items()
         }
+
+    def _copy_small(self, copy_below: int) -> None:
+        """Gives arrays of fewer bytes memory of their own, so that they do not keep the whole batch's."""
+        for name, array in self._arrays.items():
+            if array.nbytes < copy_below and array.base is not None:
+                self._arrays[name] = aligned_copy(array)
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())

@@ -28,6 +28,13 @@ def _new_block(size: int) -> np.ndarray:
     return raw[start : start + size]
 
 
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """A copy that is contiguous and aligned as the blocks are."""
+    copy: np.ndarray = np.ndarray(array.shape, array.dtype, buffer=_new_block(array.nbytes))
+    copy[...] = array
+    return copy
+
+
 class _Lease:
     """Lends a block to the arrays that view it; the last of them to go gives the block back."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+import collections
+from typing import Deque, Dict, NamedTuple, Optional
+
+_MOST_EVENTS = 1000
 
 
 class Progress(NamedTuple):
@@ -22,3 +25,20 @@ class Substitution(NamedTuple):
     position: int
     substitute_position: int
     message: str
+
+
+class Hang(NamedTuple):
+    """A worker made no progress at a sample for so long that the service ended it; another one goes on."""
+
+    epoch: int
+    position: int
+    message: str  # file, offset and stage; for a Python stage, where its function was
+
+
+class Events:
+    """What a loader was told about samples, over all its streams; the newest of each kind."""
+
+    def __init__(self) -> None:
+        self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MOST_EVENTS)
+        self.quarantined: Dict[str, str] = {}  # message by record
+        self.hangs: Deque[Hang] = collections.deque(maxlen=_MOST_EVENTS)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import collections
 import logging
 import threading
 import time
 import weakref
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, List, Optional
 
 from . import _door, _live_streams, _proto, errors
 from ._batch import Batch, Layout
 from ._door import Door, DoorError
 from ._endpoint import Endpoint
-from ._events import Progress, Substitution
+from ._events import Events, Progress
 from ._stream import Stream, UnusableArena
 
 _log = logging.getLogger("bulkhead")
@@ -23,11 +22,22 @@ _LONGEST_PAUSE = 1.0
 # An embedded service that was lost so often in a row without giving a batch dies of what it serves.
 _MOST_EMBEDDED_LOSSES = 5
 _AGAIN_SECONDS = 30.0  # for a stream that was open a moment ago
-_MAX_EVENTS = 1000
 _HEALER_END_SECONDS = 10.0
+# A damaged index is built anew at the next opening.
 _LOST = frozenset(
-    ("SERVICE_UNAVAILABLE", "SERVICE_SILENT", "SHUTTING_DOWN", "SERVICE_START_FAILED")
+    (
+        "SERVICE_UNAVAILABLE",
+        "SERVICE_SILENT",
+        "SHUTTING_DOWN",
+        "SERVICE_START_FAILED",
+        "INDEX_DAMAGED",
+        "STREAM_IDLE",
+    )
 )
+
+
+# What a stream had that was open it gets again, as soon as others have given back what they got meanwhile.
+_REFUSED = "BUDGET_EXCEEDED"
 
 
 def _is_loss(error: errors.BulkheadError) -> bool:
@@ -96,8 +106,7 @@ class HealingStream:
         self._losses = 0
         self._pause = _FIRST_PAUSE
         self.reconnects = 0
-        self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MAX_EVENTS)
-        self.quarantined: Dict[str, str] = {}
+        self.events = Events()
         self._stream = self._start(open_request, 0, _door.WELCOME_SECONDS)
         _open_streams.add(self)
 
@@ -123,8 +132,7 @@ class HealingStream:
             door,
             self._endpoint.post_mortem if self._endpoint.embedded else None,
             first_sequence,
-            self.substitutions,
-            self.quarantined,
+            self.events,
         )
 
     def _demands_shm(self) -> bool:
@@ -373,6 +381,8 @@ class HealingStream:
         """Whether another attempt may succeed a little later."""
         if error.reason == "TRANSPORT_UNAVAILABLE" and self._demands_shm():
             return self._door is None  # a service that just starts has none yet
+        if error.reason == _REFUSED:
+            return self._first is not None
         return _is_loss(error) or error.reason == "OUT_OF_THREADS"
 
     def _go_on_with(self, stream: Stream) -> bool:
@@ -433,8 +443,10 @@ class HealingStream:
 
     def _given_up(self, cause: errors.BulkheadError) -> Optional[errors.BulkheadError]:
         """Counts a loss; the error when no more is to be tried."""
-        self._losses += 1
         tried = time.monotonic() - (self._lost_since or 0.0)
+        if cause.reason == _REFUSED:
+            return cause.again() if tried >= self._deadline else None
+        self._losses += 1
         if tried >= self._deadline:
             why = f"tried to reconnect for {tried:.3g} s"
         elif self._endpoint.embedded and self._losses > _MOST_EMBEDDED_LOSSES:

@@ -11,7 +11,7 @@ import uuid
 import weakref
 from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
 
-from . import _live_streams, _progress_line, _proto, _reaper, _spec, errors
+from . import _holdings, _live_streams, _progress_line, _proto, _reaper, _spec, errors
 from ._batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
@@ -21,8 +21,9 @@ from ._batch import (
     cursor_to_dict,
 )
 from ._endpoint import Endpoint
-from ._events import Substitution
+from ._events import Hang, Substitution
 from ._healing import HealingStream, close_all
+from ._incarnation import next_incarnation
 from ._progress_line import ProgressOption
 from ._stats import LoaderStats, exposition
 
@@ -88,6 +89,9 @@ class Loader:
     handed out are the trainer's own. Over shared memory `credits` bounds both together, and
     `credit_bytes` nothing: that memory is the service's.
 
+    Arrays of fewer than `copy_below` bytes are copied as a batch is handed out, so that a label that
+    is kept does not keep the memory of its whole batch; 0 copies nothing.
+
     `rename` maps outputs to the names that batches and `schema` have for them. `progress` is called
     with a Progress while the service prepares, on the thread that constructs the loader; True
     writes a line to stderr if that is a terminal, and a tqdm class or bar is driven.
@@ -97,10 +101,14 @@ class Loader:
     it an error (TransportUnavailable) when the first opening finds no shared memory; "grpc" asks for
     none. Over shared memory a batch lies in one of few slots until the last array that views it goes
     away. A program that keeps them all is warned after 5 s of waiting and gets SlotsExhausted after
-    60 s, or at `timeout`; `held_slots` counts them, and next_batch goes on once it lets one go.
+    60 s, or at `timeout`, which say which arrays it keeps and where it took them; `held_slots` counts
+    the slots, and next_batch goes on once one is let go. While it waits for that it runs Python's
+    garbage collector, which may hold arrays that nobody uses.
 
-    A service that says nothing at all for 10 s, not even that it lives, counts as lost; an embedded
-    one is then killed and started again.
+    A service that says nothing at all for 10 s, not even that it lives, or that its supervisor has
+    answered nothing for so long, counts as lost; an embedded one is then killed and started again.
+    One that has no memory left for a stream it had is asked again for `reconnect_timeout` seconds,
+    and then it is BudgetExceeded.
 
     One thread should use a loader. It cannot be used in a forked child, and no other can be opened
     there while the parent has one: start processes by multiprocessing's spawn method. It cannot be
@@ -124,6 +132,7 @@ class Loader:
         reconnect_timeout: float = 120.0,
         credits: int = 4,
         credit_bytes: int = 256 << 20,
+        copy_below: int = 64 << 10,
         transport: str = "auto",
         rename: Optional[Mapping[str, str]] = None,
         progress: ProgressOption = None,
@@ -139,6 +148,8 @@ class Loader:
             raise errors.InvalidArgument("credits must be at least 1 and timeout positive")
         if not 0 <= credit_bytes < 1 << 64:
             raise errors.InvalidArgument("credit_bytes must not be negative")
+        if copy_below < 0:
+            raise errors.InvalidArgument("copy_below must not be negative; 0 copies nothing")
         if reconnect_timeout < 0:
             raise errors.InvalidArgument("reconnect_timeout must not be negative")
         if transport not in _TRANSPORTS:
@@ -151,6 +162,7 @@ class Loader:
         self._reconnect_timeout = reconnect_timeout
         self._progress = _progress_line.checked(progress)
         self._rename = _checked_names(rename)
+        self._copy_below = copy_below
         self._batches = self._samples = self._bytes = 0
         self._wait_seconds = 0.0
         self._transport = transport
@@ -182,7 +194,7 @@ class Loader:
         _loaders.add(weakref.ref(self, _loaders.discard))
 
     def _start(self, cursor) -> None:
-        self._open.incarnation = time.time_ns()
+        self._open.incarnation = next_incarnation()
         self._open.ClearField("cursor")
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
@@ -265,6 +277,8 @@ class Loader:
             self._bytes += batch.sample_count * sum(stream.layout.sample_bytes)
             if self._rename:
                 batch._rename(self._rename)
+            batch._copy_small(self._copy_below)
+            _holdings.note(batch, batch.sequence)
         return batch
 
     def __iter__(self) -> Iterator[Batch]:
@@ -406,7 +420,7 @@ class Loader:
     @property
     def substitutions(self) -> List[Substitution]:
         """The newest samples whose place others took; each is also logged as a warning."""
-        return list(self._check().substitutions)
+        return list(self._check().events.substitutions)
 
     @property
     def quarantined(self) -> Dict[str, str]:
@@ -414,7 +428,15 @@ class Loader:
 
         From then on they are left out; cursors carry them. Each is also logged as a warning.
         """
-        return dict(self._check().quarantined)
+        return dict(self._check().events.quarantined)
+
+    @property
+    def hangs(self) -> List[Hang]:
+        """The newest samples at which a worker hung until the service ended it.
+
+        Other workers go on with them; one that hangs them all is quarantined. Each is also logged as a warning.
+        """
+        return list(self._check().events.hangs)
 
     # Checkpoints.
 

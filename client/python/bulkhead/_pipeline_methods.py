@@ -290,7 +290,7 @@ class PipelineMethods(PipelineBase):
             it.
         color: Default rgb.
         max_pixels: Images with more pixels than this, by their header, are sample errors.
-            Default 32,000,000.
+            Default 36,000,000.
         exif_orientation: Turn and mirror the image as the EXIF orientation of its JPEG, PNG or
             WebP file says. Default false.
         keep_16_bit: Give a uint16 image: a PNG's 16 bits as they are, 8 bits times 257. Default

@@ -48,6 +48,7 @@ TRANSPORT_GRPC = 1
 TRANSPORT_SHM = 2
 KIND_SUBSTITUTED = 1
 KIND_QUARANTINED = 2
+KIND_HUNG = 3
 
 # Names of bulkhead.v1.DType by number: "float32" and the like.
 DTYPE_NAMES = {

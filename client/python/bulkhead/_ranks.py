@@ -160,4 +160,5 @@ def _common_cursor(ranks: List[Standing]) -> Dict[str, Any]:
 def _facts(rank: Standing) -> Dict[str, Any]:
     assert rank.cursor is not None
     cursor = {name: value for name, value in rank.cursor.items() if name not in _OWN_TO_RANKS}
-    return {**cursor, **rank.sizes}
+    code = {f"code of {file['name']}": file["digest"] for file in cursor.pop("code", ())}
+    return {**cursor, **code, **rank.sizes}

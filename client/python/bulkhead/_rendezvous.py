@@ -23,7 +23,7 @@ from .errors import DeadlineExceeded, LoaderClosed
 
 _NAME = re.compile(r"bulkhead-[0-9a-f]{16}")
 _LONGEST_NAME = len("/bulkhead-0123456789abcdef/abcdef.sock.arena")
-_PARTS = (".sock", ".sock.arena", ".log", ".lock")
+_PARTS = (".sock", ".sock.arena", ".sock.lock", ".log", ".lock")
 _PART = re.compile(r"([0-9a-f]{6})\.(?:sock|sock\.arena|log|lock)")
 _SPAWN, _CURRENT = "spawn", "current"
 _MOST_CURRENT_BYTES = 4096

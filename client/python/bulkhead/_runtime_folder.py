@@ -21,7 +21,7 @@ from .errors import ServiceStartFailed
 _SOCKET_PATH_BYTES = 107  # what a socket's address holds
 _LONGEST_NAME = len("/bulkhead-12345678/s.sock.arena")
 _NAME = re.compile(r"bulkhead-\w{6,8}")  # of this client and of the C++ one, which makes no lock file
-_CONTENTS = ("s.sock", "s.sock.arena", "lock")
+_CONTENTS = ("s.sock", "s.sock.arena", "s.sock.lock", "lock")
 # A folder without a lock file may be one whose service is about to listen; it is left alone so long.
 _UNLOCKED_SECONDS = 600.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 # A service says something every second; one that said nothing at all for so long is lost.
 SILENCE_SECONDS = 10.0
 TICK_SECONDS = 1.0
@@ -18,12 +20,23 @@ class SilenceWatch:
     def __init__(self, from_the_beginning: bool):
         """Otherwise silence counts from the first word on."""
         self._from_the_beginning = from_the_beginning
+        self._started = time.monotonic()
         self._words = 0  # heard, of any kind
         self._words_before = 0  # when `seconds` began to count
         self.seconds = 0.0  # that callers waited since then
+        self._supervisor_silent = 0.0
 
     def heard(self) -> None:
         self._words += 1
+
+    def told(self, supervisor_silent: float) -> None:
+        """A heartbeat says for how many seconds the service's supervisor has answered nothing."""
+        self._supervisor_silent = supervisor_silent
+
+    @property
+    def supervisor_seconds(self) -> float:
+        """What was told last, but at most the age of this watch: each stream gives it that long."""
+        return min(self._supervisor_silent, time.monotonic() - self._started)
 
     @property
     def listening(self) -> bool:

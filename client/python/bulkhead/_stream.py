@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import math
 import os
 import queue
 import threading
@@ -12,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional
 
 import numpy as np
 
-from . import _grpc, _live_streams, _proto, errors
+from . import _grpc, _live_streams, _proto, _silence, errors
 from ._announcements import Announcements
 from ._arena import Arena, ArenaUnusable
 from ._assembler import Assembler
 from ._batch import Batch, Layout, arrays_in, cursor_from_dict, cursor_to_dict, make_layout
 from ._door import Door, DoorClosed, DoorError
-from ._events import Progress, Substitution
+from ._events import Events, Hang, Progress, Substitution
 from ._exhaustion import ExhaustionWatch
+from ._holdings import describe
 from ._order import Order
 from ._silence import SilenceWatch
 from ._wire import Part, parse
@@ -64,13 +66,11 @@ class Stream:
         door: Optional[Door],
         post_mortem: Optional[Callable[[], str]],
         first_sequence: int,
-        substitutions: Deque[Substitution],
-        quarantined: Dict[str, str],
+        events: Events,
     ):
         """`first_sequence` is what the caller calls the first batch; on the wire it is 0.
 
-        `substitutions` and `quarantined` (message by record) are added to; other streams of the
-        loader have added theirs. `door` is what the request's token came from. `post_mortem` tells how a service of our own
+        `events` are added to; other streams of the loader have added theirs. `door` is what the request's token came from. `post_mortem` tells how a service of our own
         ended; such a one was ready before, so its silence counts from the beginning.
         """
         self._target = target
@@ -98,8 +98,8 @@ class Stream:
         self._first_sequence = first_sequence
         self._resume: Any = None
         self.next_sequence = first_sequence
-        self._substitutions = substitutions
-        self._quarantined = quarantined
+        self._events = events
+        self._activity = ""  # what the workers were at by the last heartbeat, if no batch has come since
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
         self._exhaustion = ExhaustionWatch(target)
 
@@ -202,20 +202,28 @@ class Stream:
                 self._on_slot(item.slot)
             else:
                 self._on_event(item.event)
+        elif kind == "heartbeat":
+            silent = item.heartbeat.supervisor_silent
+            self._silence.told(silent.seconds + silent.nanos * 1e-9)
+            self._activity = item.heartbeat.activity
 
     def _on_event(self, event) -> None:
         if event.kind == _proto.KIND_SUBSTITUTED:
             self._on_substituted(event)
         elif event.kind == _proto.KIND_QUARANTINED:
             self._on_quarantined(event)
+        elif event.kind == _proto.KIND_HUNG:
+            hang = Hang(event.epoch, event.position, event.message)
+            self._events.hangs.append(hang)
+            _log.warning("epoch %d, position %d: a worker hung and was ended: %s", *hang)
 
     def _on_substituted(self, event) -> None:
         substitution = Substitution(
             event.epoch, event.position, event.substitute_position, event.message
         )
-        if substitution in self._substitutions:
+        if substitution in self._events.substitutions:
             return  # of a batch that is sent again after a lost connection
-        self._substitutions.append(substitution)
+        self._events.substitutions.append(substitution)
         _log.warning("epoch %d, position %d: substituted by position %d: %s", *substitution)
 
     def _on_quarantined(self, event) -> None:
@@ -228,8 +236,8 @@ class Stream:
             # Whatever comes next comes without the record, also from another service.
             records = self._order.cursor["quarantined"]
             self._resume = {**self._resume, "quarantined": records}
-        if event.record not in self._quarantined:
-            self._quarantined[event.record] = event.message
+        if event.record not in self._events.quarantined:
+            self._events.quarantined[event.record] = event.message
             _log.warning("quarantined from now on: %s", event.message or event.record)
 
     def _on_part(self, part: Part) -> None:
@@ -269,9 +277,9 @@ class Stream:
             raise errors.ProtocolError(
                 f"the service sent more than the {self._credits.batches} batches of credit"
             )
-        block = arena.take(message.slot)
+        lease = arena.take(message.slot)
         order.check(message.header)
-        self._deliver(message.header, arrays_in(block, layout, message.header.sample_count))
+        self._deliver(message.header, arrays_in(lease, layout, message.header.sample_count))
 
     def _deliver(self, header, arrays: Dict[str, np.ndarray]) -> None:
         assert self._order is not None
@@ -281,6 +289,9 @@ class Stream:
         with self._changed:
             if self._ended or self._closed:  # given up: the next stream brings it
                 return
+            # What heartbeats said before is out of date.
+            self._silence.told(0.0)
+            self._activity = ""
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
             self._ready.append(batch)
@@ -417,18 +428,28 @@ class Stream:
         moment = self._silence.begin_wait(until - started)
         if self._changed.wait_for(done, moment):
             return True
-        if self._silence.waited(time.monotonic() - started, moment):
-            self._lose_silent_service()
+        self._lose_if_silent(time.monotonic() - started, moment)
         return bool(done())
 
-    def _lose_silent_service(self) -> None:
-        quiet = self._silence.seconds
+    def _lose_if_silent(self, waited: float, moment: float) -> None:
+        """A wait of `moment` seconds took `waited` seconds in vain."""
+        if self._silence.waited(waited, moment):
+            quiet = self._silence.seconds
+            text = (
+                f"the service at {self._target} has said nothing for {quiet:.3g} s, though a "
+                "service that lives says something every second"
+            )
+        elif self._silence.supervisor_seconds >= _silence.SILENCE_SECONDS:
+            quiet = self._silence.supervisor_seconds
+            text = (
+                f"the service at {self._target} says that its supervisor has answered nothing for "
+                f"{quiet:.3g} s"
+            )
+        else:
+            return
         self._fail(
             errors.ServiceUnavailable(
-                f"the service at {self._target} has said nothing for {quiet:.3g} s, though a "
-                "service that lives says something every second",
-                "SERVICE_SILENT",
-                {"target": self._target, "silent_seconds": f"{quiet:.3g}"},
+                text, "SERVICE_SILENT", {"target": self._target, "silent_seconds": f"{quiet:.3g}"}
             )
         )
 
@@ -475,7 +496,7 @@ class Stream:
         while True:
             if self._door is not None:
                 self._door.flush()
-            came = self._wait_for_batch(until)
+            came = self._wait_for_batch(min(until, time.monotonic() + self._free_slots()))
             with self._changed:
                 self._raise_if_closed()
                 if self._ready:
@@ -487,10 +508,13 @@ class Stream:
             if not came:
                 self._check_exhausted(until)
                 if time.monotonic() >= until:
-                    raise errors.DeadlineExceeded(
-                        f"no batch came from the service at {self._target} within {asked:g} s",
-                        metadata={"target": self._target},
-                    )
+                    raise self._deadline_exceeded(asked)
+
+    def _deadline_exceeded(self, asked: float) -> errors.DeadlineExceeded:
+        text = f"no batch came from the service at {self._target} within {asked:g} s"
+        if self._activity:
+            text += f"; the workers are at: {self._activity}"
+        return errors.DeadlineExceeded(text, metadata={"target": self._target})
 
     def _wait_for_batch(self, until: float) -> bool:
         """As `_wait_a_while`; reads the door meanwhile."""
@@ -504,8 +528,7 @@ class Stream:
         announcements.wait(moment, self._has_news, self._fail)
         if not self._has_news():
             with self._changed:
-                if self._silence.waited(time.monotonic() - started, moment):
-                    self._lose_silent_service()
+                self._lose_if_silent(time.monotonic() - started, moment)
         return self._has_news()
 
     def _has_news(self) -> bool:
@@ -520,13 +543,22 @@ class Stream:
                 self._requests.put(_proto.StreamRequest(release={"through_sequence": through}))
         return batch
 
+    def _free_slots(self) -> float:
+        """Where the program keeps all it may have: lets go of what nobody uses. When to look again, in seconds."""
+        if self._arena is None or self._has_news():
+            return math.inf
+        return self._exhaustion.pause(len(self._arena.held), self._most_held(self._arena))
+
     def _check_exhausted(self, until: float) -> None:
         """Warns, then raises, when `next` waits because the program keeps all it may have."""
         arena = self._arena
         if arena is not None:
-            # Before the service can send no more.
-            limit = min(arena.slot_count - 1, self._credits.batches)
-            self._exhaustion.check(len(arena.held), limit, until)
+            limit = self._most_held(arena)
+            self._exhaustion.check(len(arena.held), limit, until, lambda: describe(arena))
+
+    def _most_held(self, arena: Arena) -> int:
+        """With so many slots held, the service can send no more."""
+        return min(arena.slot_count - 1, self._credits.batches)
 
     def close(self) -> None:
         """Ends the call. Safe to call twice and from a forked child, where it does nothing."""

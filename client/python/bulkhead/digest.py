@@ -13,6 +13,7 @@ import pathlib
 import sys
 from typing import Any, Dict
 
+from . import _silence
 from .errors import BulkheadError
 from ._loader import Loader
 
@@ -33,6 +34,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--credit-bytes", type=int, default=256 << 20)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
     parser.add_argument("--reconnect-deadline", type=float, default=120.0, help="seconds")
+    parser.add_argument("--silence-deadline", type=float, help="seconds, instead of 10")
     parser.add_argument("--transport", choices=("auto", "shm", "grpc"), default="auto")
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
     parser.add_argument("--pause-in-opening", action="store_true", help="the same while it prepares")
@@ -77,6 +79,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
                 _pause()
             batch = loader.next_batch()
             totals["reconnects"] = loader.reconnects
+            totals["hangs"] = len(loader.hangs)
             totals["stats"] = loader.stats[:3]
             if batch is None:
                 return
@@ -92,6 +95,8 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
 
 def main() -> int:
     arguments = _arguments()
+    if arguments.silence_deadline is not None:
+        _silence.SILENCE_SECONDS = arguments.silence_deadline
     totals: Dict[str, Any] = {
         "batches": 0,
         "samples": 0,
@@ -100,6 +105,7 @@ def main() -> int:
         "last_samples": 0,
         "cursor": None,
         "reconnects": 0,
+        "hangs": 0,
         "stats": (0, 0, 0),
     }
     digest = hashlib.sha256()

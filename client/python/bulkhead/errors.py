@@ -60,7 +60,7 @@ class SpecError(BulkheadError, ValueError):
 
 
 class DataError(BulkheadError):
-    """The data is missing or damaged; `file` and `offset` say where, when known."""
+    """The data is missing or damaged, or its storage does not answer; `file` and `offset` say where, when known."""
 
     @property
     def file(self) -> Optional[str]:
@@ -114,6 +114,18 @@ class WorkerError(BulkheadError):
     """The service's workers keep dying."""
 
     default_reason = "WORKER_CRASH_LOOP"
+
+
+class CodeChanged(BulkheadError):
+    """Workers run different versions of the user's code; the message names the file."""
+
+    default_reason = "CODE_CHANGED"
+
+
+class StreamIdle(BulkheadError):
+    """The trainer took no batch for so long that others got the stream's memory."""
+
+    default_reason = "STREAM_IDLE"
 
 
 class Superseded(BulkheadError):
@@ -175,13 +187,15 @@ _BY_REASON = {
     "CURSOR_MISMATCH": CursorMismatch,
     "BUDGET_EXCEEDED": BudgetExceeded,
     "WORKER_CRASH_LOOP": WorkerError,
+    "CODE_CHANGED": CodeChanged,
+    "STREAM_IDLE": StreamIdle,
     "SUPERSEDED": Superseded,
     "PROTOCOL_VIOLATION": ProtocolError,
     "INVALID_ARGUMENT": InvalidArgument,
     "TRANSPORT_UNAVAILABLE": TransportUnavailable,
 }
 _DATA_REASONS = frozenset(
-    """FILE_NOT_FOUND FILE_UNREADABLE FILE_EMPTY FILE_CHANGED PATH_NOT_ALLOWED NO_SAMPLES
+    """FILE_NOT_FOUND FILE_UNREADABLE FILE_EMPTY FILE_CHANGED STORAGE_STALLED PATH_NOT_ALLOWED NO_SAMPLES
     LIST_INVALID CORRUPT_RECORD TRUNCATED_RECORD RECORD_TOO_LARGE MALFORMED_EXAMPLE MISSING_FEATURE
     WRONG_DTYPE WRONG_SHAPE OVER_BOUND CORRUPT_IMAGE TRUNCATED_IMAGE IMAGE_TOO_LARGE
     UNSUPPORTED_IMAGE IMAGE_TOO_SMALL IMAGE_SIZES_DIFFER LABEL_OUT_OF_RANGE

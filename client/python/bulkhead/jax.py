@@ -34,12 +34,13 @@ class Loader(RankedAdapter):
                 state = step(state, batch["image"], batch["label"])
 
     Arrays are made by `jax.device_put` from the memory in which the workers wrote them. On the
-    CPU they are views of it: over shared memory a slot comes back when the last array on it dies,
-    and `credits` of them may be held. On other devices they are copies, made while the program
+    CPU they are views of it, but for arrays under `copy_below` (64 KiB): over shared memory a slot
+    comes back when the last array on it dies and every step that got one is done, and `credits` of
+    them may be held. On other devices they are copies, made while the program
     goes on; `in_flight` batches are under way ahead of the loop, the one that comes next included
     (1 by default on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and
     errors are those of `bulkhead.Loader`; further keyword arguments go to it (`workers`,
-    `cursor`, `credits` …). `validation()` is an iterable that begins anew with each loop.
+    `cursor`, `credits`, `copy_below` …). `validation()` is an iterable that begins anew with each loop.
 
     `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
     renames; without it an element is a dict of all outputs. Byte strings come as uint8 with a last

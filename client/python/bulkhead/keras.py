@@ -90,6 +90,7 @@ class PyDataset(LoaderFacts, keras.utils.PyDataset):
         self._lock = threading.Lock()
         self._next = 0
         self._batches: Optional[Iterator[Batch]] = None
+        options.setdefault("copy_below", 0)  # elements are copies anyway
         self.loader = Loader(spec, target, **options)
         try:
             self._structure = checked_structure(structure, self.loader.schema)

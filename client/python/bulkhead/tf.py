@@ -88,7 +88,7 @@ class Loader(LoaderFacts):
     - `validation()`: an iteration is the whole of epoch 0, from its position 0, every time.
 
     Tensors view the memory in which the workers wrote them, without a copy; over shared memory
-    the slot comes back when the tensor is gone. `buffer` batches (2) are made ready in the
+    the slot comes back when the tensor is gone. Those under `copy_below` (64 KiB) are copies. `buffer` batches (2) are made ready in the
     background, and `credits` follows from it. Add no `prefetch`, `cache`, `shuffle` or `batch`
     that holds many elements: they would hold the slots, and wait for themselves until
     SlotsExhausted. Where they are wanted, `copy=True` gives tensors of their own.
@@ -112,6 +112,8 @@ class Loader(LoaderFacts):
         if buffer < 1:
             raise errors.InvalidArgument("buffer must be at least 1")
         options.setdefault("credits", buffer + _BESIDE_BUFFER)
+        if copy:
+            options.setdefault("copy_below", 0)
         self._buffer = buffer
         self._fetching = threading.Lock()  # guards the loader and `_iteration`; held in waits
         self._iteration = 0  # the newest; older ones end

@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+import sys
+from types import FrameType
+from typing import Any, Iterator, List, Optional
 
 import numpy as np
 import torch
@@ -27,6 +29,22 @@ _NO_WORKERS = (
     "the service has worker processes of its own: give DataLoader num_workers=0, and the Loader or "
     "bulkheadd the number of workers"
 )
+_NO_BATCHING = (
+    "an element is a batch already, and a DataLoader that collects several of them to one would hold "
+    "the memory of them all: give DataLoader batch_size=None, and the spec the batch size that you want"
+)
+
+
+def _check_caller(caller: FrameType) -> None:
+    """Raises InvalidArgument when `caller`, which iterates, is a DataLoader that this cannot work with."""
+    if torch.utils.data.get_worker_info() is not None:
+        raise errors.InvalidArgument(_NO_WORKERS)
+    # A DataLoader tells its dataset nothing, so its loop is looked at. Only that: Python keeps what is
+    # looked at of a frame, and so the caller's variables, as long as the frame lives.
+    if caller.f_globals.get("__name__") != "torch.utils.data._utils.fetch":
+        return
+    if getattr(caller.f_locals.get("self"), "auto_collation", False) is True:
+        raise errors.InvalidArgument(_NO_BATCHING)
 
 
 def _tensor(array: np.ndarray, dtype_name: str) -> torch.Tensor:
@@ -63,6 +81,10 @@ def _copier(device: Any, from_arena: bool) -> Any:
 class _Validation(Validation, torch.utils.data.IterableDataset):
     """A DataLoader takes it for what it is."""
 
+    def __iter__(self) -> Iterator[Any]:
+        _check_caller(sys._getframe(1))
+        return super().__iter__()
+
 
 class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     """Batches of a Bulkhead service as dicts of tensors.
@@ -74,8 +96,9 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
 
     Each element is a batch. A tensor views the memory in which the workers wrote it, without a
     copy, and keeps it: over shared memory a slot comes back when the last tensor on it dies, and
-    `credits` of them may be held. Loops, `stream()`, `len`, `set_epoch` and errors are those of
-    `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits` …).
+    `credits` of them may be held. Tensors under `copy_below` (64 KiB) are copies. Loops, `stream()`, `len`, `set_epoch` and errors are those of
+    `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits`,
+    `copy_below` …).
 
     `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
     renames; without it an element is a dict of all outputs. Byte strings come as uint8 with a last
@@ -101,7 +124,8 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
 
     Checkpoints: `state_dict` is the cursor after the last batch that the loop got, which makes it
     work by itself and in torchdata's StatefulDataLoader(dataset, batch_size=None). A DataLoader
-    must have batch_size=None (an element is a batch already) and num_workers=0.
+    must have batch_size=None (an element is a batch already) and num_workers=0; others are told so
+    (InvalidArgument) as they begin to iterate.
 
     Raises InvalidArgument when an output has a type that this PyTorch lacks, and what Loader
     raises.
@@ -138,6 +162,8 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         )
 
     def _open(self, spec, target, structure, device, in_flight, from_arena, options) -> None:
+        if device is not None:  # elements are copies anyway
+            options.setdefault("copy_below", 0)
         self._copy = _copier(device, from_arena)
         super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
@@ -157,8 +183,7 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     # Elements.
 
     def __iter__(self):
-        if torch.utils.data.get_worker_info() is not None:
-            raise errors.InvalidArgument(_NO_WORKERS)
+        _check_caller(sys._getframe(1))
         return super().__iter__()
 
     def validation(self) -> Validation:

@@ -35,7 +35,8 @@ def fake_service(tmp_path, door):
     loaders = []
 
     def open_loader(loader=None, **spec):
-        options = {"timeout": 10.0, **(loader or {})}
+        # Its arrays are small, and tests are about the memory in which they came.
+        options = {"timeout": 10.0, "copy_below": 0, **(loader or {})}
         loaders.append(bulkhead.Loader(json.dumps(spec), f"unix:{tmp_path}/s.sock", **options))
         return loaders[-1]
 

@@ -89,6 +89,7 @@ class Service:
         self.most_outstanding = 0
         self.stopping = threading.Event()
         self.muted = threading.Event()  # no heartbeats any more
+        self.beat = {}  # what heartbeats say
         self.arena_ids = itertools.count(7)
 
     def handler(self):
@@ -116,6 +117,12 @@ class Service:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "x.yaml:3:5: wrong")
         if mode == "long_error":
             context.abort(grpc.StatusCode.NOT_FOUND, "Ж" * 2000)
+        refused_from, refused_to = spec.get("refused", (0, 0))  # openings, counted from 1
+        if refused_from <= len(self.opens) <= refused_to:
+            context.set_trailing_metadata(
+                error_trailer(8, "1 of 2 MiB are left", "BUDGET_EXCEEDED", {})
+            )
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "1 of 2 MiB are left")
         if mode == "refuse_resumed" and spec["resumed"]:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not now")
         if mode == "plain_ok":
@@ -142,7 +149,7 @@ class Service:
                     return
             if beats and not self.muted.is_set() and time.monotonic() - last >= HEARTBEAT_SECONDS:
                 last = time.monotonic()
-                yield _proto.StreamResponse(heartbeat={})
+                yield _proto.StreamResponse(heartbeat=self.beat)
 
     def deliver(self, spec, mode, opening, requests, context):
         samples, size = spec.get("samples", 20), spec.get("batch", 8)
@@ -160,7 +167,7 @@ class Service:
                 consumed=consumed, samples_per_epoch=samples,
                 quarantined=sorted({*opening.cursor.quarantined, 'a"b'}),
                 completed=completed, batch_size=opening.cursor.batch_size,
-                world_size=opening.cursor.world_size,
+                world_size=opening.cursor.world_size, code=spec.get("code", []),
             ),
         )
         sender = self.sender(spec, mode, opening, requests, schema, opened, context)
@@ -171,6 +178,8 @@ class Service:
         yield _proto.StreamResponse(opened=opened)
         if mode == "bad:twice":
             yield _proto.StreamResponse(opened=opened)
+        if mode == "hang":
+            yield from sender.tell(dict(kind=3, epoch=0, position=5, message="f.py:7: sleep"))
         if mode == "stall":
             yield from self.idle(lambda: False)
             return
@@ -205,6 +214,11 @@ class Service:
                     self.muted.wait(60)
                     yield from self.idle(lambda: False, beats=False)
                     return
+                if sent == spec.get("beat_after"):  # its heartbeats say this from now on
+                    self.beat = spec["beat"] if len(self.opens) <= spec.get("beats", 1 << 30) else {}
+                    if self.beat:
+                        yield from self.idle(lambda: False)
+                        return
                 self.end_badly(spec, mode, header, context)
                 yield from sender.send(header)
                 sent += 1

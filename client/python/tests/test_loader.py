@@ -4,6 +4,7 @@ import mmap
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -112,6 +113,14 @@ def test_the_cursor_resumes_exactly(fake):
     loader.load_state_dict(state)
     assert indices(loader) == list(range(8, 20))
     assert fake.opens[2].incarnation > fake.opens[0].incarnation
+
+
+def test_a_clock_that_is_set_back_makes_no_older_consumer(fake, monkeypatch):
+    loader = fake.open(samples=20, batch=8, epochs=9)
+    wall = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: wall - 3_600 * 10**9)
+    loader.set_epoch(1)
+    assert fake.opens[1].incarnation > fake.opens[0].incarnation
 
 
 def test_set_epoch_goes_to_its_start(fake):

@@ -8,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "server/arena/exit_codes.h"
 #include "server/base/error.h"
+#include "server/os/event_loop.h"
+#include "server/worker/current_stage.h"
 
 namespace bulkhead {
 namespace {
@@ -20,6 +22,16 @@ constexpr size_t kLoadedBytes = size_t{64} << 10;
 constexpr int kMemoryRefused = -2;
 // What a callback of ctypes returns after an exception that left it.
 constexpr int kUncaught = 0;
+
+// In the flight recorder, for the supervisor: a thread that waits for its turn does not hang.
+void NoteTurn(FlightTurn turn) {
+  FlightThread* const notes = current_stage.notes;
+  if (notes == nullptr) return;
+  if (turn == FlightTurn::kInside) {
+    notes->turn_ns.store(MonotonicNanos(), std::memory_order_relaxed);
+  }
+  notes->turn.store(turn, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -44,11 +56,14 @@ void Interpreter::Attach() const {
 }
 
 PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, std::string& error) {
+  NoteTurn(FlightTurn::kWaiting);
   absl::MutexLock lock(&one_at_a_time_);
+  NoteTurn(FlightTurn::kInside);
   Attach();
   thread_local ErrorText text;
   text[0] = 0;
   const int verdict = functions_.call(number, words.data(), text.data(), text.size());
+  NoteTurn(FlightTurn::kNone);
   if (verdict == static_cast<int>(Verdict::kOk)) return Verdict::kOk;
   text.back() = 0;
   error = text.data();

@@ -11,7 +11,7 @@
 #include "server/pipeline/user_code.h"
 
 // What the interpreter's side, worker_host.py, hands over: functions in C's convention, of which
-// the first two run Python and take the interpreter's lock themselves.
+// the first three run Python and take the interpreter's lock themselves.
 extern "C" {
 // Returns the stage's number; below 0: `error` says why not (-2: memory was refused).
 typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* error,
@@ -21,6 +21,8 @@ typedef int (*BulkheadPythonCall)(int number, int64_t* words, char* error, uint6
 // Writes path and SHA-256 of the user's files that were loaded since the last call, each with a 0
 // behind it, as many as fit. Returns how many bytes that are.
 typedef uint64_t (*BulkheadPythonTakeLoaded)(char* text, uint64_t text_bytes);
+// From now on SIGQUIT writes the stacks of all threads to `fd`. Returns 0 when that cannot be.
+typedef int (*BulkheadPythonStacks)(int fd);
 // PyGILState_Ensure and PyEval_SaveThread.
 typedef int (*BulkheadPythonEnsure)();
 typedef void* (*BulkheadPythonSave)();
@@ -37,6 +39,7 @@ class Interpreter final : public PythonHost {
     BulkheadPythonCall call;
     BulkheadPythonTakeLoaded take_loaded;
     const uint64_t* loaded_count;  // of the user's files, so far
+    BulkheadPythonStacks stacks;
     BulkheadPythonEnsure ensure;
     BulkheadPythonSave save;
   };
@@ -46,6 +49,7 @@ class Interpreter final : public PythonHost {
                            const std::vector<std::string>& inputs) override;
   Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
   std::vector<LoadedFile> TakeLoaded() override;
+  bool WriteStacksTo(int fd) override { return functions_.stacks(fd) != 0; }
 
  private:
   // Gives this thread a state in the interpreter for good: one that a call makes for itself ends

@@ -95,6 +95,7 @@ def main() -> None:
     )
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(calls.call)
     take_new = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(user_code.take_new)
+    stacks = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(calls.write_stacks_to)
     library.bulkhead_worker_run.restype = None
     library.bulkhead_worker_run(
         int(options["--control-fd"][0]),
@@ -102,6 +103,7 @@ def main() -> None:
         call,
         take_new,
         ctypes.byref(user_code.count),
+        stacks,
         ctypes.cast(ctypes.pythonapi.PyGILState_Ensure, ctypes.c_void_p),
         ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
         _strings(_readable()),

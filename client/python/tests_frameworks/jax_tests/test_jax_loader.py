@@ -4,10 +4,14 @@ import json
 import bulkhead
 import bulkhead.jax
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
 from conftest import PACKED_OFFSETS, PACKED_RUNS, check_facts, numbers, packed_runs, run_python
+
+
+INT32 = numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])
 
 
 def firsts(batches):
@@ -15,7 +19,7 @@ def firsts(batches):
 
 
 def test_arrays_view_the_slot_and_keep_it_until_they_die():
-    with Loader(numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])) as loader:
+    with Loader(INT32, copy_below=0) as loader:
         assert loader.loader.transport == "shm"
         kept = next(iter(loader))["index"]
         assert loader.loader.held_slots == 1
@@ -35,10 +39,50 @@ def test_validation_begins_anew_with_each_loop():
 
 
 def test_no_byte_is_copied_on_the_cpu():
-    with Loader(numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])) as loader:
+    with Loader(INT32, copy_below=0) as loader:
         batch = loader.loader.next_batch()
         array = loader._send(batch)["index"]
         assert array.unsafe_buffer_pointer() == batch["index"].ctypes.data
+
+
+LARGE = 1 << 15  # numbers of 4 bytes: more than is copied
+STEPS = 40
+
+
+def summing_step(rounds):
+    """A step that adds the batch's numbers to the state, behind so many rounds of other work."""
+
+    @jax.jit
+    def step(state, numbers):
+        work = numbers[: 128 * 128].astype(jnp.float32).reshape(128, 128)
+        work = jax.lax.fori_loop(0, rounds, lambda _, work: jnp.tanh(work @ work), work)
+        total, count = state
+        idle = (work.sum() > 1e30).astype(jnp.int32)
+        return total + numbers.sum() % 1009 + idle, count + 1
+
+    return step
+
+
+@pytest.mark.parametrize("rounds,log_every", [(1, None), (500, None), (1, 10), (500, 10)])
+def test_a_loop_that_waits_for_no_step_goes_on(rounds, log_every):
+    """JAX drops the memory of a step that is done only when Python collects."""
+    cast = {"cast": {"input": "index", "dtype": "int32"}}
+    step, state, logged = summing_step(rounds), (jnp.int32(0), jnp.int32(0)), []
+    with Loader(numbers(STEPS * LARGE, LARGE, stages=[cast]), timeout=60) as loader:
+        assert loader.loader.transport == "shm"
+        for number, batch in enumerate(loader, 1):
+            state = step(state, batch["index"])
+            if log_every is not None and number % log_every == 0:
+                logged.append(int(state[1]))
+    sums = np.arange(STEPS * LARGE, dtype=np.int32).reshape(STEPS, LARGE).sum(1, dtype=np.int32)
+    assert [int(value) for value in state] == [int((sums % 1009).sum()), STEPS]
+    assert logged == list(range(10, STEPS + 1, 10) if log_every is not None else [])
+
+
+def test_labels_that_are_kept_keep_no_slot():
+    with Loader(INT32, timeout=30) as loader:
+        labels = [batch["index"] for batch in loader]
+        assert jnp.concatenate(labels).tolist() == list(range(64)) and loader.loader.held_slots == 0
 
 
 def test_elements_come_in_the_structure_that_is_asked_for():

@@ -61,7 +61,7 @@ def test_byte_strings_are_tf_strings(tmp_path, copy):
 
 def test_tensors_view_the_slots_and_give_them_back():
     spec = numbers(64, 8, stages=[{"one_hot": {"input": "index", "classes": 64}}])
-    with Loader(spec, structure="index") as loader:
+    with Loader(spec, structure="index", copy_below=0) as loader:
         assert loader.loader.transport == "shm"
         kept = [element for element in loader.epoch().take(3)]
         assert let_go_except(loader, 3) == 3
@@ -133,7 +133,7 @@ def test_errors_of_a_loop_are_those_of_the_loader():
 
 
 def test_who_keeps_all_slots_is_told_of_copies():
-    with Loader(numbers(64, 8), structure="index", credits=3, timeout=0.5) as loader:
+    with Loader(numbers(64, 8), structure="index", credits=3, timeout=0.5, copy_below=0) as loader:
         with pytest.raises(bulkhead.SlotsExhausted, match="copy=True"):
             list(loader)
         with pytest.raises(tf.errors.OpError, match="copy=True"):

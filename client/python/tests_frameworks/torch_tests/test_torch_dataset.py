@@ -17,7 +17,7 @@ def firsts(batches):
 
 
 def test_tensors_view_the_slot_and_keep_it_until_they_die():
-    with Dataset(numbers(64, 8)) as dataset:
+    with Dataset(numbers(64, 8), copy_below=0) as dataset:
         assert dataset.loader.transport == "shm"
         kept = next(iter(dataset))["index"][2:4]
         view = np.asarray(kept)
@@ -34,7 +34,7 @@ def test_tensors_view_the_slot_and_keep_it_until_they_die():
 
 
 def test_dlpack_makes_a_tensor_of_a_batchs_own_memory():
-    with bulkhead.Loader(numbers(64, 8)) as loader:
+    with bulkhead.Loader(numbers(64, 8), copy_below=0) as loader:
         assert loader.transport == "shm"
         array = loader.next_batch()["index"]
         tensor = torch.from_dlpack(array)
@@ -49,8 +49,28 @@ def test_dlpack_makes_a_tensor_of_a_batchs_own_memory():
         assert loader.held_slots == 0
 
 
+def test_labels_that_are_kept_keep_no_slot():
+    with Dataset(numbers(800, 8), timeout=60) as dataset:
+        labels = [batch["index"] for batch in dataset]
+        assert torch.cat(labels).tolist() == list(range(800)) and dataset.loader.held_slots == 0
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+@pytest.mark.parametrize("wrapper", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("what", ["dataset", "validation"])
+def test_a_dataloader_that_batches_batches_is_refused_at_once(wrapper, what, batch_size):
+    with Dataset(numbers(64, 8)) as dataset:
+        loader = wrapper(
+            dataset if what == "dataset" else dataset.validation(), batch_size=batch_size
+        )
+        with pytest.raises(bulkhead.InvalidArgument, match="give DataLoader batch_size=None"):
+            next(iter(loader))
+        assert dataset.loader.stats.batches == 0, "nothing was fetched"
+        assert firsts(dataset) == list(range(0, 64, 8))
+
+
 def test_the_iterator_keeps_no_batch():
-    with Dataset(numbers(64, 8), credits=2) as dataset:
+    with Dataset(numbers(64, 8), credits=2, copy_below=0) as dataset:
         elements = iter(dataset)
         for _ in range(8):
             element = next(elements)
@@ -203,7 +223,7 @@ def test_a_stateful_dataloader_goes_on_with_the_next_epoch_behind_a_whole_one():
 
 
 def test_batches_in_flight_are_counted_when_the_loop_gets_them():
-    with Dataset(numbers(32, 4), in_flight=3) as dataset:
+    with Dataset(numbers(32, 4), in_flight=3, copy_below=0) as dataset:
         elements = iter(dataset)
         assert firsts([next(elements)]) == [0]
         assert dataset.loader.held_slots == 2  # fetched, and not given

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
+import signal
 import sys
 
 from bulkhead_host.functions import describe
@@ -67,6 +69,14 @@ class Calls:
         except MemoryError:
             return OUT_OF_MEMORY
         return verdict
+
+    def write_stacks_to(self, fd: int) -> int:
+        """From now on SIGQUIT writes where every thread is to `fd`, also while one of them holds the lock for good."""
+        try:
+            faulthandler.register(signal.SIGQUIT, file=fd, all_threads=True)
+        except BaseException:
+            return 0
+        return 1
 
     def addresses(self, number: int) -> list[int]:
         """Which words of a call of this stage are addresses."""

@@ -1,0 +1,176 @@
+#!/usr/bin/python3
+"""What a pipeline keeps of its speed beside one whose stage spins in threads of its own.
+
+    bench/cpu_share.py [--threads N] [--seconds S] [--rounds N] [--json]
+
+Draws photos, and streams them through `random_resized_crop` with as many workers as CPUs: alone, and beside a stream of
+another pipeline of the same service, whose stage has started N spinning threads in each worker (100 by default; a library
+that the script compiles, and Python functions). The service allows these threads, so that their share is what is measured.
+A fair share is 0.5. The rounds take turns; what is printed are medians, and their range.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from support import BIN, ROOT, Service, machine
+
+sys.path.insert(0, str(ROOT / "client/python"))
+import bulkhead  # noqa: E402
+
+LIBRARY = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bulkhead/stage.h"
+static void* Spin(void* nothing) { for (volatile unsigned long turns = 0;; ++turns) {} return nothing; }
+static int Create(const BulkheadStageConfig* config, void** state, char* error, uint64_t) {
+  for (int i = atoi(config->arguments[0].value); i > 0; --i) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, Spin, NULL) != 0) { strcpy(error, "no more threads"); return 1; }
+  }
+  *state = NULL;
+  return 0;
+}
+static int Run(void*, BulkheadCall* call) { memcpy(call->outputs[0].data, call->inputs[0].data, 8); return 0; }
+static void Destroy(void*) {}
+extern "C" BULKHEAD_STAGE_EXPORT const BulkheadStage* bulkhead_stage_v1() {
+  static const BulkheadStage stage = {sizeof(BulkheadStage), Create, Run, Destroy};
+  return &stage;
+}
+"""
+PYTHON = """
+import hashlib, threading
+BLOCK = bytes(1 << 20)
+def work():
+    while True:
+        hashlib.sha256(BLOCK).digest()  # without the interpreter's lock
+started = []
+def spin(index, *, threads):
+    while len(started) < threads:
+        started.append(threading.Thread(target=work, daemon=True))
+        started[-1].start()
+    return index
+"""
+
+
+def write_spec(path, **spec):
+    path.write_text(json.dumps(spec))
+    return path
+
+
+def specs_in(folder, photos, threads):
+    calm = write_spec(folder / "calm.json", source={"image_folder": {"path": str(photos / "folder")}}, seed=1,
+                      stages=["decode_image", {"random_resized_crop": {"size": 96}}], batch={"size": 32}, order="global")
+    copy = [{"name": "copy", "dtype": "int64"}]
+    stages = {"native": {"native": {"library": "libspin.so", "inputs": ["index"], "outputs": copy,
+                                    "arguments": {"threads": threads}}},
+              "python": {"python": {"function": "spinning:spin", "inputs": ["index"], "outputs": copy,
+                                    "arguments": {"threads": threads}}}}
+    return calm, {name: write_spec(folder / f"{name}.json", source={"range": {"size": 1 << 30}}, stages=[stage],
+                                   batch={"size": 8}) for name, stage in stages.items()}
+
+
+def rate_of(spec, target, seconds):
+    """Samples a second, once it runs."""
+    with bulkhead.Loader(spec, target, timeout=300) as loader:
+        batches = loader.stream()
+        for _ in range(4):
+            next(batches)
+        samples, begin = 0, time.monotonic()
+        while time.monotonic() < begin + seconds:
+            next(batches)
+            samples += 32
+        return samples / (time.monotonic() - begin)
+
+
+def beside(spec, target, measure):
+    """`measure()` while another stream is open and taken from."""
+    with bulkhead.Loader(spec, target, timeout=300) as loader:
+        batches = loader.stream()
+        next(batches)
+        over = threading.Event()
+
+        def take():
+            while not over.wait(0.05):
+                next(batches)
+        taker = threading.Thread(target=take)
+        taker.start()
+        try:
+            time.sleep(1)  # the service has seen the threads
+            return measure()
+        finally:
+            over.set()
+            taker.join()
+
+
+def seconds_until_ended(target, pipeline_pids):
+    begin = time.monotonic()
+    while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pipeline_pids) and time.monotonic() < begin + 60:
+        time.sleep(0.01)
+    return time.monotonic() - begin
+
+
+def workers_of(target):
+    return {int(worker["pid"]): worker["pipeline"] for worker in bulkhead.service_status(target)["workers"] if "pid" in worker}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        subprocess.run([BIN / "bulkhead", "synth", folder / "photos", "--count", "200", "--size", "320x240"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (folder / "code").mkdir()
+        (folder / "code/spinning.py").write_text(PYTHON)
+        (folder / "spin.cc").write_text(LIBRARY)
+        subprocess.run(["c++", "-O1", "-fPIC", "-shared", "-pthread", "-I", ROOT / "include", "-o", folder / "code/libspin.so",
+                        folder / "spin.cc"], check=True)
+        calm, spinning = specs_in(folder, folder / "photos", options.threads)
+        service = Service(folder, "--root", folder, "--python-path", folder / "code", "--native-path", folder / "code",
+                          "--python", sys.executable, "--worker-extra-threads", options.threads + 8)
+        target = service.target
+        alone, kept, ended = [], {kind: [] for kind in spinning}, []
+        try:
+            for _ in range(options.rounds):
+                alone.append(rate_of(calm, target, options.seconds))
+                for kind, spec in spinning.items():
+                    before = set(workers_of(target))
+                    pids = []
+
+                    def measure(before=before, pids=pids):
+                        pids.extend(set(workers_of(target)) - before)
+                        return rate_of(calm, target, options.seconds)
+                    kept[kind].append(beside(spec, target, measure) / alone[-1])
+                    ended.append(seconds_until_ended(target, pids))
+        finally:
+            service.stop()
+    result = {"machine": machine(), "threads": options.threads, "samples_per_second_alone": statistics.median(alone),
+              "kept": {kind: {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+                       for kind, ratios in kept.items()},
+              "seconds_until_ended": {"median": statistics.median(ended), "max": max(ended)}}
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return
+    print(result["machine"])
+    print(f"alone: {result['samples_per_second_alone']:.0f} samples/s")
+    for kind, ratio in result["kept"].items():
+        print(f"beside a {kind} stage with {options.threads} spinning threads a worker: "
+              f"{ratio['median']:.2f} of that ({ratio['min']:.2f} to {ratio['max']:.2f})")
+    print(f"workers of the closed pipeline ended after {result['seconds_until_ended']['median']:.2f} s "
+          f"({result['seconds_until_ended']['max']:.2f} at most)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+#include "server/base/read_fault.h"
+
+#include <pthread.h>
+
+#include <csetjmp>
+#include <csignal>
+
+namespace bulkhead {
+namespace {
+
+// Where a thread keeps what it goes on with after a fault (a sigjmp_buf; null outside of
+// RunGuarded). A thread_local would either be made at its first use, which may be in the signal
+// handler, or take of the room for libraries that are loaded late.
+pthread_key_t ResumeKey() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    pthread_key_create(&made, nullptr);
+    return made;
+  }();
+  return key;
+}
+
+struct sigaction previous;
+
+void OnBusError(int signal, siginfo_t*, void*) {
+  if (void* const target = pthread_getspecific(ResumeKey()); target != nullptr) {
+    siglongjmp(*static_cast<sigjmp_buf*>(target), 1);
+  }
+  // Somebody else's: as if this handler were not here.
+  sigaction(signal, &previous, nullptr);
+  raise(signal);
+}
+
+}  // namespace
+
+void CatchReadFaults() {
+  ResumeKey();
+  struct sigaction action = {};
+  sigaction(SIGBUS, nullptr, &action);
+  if (action.sa_sigaction == OnBusError) return;
+  action = {};
+  action.sa_sigaction = OnBusError;
+  // Leaving the handler by a jump does not unblock the signal, so it is not blocked.
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigaction(SIGBUS, &action, &previous);
+}
+
+bool RunGuarded(void (*body)(void*), void* argument) {
+  sigjmp_buf here;
+  if (sigsetjmp(here, /*savemask=*/0) != 0) {
+    pthread_setspecific(ResumeKey(), nullptr);
+    return false;
+  }
+  pthread_setspecific(ResumeKey(), &here);
+  body(argument);
+  pthread_setspecific(ResumeKey(), nullptr);
+  return true;
+}
+
+}  // namespace bulkhead

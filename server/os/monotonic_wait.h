@@ -1,0 +1,35 @@
+#ifndef BULKHEAD_SERVER_OS_MONOTONIC_WAIT_H_
+#define BULKHEAD_SERVER_OS_MONOTONIC_WAIT_H_
+
+#include <algorithm>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+
+namespace bulkhead {
+
+// A wait of absl::Mutex with a timeout, by CLOCK_MONOTONIC: those of absl::Mutex itself end by the
+// wall clock, so that somebody who sets it back by an hour prolongs them by an hour. Looks at
+// `condition` every 10 ms at the latest; for waits that are few. False when it is not true after
+// `patience`.
+template <typename Condition>
+bool AwaitFor(absl::Mutex& mutex, const Condition& condition, absl::Duration patience)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  const int64_t begin_ns = MonotonicNanos();
+  for (absl::Duration pause = absl::Microseconds(200); !condition();
+       pause = std::min(pause * 2, absl::Milliseconds(10))) {
+    const absl::Duration left = patience - absl::Nanoseconds(MonotonicNanos() - begin_ns);
+    if (left <= absl::ZeroDuration()) return false;
+    mutex.Unlock();
+    absl::SleepFor(std::min(pause, left));
+    mutex.Lock();
+  }
+  return true;
+}
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_MONOTONIC_WAIT_H_

@@ -1,0 +1,201 @@
+"""Storage that stops answering, as a dead network share does: what needs it says so, all else goes on."""
+
+import concurrent.futures
+import ctypes
+import os
+import signal
+import sys
+import time
+
+import bulkhead
+import pytest
+from conftest import Service, children_of, write_spec
+from stalling_fs import Mount, need_fuse
+
+RANGE = {"source": {"range": {"size": 1000}}, "batch": {"size": 8}, "epochs": "forever"}
+
+
+@pytest.fixture
+def mount(folder):
+    need_fuse()
+    mount = Mount(folder)
+    yield mount
+    mount.end()
+
+
+def end(service):
+    """The exit code of a service that is told to end, though threads of its may hang."""
+    service.process.send_signal(signal.SIGTERM)
+    try:
+        return service.process.wait(60)
+    finally:
+        service.process.kill()
+
+
+@pytest.fixture
+def started():
+    services = []
+    yield services
+    for service in services:
+        service.process.kill()
+
+
+def list_on(mount, name):
+    """A spec over an image list on the mount."""
+    return {"source": {"image_list": {"path": str(mount.path / name)}}, "batch": {"size": 8}, "epochs": 1,
+            "stages": ["decode_image", {"resize": {"size": [8, 8]}}]}
+
+
+def test_openings_on_stalled_storage_fail_with_the_path_and_hold_up_nobody(mount, folder, started):
+    for number in range(24):
+        (mount.backing / f"list{number}.txt").write_text("a.jpg\t1\n")
+    service = Service(folder, "--root", folder, "--workers", "1")
+    started.append(service)
+
+    def error_of(number):
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            bulkhead.Loader(list_on(mount, f"list{number}.txt"), service.target, timeout=120)
+        return number, caught.value
+
+    with bulkhead.Loader(RANGE, service.target, timeout=120) as loader:
+        stream = loader.stream()
+        next(stream)
+        mount.stall()
+        with concurrent.futures.ThreadPoolExecutor(24) as threads:
+            waiting = [threads.submit(error_of, number) for number in range(24)]
+            while not all(future.done() for future in waiting):
+                next(stream)  # goes on
+                assert bulkhead.service_status(service.target)["pid"] == service.process.pid
+                time.sleep(0.05)
+            errors = [future.result() for future in waiting]
+        for number, error in errors:
+            assert error.reason == "STORAGE_STALLED", error
+            assert f"list{number}.txt" in str(error)
+        # 16 threads hang in the kernel. No other is risked, ...
+        assert len([error for _, error in errors if "has not answered for" in str(error)]) >= 16
+        began = time.monotonic()
+        _, refused = error_of(0)
+        assert refused.reason == "STORAGE_STALLED" and "16 calls to storage hang already" in str(refused)
+        assert time.monotonic() - began < 25, "nobody waits for what hangs already"
+        # ... and who needs no storage is served.
+        with bulkhead.Loader({**RANGE, "seed": 2}, service.target, timeout=120) as other:
+            next(other.stream())
+        next(stream)
+    # They cost none of the places for calls.
+    mount.go_on()
+    deadline = time.monotonic() + 60
+    while True:
+        _, error = error_of(0)
+        if error.reason != "STORAGE_STALLED":
+            break
+        assert time.monotonic() < deadline
+    assert error.reason in ("FILE_NOT_FOUND", "LIST_INVALID", "FILE_UNREADABLE")
+    assert end(service) == 0
+
+
+def test_a_stalled_share_does_not_keep_the_service_from_ending(mount, folder, started):
+    (mount.backing / "list.txt").write_text("a.jpg\t1\n")
+    service = Service(folder, "--root", folder, "--workers", "1")
+    started.append(service)
+    mount.stall()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        opening = threads.submit(bulkhead.Loader, list_on(mount, "list.txt"), service.target, reconnect_timeout=0)
+        while not any("stalling" in name for name in stuck_at(service.process.pid)):
+            assert not opening.done()
+            time.sleep(0.01)
+        end(service)
+        with pytest.raises(bulkhead.BulkheadError):
+            opening.result(60)
+
+
+def stuck_at(pid):
+    """What the threads of a process wait for in the kernel: "stalling" for FUSE."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "D":
+                    found.append("stalling")
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def test_a_stalled_cache_folder_costs_what_is_kept_there_alone(mount, folder, started, photos):
+    (folder / "own.py").write_text("def same(index):\n    return index\n")
+    service = Service(folder, "--root", photos, "--workers", "1", "--python", sys.executable, "--python-path", folder,
+                      "--cache-dir", mount.path / "cache")
+    started.append(service)
+    kept = {
+        "source": {"range": {"size": 64}}, "batch": {"size": 8}, "epochs": 2,
+        "stages": [{"python": {"function": "own:same", "inputs": ["index"],
+                               "outputs": [{"name": "index", "dtype": "int64"}]}}, {"cache": {"key": "1"}}],
+    }
+    with bulkhead.Loader(RANGE, service.target, timeout=120) as loader:
+        stream = loader.stream()
+        next(stream)
+        mount.stall()
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            other = threads.submit(lambda: sum(1 for _ in bulkhead.Loader(kept, service.target, timeout=120).stream()))
+            while not other.done():
+                next(stream)
+                status = bulkhead.service_status(service.target)
+            assert other.result() == 16, "it goes on without"
+        status = bulkhead.service_status(service.target)
+        assert "has not answered for" in status["stage_cache"]["reason"]
+        assert not status.get("supervisor_silent_seconds")
+        next(stream)
+    assert end(service) == 0
+
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+
+
+class StoppedThread:
+    """One thread of another process, stopped; the others run."""
+
+    def __init__(self, thread):
+        self._thread = thread
+        self._ptrace(PTRACE_SEIZE)
+        self._ptrace(PTRACE_INTERRUPT)
+        os.waitpid(thread, 0x40000000)  # __WALL
+
+    def _ptrace(self, request):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        libc.ptrace.restype = ctypes.c_long
+        if libc.ptrace(request, self._thread, None, None) != 0:
+            pytest.skip(f"this user may not stop a thread of a child here: {os.strerror(ctypes.get_errno())}")
+
+    def go_on(self):
+        self._ptrace(PTRACE_DETACH)
+
+
+def test_a_supervisor_that_answers_nothing_is_told_of(folder, started):
+    service = Service(folder, "--workers", "1")
+    started.append(service)
+    spec = write_spec(folder / "s.json", **RANGE)
+    with bulkhead.Loader(spec, service.target, timeout=120, reconnect_timeout=0) as loader:
+        stream = loader.stream()
+        next(stream)
+        # Workers are children of the thread that supervises them.
+        [worker] = children_of(service.process.pid)
+        [supervisor] = [
+            int(task) for task in os.listdir(f"/proc/{service.process.pid}/task")
+            if str(worker) in open(f"/proc/{service.process.pid}/task/{task}/children").read().split()
+        ]
+        stopped = StoppedThread(supervisor)
+        try:
+            with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+                while True:
+                    next(stream)
+            assert caught.value.reason == "SERVICE_SILENT"
+            assert "the part of it that works has answered nothing" in str(caught.value)
+            status = bulkhead.service_status(service.target)
+            assert status["supervisor_silent_seconds"] >= 5 and status["pid"] == service.process.pid
+        finally:
+            stopped.go_on()
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        next(loader.stream())
+    assert not bulkhead.service_status(service.target).get("supervisor_silent_seconds")
+    assert end(service) == 0

@@ -1,0 +1,90 @@
+#include "server/os/log_output.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+
+namespace bulkhead {
+namespace {
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    read_end.reset(ends[0]);
+    write_end.reset(ends[1]);
+  }
+  // Until nobody can write to it any more.
+  std::string ReadAll() {
+    std::string text;
+    char part[4096];
+    for (ssize_t count; (count = read(read_end.get(), part, sizeof(part))) > 0;) {
+      text.append(part, static_cast<size_t>(count));
+    }
+    return text;
+  }
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+
+TEST(LogOutputTest, WritesWhatThisProcessAndOthersSay) {
+  Pipe log;
+  auto output = LogOutput::Start(std::move(log.write_end)).value();
+  output->Write("one\n");
+  ASSERT_EQ(write(output->pipe(), "two\n", 4), 4);
+  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_EQ(output->lines_dropped(), 0u);
+  output.reset();
+  const std::string text = log.ReadAll();
+  EXPECT_THAT(text, testing::AnyOf("one\ntwo\n", "two\none\n"));
+}
+
+TEST(LogOutputTest, NobodyWaitsForAReaderThatDoesNotReadAndTheRestIsCounted) {
+  Pipe log;
+  auto output = LogOutput::Start(std::move(log.write_end)).value();
+  const std::string line(1023, 'x');
+  // 16 MiB each, where the pipe takes 64 KiB.
+  std::thread other([&] {
+    for (int i = 0; i < 16 << 10; ++i) {
+      const std::string text = line + "\n";
+      ASSERT_EQ(write(output->pipe(), text.data(), text.size()), 1024);
+    }
+  });
+  for (int i = 0; i < 16 << 10; ++i) output->Write(line + "\n");
+  other.join();
+  EXPECT_FALSE(output->Flush(absl::Milliseconds(1)));
+  EXPECT_GT(output->lines_dropped(), 16u << 10);
+  // What was kept comes, with a line that says what is missing.
+  const uint64_t dropped = output->lines_dropped();
+  std::string text;
+  std::thread reader([&] { text = log.ReadAll(); });
+  EXPECT_TRUE(output->Flush(kLong));
+  output.reset();
+  reader.join();
+  EXPECT_GT(text.size(), LogOutput::kMostBytes / 2);
+  EXPECT_LT(text.size(), 4 * LogOutput::kMostBytes);
+  EXPECT_THAT(text, testing::HasSubstr(" lines of the log were dropped here"));
+  EXPECT_GT(dropped, 0u);
+}
+
+TEST(LogOutputTest, AReaderThatIsGoneHarmsNobody) {
+  signal(SIGPIPE, SIG_IGN);
+  Pipe log;
+  auto output = LogOutput::Start(std::move(log.write_end)).value();
+  log.read_end.reset();
+  for (int i = 0; i < 100; ++i) output->Write("text\n");
+  EXPECT_TRUE(output->Flush(kLong));
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,69 @@
+// Waits while somebody sets the wall clock back: they are as long as ever.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+
+#include "server/service/quarantine_store.h"
+#include "server/supervisor/memory_budget.h"
+
+namespace {
+std::atomic<time_t> seconds_ahead{0};
+}
+
+// In place of the C library's: the wall clock of this process is what the test says.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const long result = syscall(SYS_clock_gettime, clock, time);
+  if (clock == CLOCK_REALTIME) time->tv_sec += seconds_ahead;
+  return static_cast<int>(result);
+}
+
+namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Milliseconds(50);
+
+// What the clock says when a wait begins is an hour ahead of what the kernel says in it: so it is
+// after somebody set it back.
+class WallClockTest : public testing::Test {
+ protected:
+  WallClockTest() { seconds_ahead = 3600; }
+  ~WallClockTest() override { seconds_ahead = 0; }
+};
+
+TEST_F(WallClockTest, AwaitingRoomEnds) {
+  MemoryBudget::Config config;
+  config.budget_bytes = 1000;
+  const auto budget = MemoryBudget::Create(config).value();
+  MemoryClaim claim = budget->AdmitWorker(1000).value();
+  claim.MarkReturning();  // and never comes
+  MemoryBudget::Demand demand;
+  demand.workers = 1;
+  demand.worker_quota_bytes = 1000;
+  budget->AwaitRoom(demand, kPatience);
+  EXPECT_FALSE(budget->FitsWholly(demand));
+}
+
+TEST_F(WallClockTest, AwaitingTheQuarantineOnDiskEnds) {
+  std::string folder = testing::TempDir() + "wall_clock_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto store = std::make_shared<QuarantineStore>(folder);
+  // A disk that does not answer: nobody writes to this pipe.
+  const std::string path = folder + "/quarantine.v1";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  v1::QuarantinedRecord record;
+  record.set_record("a@1");
+  ASSERT_TRUE(store->Add(record, "").ok());
+  EXPECT_FALSE(QuarantineStore::Flush(store, kPatience));
+  std::ofstream(path).close();  // its thread ends
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace bulkhead
