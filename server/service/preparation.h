@@ -90,6 +90,7 @@ class Preparer {
   const ServiceLimits& limits() const { return limits_; }
 
  private:
+  // The same, but that a damaged index is an error.
   absl::Status FindOnce(const std::string& base_dir, const v1::Source& source,
                         const google::protobuf::Map<std::string, v1::Feature>& features,
                         const internal::v1::Selection& selection,

@@ -44,6 +44,7 @@ struct PoolWorker {
   std::deque<Held> held;  // in the order in which it was given them, and takes them up
   uint64_t samples = 0;   // of leases that it has finished
   uint64_t leases_given = 0;
+  uint64_t samples_given = 0;  // of them
   bool bound = false;
   bool written_off = false;
 

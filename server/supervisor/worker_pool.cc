@@ -85,7 +85,8 @@ std::shared_ptr<Stream> WorkerPool::FindStream(uint64_t stream_id) const {
 }
 
 bool WorkerPool::CanTakeLease(const PoolWorker* worker) const {
-  return worker != nullptr && worker->is_ready() && worker->held.size() < Capacity();
+  return worker != nullptr && worker->is_ready() && worker->held.size() < Capacity() &&
+         !WaitsForSuccessor(*worker);
 }
 
 void WorkerPool::Dispatch() {
@@ -181,6 +182,7 @@ void WorkerPool::SendLease(PoolWorker& worker, const internal::v1::Lease& lease)
   worker.held.push_back({lease.stream_id(), lease.lease_id(), lease.count(), shared});
   largest_lease_ = std::max(largest_lease_, lease.count());
   ++worker.leases_given;
+  worker.samples_given += lease.count();
   worker.process->Send(message);
   ScheduleWatch(/*soon=*/true);
 }

@@ -199,6 +199,9 @@ class WorkerPool {
   // Streams and leases.
   void SendStream(PoolWorker& worker, const Stream& stream);
   bool CanTakeLease(const PoolWorker* worker) const;
+  // Whether one more lease may have a worker meet its quota that is about to be replaced: it waits
+  // for its successor then.
+  bool WaitsForSuccessor(const PoolWorker& worker) const;
   bool GiveLease(PoolWorker& worker);
   // A record ended worker after worker, as Stream::Quarantine: tells the workers what is in
   // quarantine now, before any of them gets another lease.

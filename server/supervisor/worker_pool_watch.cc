@@ -93,6 +93,8 @@ void WorkerPool::Watch() {
   SendSegments();
   TellActivity(now_ns);
   for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);
+  // Their predecessors wait no longer.
+  if (!stuck.empty()) Dispatch();
   if (!broken()) ReplaceIfDue(now_ns);
   ScheduleWatch(busy);
 }
@@ -438,6 +440,20 @@ void WorkerPool::BeginReplacement(Slot& slot, const RecycleDecision& decision, i
   record.set_cause(decision.cause);
   record.set_reason(decision.reason);
   ScheduleWatch(/*soon=*/true);
+}
+
+bool WorkerPool::WaitsForSuccessor(const PoolWorker& worker) const {
+  if (config_.quota_bytes == 0 || replacement_ == nullptr ||
+      replacement_->slot->worker.get() != &worker) {
+    return false;
+  }
+  // Those that it has not done yet, or has done since its memory was read.
+  const uint64_t known = std::min(worker.growth.samples(), worker.samples_given);
+  const auto ahead = static_cast<double>(worker.samples_given - known + largest_lease_);
+  const auto quota = static_cast<double>(config_.quota_bytes);
+  return static_cast<double>(worker.growth.used_bytes()) +
+             worker.growth.BytesPerSample(config_.quota_bytes) * ahead >=
+         RecycleConfig::kQuotaShare * quota;
 }
 
 void WorkerPool::SendWarmUp(PoolWorker& successor) {

@@ -91,3 +91,34 @@ def test_a_file_that_is_swapped_for_a_link_behind_the_index(tree, service):
     os.remove(tree / "data/c/1.jpg")
     (tree / "data/c/1.jpg").symlink_to("../../secret/c/1.jpg")
     assert read(tree, service, lines) == "PATH_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize("pattern", ["../secret/r*", "/etc/shad*", "../sec*/r.tfrecord"])
+def test_a_pattern_outside_names_no_file_that_lies_there(tree, service, pattern):
+    def refusal(pattern):
+        spec = write_spec(tree / "data/spec.json", source={"tfrecord": {"files": pattern}},
+                          features={"label": {"int64": {}}}, batch={"size": 4})
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            bulkhead.Loader(spec, service.target)
+        assert caught.value.reason == "PATH_NOT_ALLOWED"
+        assert "shadow" not in str(caught.value) and "r.tfrecord" not in str(caught.value).replace(pattern, "")
+        return str(caught.value).replace(pattern, "")
+
+    # Nor can it be told from one that matches nothing.
+    assert refusal(pattern) == refusal(pattern.replace("*", "*none"))
+
+
+def test_control_characters_of_names_reach_neither_message_nor_log(tree, service):
+    name = "x\n2026-01-01T00:00:00.000 info forged\033[2J.jpg"
+    (tree / "data" / name).write_bytes(b"no image")
+    (tree / "data/list.txt").write_text("c/0.jpg\n")
+    for source in (entries(name.replace("\n", "\t")), image_folder("."), entries("\033[2J.jpg")):
+        spec = write_spec(tree / "data/spec.json", source=source if "image_list" in source else
+                          {"image_folder": {**source["image_folder"], "unlabeled": True}},
+                          stages=["decode_image", {"resize": {"size": 8}}], batch={"size": 4}, epochs=1,
+                          outputs=["image"])
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            with bulkhead.Loader(spec, service.target, name="stream\n\033[2Jname") as loader:
+                list(loader)
+        assert "\033" not in str(caught.value) and "\n" not in str(caught.value)
+    assert "\033[2J" not in (tree / "service.log").read_text()
