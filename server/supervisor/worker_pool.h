@@ -337,7 +337,7 @@ class WorkerPool {
   std::optional<std::vector<v1::CodeFile>> first_code_;
   std::vector<CodeTold> wait_for_code_;
   // Whose cache segments its workers read and write: the trust domain, with the code of the user's,
-  // so that what other code made is not taken for this one's. Empty until a worker is bound.
+  // so that what other code made is not taken for this one's. Empty until that is known.
   std::string segment_domain_;
   Slot* set_apart_ = nullptr;    // for a suspect
   uint32_t idle_deaths_ = 0;     // of workers without a lease, since a lease was finished

@@ -204,7 +204,9 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
     first_code_.emplace(bound.code().begin(), bound.code().end());
     std::sort(first_code_->begin(), first_code_->end(),
               [](const auto& a, const auto& b) { return a.name() < b.name(); });
-    segment_domain_ = FingerprintWithCode(config_.trust_domain, *first_code_);
+    if (!config_.user_code.empty()) {
+      segment_domain_ = FingerprintWithCode(config_.trust_domain, *first_code_);
+    }
     TellCode(*first_code_);
   }
   worker.bound = true;
