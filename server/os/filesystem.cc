@@ -280,6 +280,8 @@ absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
 }
 
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!file || fstat(file.get(), &info) != 0) return SystemError(errno, path);

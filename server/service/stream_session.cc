@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 #include "server/os/thread.h"
 #include "server/service/batch_frames.h"
 #include "server/service/rpc_error.h"
@@ -225,19 +225,23 @@ absl::StatusOr<Supervisor::Admission> StreamSession::Admit(PreparedPipeline& pre
 
 absl::Status StreamSession::AwaitCode(PreparedPipeline& prepared) {
   struct Answer {
-    absl::Notification given;
-    absl::StatusOr<std::vector<v1::CodeFile>> code;
+    absl::Mutex mutex;
+    std::optional<absl::StatusOr<std::vector<v1::CodeFile>>> code ABSL_GUARDED_BY(mutex);
   };
   const auto answer = std::make_shared<Answer>();
   context_.supervisor->WhenLoaded(MakePipelineConfig(prepared), [answer](const auto& code) {
+    absl::MutexLock lock(&answer->mutex);
     answer->code = code;
-    answer->given.Notify();
   });
-  // A worker that does not come is killed after a while, and the pool fails with it.
-  while (!answer->given.WaitForNotificationWithTimeout(kCodePause)) {
-    if (gone_) return absl::CancelledError("the client is gone");
+  {
+    absl::MutexLock lock(&answer->mutex);
+    const auto told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answer->code.has_value(); };
+    // A worker that does not come is killed after a while, and the pool fails with it.
+    while (!AwaitFor(answer->mutex, told, kCodePause)) {
+      if (gone_) return absl::CancelledError("the client is gone");
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(prepared.code, *std::move(answer->code));
   }
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.code, std::move(answer->code));
   prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
   return absl::OkStatus();
 }

@@ -8,8 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 #include "server/os/thread.h"
 
 namespace bulkhead {
@@ -49,27 +50,37 @@ class ScratchFolders::State {
     live_.erase(folder);
     removals_.push_back(folder->path());
   }
+  void LookSoon() {
+    absl::MutexLock lock(&mutex_);
+    const int64_t now_ns = MonotonicNanos();
+    if (absl::Nanoseconds(now_ns - looked_ns_) < kLookInterval) return;
+    looked_ns_ = now_ns;
+    look_ = true;
+  }
   // Asks the thread to remove everything and to end; waits for that.
   void End() {
     absl::MutexLock lock(&mutex_);
     ending_ = true;
-    mutex_.AwaitWithTimeout(absl::Condition(&ended_), kEndPatience);
+    const auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_; };
+    AwaitFor(mutex_, ended, kEndPatience);
   }
 
   void Run() {
     while (true) {
       std::vector<std::string> removals;
+      bool look = false;
       {
         absl::MutexLock lock(&mutex_);
         const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          return ending_ || !removals_.empty();
+          return ending_ || look_ || !removals_.empty();
         };
-        mutex_.AwaitWithTimeout(absl::Condition(&has_work), kLookInterval);
+        mutex_.Await(absl::Condition(&has_work));
         removals.swap(removals_);
+        look = std::exchange(look_, false);
         if (ending_) break;
       }
       for (const std::string& path : removals) RemoveTree(path);
-      if (removals.empty()) Look();
+      if (look) Look();
     }
     RemoveTree(folder_);
     RemoveFile(lock_path_);
@@ -101,6 +112,8 @@ class ScratchFolders::State {
   absl::Mutex mutex_;
   std::set<Folder*> live_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> removals_ ABSL_GUARDED_BY(mutex_);
+  bool look_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -138,6 +151,8 @@ ScratchFolders::ScratchFolders(std::string folder, const std::string& lock_path,
       state_(std::make_shared<State>(folder_, lock_path)) {}
 
 ScratchFolders::~ScratchFolders() { state_->End(); }
+
+void ScratchFolders::LookSoon() { state_->LookSoon(); }
 
 std::shared_ptr<ScratchFolders::Folder> ScratchFolders::Lend() {
   return std::make_shared<Folder>(state_, absl::StrCat(folder_, "/", next_++));

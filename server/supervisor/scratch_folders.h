@@ -18,8 +18,8 @@ namespace bulkhead {
 //   FOLDER/NAME.lock   locked as long as the service lives
 //   FOLDER/NAME/7      of one worker, which makes it: TMPDIR and HOME lie in it
 //
-// A thread removes what was given back, and looks once a second at what the folders of living
-// workers hold: nothing here but Open blocks for the disk. Open also removes what services left
+// A thread removes what was given back, and looks at what the folders of living workers hold:
+// nothing here but Open blocks for the disk. Open also removes what services left
 // that were killed.
 class ScratchFolders {
  public:
@@ -63,6 +63,8 @@ class ScratchFolders {
   };
   // A name for a folder that nobody has. Does not block.
   std::shared_ptr<Folder> Lend();
+  // Has the thread look at what the folders hold, unless it has within a second. Does not block.
+  void LookSoon();
 
  private:
   ScratchFolders(std::string folder, const std::string& lock_path, UniqueFd lock);

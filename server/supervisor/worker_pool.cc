@@ -14,7 +14,9 @@
 
 namespace bulkhead {
 WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
-    : context_(std::move(context)), config_(std::move(config)) {}
+    : context_(std::move(context)), config_(std::move(config)) {
+  if (config_.user_code.empty()) segment_domain_ = config_.trust_domain;
+}
 
 WorkerPool::~WorkerPool() {
   TellCode(absl::CancelledError("the service ends"));

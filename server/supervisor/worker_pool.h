@@ -336,6 +336,9 @@ class WorkerPool {
   // What the first worker had loaded when it was bound.
   std::optional<std::vector<v1::CodeFile>> first_code_;
   std::vector<CodeTold> wait_for_code_;
+  // Whose cache segments its workers read and write: the trust domain, with the code of the user's,
+  // so that what other code made is not taken for this one's. Empty until that is known.
+  std::string segment_domain_;
   Slot* set_apart_ = nullptr;    // for a suspect
   uint32_t idle_deaths_ = 0;     // of workers without a lease, since a lease was finished
   uint32_t largest_lease_ = 16;  // in samples, so far

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -203,6 +204,9 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
     first_code_.emplace(bound.code().begin(), bound.code().end());
     std::sort(first_code_->begin(), first_code_->end(),
               [](const auto& a, const auto& b) { return a.name() < b.name(); });
+    if (!config_.user_code.empty()) {
+      segment_domain_ = FingerprintWithCode(config_.trust_domain, *first_code_);
+    }
     TellCode(*first_code_);
   }
   worker.bound = true;
@@ -257,12 +261,13 @@ void WorkerPool::TellCode(const absl::StatusOr<std::vector<v1::CodeFile>>& code)
 }
 
 void WorkerPool::SendSegments() const {
+  if (segment_domain_.empty()) return;
   ForEachWorker([&](PoolWorker& worker) {
     if (config_.seeks && context_.seek_segments != nullptr) {
-      context_.seek_segments->Tell(worker, config_.trust_domain, writes_segments_);
+      context_.seek_segments->Tell(worker, segment_domain_, writes_segments_);
     }
     if (config_.caches && context_.stage_segments != nullptr) {
-      context_.stage_segments->Tell(worker, config_.trust_domain, writes_segments_);
+      context_.stage_segments->Tell(worker, segment_domain_, writes_segments_);
     }
   });
 }

@@ -89,6 +89,7 @@ void WorkerPool::Watch() {
     CheckForHang(worker, now_ns);
     if (worker.written_off) stuck.push_back(&worker);
   });
+  if (context_.scratch != nullptr) context_.scratch->LookSoon();
   SendSegments();
   TellActivity(now_ns);
   for (PoolWorker* const worker : stuck) GiveUpReplacement(*worker);

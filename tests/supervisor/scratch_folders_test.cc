@@ -87,10 +87,16 @@ TEST_F(ScratchFoldersTest, WhatAWorkerHoldsIsFoundWithAndWithoutAName) {
   const std::string block(1 << 20, 'x');
   const UniqueFd named(open((one->path() + "/named").c_str(), O_WRONLY | O_CREAT, 0600));
   ASSERT_EQ(write(named.get(), block.data(), block.size()), 1 << 20);
-  EXPECT_TRUE(Await([&] { return one->bytes() >= 1 << 20 && one->files() == 3; }));
+  EXPECT_TRUE(Await([&] {
+    folders->LookSoon();
+    return one->bytes() >= 1 << 20 && one->files() == 3;
+  }));
   const UniqueFd unnamed(open(one->path().c_str(), O_WRONLY | O_TMPFILE, 0600));
   ASSERT_EQ(write(unnamed.get(), block.data(), block.size()), 1 << 20);
-  EXPECT_TRUE(Await([&] { return one->bytes() >= 2 << 20; }));
+  EXPECT_TRUE(Await([&] {
+    folders->LookSoon();
+    return one->bytes() >= 2 << 20;
+  }));
 }
 
 TEST_F(ScratchFoldersTest, MemoryIsNoPlaceForIt) {
