@@ -88,7 +88,7 @@ def test_a_service_that_is_never_ready_meets_the_deadline_and_leaves_nothing(job
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setenv("BULKHEAD_SERVER", str(program))
-    with pytest.raises(bulkhead.DeadlineExceeded, match="not ready within 0.[45]"):
+    with pytest.raises(bulkhead.DeadlineExceeded, match="not ready within 0[.]"):
         bulkhead.Loader({}, timeout=0.5)
     assert list(job.iterdir()) == []
 
