@@ -1,15 +1,16 @@
 // Waits while somebody sets the wall clock back: they are as long as ever.
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
+#include <memory>
 
+#include "absl/synchronization/notification.h"
+#include "server/os/io_thread.h"
 #include "server/service/quarantine_store.h"
 #include "server/supervisor/memory_budget.h"
 
@@ -53,16 +54,16 @@ TEST_F(WallClockTest, AwaitingRoomEnds) {
 TEST_F(WallClockTest, AwaitingTheQuarantineOnDiskEnds) {
   std::string folder = testing::TempDir() + "wall_clock_XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto io = IoThread::Start().value();
+  const auto answers = std::make_shared<absl::Notification>();
+  io->Post([answers] { answers->WaitForNotification(); });  // as a disk that hangs
   const auto store = std::make_shared<QuarantineStore>(folder);
-  // A disk that does not answer: nobody writes to this pipe.
-  const std::string path = folder + "/quarantine.v1";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   v1::QuarantinedRecord record;
   record.set_record("a@1");
   ASSERT_TRUE(store->Add(record, "").ok());
-  EXPECT_FALSE(QuarantineStore::Flush(store, kPatience));
-  std::ofstream(path).close();  // its thread ends
-  unlink(path.c_str());
+  EXPECT_FALSE(QuarantineStore::Flush(store, *io, kPatience));
+  answers->Notify();
+  EXPECT_TRUE(QuarantineStore::Flush(store, *io, absl::Seconds(60)));
 }
 
 }  // namespace

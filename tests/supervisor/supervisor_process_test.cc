@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "server/os/thread_priority.h"
 #include "absl/synchronization/notification.h"
+#include "server/os/thread_priority.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
 
 namespace bulkhead {
