@@ -149,12 +149,12 @@ def main():
         try:
             for _ in range(options.rounds):
                 alone.append(rate_of(calm, target, options.seconds))
+                calm_pipelines = set(workers_of(target).values())
                 for kind, spec in spinning.items():
-                    before = set(workers_of(target))
                     pids = []
 
-                    def measure(before=before, pids=pids):
-                        pids.extend(set(workers_of(target)) - before)
+                    def measure(pids=pids):
+                        pids.extend(pid for pid, pipeline in workers_of(target).items() if pipeline not in calm_pipelines)
                         return rate_of(calm, target, options.seconds)
                     kept[kind].append(beside(spec, target, measure) / alone[-1])
                     ended.append(seconds_until_ended(target, pids))

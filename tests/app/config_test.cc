@@ -66,6 +66,7 @@ const std::map<std::string, std::string>& Samples() {
       {"cache-dir", "/cache"},
       {"workers", "3"},
       {"threads", "2"},
+      {"worker-extra-threads", "8"},
       {"worker-quota", "256MiB"},
       {"quota-enforcement", "require_cgroup"},
       {"sandbox", "seccomp,landlock"},
