@@ -8,6 +8,14 @@
 
 namespace bulkhead {
 
+ArenaClient::~ArenaClient() { NoteLeft(arenas_); }
+
+void ArenaClient::NoteLeft(const std::map<uint64_t, GrantedArena>& arenas) {
+  for (const auto& [id, arena] : arenas) {
+    for (const auto& [slot, hold] : arena.held) hold->NoteLeft();
+  }
+}
+
 absl::StatusOr<uint64_t> ArenaClient::Grant(const Arena& arena, OnReleased on_released) {
   absl::MutexLock lock(&mutex_);
   const absl::Status gone = MakeError(absl::StatusCode::kUnavailable, reason::kTransportUnavailable,
@@ -96,6 +104,7 @@ void ArenaClient::OnHangUp() {
     gone_ = true;
     arenas.swap(arenas_);
   }
+  NoteLeft(arenas);
   for (auto& [id, arena] : arenas) {
     const auto count = static_cast<uint32_t>(arena.held.size());
     arena.held.clear();

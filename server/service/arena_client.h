@@ -34,6 +34,8 @@ class ArenaClient {
   using OnReleased = std::function<void(uint32_t slots)>;
 
   ArenaClient(UniqueFd fd, std::string token) : fd_(std::move(fd)), token_(std::move(token)) {}
+  // The service ends: what the client holds stays as it is.
+  ~ArenaClient();
 
   const std::string& token() const { return token_; }
   int fd() const { return fd_.get(); }
@@ -53,7 +55,7 @@ class ArenaClient {
 
   // Carries out what the client said.
   void OnMessage(const v1::ArenaClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The connection ended: everything comes back.
+  // The connection ended: everything comes back. The client may live and read what it held.
   void OnHangUp() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -62,6 +64,7 @@ class ArenaClient {
     OnReleased on_released;
     bool retired = false;
   };
+  static void NoteLeft(const std::map<uint64_t, GrantedArena>& arenas);
   using Holds = std::vector<std::shared_ptr<const SlotHold>>;
 
   // Forgets a retired arena without slots.

@@ -15,11 +15,13 @@ std::shared_ptr<const void> ArenaMemory::MakeWriter() {
 void ArenaMemory::Hold(uint32_t slot) {
   absl::MutexLock lock(&mutex_);
   held_.insert(slot);
+  left_.erase(slot);
 }
 
-void ArenaMemory::Release(uint32_t slot) {
+void ArenaMemory::Release(uint32_t slot, bool left) {
   absl::MutexLock lock(&mutex_);
   held_.erase(slot);
+  if (left) left_.insert(slot);
   if (retired_) GiveBack(slot);
 }
 
@@ -33,7 +35,7 @@ void ArenaMemory::Retire() {
 }
 
 void ArenaMemory::GiveBack(uint32_t slot) {
-  if (!arena_->Discard(slot)) return;
+  if (left_.count(slot) == 0 && !arena_->Discard(slot)) return;
   MemoryClaim part = claim_.Split(arena_->slot_bytes());
   if (const std::shared_ptr<Legacy> heir = heir_.lock()) heir->Add(std::move(part));
 }

@@ -53,9 +53,10 @@ class ArenaMemory : public std::enable_shared_from_this<ArenaMemory> {
 
   // Whoever may write to the arena has a copy. To be called once.
   std::shared_ptr<const void> MakeWriter();
-  // Somebody reads the slot; nobody does any more.
+  // Somebody reads the slot; nobody does any more. `left`: a client has it mapped who went without
+  // a word about it, so its pages stay as they are until that has unmapped them.
   void Hold(uint32_t slot) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Release(uint32_t slot) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Release(uint32_t slot, bool left = false) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The stream ends: what is not held is on its way back.
   void MarkReturning() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -70,6 +71,7 @@ class ArenaMemory : public std::enable_shared_from_this<ArenaMemory> {
   absl::Mutex mutex_;
   MemoryClaim claim_ ABSL_GUARDED_BY(mutex_);
   std::set<uint32_t> held_ ABSL_GUARDED_BY(mutex_);
+  std::set<uint32_t> left_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<Legacy> heir_ ABSL_GUARDED_BY(mutex_);
   bool retired_ ABSL_GUARDED_BY(mutex_) = false;
 };

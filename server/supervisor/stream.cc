@@ -293,9 +293,7 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
 
 std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
   quiet_since_ns_ = MonotonicNanos();
-  if (config_.memory != nullptr) config_.memory->Hold(slot);
-  auto release = [loop = loop_, weak = weak_from_this(), memory = config_.memory, slot] {
-    if (memory != nullptr) memory->Release(slot);
+  auto release = [loop = loop_, weak = weak_from_this(), slot] {
     loop->Post([weak, slot] {
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
@@ -306,7 +304,7 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
       stream->wake_();
     });
   };
-  return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release));
+  return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release), config_.memory);
 }
 
 v1::StreamStatus Stream::Status() const {

@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_STREAM_H_
 #define BULKHEAD_SERVER_SUPERVISOR_STREAM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,19 +28,33 @@ namespace bulkhead {
 // gone. May be dropped on any thread, also after the stream or the supervisor ended.
 class SlotHold {
  public:
-  SlotHold(std::shared_ptr<Arena> arena, uint32_t slot, std::function<void()> release)
-      : arena_(std::move(arena)), slot_(slot), release_(std::move(release)) {}
-  ~SlotHold() { release_(); }
+  // `memory`: what the slot is a part of; may be null.
+  SlotHold(std::shared_ptr<Arena> arena, uint32_t slot, std::function<void()> release,
+           std::shared_ptr<ArenaMemory> memory = nullptr)
+      : arena_(std::move(arena)),
+        slot_(slot),
+        release_(std::move(release)),
+        memory_(std::move(memory)) {
+    if (memory_ != nullptr) memory_->Hold(slot_);
+  }
+  ~SlotHold() {
+    if (memory_ != nullptr) memory_->Release(slot_, left_);
+    release_();
+  }
   SlotHold(const SlotHold&) = delete;
   SlotHold& operator=(const SlotHold&) = delete;
 
   const std::byte* data() const { return arena_->slot(slot_); }
   uint32_t slot() const { return slot_; }
+  // Whoever reads the slot has it mapped, and went without a word about it.
+  void NoteLeft() const { left_ = true; }
 
  private:
   const std::shared_ptr<Arena> arena_;
   const uint32_t slot_;
   const std::function<void()> release_;
+  const std::shared_ptr<ArenaMemory> memory_;
+  mutable std::atomic<bool> left_{false};
 };
 
 struct ReadyBatch {

@@ -72,6 +72,18 @@ TEST_F(ArenaMemoryTest, WhatComesBackIsKeptForTheSuccessor) {
   EXPECT_EQ(promised(), 0u);
 }
 
+TEST_F(ArenaMemoryTest, WhatAClientLeftWithoutAWordStaysAsItIs) {
+  memory_->Hold(0);
+  memory_->Hold(1);
+  memory_->Release(0, /*left=*/true);
+  writer_.reset();
+  memory_->Release(1, /*left=*/true);
+  EXPECT_EQ(promised(), 0u) << "it is not the service's any more";
+  EXPECT_TRUE(has_pages(0));
+  EXPECT_TRUE(has_pages(1));
+  EXPECT_FALSE(has_pages(2));
+}
+
 TEST_F(ArenaMemoryTest, WithoutASuccessorItIsFree) {
   memory_->Bequeath(nullptr).reset();
   writer_.reset();
