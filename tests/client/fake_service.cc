@@ -35,7 +35,8 @@ using Stream = grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>;
 
 // Says that it lives, unless it is `mute`, until the client ends the call; and for how long its
 // supervisor has been silent, unless that is 0.
-void WaitForEnd(grpc::ServerContext* context, Stream* stream, bool mute, int64_t silent_seconds) {
+void WaitForEnd(grpc::ServerContext* context, Stream* stream, bool mute,
+                int64_t silent_seconds = 0) {
   v1::StreamResponse response;
   response.mutable_heartbeat();
   if (silent_seconds > 0) {
