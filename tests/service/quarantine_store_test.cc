@@ -189,7 +189,8 @@ TEST_F(QuarantineStoreTest, ForgetsDamagedLinesAndKeepsTheOthers) {
 }
 
 TEST_F(QuarantineStoreTest, AFolderThatCannotBeWrittenIsAnErrorAndMemoryHasTheRecord) {
-  QuarantineStore store(folder_ + "/not/there");
+  std::ofstream(folder_ + "/file") << "no folder";
+  QuarantineStore store(folder_ + "/file/there");
   ASSERT_TRUE(store.Add(Record("a@1"), "").ok());
   EXPECT_FALSE(store.Save().ok());
   EXPECT_THAT(Names(store), ElementsAre("a@1"));

@@ -89,7 +89,7 @@ TEST_F(ValidateTest, PrintsWhatABatchHolds) {
                             "  path    bytes<=256  [4]                 1024\n"
                             "  batch: 1856 bytes (1.8 KiB)\n"
                             "  arena: 5 slots, 20480 bytes (20.0 KiB)\n"
-                            "  one sample in a worker: at most 288000648 bytes (274.7 MiB)\n"
+                            "  one sample in a worker: at most 324000648 bytes (309.0 MiB)\n"
                             "  random stages: stages[1].random_resized_crop\n");
 }
 
