@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/time/time.h"
-#include "server/os/thread_priority.h"
 
 namespace bulkhead {
 namespace {

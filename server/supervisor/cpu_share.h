@@ -1,9 +1,9 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_CPU_SHARE_H_
 #define BULKHEAD_SERVER_SUPERVISOR_CPU_SHARE_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
+
+#include "server/os/thread_priority.h"
 
 namespace bulkhead {
 

@@ -103,6 +103,7 @@ struct PoolWorker {
   CpuShare cpu_share;
   // What WorkerPool::IsRestless saw last; negative: nothing yet.
   double cpu_seconds_at_rest = -1;
+  bool runnable_at_rest = false;
 
   PoolWorker(FlightRecorder flight_recorder, uint32_t threads)
       : recorder(std::move(flight_recorder)), cpu_share(threads) {}

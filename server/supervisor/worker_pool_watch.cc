@@ -14,6 +14,7 @@
 #include "server/os/pipe.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
+#include "server/os/thread_priority.h"
 #include "server/supervisor/python_stack.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
@@ -168,11 +169,15 @@ bool WorkerPool::IsRestless() {
   ForEachWorker([&](PoolWorker& worker) {
     if (!worker.bound) return;
     const auto usage = ReadProcessUsageFast(worker.process->pid());
-    if (!usage.ok()) return;  // it has just ended
+    const auto threads = ReadThreads(worker.process->pid());
+    if (!usage.ok() || !threads.ok()) return;  // it has just ended
+    // Threads that are nice get no time on a busy machine, and want it all the same.
+    const bool runnable = threads->runnable > 0;
+    const bool goes_on = std::exchange(worker.runnable_at_rest, runnable) && runnable;
     const double before = std::exchange(worker.cpu_seconds_at_rest, usage->cpu_seconds);
     const bool seen = before >= 0;
-    restless = restless ||
-               (seen && (!worker.held.empty() || usage->cpu_seconds - before > kCpuSecondsAtRest));
+    restless = restless || (seen && (!worker.held.empty() || goes_on ||
+                                     usage->cpu_seconds - before > kCpuSecondsAtRest));
   });
   return restless;
 }

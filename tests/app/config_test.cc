@@ -71,6 +71,7 @@ const std::map<std::string, std::string>& Samples() {
       {"quota-enforcement", "require_cgroup"},
       {"sandbox", "seccomp,landlock"},
       {"worker-hang-timeout", "12.5"},
+      {"idle-timeout", "120"},
       {"recycle-samples", "1000"},
       {"recycle-age", "3600"},
       {"recycle-slowdown", "1.5"},

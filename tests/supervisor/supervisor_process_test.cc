@@ -145,7 +145,8 @@ TEST_F(SupervisorProcessTest, AWorkerOfManyBusyThreadsIsMadeNice) {
         const auto threads = ReadThreads(static_cast<pid_t>(worker.pid()));
         if (!threads.ok() || threads->ids.size() != 5) return false;
         return std::all_of(threads->ids.begin(), threads->ids.end(), [](pid_t thread) {
-          return getpriority(PRIO_PROCESS, static_cast<id_t>(thread)) >= 3;
+          return getpriority(PRIO_PROCESS, static_cast<id_t>(thread)) >=
+                 getpriority(PRIO_PROCESS, 0) + 3;
         });
       }
     }
