@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 #include "server/os/thread.h"
 
 namespace bulkhead {
@@ -61,7 +62,7 @@ bool IoThread::Run(std::function<void()> work, absl::Duration patience) {
     work();
     done->Notify();
   });
-  return posted && done->WaitForNotificationWithTimeout(patience);
+  return posted && AwaitFor(*done, patience);
 }
 
 bool IoThread::Drain(absl::Duration patience) {

@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/os/event_loop.h"
@@ -28,6 +29,14 @@ bool AwaitFor(absl::Mutex& mutex, const Condition& condition, absl::Duration pat
     mutex.Lock();
   }
   return true;
+}
+
+// The same of a notification.
+inline bool AwaitFor(const absl::Notification& notification, absl::Duration patience) {
+  absl::Mutex mutex;
+  absl::MutexLock lock(&mutex);
+  return AwaitFor(
+      mutex, [&] { return notification.HasBeenNotified(); }, patience);
 }
 
 }  // namespace bulkhead

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -54,7 +55,7 @@ absl::Status StorageWatch::Begin(const std::string& path, std::list<Call>::itera
                              (now_ns - calls_.front().since_ns) / 1'000'000'000, " s at ",
                              calls_.front().path));
     }
-    mutex_.AwaitWithTimeout(absl::Condition(&has_room), absl::Nanoseconds(deadline_ns - now_ns));
+    AwaitFor(mutex_, has_room, absl::Nanoseconds(deadline_ns - now_ns));
   }
   call = calls_.insert(calls_.end(), {path, MonotonicNanos()});
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 namespace {
@@ -151,7 +152,7 @@ bool Supervisor::TryOnLoop(std::function<void()> work) {
     work();
     done->Notify();
   });
-  while (!done->WaitForNotificationWithTimeout(kLook)) {
+  while (!AwaitFor(*done, kLook)) {
     if (SilentFor() > absl::ZeroDuration()) return false;
   }
   return true;
