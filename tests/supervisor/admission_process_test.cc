@@ -12,20 +12,21 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+// More than a worker holds, and its quota.
+constexpr uint64_t kUnit = uint64_t{4} << 20;
 
 class AdmissionTest : public SupervisorProcessTest {
  protected:
-  // Holds four workers of 1 MiB, or arenas in their place.
+  // Holds four workers of a unit, or arenas in their place.
   void StartWithRoomForFour() {
     Supervisor::Config config;
     config.worker_program = FakeWorkerPath();
     config.max_index_workers = 2;
     config.timeouts = ShortBackoff();
-    config.index_worker_quota_bytes = kMiB;
-    config.memory.supervisor_bytes = kMiB;
-    config.memory.replacement_bytes = kMiB;
-    config.memory.budget_bytes = 6 * kMiB;
+    config.index_worker_quota_bytes = kUnit;
+    config.memory.supervisor_bytes = kUnit;
+    config.memory.replacement_bytes = kUnit;
+    config.memory.budget_bytes = 6 * kUnit;
     config.memory.limit_bytes = limit_bytes_;
     config.read_memory_limit = [this] { return limit_bytes_.load(); };
     config.limit_interval = absl::Milliseconds(1);
@@ -41,7 +42,7 @@ class AdmissionTest : public SupervisorProcessTest {
     pipeline.name = key;
     pipeline.binding = key;
     pipeline.workers = workers;
-    pipeline.quota_bytes = kMiB;
+    pipeline.quota_bytes = kUnit;
     return supervisor_->Admit(pipeline, slots, slot_bytes, legacy);
   }
 
@@ -74,14 +75,14 @@ class AdmissionTest : public SupervisorProcessTest {
     }
     auto recorder = std::make_shared<Recorder>();
     recorder->HoldBatches();
-    quota_bytes_ = kMiB;
+    quota_bytes_ = kUnit;
     Open(key, 20, recorder, workers);
     arena_ = nullptr;
     recorder->AwaitBatches(4);  // and one slot is kept
     return recorder;
   }
 
-  std::atomic<uint64_t> limit_bytes_{1000 * kMiB};
+  std::atomic<uint64_t> limit_bytes_{1000 * kUnit};
   absl::Duration idle_stream_ = absl::InfiniteDuration();
 };
 
@@ -93,7 +94,7 @@ TEST_F(AdmissionTest, APipelineGetsTheWorkersThatFit) {
   const auto second = Admit("other", 3);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->worker_count, 1u);
-  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kUnit);
   EXPECT_EQ(supervisor_->GetStatus().workers_size(), 4);
 }
 
@@ -104,7 +105,7 @@ TEST_F(AdmissionTest, StreamsOfOnePipelineShareItsWorkers) {
   const auto second = Admit("sound", 4);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->worker_count, 4u);
-  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kUnit);
 }
 
 TEST_F(AdmissionTest, IsRefusedOnlyWhenNotOneWorkerFits) {
@@ -126,7 +127,7 @@ TEST_F(AdmissionTest, IdlePipelinesGiveUpTheirWorkersForOthers) {
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_EQ(third->worker_count, 2u);
   // Only as many as needed: one of the others is left.
-  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kUnit);
   EXPECT_TRUE(Admit("second", 2).ok());
 }
 
@@ -144,7 +145,7 @@ TEST_F(AdmissionTest, WorkersThatWereGivenUpCountUntilTheyAreReaped) {
   for (const v1::WorkerStatus& worker : idle.workers()) {
     EXPECT_EQ(kill(static_cast<pid_t>(worker.pid()), 0), -1) << "it holds its memory still";
   }
-  EXPECT_EQ(Promised().quota_bytes(), 2 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 2 * kUnit);
 }
 
 TEST_F(AdmissionTest, AStreamThatIsRefusedCostsIdlePipelinesNothing) {
@@ -154,9 +155,9 @@ TEST_F(AdmissionTest, AStreamThatIsRefusedCostsIdlePipelinesNothing) {
   ASSERT_TRUE(Admit("idle", 1).ok());  // and lets go of it
   AwaitStatus([](const v1::GetStatusResponse& status) { return status.workers_size() == 3; });
   // The idle worker's memory would not do.
-  EXPECT_FALSE(Admit("large", 1, 2 * kMiB).ok());
+  EXPECT_FALSE(Admit("large", 1, 2 * kUnit).ok());
   EXPECT_EQ(supervisor_->GetStatus().workers_size(), 3);
-  EXPECT_EQ(Promised().quota_bytes(), 3 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 3 * kUnit);
   EXPECT_TRUE(Admit("fitting", 2).ok());
 }
 
@@ -165,7 +166,7 @@ TEST_F(AdmissionTest, AnIndexWorkerCountsUntilItIsReaped) {
   RunIndexJob("lingers");
   const v1::GetStatusResponse ending = supervisor_->GetStatus();
   ASSERT_EQ(ending.workers_size(), 1) << "it ended at once";
-  EXPECT_EQ(ending.memory().quota_bytes(), kMiB);
+  EXPECT_EQ(ending.memory().quota_bytes(), kUnit);
   AwaitStatus([](const v1::GetStatusResponse& status) {
     return status.workers().empty() && status.memory().quota_bytes() == 0;
   });
@@ -183,7 +184,7 @@ TEST_F(AdmissionTest, AnIndexWorkerTakesTheReplacementsPlaceInAFullBudget) {
   const auto all = Admit("busy", 4);
   ASSERT_TRUE(all.ok());
   for (int i = 0; i < 3; ++i) RunIndexJob("good");
-  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kUnit);
   EXPECT_EQ(Promised().arena_bytes(), 0u);
 }
 
@@ -206,20 +207,20 @@ TEST_F(AdmissionTest, IndexWorkAndReplacementsTakeTurns) {
 
 TEST_F(AdmissionTest, AnArenaCountsUntilTheLastWorkerSaysThatItHasItNoMore) {
   StartWithRoomForFour();
-  const auto admission = Admit("keeps-arenas", 1, kMiB);
+  const auto admission = Admit("keeps-arenas", 1, kUnit);
   ASSERT_TRUE(admission.ok());
   arena_ = Arena::Create(4096, 5).value();
   memory_ = std::make_shared<ArenaMemory>(arena_, std::move(*admission->arena));
   auto recorder = std::make_shared<Recorder>();
-  quota_bytes_ = kMiB;
+  quota_bytes_ = kUnit;
   const uint64_t stream_id = Open("keeps-arenas", 3, recorder, 1);
   ASSERT_TRUE(recorder->AwaitEnd().ok());
   supervisor_->CloseStream(stream_id);
   const auto status = supervisor_->GetStatus();  // behind that
   EXPECT_EQ(status.streams_size(), 0);
-  EXPECT_EQ(status.memory().arena_bytes(), kMiB);
+  EXPECT_EQ(status.memory().arena_bytes(), kUnit);
   ASSERT_EQ(kill(static_cast<pid_t>(status.workers(0).pid()), SIGKILL), 0);
-  AwaitStatus([](const v1::GetStatusResponse& s) { return s.memory().arena_bytes() < kMiB; });
+  AwaitStatus([](const v1::GetStatusResponse& s) { return s.memory().arena_bytes() < kUnit; });
 }
 
 TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirWorkersToOthers) {
@@ -234,13 +235,13 @@ TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirWorkersToOthers) {
   ASSERT_EQ(status.streams_size(), 1);
   EXPECT_TRUE(status.streams(0).idle());
   EXPECT_EQ(status.workers_size(), 2);
-  EXPECT_EQ(status.memory().quota_bytes(), 2 * kMiB);
+  EXPECT_EQ(status.memory().quota_bytes(), 2 * kUnit);
 
   unread->LetGo();  // it is read on: as many workers as fit
   EXPECT_TRUE(unread->AwaitEnd().ok());
   ExpectEveryPositionOnce(*unread, 20);
   EXPECT_FALSE(unread->idle());
-  EXPECT_EQ(Promised().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(Promised().quota_bytes(), 4 * kUnit);
 }
 
 TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
@@ -260,13 +261,13 @@ TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
 TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirPlacesLast) {
   idle_stream_ = absl::ZeroDuration();
   StartWithRoomForFour();
-  const auto unread = OpenUnread("sound", 1, kMiB / 2);
+  const auto unread = OpenUnread("sound", 1, kUnit / 2);
   // Workers alone would not do.
-  const auto other = Admit("other", 1, kMiB / 2, 5);
+  const auto other = Admit("other", 1, kUnit / 2, 5);
   ASSERT_FALSE(other.ok()) << "the fake client holds its batches still";
   EXPECT_EQ(GetErrorInfo(unread->AwaitEnd())->reason, reason::kStreamIdle);
   unread->LetGo();
-  EXPECT_TRUE(Admit("other", 1, kMiB / 2, 5).ok());
+  EXPECT_TRUE(Admit("other", 1, kUnit / 2, 5).ok());
 }
 
 TEST_F(AdmissionTest, NobodyGivesUpAnythingWhileNobodyWaits) {
@@ -275,7 +276,7 @@ TEST_F(AdmissionTest, NobodyGivesUpAnythingWhileNobodyWaits) {
   const auto unread = OpenUnread("sound", 2);
   const auto other = Admit("other", 2);  // fits
   ASSERT_TRUE(other.ok());
-  EXPECT_FALSE(Admit("large", 1, 100 * kMiB).ok());  // would not fit all the same
+  EXPECT_FALSE(Admit("large", 1, 100 * kUnit).ok());  // would not fit all the same
   EXPECT_FALSE(unread->idle());
   EXPECT_EQ(supervisor_->GetStatus().workers_size(), 4);
   unread->LetGo();
@@ -284,17 +285,17 @@ TEST_F(AdmissionTest, NobodyGivesUpAnythingWhileNobodyWaits) {
 
 TEST_F(AdmissionTest, AStreamTakesOverWhatItsPredecessorHad) {
   StartWithRoomForFour();
-  const auto first = Admit("sound", 1, 3 * kMiB);
+  const auto first = Admit("sound", 1, 3 * kUnit);
   ASSERT_TRUE(first.ok());
-  const auto arena = Arena::Create(3 * kMiB, 1).value();
+  const auto arena = Arena::Create(3 * kUnit, 1).value();
   auto memory = std::make_shared<ArenaMemory>(arena, std::move(*first->arena));
   std::shared_ptr<const void> writer = memory->MakeWriter();
   const std::shared_ptr<Legacy> legacy = memory->Bequeath(first->workers);
   writer.reset();
-  EXPECT_FALSE(Admit("other", 1, kMiB).ok()) << "it is the successor's";
-  const auto second = Admit("sound", 1, 3 * kMiB, 1, legacy.get());
+  EXPECT_FALSE(Admit("other", 1, kUnit).ok()) << "it is the successor's";
+  const auto second = Admit("sound", 1, 3 * kUnit, 1, legacy.get());
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(Promised().arena_bytes(), 3 * kMiB);
+  EXPECT_EQ(Promised().arena_bytes(), 3 * kUnit);
 }
 
 TEST_F(AdmissionTest, AStreamKeepsItsWorkersFromBeingGivenUp) {
@@ -316,15 +317,15 @@ TEST_F(AdmissionTest, AnArenaCountsUntilTheLastHolderLetsGo) {
   StartWithRoomForFour();
   std::shared_ptr<const MemoryClaim> retired;
   {
-    const auto admission = Admit("sound", 1, 3 * kMiB);
+    const auto admission = Admit("sound", 1, 3 * kUnit);
     ASSERT_TRUE(admission.ok()) << admission.status();
     retired = admission->arena;
   }
-  EXPECT_EQ(Promised().arena_bytes(), 3 * kMiB);
-  EXPECT_FALSE(Admit("sound", 1, 3 * kMiB).ok());
+  EXPECT_EQ(Promised().arena_bytes(), 3 * kUnit);
+  EXPECT_FALSE(Admit("sound", 1, 3 * kUnit).ok());
   retired.reset();
   EXPECT_EQ(Promised().arena_bytes(), 0u);
-  EXPECT_TRUE(Admit("sound", 1, 3 * kMiB).ok());
+  EXPECT_TRUE(Admit("sound", 1, 3 * kUnit).ok());
 }
 
 TEST_F(AdmissionTest, ALoweredLimitEndsIdlePipelinesAndOpensNothingMore) {
@@ -338,20 +339,20 @@ TEST_F(AdmissionTest, ALoweredLimitEndsIdlePipelinesAndOpensNothingMore) {
   }
   ASSERT_TRUE(Admit("idle", 2).ok());
   recorder->AwaitBatches(1);
-  limit_bytes_ = 3 * kMiB;
+  limit_bytes_ = 3 * kUnit;
   const auto status = AwaitStatus([](const v1::GetStatusResponse& status) {
-    return status.memory().limit_bytes() == 3 * kMiB && status.memory().quota_bytes() == 2 * kMiB;
+    return status.memory().limit_bytes() == 3 * kUnit && status.memory().quota_bytes() == 2 * kUnit;
   });
-  EXPECT_EQ(status.memory().budget_bytes(), 6 * kMiB);
+  EXPECT_EQ(status.memory().budget_bytes(), 6 * kUnit);
   const absl::Status refused = Admit("other", 1).status();
   EXPECT_THAT(std::string(refused.message()),
-              testing::HasSubstr("90% of the memory limit of 3MiB, which was lowered"));
+              testing::HasSubstr("90% of the memory limit of 12MiB, which was lowered"));
   recorder->LetGo();  // the running stream goes on
   EXPECT_TRUE(recorder->AwaitEnd().ok());
   ExpectEveryPositionOnce(*recorder, 20);
-  limit_bytes_ = 1000 * kMiB;
+  limit_bytes_ = 1000 * kUnit;
   AwaitStatus([](const v1::GetStatusResponse& status) {
-    return status.memory().limit_bytes() == 1000 * kMiB;
+    return status.memory().limit_bytes() == 1000 * kUnit;
   });
   EXPECT_TRUE(Admit("other", 1).ok());
 }
