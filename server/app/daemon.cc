@@ -38,7 +38,7 @@ namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(25);
 constexpr uint64_t kIndexShare = 4;                      // of --cache-bytes, one in so many
-constexpr absl::Duration kLastWords = absl::Seconds(1);  // what they may take in the log
+constexpr absl::Duration kLastWords = absl::Seconds(1);  // what words may take to reach the log
 constexpr absl::Duration kLockTick = absl::Seconds(1);   // between looks at --watch-lock
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
@@ -486,6 +486,7 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
                             StartMetrics(options.metrics, server.get()));
   TakePagesAhead();
+  log.Flush(kLastWords);  // what was said stands there before anybody asks
   AnnounceReady(options.ready_fd, server->address());
   const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address(), *io);
   spdlog::info("stopping because of {}", cause);
