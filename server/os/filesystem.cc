@@ -239,6 +239,11 @@ void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes) {
   (void)!ftruncate(fd, count);
 }
 
+bool HasLastingInodes(const std::string& path) {
+  struct statfs info;
+  return statfs(path.c_str(), &info) == 0 && info.f_type != FUSE_SUPER_MAGIC;
+}
+
 bool IsInMemory(const std::string& folder) {
   struct statfs info;
   return statfs(folder.c_str(), &info) == 0 &&

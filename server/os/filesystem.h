@@ -94,6 +94,10 @@ bool IsFileAt(int fd, const std::string& path);
 // moment may be lost.
 void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes);
 
+// Whether a file keeps its inode number: one of a FUSE file system may have another whenever it is
+// looked up anew.
+bool HasLastingInodes(const std::string& path);
+
 // Whether what lies in a folder lies in memory (tmpfs).
 bool IsInMemory(const std::string& folder);
 

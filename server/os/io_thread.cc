@@ -65,8 +65,4 @@ bool IoThread::Run(std::function<void()> work, absl::Duration patience) {
   return posted && AwaitFor(*done, patience);
 }
 
-bool IoThread::Drain(absl::Duration patience) {
-  return Run([] {}, patience);
-}
-
 }  // namespace bulkhead

@@ -13,7 +13,7 @@ namespace bulkhead {
 // holds up this thread alone. Work is done in the order of posting; as the thread may hang in the
 // kernel for ever, it is detached, and work must own all that it touches. Thread-safe.
 //
-// Life: Start → Post … → Drain → destruction, behind which what is queued is done, if the disk
+// Life: Start → Post, Run … → destruction, behind which what is queued is done, if the disk
 // answers.
 class IoThread {
  public:
@@ -31,8 +31,6 @@ class IoThread {
   // Has `work` done and waits for it; false when it was not done within `patience`, but may be
   // later. Not to be called on this thread.
   bool Run(std::function<void()> work, absl::Duration patience);
-  // Waits until all that was posted before is done; false when that takes longer than `patience`.
-  bool Drain(absl::Duration patience);
 
  private:
   struct State;

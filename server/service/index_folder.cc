@@ -11,6 +11,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/filesystem.h"
+#include "server/os/storage_watch.h"
 
 namespace bulkhead {
 namespace {
@@ -36,6 +37,8 @@ std::optional<IndexHeader> IndexFolder::Find(const std::string& path) {
     absl::MutexLock lock(&mutex_);
     if (damaged_.count(path) > 0) return std::nullopt;
   }
+  const StorageCall call(path);  // all of it may wait for the disk
+  if (!call.status().ok()) return std::nullopt;
   const absl::StatusOr<UniqueFd> file = OpenOwnFile(path, /*writable=*/false);
   if (absl::IsPermissionDenied(file.status())) {
     spdlog::warn("{}; it is not read, and made again", std::string(file.status().message()));
@@ -100,6 +103,8 @@ absl::StatusOr<std::vector<SharedFd>> IndexFolder::Open(const std::vector<std::s
   }
   std::vector<SharedFd> files;
   for (const std::string* path : paths) {
+    const StorageCall call(*path);
+    if (!call.status().ok()) return call.status();
     SharedFd file;
     {
       absl::MutexLock lock(&mutex_);
@@ -123,7 +128,8 @@ absl::StatusOr<std::vector<SharedFd>> IndexFolder::Open(const std::vector<std::s
 }
 
 void IndexFolder::Collect(const std::set<std::string>& needed) {
-  if (config_.most_bytes == 0) return;
+  const StorageCall call(config_.path);
+  if (config_.most_bytes == 0 || !call.status().ok()) return;
   struct Found {
     std::string path;
     FileInfo info;

@@ -162,7 +162,8 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
                                    : real->substr(name_root.size() + 1));
   file.set_size_bytes(info->size_bytes);
   file.set_mtime_ns(info->mtime_ns);
-  file.set_inode(info->inode);
+  // Workers are shared by all who name the same files.
+  if (HasLastingInodes(*real)) file.set_inode(info->inode);
   return absl::OkStatus();
 }
 

@@ -55,7 +55,10 @@ void CacheSegments::Ask() {
     Answer answer = Work(config, *folder, given_back, wanted);
     loop->Post([this, answer = std::move(answer)] { OnAnswer(answer); });
   });
-  if (!posted) return;
+  if (!posted) {  // the disk has fallen behind
+    no_lending_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kPatience);
+    return;
+  }
   asked_ns_ = MonotonicNanos();
   opened_ = true;
   given_back_.clear();

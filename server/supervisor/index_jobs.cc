@@ -291,6 +291,7 @@ void IndexJobs::NoteStuck(Worker& worker, int64_t now_ns) {
 void IndexJobs::FailQueue(const absl::Status& status) {
   for (auto queue = std::move(queue_); const auto& entry : queue) entry->job.on_done(status);
   queue_.clear();
+  if (gate_ != nullptr) gate_->Leave(this);  // the line is for replacements again
 }
 
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {

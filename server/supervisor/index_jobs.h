@@ -32,7 +32,6 @@ struct IndexJob {
 };
 
 // Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
-// Builds indexes in worker processes, several at once, since files hold untrusted bytes. A job
 // whose worker dies, or was stopped (SIGSTOP) for as long as a hang takes, is tried again; one that
 // ends kMaxDeaths workers fails. So does one at which nothing was read for that long: its worker is
 // killed, and counts no more even if it cannot be reaped. A worker works for one opening and sees

@@ -187,12 +187,12 @@ Supervisor::PoolEntry* Supervisor::FindPool(const PipelineConfig& pipeline) {
 
 Supervisor::PoolEntry* Supervisor::AdmittedPool(const PipelineConfig& pipeline) {
   if (PoolEntry* const entry = FindPool(pipeline)) return entry;
+  PoolEntry* admitted = nullptr;
   for (PoolEntry& entry : pools_) {
-    if (entry.pool->config().key == pipeline.key && entry.pool->broken() && entry.admitted > 0) {
-      return &entry;
-    }
+    if (entry.pool->config().key != pipeline.key || entry.admitted == 0) continue;
+    if (admitted == nullptr || entry.pool->broken()) admitted = &entry;
   }
-  return nullptr;
+  return admitted;
 }
 
 std::vector<std::string> Supervisor::CodeOf(const std::string& pipeline_key) {
@@ -553,11 +553,16 @@ void Supervisor::DropIdlePools() {
 void Supervisor::DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition) {
   const auto dropped = std::stable_partition(
       pools_.begin(), pools_.end(), [&](const PoolEntry& entry) { return !condition(entry); });
+  std::vector<SharedFd> indexes;
   for (auto entry = dropped; entry != pools_.end(); ++entry) {
     entry->pool->AppendTotals(past_totals_);
     entry->memory->MarkReturning();
+    const std::vector<SharedFd>& open = entry->pool->config().index_fds;
+    indexes.insert(indexes.end(), open.begin(), open.end());
   }
   pools_.erase(dropped, pools_.end());
+  // To close a file may wait for its disk.
+  if (!indexes.empty() && config_.io != nullptr) config_.io->Post([gone = std::move(indexes)] {});
 }
 
 uint64_t Supervisor::AddIndexJob(IndexJob job) {

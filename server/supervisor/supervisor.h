@@ -169,7 +169,8 @@ class Supervisor {
 
   // The pool whose workers run what the pipeline's files hold now.
   PoolEntry* FindPool(const PipelineConfig& pipeline);
-  // The same, or the one that was admitted to and has broken since, which can say why.
+  // The same, or the one that was admitted to: it has broken since, and can say why, or the files
+  // were changed while its workers loaded them.
   PoolEntry* AdmittedPool(const PipelineConfig& pipeline);
   PoolEntry* FindEntry(const WorkerPool* pool);
   PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim claim);

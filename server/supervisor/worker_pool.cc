@@ -37,6 +37,7 @@ void WorkerPool::Start() {
 }
 
 void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
+  if (worker.process->phase() >= WorkerPhase::kKilled) return;  // it will never map the arena
   internal::v1::ToWorker message;
   *message.mutable_add_stream()->mutable_stream() = stream.config().binding;
   message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
@@ -154,7 +155,10 @@ WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
   };
   Slot* best = nullptr;
   for (const auto& slot : slots_) {
-    if (slot->worker != nullptr && slot->worker->bound && !slot->worker->is_ready()) continue;
+    const PoolWorker* const worker = slot->worker.get();
+    const bool ends =
+        worker != nullptr && (worker->written_off || (worker->bound && !worker->is_ready()));
+    if (ends) continue;
     if (best == nullptr || rank(*slot) < rank(*best)) best = slot.get();
   }
   return best;

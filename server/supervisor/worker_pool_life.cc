@@ -292,8 +292,8 @@ void WorkerPool::GiveSegmentsBack(PoolWorker& worker) const {
 }
 
 void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
+  worker.claims->mapped.erase(failed.stream_id());  // it could not, or has none
   if (const auto stream = FindStream(failed.stream_id())) {
-    worker.claims->mapped.erase(failed.stream_id());
     stream->Fail(StatusFromWorkerError(failed.error()));
   } else if (failed.stream_id() == 0 && !worker.bound) {
     // While another worker serves, this one may have met a passing fault of the storage.
@@ -462,7 +462,7 @@ void WorkerPool::FailAll(const absl::Status& status) {
 
 bool WorkerPool::Park() {
   const bool busy = std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
-    return slot->worker != nullptr && !slot->worker->held.empty();
+    return slot->worker != nullptr && (!slot->worker->held.empty() || slot->worker->killed_ns != 0);
   });
   if (busy || broken() || parked_ || replacement_ != nullptr || !lost_.empty()) return false;
   parked_ = true;
@@ -494,8 +494,9 @@ void WorkerPool::OnUnmanned() {
   for (uint32_t index = 0; index < slots_.size(); ++index) {
     if (slots_[index] == nullptr) slots_[index] = std::make_unique<Slot>();
     slots_[index]->index = index;
-    StartWorker(*slots_[index]);
   }
+  // Behind that: a start that fails looks at all places.
+  for (const auto& slot : slots_) StartWorker(*slot);
   for (const auto& stream : streams_) stream->config().observer->OnIdle(false);
   ScheduleWatch(/*soon=*/false);
 }

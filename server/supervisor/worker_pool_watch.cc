@@ -316,8 +316,8 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
   if (&slot == set_apart_ && slot.worker.get() == &worker) set_apart_ = nullptr;
   spdlog::warn("worker {} of pipeline {} (pid {}) was killed and does not end: it is written off",
                slot.index, config_.name, worker.process->pid());
-  const auto is_lost = [](const auto& other) {
-    return other->worker != nullptr && other->worker->written_off;
+  const auto is_lost = [this](const auto& other) {
+    return other->worker == nullptr ? parked_ : other->worker->written_off;
   };
   if (std::all_of(slots_.begin(), slots_.end(), is_lost)) {
     FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,

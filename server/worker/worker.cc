@@ -28,6 +28,7 @@
 #include "server/os/process_usage.h"
 #include "server/source/index_builder.h"
 #include "server/source/index_file.h"
+#include "server/spec/source_chain.h"
 #include "server/worker/lease_runner.h"
 #include "server/worker/loaded_code.h"
 #include "server/worker/segment_store.h"
@@ -257,6 +258,15 @@ absl::Status CheckImports(const OwnMemory& own, uint64_t quota_bytes) {
                    "--worker-quota"));
 }
 
+// Whether the pipeline runs functions or libraries of the user's.
+bool HasUserCode(const internal::v1::PipelineBinding& binding) {
+  v1::PipelineSpec spec;
+  *spec.mutable_source() = binding.source();
+  *spec.mutable_stages() = binding.stages();
+  *spec.mutable_batch_stages() = binding.batch_stages();
+  return !UserCodeOf(spec).empty();
+}
+
 absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
                            const UniqueFd& indexes) {
   const auto bytes = ReadSealedMessage(binding_fd);
@@ -272,13 +282,14 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
                           user_code_.readable.end());
   const absl::Status scratch = MakeScratch(options.scratch);
   if (!scratch.ok()) options.scratch.clear();
+  if (!options.scratch.empty()) setenv("HOME", (options.scratch + "/home").c_str(), 1);
   std::vector<SandboxPart> sandbox = EnterSandbox(options);
   if (!scratch.ok()) sandbox.push_back({"scratch", false, std::string(scratch.message())});
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));
   if (allocations_ != nullptr) allocations_->Attach(*recorder_, bind.attribution());
-  const bool imports = user_code_.python != nullptr || !bind.sandbox().scratch().empty();
+  const bool imports = HasUserCode(binding);
   BULKHEAD_RETURN_IF_ERROR(
       LimitAtStart(own, bind.quota_bytes(), bind.threads(), imports, allocations_));
   if (stacks_fd_ && user_code_.python != nullptr) {

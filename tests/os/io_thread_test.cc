@@ -17,7 +17,7 @@ TEST(IoThreadTest, WorksInTheOrderOfPosting) {
   const auto io = IoThread::Start().value();
   const auto done = std::make_shared<std::vector<int>>();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(io->Post([done, i] { done->push_back(i); }));
-  ASSERT_TRUE(io->Drain(kLong));
+  ASSERT_TRUE(io->Run([] {}, kLong));
   EXPECT_EQ(*done, (std::vector<int>{0, 1, 2}));
 }
 
@@ -34,7 +34,7 @@ TEST(IoThreadTest, NobodyWaitsForADiskThatDoesNotAnswer) {
   for (size_t i = 1; i < IoThread::kMostQueued; ++i) EXPECT_TRUE(io->Post([] {}));
   EXPECT_FALSE(io->Post([] {})) << "the queue is bounded";
   answers->Notify();
-  while (!io->Drain(kLong)) std::this_thread::yield();  // until there is room again
+  while (!io->Run([] {}, kLong)) std::this_thread::yield();  // until there is room again
 }
 
 TEST(IoThreadTest, WhatIsQueuedIsDoneThoughTheObjectIsGone) {

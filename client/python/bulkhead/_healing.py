@@ -219,7 +219,7 @@ class HealingStream:
         try:
             self._wait_opened(silence, progress)
         except errors.BulkheadError as error:
-            answered = self._stream.answered or error.reason == "SHUTTING_DOWN"
+            answered = self._stream.answered or error.reason in ("SHUTTING_DOWN", "INDEX_DAMAGED")
             if not answered or not _is_loss(error) or self._deadline <= 0:
                 raise
             self._open_again(error.again(), progress)
