@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <new>
@@ -89,15 +90,33 @@ Roots::Roots(const google::protobuf::RepeatedPtrField<std::string>& roots)
   }
 }
 
+const std::string* Roots::RootOf(const std::string& resolved) const {
+  const auto holds = [&](const std::string& root) {
+    return absl::StartsWith(resolved, root) || absl::StrCat(resolved, "/") == root;
+  };
+  const auto root = std::find_if(roots_.begin(), roots_.end(), holds);
+  return root == roots_.end() ? nullptr : &*root;
+}
+
+bool Roots::LeadsInside(std::string path) const {
+  std::string resolved;
+  while (resolved.empty() && path.find('/') != std::string::npos) {
+    path.resize(path.rfind('/'));
+    resolved = Resolve(path.empty() ? "/" : path);
+  }
+  return RootOf(resolved) != nullptr;
+}
+
 absl::StatusOr<Roots::Place> Roots::Find(const std::string& path, absl::string_view name) const {
   std::string resolved = Resolve(path);
-  if (resolved.empty()) return FileError(errno, name, "found");
-  for (const std::string& root : roots_) {
-    if (absl::StartsWith(resolved, root) || absl::StrCat(resolved, "/") == root) {
-      return Place{std::move(resolved), root};
-    }
+  if (resolved.empty()) {
+    const int error = errno;
+    // Nobody is told what there is, and what not, where he may not read.
+    return LeadsInside(path) ? FileError(error, name, "found") : NotAllowed(name);
   }
-  return NotAllowed(name);
+  const std::string* const root = RootOf(resolved);
+  if (root == nullptr) return NotAllowed(name);
+  return Place{std::move(resolved), *root};
 }
 
 absl::Status Roots::Check(const std::string& path, absl::string_view name) const {

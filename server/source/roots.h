@@ -20,7 +20,7 @@ class Roots {
   explicit Roots(const google::protobuf::RepeatedPtrField<std::string>& roots);
 
   // OK when `path`, with symbolic links resolved, lies under a root. PATH_NOT_ALLOWED
-  // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file.
+  // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file under one.
   absl::Status Check(const std::string& path, absl::string_view name) const;
 
   // Opens the file that `path` leads to now: it lies under a root even if somebody puts a link in
@@ -34,6 +34,10 @@ class Roots {
     std::string root;
   };
   absl::StatusOr<Place> Find(const std::string& path, absl::string_view name) const;
+  // The root that `resolved` lies under; null: none.
+  const std::string* RootOf(const std::string& resolved) const;
+  // Whether what there is of `path`, which itself is not there, lies under a root.
+  bool LeadsInside(std::string path) const;
 
   bool everything_ = true;
   std::vector<std::string> roots_;  // resolved, with a slash at the end

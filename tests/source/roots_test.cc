@@ -92,6 +92,13 @@ TEST_F(RootsTest, WhatLeadsOutIsRefused) {
   }
 }
 
+TEST_F(RootsTest, OutsideNobodyIsToldWhatThereIs) {
+  for (const char* path : {"/etc/passwd", "/etc/there-is-no-such-file", "/no/such/folder/file"}) {
+    const absl::Status refused = roots_.Check(path, "x");
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << path << ": " << refused;
+  }
+}
+
 TEST_F(RootsTest, ANameThatBeginsLikeARootIsNoneOfIt) {
   folder_.Write("data-secret/key.rec", "secret");
   EXPECT_EQ(Read("data-secret/key.rec"), reason::kPathNotAllowed);

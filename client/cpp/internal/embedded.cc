@@ -267,6 +267,7 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   }
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   stderr_fd_ = errors[0];
+  fcntl(stderr_fd_, F_SETFL, O_NONBLOCK);
 
   std::vector<std::string> arguments = {
       program,    "--embedded", "--watch-pid", absl::StrCat(getpid()),
@@ -352,17 +353,23 @@ void EmbeddedService::KeepLastWords() {
       return;
     }
     if ((pollers[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      char buffer[4096];
-      const ssize_t count = read(stderr_fd_, buffer, sizeof(buffer));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return;
-      std::lock_guard<std::mutex> lock(mutex_);
-      last_words_.append(buffer, static_cast<size_t>(count));
-      if (last_words_.size() > kLastWordsBytes) {
-        last_words_.erase(0, last_words_.size() - kLastWordsBytes);
-      }
+      if (!TakeWords()) return;
     } else if (pollers[1].revents != 0) {
       return;
+    }
+  }
+}
+
+bool EmbeddedService::TakeWords() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (;;) {
+    char buffer[4096];
+    const ssize_t count = read(stderr_fd_, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count < 0 && errno == EAGAIN;
+    last_words_.append(buffer, static_cast<size_t>(count));
+    if (last_words_.size() > kLastWordsBytes) {
+      last_words_.erase(0, last_words_.size() - kLastWordsBytes);
     }
   }
 }
@@ -392,6 +399,7 @@ bool EmbeddedService::Alive() { return owner_ == getpid() && !Reap(absl::ZeroDur
 std::string EmbeddedService::PostMortem() {
   // The connection breaks, or the pipe closes, a little before the process can be reaped.
   if (owner_ != getpid() || pidfd_ < 0 || !Reap(absl::Seconds(2))) return "";
+  TakeWords();  // the thread may not have come to it yet
   return Describe();
 }
 

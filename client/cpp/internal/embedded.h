@@ -57,6 +57,8 @@ class EmbeddedService {
   absl::Status AwaitReady(int ready_fd, absl::Duration deadline,
                           const std::function<bool()>& cancelled);
   void KeepLastWords();
+  // Takes what it has said by now; false when it says no more.
+  bool TakeWords();
   // Whether it has ended by now, or within `patience`.
   bool Reap(absl::Duration patience);
   std::string Describe();
