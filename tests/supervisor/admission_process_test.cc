@@ -224,7 +224,7 @@ TEST_F(AdmissionTest, AnArenaCountsUntilTheLastWorkerSaysThatItHasItNoMore) {
 }
 
 TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirWorkersToOthers) {
-  idle_stream_ = absl::ZeroDuration();
+  idle_stream_ = absl::Nanoseconds(1);
   StartWithRoomForFour();
   const auto unread = OpenUnread("sound", 4);
   auto other = Admit("other", 2);
@@ -245,7 +245,7 @@ TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirWorkersToOthers) {
 }
 
 TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
-  idle_stream_ = absl::ZeroDuration();
+  idle_stream_ = absl::Nanoseconds(1);
   StartWithRoomForFour();
   const auto unread = OpenUnread("sound", 4);
   const auto other = Admit("other", 4);
@@ -259,7 +259,7 @@ TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
 }
 
 TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirPlacesLast) {
-  idle_stream_ = absl::ZeroDuration();
+  idle_stream_ = absl::Nanoseconds(1);
   StartWithRoomForFour();
   const auto unread = OpenUnread("sound", 1, kUnit / 2);
   // Workers alone would not do.
@@ -271,7 +271,7 @@ TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirPlacesLast) {
 }
 
 TEST_F(AdmissionTest, NobodyGivesUpAnythingWhileNobodyWaits) {
-  idle_stream_ = absl::ZeroDuration();
+  idle_stream_ = absl::Nanoseconds(1);
   StartWithRoomForFour();
   const auto unread = OpenUnread("sound", 2);
   const auto other = Admit("other", 2);  // fits
