@@ -89,118 +89,84 @@ TEST_P(SandboxTest, ClosesTheWay) {
   }
 }
 
+using Names = std::vector<const char*>;
+
+// Changes of files and folders, which seccomp and Landlock both close.
+const Names& FileChanges() {
+  static const auto* const names =
+      new Names{"write-outside", "write-inside",   "append-inside",
+                "create-inside", "unnamed-inside", "truncate-by-opening",
+                "truncate",      "unlink",         "rename",
+                "link",          "symlink",        "make-folder",
+                "make-fifo"};
+  return *names;
+}
+
+// Changes that Landlock does not know.
+const Names& OtherChanges() {
+  static const auto* const names = new Names{"change-mode", "change-owner", "change-times",
+                                             "shorten-handed-file", "punch-handed-file"};
+  return *names;
+}
+
+void Add(const Names& names, const char* parts, std::vector<Way>& ways) {
+  for (const char* name : names) ways.push_back({name, parts});
+}
+
 // Each by the parts that are to close it alone: a kernel may lack the others.
 std::vector<Way> Ways() {
   std::vector<Way> ways;
-  for (const char* name : {"memfd",
-                           "memfd-secret",
-                           "shm-open",
-                           "shmget",
-                           "shared-anonymous",
-                           "grows-down",
-                           "big-pipe",
-                           "big-pipe-high-bits",
-                           "pages-into-a-pipe",
-                           "userfaultfd",
-                           "io-uring",
-                           "posix-timer",
-                           "inotify",
-                           "inotify-old",
-                           "raise-stack-limit",
-                           "fork",
-                           "fork-call",
-                           "vfork",
-                           "exec",
-                           "ptrace-parent",
-                           "read-parent-memory",
-                           "pin-parent",
-                           "slow-parent",
-                           "slow-user",
-                           "signal-parent",
-                           "signal-parents-thread",
-                           "signal-through-descriptor",
-                           "limit-parent",
-                           "outlive-supervisor",
-                           "new-namespace",
-                           "chroot",
-                           "mount",
-                           "tcp-socket",
-                           "udp-socket",
-                           "netlink-socket",
-                           "unix-connect",
-                           "socketpair",
-                           "terminal-input",
-                           "write-outside",
-                           "write-inside",
-                           "append-inside",
-                           "create-inside",
-                           "unnamed-inside",
-                           "truncate-by-opening",
-                           "truncate",
-                           "unlink",
-                           "rename",
-                           "link",
-                           "symlink",
-                           "make-folder",
-                           "make-fifo",
-                           "change-mode",
-                           "change-owner",
-                           "change-times",
-                           "shorten-handed-file",
-                           "punch-handed-file"}) {
-    ways.push_back({name, "seccomp"});
-  }
-  for (const char* name : {"read-outside",
-                           "read-through-dots",
-                           "read-through-link",
-                           "list-outside",
-                           "read-parent-environment",
-                           "shared-dev-zero",
-                           "shm-open",
-                           "write-outside",
-                           "write-inside",
-                           "append-inside",
-                           "create-inside",
-                           "unnamed-inside",
-                           "truncate-by-opening",
-                           "truncate",
-                           "unlink",
-                           "rename",
-                           "link",
-                           "symlink",
-                           "make-folder",
-                           "make-fifo",
-                           "exec",
-                           "ptrace-parent",
-                           "signal-parent"}) {
-    ways.push_back({name, "landlock"});
-  }
+  Add(FileChanges(), "seccomp", ways);
+  Add(OtherChanges(), "seccomp", ways);
+  Add({"memfd",
+       "memfd-secret",
+       "shm-open",
+       "shmget",
+       "shared-anonymous",
+       "grows-down",
+       "big-pipe",
+       "big-pipe-high-bits",
+       "pages-into-a-pipe",
+       "userfaultfd",
+       "io-uring",
+       "posix-timer",
+       "inotify",
+       "inotify-old",
+       "raise-stack-limit",
+       "fork",
+       "fork-call",
+       "vfork",
+       "exec",
+       "ptrace-parent",
+       "read-parent-memory",
+       "pin-parent",
+       "slow-parent",
+       "slow-user",
+       "signal-parent",
+       "signal-parents-thread",
+       "signal-through-descriptor",
+       "limit-parent",
+       "outlive-supervisor",
+       "new-namespace",
+       "chroot",
+       "mount",
+       "tcp-socket",
+       "udp-socket",
+       "netlink-socket",
+       "unix-connect",
+       "socketpair",
+       "terminal-input"},
+      "seccomp", ways);
+  Add(FileChanges(), "landlock", ways);
+  Add({"read-outside", "read-through-dots", "read-through-link", "list-outside",
+       "read-parent-environment", "shared-dev-zero", "shm-open", "exec", "ptrace-parent",
+       "signal-parent"},
+      "landlock", ways);
   // A folder of its own opens no other.
-  for (const char* name : {"write-outside",
-                           "write-inside",
-                           "append-inside",
-                           "create-inside",
-                           "unnamed-inside",
-                           "truncate-by-opening",
-                           "truncate",
-                           "unlink",
-                           "rename",
-                           "link",
-                           "symlink",
-                           "make-folder",
-                           "make-fifo",
-                           "change-mode",
-                           "change-owner",
-                           "change-times",
-                           "shorten-handed-file",
-                           "punch-handed-file",
-                           "rename-out",
-                           "rename-in",
-                           "link-in",
-                           "shm-open",
-                           "large-scratch"}) {
-    ways.push_back({name, "seccomp,landlock,capabilities,scratch"});
-  }
+  Add(FileChanges(), "seccomp,landlock,capabilities,scratch", ways);
+  Add(OtherChanges(), "seccomp,landlock,capabilities,scratch", ways);
+  Add({"rename-out", "rename-in", "link-in", "shm-open", "large-scratch"},
+      "seccomp,landlock,capabilities,scratch", ways);
   // And is none where nothing would hold the process to it.
   ways.push_back({"write-scratch", "seccomp"});
   for (const char* name : {"capability", "chroot", "mount"}) ways.push_back({name, "capabilities"});

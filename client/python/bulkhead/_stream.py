@@ -100,6 +100,7 @@ class Stream:
         self.next_sequence = first_sequence
         self._events = events
         self._activity = ""  # what the workers were at by the last heartbeat, if no batch has come since
+        self._idle = False  # by the last heartbeat: the stream's workers serve others
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
         self._exhaustion = ExhaustionWatch(target)
 
@@ -206,6 +207,9 @@ class Stream:
             silent = item.heartbeat.supervisor_silent
             self._silence.told(silent.seconds + silent.nanos * 1e-9)
             self._activity = item.heartbeat.activity
+            if item.heartbeat.idle and not self._idle:
+                _log.warning("the service at %s lends this stream's workers to others until a batch is taken", self._target)
+            self._idle = item.heartbeat.idle
 
     def _on_event(self, event) -> None:
         if event.kind == _proto.KIND_SUBSTITUTED:

@@ -70,6 +70,14 @@ def test_a_deadline_says_what_the_workers_are_at(fake):
     assert str(caught.value).endswith(f"within 2 s; the workers are at: {activity}")
 
 
+def test_a_stream_whose_workers_serve_others_is_logged_once(fake, caplog):
+    loader = fake.open(samples=80, beat_after=1, beat={"idle": True})
+    loader.next_batch()
+    with pytest.raises(bulkhead.DeadlineExceeded):
+        loader.next_batch(timeout=2)  # several heartbeats
+    assert caplog.text.count("lends this stream's workers to others until a batch is taken") == 1
+
+
 def test_a_hang_is_logged_and_listed(fake, caplog):
     loader = fake.open(mode="hang")
     assert len(list(loader)) == 3
