@@ -1,5 +1,7 @@
 #include "server/os/thread.h"
 
+#include <pthread.h>
+
 #include <system_error>
 #include <utility>
 
@@ -25,6 +27,13 @@ absl::Status StartDetachedThread(std::function<void()> work) {
   BULKHEAD_RETURN_IF_ERROR(StartThread(std::move(work), thread));
   thread.detach();
   return absl::OkStatus();
+}
+
+void SetDefaultStackBytes(size_t bytes) {
+  pthread_attr_t attributes;
+  if (pthread_getattr_default_np(&attributes) != 0) return;
+  if (pthread_attr_setstacksize(&attributes, bytes) == 0) pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
 }
 
 }  // namespace bulkhead

@@ -26,6 +26,7 @@
 #include "server/os/memory_map.h"
 #include "server/os/process_memory.h"
 #include "server/os/process_usage.h"
+#include "server/os/thread.h"
 #include "server/source/index_builder.h"
 #include "server/source/index_file.h"
 #include "server/spec/source_chain.h"
@@ -191,6 +192,8 @@ constexpr uint64_t kVirtualBytesOfLibraries = uint64_t{128} << 20;
 // than they touch. What they touch is held by the watchdog and the worker's cgroup.
 constexpr uint64_t kVirtualBytesOfImports = uint64_t{8} << 30;
 constexpr uint64_t kResidentLater = uint64_t{8} << 20;
+// Of threads that the user's code starts behind its import.
+constexpr size_t kLateStackBytes = size_t{2} << 20;
 
 // Before the worker makes its pipeline, what that may map is not known yet, but that it is not
 // without end: a ceiling, until LimitToQuota.
@@ -306,6 +309,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
       kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()),
       WorkerStores{&seek_store_, &stage_store_});
+  // The usual 8 MiB each would soon fill the quota.
+  SetDefaultStackBytes(kLateStackBytes);
   // Behind the user's code, which may have handlers of its own: then this is asked first.
   NoteWildAccesses(*recorder_);
   if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())

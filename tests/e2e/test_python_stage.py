@@ -315,6 +315,15 @@ def test_a_leak_is_named_and_its_worker_replaced(start, folder, function):
     assert not [e for e in status.get("recent_exits", []) if e["cause"] == "EXIT_CAUSE_OUT_OF_MEMORY"]
 
 
+def test_idle_threads_are_no_leak(start, folder):
+    """Thirty of them, begun by the first sample: their stacks are reserved, not used."""
+    service = start()
+    spec = over_range(folder, "keeps_idle_threads", [number()], size=800, batch=16)
+    assert [batch["index"].tolist() for batch in read(service, spec)] == [list(range(i, i + 16)) for i in range(0, 800, 16)]
+    status = status_of(service)
+    assert not status.get("recent_recyclings") and not int(status.get("limit_events", 0)), status
+
+
 @pytest.mark.parametrize("function", ["too_much", "raises_memory_error"])
 def test_out_of_memory_ends_the_worker_and_never_substitutes(start, folder, function):
     spec = over_range(folder, function, [number()], size=8, batch=4, errors={"policy": "fail"})

@@ -169,3 +169,14 @@ def hangs(index, *, at):
 def takes_a_second(index):
     time.sleep(1)
     return index
+
+
+_idle = []
+
+
+def keeps_idle_threads(index):
+    while len(_idle) < 30:
+        _idle.append(threading.Thread(target=time.sleep, args=(1000,), daemon=True))
+        _idle[-1].start()
+    time.sleep(0.005)  # the pace of work
+    return index
