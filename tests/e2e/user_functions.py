@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import sys
+import threading
 import time
 
 import numpy as np
