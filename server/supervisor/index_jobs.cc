@@ -1,5 +1,6 @@
 #include "server/supervisor/index_jobs.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -311,7 +312,15 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
     end.cause = v1::EXIT_CAUSE_CGROUP;
     end.reason += ": it met the limit of its cgroup";
   }
-  exits_->Add(MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes), end.as_told);
+  v1::WorkerExit record = MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes);
+  record.set_pipeline("index");
+  exits_->Add(std::move(record), end.as_told);
+  if (!end.as_told) {
+    spdlog::warn(
+        "index worker {} at {}: {}", worker->process->pid(),
+        worker->entry == nullptr ? "nothing" : Printable(worker->entry->job.request.file().name()),
+        end.reason);
+  }
   if (gate_ != nullptr) gate_->Leave(worker.get());
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {

@@ -151,6 +151,7 @@ TEST_F(IndexJobsProcessTest, AFileWhoseWorkerWasStoppedIsTriedAgain) {
   ASSERT_EQ(status.recent_exits_size(), 1);
   EXPECT_EQ(status.recent_exits(0).cause(), v1::EXIT_CAUSE_HUNG);
   EXPECT_THAT(status.recent_exits(0).reason(), testing::HasSubstr("stopped by a signal"));
+  EXPECT_EQ(status.recent_exits(0).pipeline(), "index");
 }
 
 TEST_F(IndexJobsProcessTest, IndexWorkersThatCannotStartAreNotStartedForEver) {
