@@ -85,14 +85,14 @@ def test_warnings_of_the_service_that_nobody_reads_stop_nothing(unread, folder):
         while True:
             os.write(full, b"x")
     os.close(full)
-    deaths = 0
+    killed = set()
     with bulkhead.Loader(spec, target, timeout=120) as loader:
         for batch in loader.stream():
-            workers = children_of(process.pid)
-            if workers:
-                os.kill(workers[0], signal.SIGKILL)  # of which the service warns
-                deaths += 1
-            if deaths == 5:
+            for worker in set(children_of(process.pid)) - killed:
+                with contextlib.suppress(ProcessLookupError):  # one that ended by itself
+                    os.kill(worker, signal.SIGKILL)  # of which the service warns
+                    killed.add(worker)
+            if len(killed) >= 5:
                 break
         assert bulkhead.service_status(target)["pid"] == process.pid
     check_end(process, pipe)
