@@ -1,13 +1,17 @@
 # For what is not part of a user's program, or is none of its work: optimizing it takes longer than running it.
 set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 
-# bulkhead_library(NAME SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias `bulkhead::NAME`.
+# bulkhead_library(NAME [QUICK] SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias
+# `bulkhead::NAME`. QUICK: its code runs once a command or a stream, not with each sample or batch.
 function(bulkhead_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(bulkhead_${name} STATIC ${ARG_SOURCES})
   add_library(bulkhead::${name} ALIAS bulkhead_${name})
   target_include_directories(bulkhead_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(bulkhead_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(ARG_QUICK)
+    target_compile_options(bulkhead_${name} PRIVATE ${BULKHEAD_QUICK})
+  endif()
   bulkhead_take_headers(bulkhead_${name} bulkhead_headers)
 endfunction()
 
