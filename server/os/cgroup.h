@@ -16,7 +16,7 @@ namespace bulkhead {
 
 // What a leaf holds its processes to.
 struct CgroupLimits {
-  // Everything the kernel charges: memory of their own, page cache, kernel memory. Swap is none.
+  // Everything the kernel charges: memory of their own, page cache, kernel memory. Swap is off.
   uint64_t memory_bytes = 0;
   uint32_t max_threads = 0;
   // Of version 2, where that has the cpu controller: threads of the usual priority that all of the
@@ -70,7 +70,7 @@ class CgroupTree {
  public:
   // Finds the service's group, makes the tree, and makes and removes a leaf to see that it works.
   // Under version 2 this process moves into a leaf of its own where that is needed. The error says,
-  // for people, why no leaf can be had: the service then works without.
+  // for people, why no leaf is available: the service then works without one.
   static absl::StatusOr<std::unique_ptr<CgroupTree>> Open(const std::string& name,
                                                           const CgroupSources& sources = {});
   // Moves this process back and removes the tree, as far as it is empty.

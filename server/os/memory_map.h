@@ -13,8 +13,8 @@
 namespace bulkhead {
 
 // Anonymous shared memory of a fixed size: a memfd, close-on-exec, sealed against growing,
-// shrinking and further sealing. `name` shows in /proc/PID/maps. Pages are charged to whoever
-// touches them first.
+// shrinking and further sealing. `name` shows in /proc/PID/maps. Pages are charged to the process
+// that touches them first.
 absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
 
 // A memfd that holds `bytes` and can only be read: for messages too large for a packet.

@@ -14,7 +14,7 @@ struct SandboxOptions {
   bool capabilities = true;
   // What is read beside the system's own: folders with all that is beneath them, and files.
   std::vector<std::string> readable;
-  // A folder, which exists, that is this process's to write in; empty: there is none. Only Landlock
+  // An existing folder in which this process may write; empty: none. Only Landlock
   // holds writes to it, so that without Landlock, where seccomp is wanted, nothing is writable.
   std::string scratch;
   // Descriptors that the process may hold.

@@ -114,7 +114,7 @@ void RefuseMemory(Filter& filter) {
   filter.Refuse("fcntl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, F_SETPIPE_SZ)});
 }
 
-// Limits are read, not set; but for its own RLIMIT_DATA.
+// Limits are read, not set, except its own RLIMIT_DATA.
 void RefuseLimits(Filter& filter) {
   filter.Refuse("prlimit64",
                 {SCMP_A2(SCMP_CMP_NE, 0), SCMP_A1(SCMP_CMP_NE, uint64_t{RLIMIT_DATA})});

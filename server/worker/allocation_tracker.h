@@ -20,7 +20,7 @@ namespace bulkhead {
 // address: a block that was allocated otherwise, before Start, say, is seen to be none of ours. A
 // thread adds to its own counters without read-modify-write; threads without counters of their own
 // share some. Private, writable, anonymous mmaps that a library makes are counted likewise; glibc's
-// own, for large blocks and stacks, do not come by here. Not counted: the stacks, and pages that
+// own, for large blocks and stacks, do not pass here. Not counted: the stacks, and pages that
 // were reserved first and made writable later.
 //
 // No locks but in mmap; nothing is allocated. In a forked child nothing is counted, and nothing

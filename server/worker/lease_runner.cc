@@ -103,7 +103,7 @@ absl::StatusOr<QuarantineSet> SetOf(
 
 struct LeaseRunner::SharedLease {
   internal::v1::Lease lease;  // the whole
-  HeldSlots::Hold hold;       // released by whoever reports
+  HeldSlots::Hold hold;       // released by the thread that reports
   mutable absl::Mutex mutex;
   size_t parts_left ABSL_GUARDED_BY(mutex) = 0;
   std::vector<std::vector<SubstitutedSample>> substituted ABSL_GUARDED_BY(mutex);  // by part

@@ -12,7 +12,7 @@ namespace bulkhead {
 // Moments in the life of a lease, as its worker sees them.
 enum class LeaseMoment {
   kReceived,  // before anything was done about it
-  kProduced,  // its samples are in the slot, nobody was told
+  kProduced,  // its samples are in the slot, the supervisor was not told
   kReported,  // the supervisor was told
 };
 

@@ -197,7 +197,7 @@ def arrays_in(memory: Any, layout: Layout, sample_count: int) -> Dict[str, np.nd
         shape = (sample_count, *tensor.shape)
         if tensor.packing != "samples":
             name, told_shape = _told_by(tensor)
-            # A copy: whoever shares the memory cannot change it between check and use.
+            # A copy, so that processes that share the memory cannot change it between check and use.
             told = view(name, (sample_count, *told_shape), np.int64).copy()
             if tensor.packing == "rows":
                 offsets = _row_offsets(tensor, told)

@@ -28,7 +28,7 @@ class Substitution(NamedTuple):
 
 
 class Hang(NamedTuple):
-    """A worker made no progress at a sample for so long that the service ended it; another one goes on."""
+    """A worker made no progress at a sample for so long that the service ended it; another takes over."""
 
     epoch: int
     position: int

@@ -30,7 +30,7 @@ from ._stats import LoaderStats, exposition
 atexit.register(close_all)
 
 _TRANSPORTS = ("auto", "shm", "grpc")
-# A plain set, which list() copies at one go: another thread may open a loader meanwhile.
+# A plain set, which list() copies atomically: another thread may open a loader meanwhile.
 _loaders: "Set[weakref.ref[Loader]]" = set()
 
 

@@ -80,7 +80,7 @@ class Loader(RankedAdapter):
         self._rank = jax.process_index() if rank is None else rank
         self._world_size = jax.process_count() if world_size is None else world_size
         timeout = options.get("timeout")
-        # A wrong one is reported when all are told of it.
+        # A wrong type is reported when the loader opens, so that all processes learn of it.
         known = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         self._patience = float(timeout) if known else _PEERS_SECONDS
         self._device = device

@@ -29,7 +29,7 @@ __all__ = ["Loader"]
 # has not let go of yet, one on its way into the buffer, and one for the service to send.
 _BESIDE_BUFFER = 4
 _ALIGNMENT = 64
-_KEPT_COPIES = 8  # blocks that nobody uses
+_KEPT_COPIES = 8  # unused blocks
 
 
 def _with_advice(error: errors.BulkheadError) -> errors.BulkheadError:

@@ -57,7 +57,7 @@ def _tensor(array: np.ndarray, dtype_name: str) -> torch.Tensor:
 
 
 def _group_place(group: Any) -> Optional[Any]:
-    """(rank, world size) in the process group; None when there is none."""
+    """(rank, world size) in the process group; None without a group."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(group), distributed.get_world_size(group)
