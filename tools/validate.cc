@@ -79,7 +79,7 @@ absl::Status ExamineData(const std::string& name, const DataLook& look, Report& 
   }
   if (!look.kept || report.caches.empty()) return absl::OkStatus();
   absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
-  // Of several, nobody knows which of them kept what.
+  // With several, it is unknown which of them kept what.
   if (kept.ok() && report.caches.size() > 1) {
     kept = absl::FailedPreconditionError("only one of a spec's cache stages can be");
   }
@@ -176,7 +176,7 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
 }
 
-// What a person should know about a source and its order, whose place in the spec begins with
+// What a user should know about a source and its order, whose place in the spec begins with
 // `prefix`.
 void AddWarnings(const v1::Source& source, const v1::Order& order, const std::string& prefix,
                  std::vector<std::string>& warnings) {
@@ -203,7 +203,7 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
   }
 }
 
-// What a person should know about a spec that is valid all the same.
+// Warnings about a valid spec.
 std::vector<std::string> Warnings(const Report& report) {
   const v1::PipelineSpec& spec = report.spec;
   std::vector<std::string> warnings;

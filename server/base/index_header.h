@@ -13,7 +13,7 @@ namespace bulkhead {
 // The first bytes of every record index and of every selection of its records: the only part of
 // them that the supervisor reads. What follows belongs to the source that wrote it. Fixed size,
 // little-endian, guarded by its own checksum; the payload is guarded in blocks, by a table of
-// checksums behind it that the header guards.
+// checksums after it that the header guards.
 struct IndexHeader {
   static constexpr size_t kBytes = 128;
   static constexpr uint32_t kVersion = 2;

@@ -56,7 +56,7 @@ class LinearResizer {
   ImageView image_;
   int next_row_ = 0;
   std::array<SourceRow, 2> rows_;
-  std::vector<uint8_t> last_row_;  // of the image, with room behind it
+  std::vector<uint8_t> last_row_;  // of the image, with room after it
 };
 
 }  // namespace bulkhead

@@ -110,7 +110,7 @@ void RemoveFile(const std::string& path);
 // Makes a new folder, private to the user (0700). ALREADY_EXISTS.
 absl::Status MakeNewDirectory(const std::string& path);
 
-// Removes a folder with all that is in it, however deep, whoever made it so; follows no links. Best
+// Removes a folder with all that is in it, however deep; follows no links. Best
 // effort; a file is left alone.
 void RemoveTree(const std::string& path);
 

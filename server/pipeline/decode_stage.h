@@ -12,7 +12,7 @@
 
 namespace bulkhead {
 
-// `decode_image`, together with the crop that stands directly behind it, if one does: the crop
+// `decode_image`, together with the crop directly after it, if there is one: the crop
 // decides which rows are needed, and thereby which damage counts (docs/semantics.md, "Errors"). A
 // crop that fails needs all rows, so that damage is reported before the crop's error. A crop
 // chooses its rectangle in the upright image; its rows are those of the stored one.

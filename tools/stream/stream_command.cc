@@ -68,7 +68,8 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// The service calls a spec that is no file "spec", which a person who wrote none cannot place.
+// The service calls a spec that is no file "spec", which a user without a spec would not
+// understand.
 absl::Status NameGuessedSpec(const absl::Status& status, const StreamRunOptions& options) {
   if (!options.loader.spec.path.empty()) return status;
   std::vector<std::string> lines = absl::StrSplit(std::string(status.message()), '\n');
