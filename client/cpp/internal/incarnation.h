@@ -12,7 +12,7 @@ namespace bulkhead::client_internal {
 class Incarnations {
  public:
   // `wall_ns`, the wall clock, so that other processes' come in their order; grows from call to
-  // call, even if the clock is set back.
+  // call, also when somebody sets the clock back.
   uint64_t Next(int64_t wall_ns) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

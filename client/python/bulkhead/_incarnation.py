@@ -11,7 +11,7 @@ _last = 0
 
 def next_incarnation() -> int:
     """The wall clock in nanoseconds, so that other processes' come in their order; grows from call to call, also
-    even if the clock is set back."""
+    when somebody sets the clock back."""
     global _last
     with _lock:
         _last = max(_last + 1, time.time_ns())
