@@ -44,7 +44,7 @@ bool IsBeneath(absl::string_view path, absl::string_view root);
 // Makes a directory, parents included, private to the user (0700) where it is new.
 absl::Status MakeDirectories(const std::string& path);
 
-// PERMISSION_DENIED unless the folder belongs to this user and no other user may write to it.
+// PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
 absl::Status CheckPrivateFolder(const std::string& path);
 
 // Whether an open file can be trusted as one that this service made: PERMISSION_DENIED, with the
@@ -53,7 +53,7 @@ absl::Status CheckPrivateFolder(const std::string& path);
 absl::Status CheckOwnFile(int fd, const std::string& path);
 
 // Opens a file that CheckOwnFile accepts, for reading, or for reading and writing. Symbolic links
-// are not followed, and a pipe does not block. NOT_FOUND if there is none.
+// are not followed, and a pipe does not block. NOT_FOUND when there is none.
 absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable);
 
 // Whether what lies in a folder can only have been put there by this user: PERMISSION_DENIED, with
@@ -65,12 +65,12 @@ absl::Status TakeOwnFolder(const std::string& path);
 // unless it is published.
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 
-// Gives an unnamed file its name, durably (fsync) and atomically: a reader of `path` finds the
+// Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the
 // old file or all of the new.
 absl::Status PublishFile(int fd, const std::string& path);
 
-// Gives an unnamed file an unused name, at once and not durably: for files that may be lost with
-// the machine. ALREADY_EXISTS if the name is in use.
+// Gives an unnamed file a name that nobody has, at once and not durably: for what may be lost with
+// the machine. ALREADY_EXISTS when somebody has it.
 absl::Status NameFile(int fd, const std::string& path);
 
 // Opens the file at `path`, which is no symbolic link, for reading, or for reading and writing.
@@ -107,10 +107,10 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 // Removes a file if it is there; best effort.
 void RemoveFile(const std::string& path);
 
-// Makes a new folder, private to the user (0700). ALREADY_EXISTS.
+// Makes a folder that nobody has yet, private to the user (0700). ALREADY_EXISTS.
 absl::Status MakeNewDirectory(const std::string& path);
 
-// Removes a folder with all that is in it, however deep; follows no links. Best
+// Removes a folder with all that is in it, however deep, whoever made it so; follows no links. Best
 // effort; a file is left alone.
 void RemoveTree(const std::string& path);
 
@@ -123,7 +123,7 @@ struct TreeSize {
 TreeSize SizeOfTree(const std::string& path, uint64_t most_files);
 
 // Bytes of files of the file system of `folder` that process `pid` has open and that have no name
-// any more; 0 if that cannot be read.
+// any more; 0 when nobody may look.
 uint64_t NamelessBytes(pid_t pid, const std::string& folder);
 
 // Up to `bytes` from the beginning of a file.
