@@ -18,7 +18,7 @@
 namespace bulkhead {
 namespace {
 
-// Refused whatever the arguments. In the order of docs/containment.md.
+// Refused whatever the arguments. In the order of docs/sandbox.md.
 constexpr const char* kRefused[] = {
     // Memory that RLIMIT_DATA does not count.
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
