@@ -36,9 +36,9 @@ class CgroupLeaf {
   absl::Status Add(pid_t pid) const;
   // More than 0 when the kernel killed a process here because this leaf's limit was met, and not
   // that of a group above it or the machine's; version 2 may count one process twice. failcnt
-  // and `max` alone tell nothing: they also count how often page cache was given back.
+  // and `max` alone prove nothing: they also count how often page cache was given back.
   absl::StatusOr<uint64_t> OomKills() const;
-  // Kills whatever is in it.
+  // Kills every process in it.
   void Kill() const;
   // UNAVAILABLE while a process is in it, reaped ones aside.
   absl::Status Remove();
@@ -48,7 +48,7 @@ class CgroupLeaf {
 
  private:
   friend class CgroupTree;
-  // Whether this leaf's own limit was ever in the way.
+  // Whether this leaf's own limit was ever reached.
   bool MetItsLimit() const;
   CgroupLeaf(CgroupVersion version, std::vector<std::string> folders)
       : version_(version), folders_(std::move(folders)) {}
