@@ -1,4 +1,4 @@
-# For what is not part of a user's program, or is none of its work: optimizing it takes longer than running it.
+# For code outside users' programs, or not in their work loops: optimizing it takes longer than running it.
 set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 
 # bulkhead_library(NAME [QUICK] SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias

@@ -23,7 +23,7 @@ class CodeFolders {
   // for what lies in none, and for installed packages (below site-packages or dist-packages), which
   // are not edited.
   std::string NameOf(const std::string& path) const;
-  // The file that a name means; empty when there is none, or when it leads out of the folders.
+  // The file that a name means; empty if there is none, or if it leads out of the folders.
   std::string PathOf(const std::string& name) const;
   // What the file of that name holds now; without a digest when there is none.
   v1::CodeFile Read(const std::string& name) const;

@@ -376,7 +376,7 @@ int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
   // Debian's library otherwise keeps account of who locks what behind whom, at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
-  // is for programs whose allocations nobody watches.
+  // is for programs whose allocations are not watched.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
   // Never destroyed: its threads may be at work, and the process ends without waiting for them.
   auto& session =

@@ -187,7 +187,7 @@ Tensor OffsetsTensor(const TensorInfo& info, const std::vector<int64_t>& offsets
           info.packing};
 }
 
-// Each count is read once, as whoever shares the memory may change it.
+// Each count is read once, since other processes that share the memory may change it.
 absl::Status ViewRows(const TensorInfo& info, const uint8_t* counts, uint64_t samples,
                       std::vector<int64_t>* offsets, Tensor* tensor) {
   const int64_t bound = info.shape[0];

@@ -47,7 +47,7 @@ absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor);
 
 // The cursor as JSON with plain numbers, its keys as in the proto.
 std::string CursorToJson(const v1::Cursor& cursor);
-// INVALID_ARGUMENT when `json` is none.
+// INVALID_ARGUMENT if `json` is not a cursor.
 absl::StatusOr<v1::Cursor> CursorFromJson(const std::string& json);
 
 }  // namespace bulkhead::client_internal

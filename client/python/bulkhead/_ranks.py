@@ -54,7 +54,7 @@ class RankedAdapter(Adapter):
             raise
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; what was fetched ahead is dropped. Raises as Loader does.
+        """Continues from a cursor; what was fetched ahead is dropped. Raises as Loader does.
 
         Where ranks are compared, all must call it at the same time, and are compared again.
         """
@@ -66,7 +66,7 @@ class RankedAdapter(Adapter):
         self._agree(failure)
 
     def _agree(self, failure: Optional[Exception]) -> None:
-        """All ranks go on from the same place, or all raise."""
+        """All ranks continue from the same place, or all raise."""
         if not self._compares:
             if failure is not None:
                 raise failure
