@@ -11,16 +11,15 @@
 
 namespace bulkhead {
 
-// Where the log of the service and its workers goes. A writer never waits for the reader:
-// text waits in a queue of kMostBytes; text that arrives when the queue is full is dropped and
-// counted.
+// Where the log of the service and its workers goes. Who writes to it never waits for who reads it:
+// text waits in a queue of kMostBytes, and what comes when that is full is dropped and counted.
 //
 //   this process ──Write──────────────▶ ┌───────┐
 //   workers ──pipe──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
 //                                       └───────┘
 //
-// A line says how many lines were dropped in its place. Both threads are detached, as the writing
-// one may hang in the kernel for ever; they end when this object is gone, if they can. Thread-safe.
+// Where lines were dropped, a line says how many. Both threads are detached, as the writing one may
+// hang in the kernel for ever; they end when this object is gone, if they can. Thread-safe.
 class LogOutput {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;
