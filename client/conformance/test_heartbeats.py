@@ -37,6 +37,17 @@ def test_a_supervisor_that_answers_nothing_is_a_loss_and_healed(client, tmp_path
     assert (result["batches"], result["samples"], result["reconnects"]) == (10, 80, 1)
 
 
+def test_a_consumer_says_when_it_was_made_and_stays_itself(client, tmp_path, fake, transport):
+    spec = beats(tmp_path, 12, beats=1)
+    for _ in range(2):
+        client.ok(spec, fake.target, transport=transport, silence_deadline=1)
+    made = [(open.machine_boot, open.since_boot, open.incarnation) for open in fake.opens]
+    [first, healed, *other] = made
+    assert first == healed and len(first[0]) == 16 and 0 < first[1]
+    # Of the same boot, and younger by both clocks.
+    assert all(boot == first[0] and since > first[1] and wall > first[2] for boot, since, wall in other) and other
+
+
 def test_without_healing_it_is_an_error(client, tmp_path, fake, transport):
     spec = beats(tmp_path, 12)
     error = client.error(
