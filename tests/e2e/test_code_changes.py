@@ -102,12 +102,15 @@ def test_what_was_not_edited_keeps_its_workers(start, spec):
 @pytest.mark.parametrize("file", ["helper.py", "later.py"])
 def test_code_that_changes_under_a_stream_ends_it_and_names_the_file(start, code, spec, file):
     service = start(workers=2)
+    endless = json.loads(spec.read_text())
+    del endless["epochs"]  # the other worker would be done before a new one has started
+    spec.write_text(json.dumps(endless))
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
         seen = {made_by(loader.next_batch())}
         edit(code / file, 2)
         service.kill_worker()
         with pytest.raises(bulkhead.BulkheadError) as caught:
-            for batch in loader:
+            for batch in loader.stream():
                 seen.add(made_by(batch))
     assert seen == {(1, 1)}
     assert caught.value.reason == "CODE_CHANGED", caught.value
