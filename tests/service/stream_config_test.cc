@@ -183,9 +183,9 @@ TEST(PlanBatchesTest, CodeThatWasLoadedLaterMustBeAsItWas) {
 
 std::vector<std::string> CodeAtOpening(const v1::Open& open, const PreparedPipeline& prepared) {
   const BatchPlan plan = PlanBatches(open, prepared).value();
+  const v1::Opened opened = MakeOpened(open, prepared, plan, QuarantineSet(), "boot");
   std::vector<std::string> code;
-  for (const auto& file :
-       MakeOpened(open, prepared, plan, QuarantineSet(), "boot").cursor().code()) {
+  for (const auto& file : opened.cursor().code()) {
     code.push_back(absl::StrCat(file.name(), file.digest(), file.later() ? " later" : ""));
   }
   return code;
