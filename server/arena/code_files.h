@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/types.pb.h"
 
@@ -38,9 +39,14 @@ std::string CodeDigest(absl::string_view sha256_hex);
 std::string DigestOfCode(const std::string& path);
 
 // What makes of a spec's bytes fingerprint that of the pipeline with this code, sorted by name;
-// the same when there is none.
+// the same when there is none. What was loaded later does not count: which files those are is
+// known only when they are.
 std::string FingerprintWithCode(const std::string& bytes_fingerprint,
                                 const std::vector<v1::CodeFile>& code);
+
+// CODE_CHANGED (FAILED_PRECONDITION): what a worker loads is not what was loaded before it.
+absl::Status CodeChanged(const std::string& name, const std::string& before,
+                         const std::string& now);
 
 }  // namespace bulkhead
 

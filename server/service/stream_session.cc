@@ -181,7 +181,7 @@ void StreamSession::Prepare(v1::Open open) {
 absl::Status StreamSession::ClaimStream(const v1::Open& open, std::shared_ptr<Legacy>& legacy) {
   uint64_t claim_id = 0;
   BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
-      open.name(), open.rank(), open.incarnation(),
+      open.name(), open.rank(), {open.incarnation(), open.machine_boot(), open.since_boot()},
       [weak = weak_from_this()](const absl::Status& status) -> std::shared_ptr<Legacy> {
         const auto session = weak.lock();
         return session != nullptr ? session->Evict(status) : nullptr;

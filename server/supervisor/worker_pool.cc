@@ -60,6 +60,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
   });
   writes_segments_ = writes_segments_ || stream->config().binding.reads_again();
   SendSegments();
+  for (const auto& [name, digest] : code_) stream->NoteCode(name, digest);
   stream->BeginBatches();
   Dispatch();
 }

@@ -226,15 +226,12 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
 bool WorkerPool::NoteCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files) {
   for (const v1::CodeFile& file : files) {
     const auto [known, is_new] = code_.emplace(file.name(), file.digest());
-    if (is_new || known->second == file.digest()) continue;
-    FailAll(
-        MakeError(absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
-                  absl::StrCat(file.name(), " was changed while the stream ran: one worker runs ",
-                               known->second, ", another would run ", file.digest(),
-                               "; open the stream anew, and from a cursor with "
-                               "allow_changed_bytes"),
-                  {{"file", file.name()}}));
-    return false;
+    if (is_new) {
+      for (const auto& stream : streams_) stream->NoteCode(file.name(), file.digest());
+    } else if (known->second != file.digest()) {
+      FailAll(CodeChanged(file.name(), known->second, file.digest()));
+      return false;
+    }
   }
   return true;
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -154,8 +154,18 @@ def cursor_to_dict(cursor) -> Dict[str, Any]:
     names = _CURSOR_FIELDS + (UNORDERED_CURSOR_FIELDS if cursor.completed else ())
     values = {name: getattr(cursor, name) for name in names}
     if cursor.code:  # only of a pipeline with user code
-        values["code"] = [{"name": file.name, "digest": file.digest} for file in cursor.code]
+        values["code"] = with_code((), cursor.code)
     return copy_cursor(values)
+
+
+def with_code(known: Iterable[Mapping[str, Any]], files) -> List[Dict[str, Any]]:
+    """A cursor's code, with CodeFiles that were loaded since; each once, sorted by name."""
+    code = {file["name"]: dict(file) for file in known}
+    for file in files:
+        code[file.name] = {"name": file.name, "digest": file.digest}
+        if file.later:
+            code[file.name]["later"] = True
+    return [code[name] for name in sorted(code)]
 
 
 def copy_cursor(values: Mapping[str, Any]) -> Dict[str, Any]:

@@ -196,7 +196,9 @@ class Loader:
         _loaders.add(weakref.ref(self, _loaders.discard))
 
     def _start(self, cursor) -> None:
-        self._open.incarnation = next_incarnation()
+        made = next_incarnation()
+        self._open.incarnation = made.wall
+        self._open.machine_boot, self._open.since_boot = made.machine_boot, made.since_boot
         self._open.ClearField("cursor")
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
