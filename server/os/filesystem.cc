@@ -230,6 +230,11 @@ bool IsFileAt(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
+void CutFile(int fd, uint64_t bytes) {
+  const absl::StatusOr<uint64_t> size = FileSize(fd);
+  if (size.ok() && *size > bytes) (void)!ftruncate(fd, static_cast<off_t>(bytes));
+}
+
 void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes) {
   const absl::StatusOr<uint64_t> size = FileSize(fd);
   if (!size.ok() || *size <= most_bytes || kept_bytes > *size) return;

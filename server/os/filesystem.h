@@ -90,6 +90,9 @@ bool TryLockFile(int fd);
 // Whether an open file is the one that `path` names now; links are not followed.
 bool IsFileAt(int fd, const std::string& path);
 
+// Cuts an open file that is longer to its first `bytes`; best effort. Blocks for the disk.
+void CutFile(int fd, uint64_t bytes);
+
 // Cuts an open file of more than `most_bytes` to its last `kept_bytes`. What others append at that
 // moment may be lost.
 void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes);
