@@ -54,7 +54,8 @@ void FlightReader::NameStages() {
     const std::string& name = said[tag];
     const bool is_known = known_.count(name) > 0 || name == FlightRecorder::kWorkerName ||
                           name == FlightRecorder::kSourceName;
-    names_.push_back(is_known ? name : kUnknownStage);
+    const bool is_new = std::find(names_.begin(), names_.end(), name) == names_.end();
+    names_.push_back(is_known && is_new ? name : kUnknownStage);
   }
   stages_.resize(names_.size());
 }
@@ -85,6 +86,9 @@ FlightSnapshot FlightReader::Read() {
     CheckStage(limits, i, flight.stages[i]);
     flight.live_bytes += flight.stages[i].live_bytes;
   }
+  const auto is_unknown = [](const auto& stage) { return stage.name == kUnknownStage; };
+  flight.stages.erase(std::remove_if(flight.stages.begin(), flight.stages.end(), is_unknown),
+                      flight.stages.end());
   flight.samples = Raise(samples_, flight.samples, limits.count);
   for (size_t i = 0; i < kFlightCounts; ++i) {
     const uint64_t most = CountsMcus(i) ? Times(limits.count, kMcusPerNanosecond) : limits.count;

@@ -14,9 +14,9 @@ namespace bulkhead {
 // What of a worker's flight recorder can be true. A worker runs the user's code, which can map the
 // recorder and write anything into it; what is read here goes into logs, the status and metrics.
 //
-// A stage that the pipeline does not have is called kUnknownStage, and the first name that is read
-// for a tag stays. Of a counter that went back, or beyond reason, the number before stays; beyond
-// reason is
+// A stage that the pipeline does not have, or that has another tag already, has no counters, and
+// who is at it is at kUnknownStage; the first name that is read for a tag stays. Of a counter that
+// went back, or beyond reason, the number before stays; beyond reason is
 //   - more samples, runs, allocations, files or crops than one a nanosecond of the worker's life
 //     and thread: each of them takes dozens,
 //   - more MCUs than 64 of these: those that a crop spares take no time, and the crop of the
