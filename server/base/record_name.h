@@ -24,7 +24,9 @@ std::string CanonicalRecordName(std::string name);
 // `name`, which came from outside, as messages and logs show it: bytes that are no text, and
 // control characters, which could forge a line of a log or command a terminal, become "\xHH".
 std::string Printable(absl::string_view name);
-// Whether it is that already, as nearly all names are.
+// The same of a text that may have lines and tabs, such as an exception's.
+std::string PrintableLines(absl::string_view text);
+// Whether a name is printable already, as nearly all are.
 bool IsPrintable(absl::string_view name);
 
 // For an error's metadata: `record`, `file`, and `offset` where the name has one.

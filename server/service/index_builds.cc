@@ -25,6 +25,8 @@ constexpr size_t kMostWaiting = 64;
 absl::StatusOr<IndexHeader> CheckIndex(int fd, uint32_t kind) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd, IndexHeader::kBytes));
   BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
+  // What stands behind is of a worker that died.
+  CutFile(fd, IndexHeader::kBytes + header.payload_bytes);
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd));
   if (header.kind != kind || size - IndexHeader::kBytes != header.payload_bytes) {
     return absl::DataLossError("an index worker wrote an index that is not one");

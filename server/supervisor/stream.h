@@ -150,6 +150,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
   // What LeaseDone says of substitutions cannot be true (lease_word.h): INTERNAL, for people.
   absl::Status CheckWord(const internal::v1::LeaseDone& done, LeaseTable::WorkerId worker) const;
+  // Whether a worker can be at that sample: it holds the lease, and the sample belongs to it.
+  bool CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t epoch,
+               uint64_t position) const;
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);

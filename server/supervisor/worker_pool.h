@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,8 @@ struct PipelineConfig {
   // Those indexes, open, in the order of IndexPaths: workers that come later need them whatever
   // becomes of their folder. Empty: workers open them by their paths.
   std::vector<SharedFd> index_fds;
+  // What its stages are called: its workers name others in vain.
+  std::set<std::string> stages;
   bool attribution = true;  // allocations are counted by stage
   bool python = false;      // it has stages of Python
   // The user's files that are known of the pipeline, as they are on the disk; without a digest:
@@ -264,7 +267,10 @@ class WorkerPool {
   void GiveSegmentsBack(PoolWorker& worker) const;
   // Every worker that lives: in places, warming up, ending, lost.
   void ForEachWorker(const std::function<void(PoolWorker&)>& visit) const;
-  void AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const;
+  void AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const;
+  // `flight` without threads at samples of which the worker holds no lease: what is told of its
+  // activity.
+  FlightSnapshot WithinLeases(const PoolWorker& worker, FlightSnapshot flight) const;
 
   // Watching.
   void Watch();

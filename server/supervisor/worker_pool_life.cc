@@ -10,9 +10,11 @@
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/os/memory_map.h"
 #include "server/os/pipe.h"
 #include "server/os/process_memory.h"
+#include "server/os/sandbox.h"
 #include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_usage.h"
 
@@ -24,6 +26,19 @@ namespace {
 LeaseTable::WorkerId NextWorkerId() {
   static LeaseTable::WorkerId next = 1;
   return next++;
+}
+
+// What a worker says of its sandbox, where it can be true: each part once. The user's code may have
+// been imported by then, and their names go into metrics.
+std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
+  std::vector<v1::SandboxPart> parts;
+  for (const char* name : kSandboxParts) {
+    const auto said =
+        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
+                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    if (said != bound.sandbox().end()) parts.push_back(*said);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -40,7 +55,9 @@ void WorkerPool::ForEachWorker(const std::function<void(PoolWorker&)>& visit) co
 
 absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerPool::Spawn(Slot& slot) {
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder, FlightRecorder::Create(config_.threads));
-  auto worker = std::make_unique<PoolWorker>(std::move(recorder), config_.threads);
+  const uint32_t most_threads = config_.threads + 1 + context_.sandbox.extra_threads();
+  auto worker = std::make_unique<PoolWorker>(
+      FlightReader(std::move(recorder), config_.stages, most_threads), config_.threads);
   PoolWorker& raw = *worker;
   raw.id = NextWorkerId();
   raw.slot = slot.index;
@@ -119,7 +136,7 @@ void WorkerPool::SendBinding(PoolWorker& worker) {
     return;
   }
   internal::v1::ToWorker message;
-  std::vector<int> fds = {memory->get(), worker.recorder.fd()};
+  std::vector<int> fds = {memory->get(), worker.flight.recorder().fd()};
   absl::StatusOr<Pipe> stacks = absl::UnimplementedError("it has no Python stages");
   if (config_.python) stacks = Pipe::Make();
   if (stacks.ok()) {
@@ -193,7 +210,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
 
 void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   if (!worker.process->MarkBound()) return;
-  sandbox_.assign(bound.sandbox().begin(), bound.sandbox().end());
+  sandbox_ = KnownParts(bound);
   for (const v1::SandboxPart& part : sandbox_) {
     if (part.name() == "seccomp" && !part.active()) {
       context_.compartment->NoteWithoutSeccomp(part.reason());
@@ -214,6 +231,7 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
   // Zero when it cannot be told: then what is resident counts alone.
   worker.data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
+  worker.flight.LimitMemory(worker.data_limit_bytes);
   for (const auto& stream : streams_) SendStream(worker, *stream);
   SendSegments();
   if (replacement_ != nullptr && replacement_->successor.get() == &worker) {
@@ -371,7 +389,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     end.cause = v1::EXIT_CAUSE_CGROUP;
     end.reason += ": it met the limit of its cgroup";
   }
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
     end.reason += ": " + DescribeWildAccess(*flight.wild);
     context_.exits->AddWildWrite();
@@ -389,11 +407,12 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   // Those of a worker that was written off were blamed then.
   const std::string work =
       worker.written_off ? "" : BlameLeases(worker, flight, end.cause, end.reason);
+  const FlightSnapshot told = WithinLeases(worker, flight);
   uint32_t redone = 0;
   for (const auto& stream : streams_) redone += stream->WorkerGone(worker.id);
   leases_redone_ += redone;
   if (redone > 0) samples_redone_ += worker.held_samples();
-  RecordExit(worker, end, flight, redone);
+  RecordExit(worker, end, told, redone);
   AddDecodes(flight, past_jpeg_, past_kept_);
   GiveSegmentsBack(worker);
 
@@ -498,7 +517,18 @@ void WorkerPool::OnUnmanned() {
   ScheduleWatch(/*soon=*/false);
 }
 
-void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const {
+FlightSnapshot WorkerPool::WithinLeases(const PoolWorker& worker, FlightSnapshot flight) const {
+  for (FlightSnapshot::Thread& thread : flight.threads) {
+    const auto stream = FindStream(thread.stream_id);
+    if (stream == nullptr ||
+        !stream->CanBeAt(thread.lease_id, worker.id, thread.epoch, thread.position)) {
+      thread.lease_id = 0;
+    }
+  }
+  return flight;
+}
+
+void WorkerPool::AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const {
   v1::WorkerStatus& status = *response.add_workers();
   status.set_slot(worker.slot);
   status.set_generation(worker.generation);
@@ -511,9 +541,9 @@ void WorkerPool::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& r
   status.set_samples(worker.samples);
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(worker.started));
   DescribeProcess(*worker.process, worker.peak_memory_bytes, status);
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   AppendStages(flight, *status.mutable_stages());
-  AppendActivity(flight, *status.mutable_activity());
+  AppendActivity(WithinLeases(worker, flight), *status.mutable_activity());
   if (replacement_ == nullptr) return;
   status.set_standby(replacement_->successor.get() == &worker);
   status.set_draining(replacement_->predecessor.get() == &worker);
@@ -566,8 +596,7 @@ void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
   AddDecodes(past_jpeg_, jpeg);
   kept.set_found(kept.found() + past_kept_.found());
   kept.set_added(kept.added() + past_kept_.added());
-  ForEachWorker(
-      [&](const PoolWorker& worker) { AddDecodes(worker.recorder.Snapshot(), jpeg, kept); });
+  ForEachWorker([&](PoolWorker& worker) { AddDecodes(worker.flight.Read(), jpeg, kept); });
   response.set_samples_substituted(response.samples_substituted() + substitutions);
   response.set_samples_delivered(response.samples_delivered() + delivered);
   response.set_samples_produced(response.samples_produced() + samples_);

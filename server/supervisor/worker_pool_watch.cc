@@ -133,7 +133,7 @@ void WorkerPool::ReadMemory(PoolWorker& worker, int64_t now_ns) {
                               : 0;
     used = std::max(used, config_.quota_bytes - std::min(room, config_.quota_bytes));
   }
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   const bool noted = worker.growth.peak_bytes() > 0;
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     PoolWorker::AtSample& at = worker.at_sample[i];
@@ -219,7 +219,7 @@ void WorkerPool::CheckForHang(PoolWorker& worker, int64_t now_ns) {
   }
   if (worker.held.empty()) return;
   // One thread may hang while the others make progress.
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   std::vector<int64_t> hung = HungThreads(flight, context_.timeouts.hang, now_ns);
   const bool any_hung = std::any_of(hung.begin(), hung.end(), [](int64_t ns) { return ns != 0; });
   if (!any_hung && !IsStalled(worker, flight, now_ns)) {
@@ -275,12 +275,13 @@ std::string WorkerPool::ActivityFor(const Stream& stream, int64_t now_ns) const 
   const auto for_people = [now_ns](int64_t since_ns) {
     return absl::FormatDuration(absl::Trunc(Between(since_ns, now_ns), absl::Seconds(1)));
   };
-  ForEachWorker([&](const PoolWorker& worker) {
+  ForEachWorker([&](PoolWorker& worker) {
     if (!worker.bound) {
       not_ready.push_back(absl::StrCat("worker ", worker.slot, " has been starting for ",
                                        for_people(worker.spawned_ns)));
     }
-    for (const FlightSnapshot::Thread& thread : worker.recorder.Snapshot().threads) {
+    for (const FlightSnapshot::Thread& thread :
+         WithinLeases(worker, worker.flight.Read()).threads) {
       const bool at_it = thread.lease_id != 0 && thread.stream_id == stream.id();
       if (!at_it || thread.turn == FlightTurn::kWaiting) continue;
       at_samples.emplace(thread.began_ns,
@@ -308,8 +309,7 @@ std::string WorkerPool::ActivityFor(const Stream& stream, int64_t now_ns) const 
 
 void WorkerPool::WriteOff(PoolWorker& worker) {
   worker.written_off = true;
-  BlameLeases(worker, worker.recorder.Snapshot(), v1::EXIT_CAUSE_HUNG,
-              "it was killed and does not end");
+  BlameLeases(worker, worker.flight.Read(), v1::EXIT_CAUSE_HUNG, "it was killed and does not end");
   for (const auto& stream : streams_) stream->WriteOff(worker.id);
   Slot& slot = *slots_[worker.slot];
   // A suspect that it held goes to another.
@@ -489,7 +489,10 @@ void WorkerPool::OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& wa
   record.set_start_seconds(Seconds(worker.spawned_ns, worker.hello_ns));
   record.set_bind_seconds(Seconds(worker.hello_ns, worker.bound_ns));
   record.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
-  record.set_touch_seconds(warmed_up.touch_seconds());
+  // The worker's own word, which is no number at all, or longer than the whole.
+  const bool can_be =
+      warmed_up.touch_seconds() >= 0 && warmed_up.touch_seconds() <= record.warm_seconds();
+  record.set_touch_seconds(can_be ? warmed_up.touch_seconds() : 0);
   // Known better by now than when the successor was started.
   slot.grew_by = slot.worker->growth.BytesPerSample(config_.quota_bytes);
   worker.growth.Expect(slot.grew_by);
@@ -507,7 +510,7 @@ void WorkerPool::EndIfDrained() {
   }
   PoolWorker& old = *replacement_->predecessor;
   replacement_->drained_ns = MonotonicNanos();
-  const FlightSnapshot flight = old.recorder.Snapshot();
+  const FlightSnapshot flight = old.flight.Read();
   AppendStages(flight, *replacement_->record.mutable_stages());
   replacement_->record.set_memory_bytes(old.growth.used_bytes());
   old.process->Stop(context_.timeouts.stop_grace);

@@ -61,6 +61,7 @@ std::unique_ptr<Pipeline> TwoSources(const std::string& third, const std::string
   }
   auto made = MakePipeline(std::move(sources), spec, {.fuse = fuse});
   EXPECT_TRUE(made.ok()) << made.status();
+  ExpectKnownNames(**made, spec);
   return *std::move(made);
 }
 
