@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
