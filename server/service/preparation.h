@@ -10,8 +10,8 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/code_files.h"
+#include "server/data/source_resolver.h"
 #include "server/service/index_store.h"
-#include "server/service/source_resolver.h"
 #include "server/spec/signature.h"
 #include "server/supervisor/memory_budget.h"
 

@@ -17,6 +17,8 @@ ROOMS = {
     "server/os": {"server/base"},
     "server/cache": {"server/base", "server/os"},
     "server/spec": {"server/base"},
+    # Which files a source has, and what they are called. Reads names, never contents.
+    "server/data": {"server/base", "server/os"},
     "server/sampler": {"server/base"},
     "server/image": {"server/base"},
     "server/source": {"server/base", "server/spec"},
@@ -40,6 +42,7 @@ ROOMS = {
         "server/base",
         "server/os",
         "server/arena",
+        "server/data",
         "server/spec",
         "server/sampler",
         "server/supervisor",
@@ -48,6 +51,7 @@ ROOMS = {
         "server/base",
         "server/os",
         "server/arena",
+        "server/data",
         "server/spec",
         "server/sampler",
         "server/metrics",
@@ -60,6 +64,7 @@ ROOMS = {
     "client/conformance": {"client/cpp", "server/base"},
     "tools": {
         "server/base",
+        "server/data",
         "server/os",
         "server/spec",
         "server/sampler",

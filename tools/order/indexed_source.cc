@@ -3,16 +3,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/index_header.h"
+#include "server/data/source_resolver.h"
 #include "server/os/fd.h"
 #include "server/os/filesystem.h"
 #include "server/source/index_builder.h"
@@ -23,22 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status NotFound(const std::string& path) {
-  return MakeError(
-      absl::StatusCode::kNotFound, reason::kFileNotFound,
-      absl::StrCat("no file matches ", path, "; relative paths start from the spec's folder"),
-      {{"file", path}});
-}
-
 absl::Status Unwritable(const std::string& path, int error) {
   return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
                    absl::StrCat(path, ": ", std::generic_category().message(error),
                                 "; set TMPDIR to a folder that can be written to"),
                    {{"file", path}});
-}
-
-std::string Absolute(const std::string& base_dir, const std::string& path) {
-  return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir, "/", path);
 }
 
 }  // namespace
@@ -49,7 +36,11 @@ absl::StatusOr<std::unique_ptr<IndexedSource>> IndexedSource::Create(const v1::P
   std::unique_ptr<IndexedSource> source(new IndexedSource(spec));
   const internal::v1::Selection selection = SelectionOf(spec, spec.errors());
   if (!spec.source().has_range()) {
-    BULKHEAD_RETURN_IF_ERROR(source->FindFiles(base_dir));
+    BULKHEAD_ASSIGN_OR_RETURN(source->resolved_,
+                              ResolveSource(spec.source(), base_dir, {{}, /*unrestricted=*/true}));
+    if (source->resolved_.files().empty()) {
+      source->resolved_.add_files()->set_name("entries");  // an inline list
+    }
     BULKHEAD_RETURN_IF_ERROR(source->MakeFolder());
     BULKHEAD_RETURN_IF_ERROR(source->BuildIndexes(progress));
     if (SelectsRecords(selection)) BULKHEAD_RETURN_IF_ERROR(source->BuildSelections(progress));
@@ -76,45 +67,6 @@ IndexedSource::~IndexedSource() {
 
 absl::StatusOr<std::unique_ptr<Source>> IndexedSource::Open() const {
   return OpenSource(spec_.source(), spec_.features(), resolved_);
-}
-
-absl::Status IndexedSource::FindFiles(const std::string& base_dir) {
-  resolved_.set_base_dir(base_dir);
-  const v1::Source& source = spec_.source();
-  std::set<std::string> paths;  // sorted, as the service sorts them
-  for (const std::string& pattern : source.tfrecord().files()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const auto found, ExpandGlob(Absolute(base_dir, pattern)));
-    if (found.empty()) return NotFound(pattern);
-    paths.insert(found.begin(), found.end());
-  }
-  if (source.has_image_list() && !source.image_list().path().empty()) {
-    paths.insert(Absolute(base_dir, source.image_list().path()));
-  }
-  if (source.has_image_folder()) paths.insert(Absolute(base_dir, source.image_folder().path()));
-  std::set<std::string> real_paths;
-  for (const std::string& path : paths) {
-    const auto real = RealPath(path);
-    if (!real.ok()) return NotFound(path);
-    real_paths.insert(*real);
-  }
-  for (const std::string& path : real_paths) {
-    BULKHEAD_RETURN_IF_ERROR(
-        AddFile(path, IsBeneath(path, base_dir) && path != base_dir
-                          ? path.substr(base_dir.size() + (base_dir == "/" ? 0 : 1))
-                          : path));
-  }
-  if (resolved_.files().empty()) resolved_.add_files()->set_name("entries");  // an inline list
-  return absl::OkStatus();
-}
-
-absl::Status IndexedSource::AddFile(const std::string& path, const std::string& name) {
-  BULKHEAD_ASSIGN_OR_RETURN(const FileInfo info, StatFile(path));
-  internal::v1::ResolvedFile& file = *resolved_.add_files();
-  file.set_path(path);
-  file.set_name(name);
-  file.set_size_bytes(info.size_bytes);
-  file.set_mtime_ns(info.mtime_ns);
-  return absl::OkStatus();
 }
 
 absl::Status IndexedSource::MakeFolder() {

@@ -24,7 +24,7 @@ class IndexedSource {
   using ProgressFn = std::function<void(const std::string& file, uint64_t done, uint64_t total)>;
 
   // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed.
-  // Errors: FILE_NOT_FOUND, FILE_UNREADABLE, NO_SAMPLES, and those of BuildIndex.
+  // Errors: NO_SAMPLES, and those of ResolveSource and BuildIndex.
   static absl::StatusOr<std::unique_ptr<IndexedSource>> Create(const v1::PipelineSpec& spec,
                                                                const std::string& base_dir,
                                                                const ProgressFn& progress);
@@ -45,8 +45,6 @@ class IndexedSource {
 
  private:
   explicit IndexedSource(const v1::PipelineSpec& spec) : spec_(spec) {}
-  absl::Status FindFiles(const std::string& base_dir);
-  absl::Status AddFile(const std::string& path, const std::string& name);
   absl::Status MakeFolder();
   absl::Status BuildIndexes(const ProgressFn& progress);
   absl::Status BuildSelections(const ProgressFn& progress);
