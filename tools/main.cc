@@ -1,13 +1,13 @@
 // The `bulkhead` command. Every subcommand has a file of its own.
 #include <CLI/CLI.hpp>
 
-#include "tools/bench/bench_command.h"
 #include "tools/common/command_line.h"
 #include "tools/cursor/cursor_command.h"
 #include "tools/explain/explain_command.h"
 #include "tools/explain/kept_look.h"
 #include "tools/index/index_command.h"
-#include "tools/order/indexed_spec.h"
+#include "tools/local/indexed_spec.h"
+#include "tools/measure/bench_command.h"
 #include "tools/order/order_command.h"
 #include "tools/pack/pack_command.h"
 #include "tools/preview/preview_command.h"
@@ -18,7 +18,7 @@
 #include "tools/status/status_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
-#include "tools/validate.h"
+#include "tools/validate/validate_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Bulkhead: data loading for training jobs, in processes of its own");

@@ -1,5 +1,3 @@
-#include "tools/validate.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -11,6 +9,7 @@
 #include <sstream>
 
 #include "gmock/gmock.h"
+#include "tools/validate/validate_command.h"
 
 namespace bulkhead {
 namespace {

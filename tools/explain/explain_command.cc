@@ -19,15 +19,15 @@
 #include "server/spec/packing_stages.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
-#include "tools/bench/own_service.h"
 #include "tools/common/command_line.h"
-#include "tools/common/local_pipeline.h"
 #include "tools/common/status_message.h"
 #include "tools/common/user_code_options.h"
 #include "tools/explain/explain_report.h"
 #include "tools/explain/loader_memory.h"
 #include "tools/explain/stage_sizes.h"
 #include "tools/explain/stage_times.h"
+#include "tools/local/local_pipeline.h"
+#include "tools/measure/own_service.h"
 
 namespace bulkhead::tools {
 namespace {

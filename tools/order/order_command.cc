@@ -19,10 +19,10 @@
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
 #include "tools/common/json.h"
-#include "tools/common/local_pipeline.h"
 #include "tools/common/progress_line.h"
+#include "tools/local/indexed_spec.h"
+#include "tools/local/local_pipeline.h"
 #include "tools/order/feature_values.h"
-#include "tools/order/indexed_spec.h"
 #include "tools/order/order_survey.h"
 #include "tools/order/scatter_plot.h"
 
