@@ -84,7 +84,7 @@ TOOLS = {
     "index": {"local"},
     "measure": {"local"},
     "order": {"local"},
-    "validate": set(),
+    "validate": {"local"},
     "pack": {"synth"},
     "replay": {"cursor"},
     "preview": {"cursor", "local"},
@@ -122,8 +122,8 @@ GUARDED = [
     _guarded(r"isa-l(/.*|\.h)|isa-l_crypto.*", {"server/base"}, "ISA-L shows in server/base only"),
     _guarded(
         r"openssl/.*",
-        {"server/base", "client/conformance"},  # that program stands alone, and hashes
-        "OpenSSL shows in server/base only",
+        {"server/base", "client/cpp", "client/conformance"},  # the clients stand alone, and hash
+        "OpenSSL shows in server/base and the clients only",
     ),
     # Compressed records; and the checksums of compressed TIFFs, which libtiff does not look at.
     _guarded(r"zlib\.h", {"server/source", "server/image"}, "zlib shows in server/source and server/image only"),

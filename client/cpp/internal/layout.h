@@ -41,10 +41,6 @@ absl::StatusOr<std::vector<Tensor>> ViewTensors(const BatchLayout& layout, const
                                                 uint64_t samples,
                                                 std::vector<std::vector<int64_t>>* row_offsets);
 
-// Adds a record to those that the cursor calls quarantined, sorted by their bytes, unless it is
-// among them. INTERNAL (PROTOCOL_VIOLATION) for a record without a name and for more than 256.
-absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor);
-
 // The cursor as JSON with plain numbers, its keys as in the proto.
 std::string CursorToJson(const v1::Cursor& cursor);
 // INVALID_ARGUMENT when `json` is none.
