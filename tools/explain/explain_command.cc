@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "bulkhead/loader.h"
 #include "server/base/byte_size.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/memory_plan.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "server/base/element_type.h"
 #include "server/spec/source_chain.h"
 
 namespace bulkhead {

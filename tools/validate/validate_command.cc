@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
@@ -137,7 +138,7 @@ std::string PackingOf(const v1::TensorSchema& tensor) {
 
 std::string TypeName(const v1::TensorSchema& tensor) {
   return tensor.dtype() == v1::DTYPE_BYTES ? absl::StrCat("bytes<=", tensor.element_bytes())
-                                           : DTypeName(tensor.dtype());
+                                           : std::string(DTypeName(tensor.dtype()));
 }
 
 void PrintTable(const std::string& name, const Report& report, std::ostream& out) {
@@ -147,7 +148,7 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
     rows.push_back({tensor.name(), TypeName(tensor), BatchShape(tensor, schema.batch_size()),
                     absl::StrCat(tensor.sample_bytes() * schema.batch_size())});
     if (tensor.packing() != v1::PACKING_ROWS) continue;
-    rows.push_back({OffsetsName(tensor.name()), DTypeName(v1::DTYPE_INT64),
+    rows.push_back({OffsetsName(tensor.name()), std::string(DTypeName(v1::DTYPE_INT64)),
                     absl::StrCat("[", schema.batch_size() + 1, "]"), "the client's"});
   }
   std::array<size_t, 4> widths{};
@@ -269,7 +270,7 @@ void AddReport(const Report& report, Struct& object) {
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     auto& output = *outputs.add_values()->mutable_struct_value()->mutable_fields();
     output["name"].set_string_value(tensor.name());
-    output["dtype"].set_string_value(DTypeName(tensor.dtype()));
+    output["dtype"].set_string_value(std::string(DTypeName(tensor.dtype())));
     ListValue& shape = *output["shape"].mutable_list_value();
     for (const int64_t extent : tensor.shape()) {
       shape.add_values()->set_number_value(static_cast<double>(extent));
