@@ -6,7 +6,6 @@
 #include "tools/explain/explain_command.h"
 #include "tools/explain/kept_look.h"
 #include "tools/index/index_command.h"
-#include "tools/local/indexed_spec.h"
 #include "tools/measure/bench_command.h"
 #include "tools/order/order_command.h"
 #include "tools/pack/pack_command.h"
@@ -18,6 +17,7 @@
 #include "tools/status/status_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
+#include "tools/validate/count_records.h"
 #include "tools/validate/validate_command.h"
 
 int main(int argc, char** argv) {
@@ -34,8 +34,9 @@ int main(int argc, char** argv) {
       "`bulkhead SUBCOMMAND --help` says more.\n");
   int exit_code = 0;
   bulkhead::tools::AddStreamCommand(app, exit_code);
-  bulkhead::AddValidateCommand(app, {bulkhead::tools::CountRecords, bulkhead::tools::LookAtKept},
-                               bulkhead::tools::CheckPurity, exit_code);
+  bulkhead::AddValidateCommand(
+      app, {bulkhead::tools::CountHere, bulkhead::tools::CountAt, bulkhead::tools::LookAtKept},
+      bulkhead::tools::CheckPurity, exit_code);
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddPreviewCommand(app, exit_code);
   bulkhead::tools::AddIndexCommand(app, exit_code);

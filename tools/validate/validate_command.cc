@@ -42,7 +42,7 @@ struct Report {
   PipelineSignature signature;
   v1::MemoryPlan memory;
   std::vector<std::string> random_stages;
-  std::optional<v1::SelectionCounts> counts;  // where the data was looked at
+  std::optional<DataCounts> counts;  // where the data was looked at
   std::vector<CacheReport> caches;
 };
 
@@ -88,7 +88,7 @@ absl::Status ExamineData(const std::string& name, const DataLook& look, Report& 
   for (CacheReport& cache : report.caches) {
     cache.look_status = kept.status();
     if (kept.ok()) cache.look = *kept;
-    if (report.counts.has_value() && !mixture) cache.samples = report.counts->samples();
+    if (report.counts.has_value() && !mixture) cache.samples = report.counts->whole.samples();
   }
   return absl::OkStatus();
 }
@@ -141,6 +141,30 @@ std::string TypeName(const v1::TensorSchema& tensor) {
                                            : std::string(DTypeName(tensor.dtype()));
 }
 
+void PrintCounts(const v1::PipelineSpec& spec, const DataCounts& counts, std::ostream& out) {
+  const v1::SelectionCounts& whole = counts.whole;
+  out << "  samples an epoch: ";
+  if (!spec.source().has_mixture()) {
+    const internal::v1::Selection selection = SelectionOf(spec, spec.errors());
+    out << (whole.records() > 0 ? SelectionSummary(selection, whole)
+                                : absl::StrCat(whole.samples()))
+        << "\n";
+    return;
+  }
+  out << whole.samples();
+  if (whole.records() > 0) {
+    out << ", drawn from sources of " << whole.records() << " records";
+  }
+  out << "\n";
+  auto counted = counts.selections.begin();
+  for (int i = 0; i < spec.source().mixture().sources_size(); ++i) {
+    const internal::v1::Selection selection =
+        SelectionOf(spec.source().mixture().sources(i), spec.errors());
+    if (counted == counts.selections.end() || !IsSelective(selection)) continue;
+    out << "  " << MixedSourcePath(i) << ": " << SelectionSummary(selection, *counted++) << "\n";
+  }
+}
+
 void PrintTable(const std::string& name, const Report& report, std::ostream& out) {
   const v1::BatchSchema& schema = report.signature.schema;
   std::vector<std::array<std::string, 4>> rows = {{"output", "dtype", "shape", "bytes a batch"}};
@@ -160,14 +184,7 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
     out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
                            widths[2], row[2], widths[3], row[3]);
   }
-  if (report.counts.has_value()) {
-    out << "  samples an epoch: "
-        << (report.spec.source().has_mixture()
-                ? absl::StrCat(report.counts->samples(), ", drawn from sources of ",
-                               report.counts->records(), " records")
-                : SelectionSummary(SelectionOf(report.spec, report.spec.errors()), *report.counts))
-        << "\n";
-  }
+  if (report.counts.has_value()) PrintCounts(report.spec, *report.counts, out);
   out << "  batch: " << BytesText(schema.batch_bytes())
       << "\n  arena: " << report.memory.slot_count() << " slots, "
       << BytesText(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
@@ -263,6 +280,20 @@ void AddStrings(const std::vector<std::string>& texts, ListValue& list) {
   for (const std::string& text : texts) list.add_values()->set_string_value(text);
 }
 
+using Fields = google::protobuf::Map<std::string, google::protobuf::Value>;
+
+void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
+  const auto number = [&](const char* key, uint64_t value) {
+    fields[key].set_number_value(static_cast<double>(value));
+  };
+  if (counts.records() > 0) {
+    number("records", counts.records());
+    number("records_in_part", counts.in_part());
+    number("records_kept", counts.kept());
+  }
+  number("samples_per_epoch", counts.samples());
+}
+
 void AddReport(const Report& report, Struct& object) {
   auto& fields = *object.mutable_fields();
   const v1::BatchSchema& schema = report.signature.schema;
@@ -290,10 +321,11 @@ void AddReport(const Report& report, Struct& object) {
   number("arena_bytes", report.memory.arena_bytes());
   number("sample_bytes", report.signature.sample_bytes);
   if (report.counts.has_value()) {
-    number("records", report.counts->records());
-    number("records_in_part", report.counts->in_part());
-    number("records_kept", report.counts->kept());
-    number("samples_per_epoch", report.counts->samples());
+    AddCounts(report.counts->whole, fields);
+    ListValue& selections = *fields["selections"].mutable_list_value();
+    for (const v1::SelectionCounts& counts : report.counts->selections) {
+      AddCounts(counts, *selections.add_values()->mutable_struct_value()->mutable_fields());
+    }
   }
   ListValue& caches = *fields["caches"].mutable_list_value();
   for (const CacheReport& cache : report.caches) {
@@ -387,6 +419,12 @@ void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit
   command->add_flag("--data", *data,
                     "Look at the data, too, in this process: count the records, and those that "
                     "filter, split, skip and take leave; measure what a cache stage keeps");
+  const auto target = std::make_shared<std::string>();
+  command
+      ->add_option("--target", *target,
+                   "With --data: a service, host:port or unix:/path, that counts the records where "
+                   "it finds them")
+      ->needs("--data");
   command->footer(
       "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"
       "printed as file:line:column: what is wrong.\n\n"
@@ -397,16 +435,21 @@ void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit
       "  generate-spec | bulkhead validate -");
   const auto request = std::make_shared<PurityRequest>();
   AddPurityOptions(*command, *request);
-  command->callback(
-      [files, json, data, request, look = std::move(look), purity = std::move(purity), &exit_code] {
-        request->files = *files;
-        if (!request->run.empty()) {
-          exit_code = purity(*request);
-          return;
-        }
-        exit_code = ValidateFiles(*files, *json, *data ? look : DataLook{}, std::cout, std::cerr);
-        if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
-      });
+  command->callback([files, json, data, target, request, look = std::move(look),
+                     purity = std::move(purity), &exit_code]() mutable {
+    request->files = *files;
+    if (!request->run.empty()) {
+      exit_code = purity(*request);
+      return;
+    }
+    if (!target->empty()) {
+      look.count = [at = look.count_at, target](const auto& spec, const auto& base_dir) {
+        return at(*target, spec, base_dir);
+      };
+    }
+    exit_code = ValidateFiles(*files, *json, *data ? look : DataLook{}, std::cout, std::cerr);
+    if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
+  });
 }
 
 }  // namespace bulkhead

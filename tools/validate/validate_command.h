@@ -17,14 +17,26 @@ class App;
 
 namespace bulkhead {
 
+// How many records a spec selects.
+struct DataCounts {
+  // Of all sources together; `records` is 0 where only the samples are known.
+  v1::SelectionCounts whole;
+  // Of a mixture: of each source that has a selection of its own, in their order.
+  std::vector<v1::SelectionCounts> selections;
+};
+
 // Counts the records that a normalized spec selects; its relative paths start from `base_dir`.
-using CountDataFn = std::function<absl::StatusOr<v1::SelectionCounts>(const v1::PipelineSpec& spec,
-                                                                      const std::string& base_dir)>;
+using CountDataFn = std::function<absl::StatusOr<DataCounts>(const v1::PipelineSpec& spec,
+                                                             const std::string& base_dir)>;
+// The same as the service at `target` counts them.
+using CountAtFn = std::function<absl::StatusOr<DataCounts>(
+    const std::string& target, const v1::PipelineSpec& spec, const std::string& base_dir)>;
 
 // How --data looks at the data; null: not at all.
 struct DataLook {
   CountDataFn count;
-  LookAtKeptFn kept;  // asked about specs with a cache stage
+  CountAtFn count_at;  // instead of `count` with --target
+  LookAtKeptFn kept;   // asked about specs with a cache stage
 };
 
 // What `bulkhead validate --purity` is asked for.
