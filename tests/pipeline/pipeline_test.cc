@@ -39,9 +39,9 @@ Image TrainImageByHand(const std::string& file, const SampleKey& key) {
       ResizeImage(whole.Crop(rect), ResizeMethod::kLinear, resized.Reshape({24, 32}, 3)).ok());
   SampleRandom flip(key.seed, key.epoch, key.position, StableHash("stages/2"));
   if (flip.NextUnit() >= 0.5) return resized;
-  Image flipped;
-  FlipHorizontally(resized.view(), flipped.Reshape({24, 32}, 3), Simd::kScalar);
-  return flipped;
+  ScratchBuffer row;
+  FlipHorizontallyInPlace(resized.mutable_view(), row, Simd::kScalar);
+  return resized;
 }
 
 TEST(PipelineTest, ProducesWhatTheStagesSayForEveryKey) {
