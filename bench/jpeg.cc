@@ -15,8 +15,8 @@
 #include "server/base/value_map.h"
 #include "server/image/jpeg_decoder.h"
 #include "server/image/plain_jpeg.h"
-#include "tools/bench/decode_limit.h"
 #include "tools/common/machine.h"
+#include "tools/measure/decode_limit.h"
 
 namespace bulkhead {
 namespace {

@@ -1,13 +1,13 @@
 // The `bulkhead` command. Every subcommand has a file of its own.
 #include <CLI/CLI.hpp>
 
-#include "tools/bench/bench_command.h"
 #include "tools/common/command_line.h"
-#include "tools/common/local_data.h"
 #include "tools/cursor/cursor_command.h"
 #include "tools/explain/explain_command.h"
 #include "tools/explain/kept_look.h"
 #include "tools/index/index_command.h"
+#include "tools/local/local_data.h"
+#include "tools/measure/bench_command.h"
 #include "tools/order/order_command.h"
 #include "tools/pack/pack_command.h"
 #include "tools/preview/preview_command.h"
@@ -18,7 +18,8 @@
 #include "tools/status/status_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
-#include "tools/validate.h"
+#include "tools/validate/count_records.h"
+#include "tools/validate/validate_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Bulkhead: data loading for training jobs, in processes of its own");
@@ -34,8 +35,9 @@ int main(int argc, char** argv) {
       "`bulkhead SUBCOMMAND --help` says more.\n");
   int exit_code = 0;
   bulkhead::tools::AddStreamCommand(app, exit_code);
-  bulkhead::AddValidateCommand(app, {bulkhead::tools::CountRecords, bulkhead::tools::LookAtKept},
-                               bulkhead::tools::CheckPurity, exit_code);
+  bulkhead::AddValidateCommand(
+      app, {bulkhead::tools::CountHere, bulkhead::tools::CountAt, bulkhead::tools::LookAtKept},
+      bulkhead::tools::CheckPurity, exit_code);
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddPreviewCommand(app, exit_code);
   bulkhead::tools::AddIndexCommand(app, exit_code);

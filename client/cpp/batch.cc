@@ -3,46 +3,11 @@
 #include <utility>
 
 #include "client/cpp/internal/batch_data.h"
+#include "client/cpp/internal/element_type.h"
 
 namespace bulkhead {
 
-const char* ElementTypeName(ElementType type) {
-  switch (type) {
-    case ElementType::kUint8:
-      return "uint8";
-    case ElementType::kInt8:
-      return "int8";
-    case ElementType::kUint16:
-      return "uint16";
-    case ElementType::kInt16:
-      return "int16";
-    case ElementType::kInt32:
-      return "int32";
-    case ElementType::kInt64:
-      return "int64";
-    case ElementType::kFloat16:
-      return "float16";
-    case ElementType::kBfloat16:
-      return "bfloat16";
-    case ElementType::kFloat32:
-      return "float32";
-    case ElementType::kFloat64:
-      return "float64";
-    case ElementType::kBool:
-      return "bool";
-    case ElementType::kBytes:
-      return "bytes";
-    case ElementType::kUint32:
-      return "uint32";
-    case ElementType::kUint64:
-      return "uint64";
-    case ElementType::kComplex64:
-      return "complex64";
-    case ElementType::kComplex128:
-      return "complex128";
-  }
-  return "unknown";
-}
+const char* ElementTypeName(ElementType type) { return client_internal::RowOf(type).name; }
 
 const char* PackingName(Packing packing) {
   switch (packing) {

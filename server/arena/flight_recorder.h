@@ -81,7 +81,7 @@ struct alignas(64) FlightHeader {
 
   // Tells a recorder of another build, whose threads are of another size. It stands where the
   // number of threads stood before there was a layout, so that such a build refuses this one, too.
-  static constexpr uint32_t kLayout = uint32_t{3} << 24 | sizeof(FlightThread);
+  static constexpr uint32_t kLayout = uint32_t{4} << 24 | sizeof(FlightThread);
 
   std::atomic<uint32_t> stage_count{0};
   uint32_t layout = 0;
@@ -91,11 +91,10 @@ struct alignas(64) FlightHeader {
   std::atomic<uint32_t> refused_thread{kNobody};
   std::atomic<uint64_t> refused_bytes{0};
   // The access to a batch that was not the worker's to touch, after which it ended: the slot, how
-  // (MemoryFault::Access), and who.
+  // (MemoryFault::Access), and in which stage.
   std::atomic<uint32_t> wild_slot{kNobody};
   std::atomic<uint32_t> wild_access{0};
   std::atomic<uint32_t> wild_stage{kNobody};
-  std::atomic<uint32_t> wild_thread{kNobody};
   // Not 0: SIGQUIT makes the worker write the stacks of its Python threads to the pipe that it was
   // given.
   std::atomic<uint32_t> tells_stacks{0};

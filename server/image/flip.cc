@@ -57,11 +57,6 @@ FlipRowFn FlipRowFor(int channels, Simd simd) {
 
 }  // namespace
 
-void FlipHorizontally(const ImageView& in, const MutableImageView& out, Simd simd) {
-  const FlipRowFn flip = FlipRowFor(in.channels, simd);
-  for (int y = 0; y < in.height; ++y) flip(in.row(y), in.width, in.channels, out.row(y));
-}
-
 void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row, Simd simd) {
   const FlipRowFn flip = FlipRowFor(image.channels, simd);
   uint8_t* copy = row.Resize(image.row_bytes());

@@ -6,11 +6,7 @@
 
 namespace bulkhead {
 
-// Mirrors `in` left to right into `out`, of the same size and any number of channels; they must not
-// overlap.
-void FlipHorizontally(const ImageView& in, const MutableImageView& out, Simd simd = DefaultSimd());
-
-// The same in place; `row` is scratch for one row.
+// Mirrors left and right, in place, any number of channels; `row` is scratch for one row.
 void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row,
                              Simd simd = DefaultSimd());
 

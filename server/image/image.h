@@ -42,7 +42,6 @@ struct BasicImageView {
 
   ImageSize size() const { return {height, width}; }
   size_t row_bytes() const { return static_cast<size_t>(width) * channels; }
-  bool contiguous() const { return height <= 1 || stride == row_bytes(); }
   Byte* row(int y) const { return data + y * stride; }
 
   // The part of this image under `rect`, which must lie inside; no pixel is copied.

@@ -24,8 +24,6 @@ class Normalizer {
   // `channels`: one a channel, or one for all.
   Normalizer(Formula formula, std::vector<Channel> channels);
 
-  size_t channel_count() const { return channels_.size(); }
-
   // One value of channel `c` (0 when there is one for all).
   float Apply(size_t c, float x) const;
 
@@ -39,7 +37,7 @@ class Normalizer {
   void ApplyToRow(const ImageView& row, int y, int height, bool channels_first, float* out,
                   Simd simd = DefaultSimd()) const;
 
-  // `count` float32 values in place; value i belongs to channel (i / inner) % channel_count(),
+  // `count` float32 values in place; value i belongs to channel (i / inner) modulo their number,
   // where `inner` is the number of values that lie behind one another in one channel: 1 when the
   // channels are the last dimension.
   void ApplyInPlace(float* values, size_t count, size_t inner) const;

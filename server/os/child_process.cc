@@ -162,7 +162,6 @@ std::optional<ProcessExit> ChildProcess::TryReap() {
       WIFSIGNALED(status) ? ProcessExit::Outcome::kSignaled : ProcessExit::Outcome::kExited;
   exit.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   exit.cpu_seconds = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
-  exit.peak_resident_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   return exit;
 }
 

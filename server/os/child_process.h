@@ -19,7 +19,6 @@ struct ProcessExit {
   Outcome outcome = Outcome::kExited;
   int code = 0;  // exit code or signal number
   double cpu_seconds = 0;
-  uint64_t peak_resident_bytes = 0;
 
   // Ended by itself, with code 0.
   bool ok() const { return outcome == Outcome::kExited && code == 0; }

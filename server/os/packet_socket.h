@@ -36,7 +36,6 @@ class PacketSocket {
   static absl::StatusOr<std::pair<PacketSocket, PacketSocket>> MakePair();
 
   int fd() const { return fd_.get(); }
-  UniqueFd TakeFd() { return std::move(fd_); }
 
   // Sends one message; the descriptors stay the caller's. Blocks while the peer's buffer is full,
   // unless `wait` is false: then UNAVAILABLE. Errors: FAILED_PRECONDITION when the peer has closed

@@ -10,11 +10,6 @@
 namespace bulkhead {
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
-    const internal::v1::PipelineBinding& binding) {
-  return Create(binding, UserCode{});
-}
-
-absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
     const internal::v1::PipelineBinding& binding, const UserCode& user_code) {
   v1::PipelineSpec spec;
   *spec.mutable_source() = binding.source();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "server/base/element_type.h"
 #include "server/image/boxes.h"
 
 namespace bulkhead {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "server/base/element_type.h"
 #include "server/image/mix.h"
 
 namespace bulkhead {

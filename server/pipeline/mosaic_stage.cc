@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/pipeline/follow.h"
 #include "server/pipeline/geometry_options.h"

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "server/base/element_type.h"
 #include "server/image/boxes.h"
 #include "server/image/float_resize.h"
 #include "server/image/linear_resize.h"

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "server/image/cast.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
 #include "server/image/one_hot.h"
 #include "server/pipeline/stage_factory.h"
 
@@ -61,7 +62,7 @@ absl::Status NormalizeStage::Run(Value& value, const StageContext& context) cons
     normalizer_.ApplyToImage(value.pixels, to_channels_first_, floats);
     value.channels_first = to_channels_first_;
   } else {
-    CastElements(ElementTypeOf(value.dtype), value.data, ElementType::kFloat32, floats, count);
+    CastElements(value.dtype, value.data, v1::DTYPE_FLOAT32, floats, count);
     const size_t images = static_cast<size_t>(std::max(1, value.stacked));
     const size_t inner =
         value.channels_first && value.channels > 0 ? count / images / value.channels : 1;
@@ -77,17 +78,17 @@ CastStage::CastStage(StagePlace place, const v1::Cast& spec)
 absl::Status CastStage::Run(Value& value, const StageContext& context) const {
   if (value.dtype == dtype_) return absl::OkStatus();
   const size_t count = value.element_count();
-  const ElementType to = ElementTypeOf(dtype_);
-  const size_t size_bytes = count * ElementSize(to);
+  const size_t element_bytes = ElementBytes(dtype_);
+  const size_t size_bytes = count * element_bytes;
   std::byte* result = context.Result(size_bytes);
   if (value.form == Value::Form::kPixels) {
     const size_t row_elements = value.pixels.row_bytes();
     for (int y = 0; y < value.pixels.height; ++y) {
-      CastElements(ElementType::kUint8, value.pixels.row(y), to,
-                   result + y * row_elements * ElementSize(to), row_elements);
+      CastElements(v1::DTYPE_UINT8, value.pixels.row(y), dtype_,
+                   result + y * row_elements * element_bytes, row_elements);
     }
   } else {
-    CastElements(ElementTypeOf(value.dtype), value.data, to, result, count);
+    CastElements(value.dtype, value.data, dtype_, result, count);
   }
   value.SetElements(dtype_, result, size_bytes);
   return absl::OkStatus();
@@ -98,7 +99,7 @@ LayoutStage::LayoutStage(StagePlace place, const v1::Layout& spec)
 
 absl::Status LayoutStage::Run(Value& value, const StageContext& context) const {
   if (value.channels_first == channels_first_) return absl::OkStatus();
-  const size_t element_bytes = ElementSize(ElementTypeOf(value.dtype));
+  const size_t element_bytes = ElementBytes(value.dtype);
   const size_t size_bytes = value.element_count() * element_bytes;
   std::byte* result = context.Result(size_bytes);
   if (value.form == Value::Form::kPixels) {
@@ -122,7 +123,7 @@ OneHotStage::OneHotStage(StagePlace place, const v1::OneHot& spec)
 
 absl::Status OneHotStage::Run(Value& value, const StageContext& context) const {
   int64_t label = 0;
-  CastElements(ElementTypeOf(value.dtype), value.data, ElementType::kInt64, &label, 1);
+  CastElements(value.dtype, value.data, v1::DTYPE_INT64, &label, 1);
   const size_t size_bytes = size_t{classes_} * sizeof(float);
   std::byte* result = context.Result(size_bytes);
   BULKHEAD_RETURN_IF_ERROR(

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
-#include "server/image/cast.h"
 
 namespace bulkhead {
 
@@ -19,7 +20,7 @@ PadRowsStage::PadRowsStage(StagePlace place, const v1::PadRows& spec,
       truncates_(spec.overflow() == v1::OVERFLOW_TRUNCATE) {
   for (size_t i = 1; i < padded.shape.size(); ++i) row_bytes_ *= padded.shape[i];
   const double value = spec.value();
-  CastElements(ElementType::kFloat64, &value, ElementTypeOf(padded.dtype), fill_.data(), 1);
+  CastElements(v1::DTYPE_FLOAT64, &value, padded.dtype, fill_.data(), 1);
 }
 
 absl::Status PadRowsStage::RunOn(const StageValues& values, const StageContext& context) const {

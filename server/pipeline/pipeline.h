@@ -72,7 +72,7 @@ struct SampleKey {
 // A source and its stages, ready to run: record → output tensors. Process-free; thread-safe, each
 // thread brings a context of its own.
 //
-//   BULKHEAD_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Create(binding));
+//   BULKHEAD_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Create(binding, user_code));
 //   auto context = pipeline->NewContext();
 //   BULKHEAD_RETURN_IF_ERROR(pipeline->Produce(record, {seed, epoch, position}, *context,
 //   destinations));
@@ -84,8 +84,6 @@ class Pipeline {
   // PLUGIN_MISSING; STAGE_UNUSABLE when a stage of the user's cannot be had from `user_code`.
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
       const internal::v1::PipelineBinding& binding, const UserCode& user_code);
-  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
-      const internal::v1::PipelineBinding& binding);
 
   virtual uint64_t record_count() const = 0;
   virtual std::unique_ptr<PipelineContext> NewContext() const = 0;

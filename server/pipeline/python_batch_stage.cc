@@ -1,6 +1,7 @@
 #include "server/pipeline/python_batch_stage.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 
 namespace bulkhead {
 
@@ -8,9 +9,9 @@ absl::Status PythonBatchStage::Load(const UserCode& user_code) {
   std::vector<std::string> inputs;
   for (const BatchTensor& input : inputs_) {
     const bool bytes = input.schema.dtype() == v1::DTYPE_BYTES;
-    inputs.push_back(absl::StrCat(
-        bytes ? absl::StrCat("S", input.schema.element_bytes()) : DTypeName(input.schema.dtype()),
-        "/", 1 + input.schema.shape_size()));
+    inputs.push_back(absl::StrCat(bytes ? absl::StrCat("S", input.schema.element_bytes())
+                                        : std::string(DTypeName(input.schema.dtype())),
+                                  "/", 1 + input.schema.shape_size()));
   }
   // A variable first dimension without a bound: as many rows as the call says (worker_host.py).
   v1::Python spec = spec_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 
 namespace bulkhead {

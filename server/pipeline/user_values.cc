@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/base/element_type.h"
+
 namespace bulkhead {
 namespace {
 

@@ -1,12 +1,13 @@
 #include "server/pipeline/value.h"
 
+#include "server/base/element_type.h"
 #include "server/image/boxes.h"
 
 namespace bulkhead {
 
 size_t Value::element_count() const {
   if (form == Form::kPixels) return pixels.row_bytes() * pixels.height;
-  return form == Form::kEncoded ? 1 : size_bytes / ElementSize(ElementTypeOf(dtype));
+  return form == Form::kEncoded ? 1 : size_bytes / ElementBytes(dtype);
 }
 
 size_t Value::plain_bytes() const {
@@ -39,33 +40,6 @@ void Value::SetElements(v1::DType new_dtype, std::byte* elements, size_t element
   dtype = new_dtype;
   data = elements;
   size_bytes = elements_bytes;
-}
-
-ElementType ElementTypeOf(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_INT8:
-      return ElementType::kInt8;
-    case v1::DTYPE_UINT16:
-      return ElementType::kUint16;
-    case v1::DTYPE_INT16:
-      return ElementType::kInt16;
-    case v1::DTYPE_INT32:
-      return ElementType::kInt32;
-    case v1::DTYPE_INT64:
-      return ElementType::kInt64;
-    case v1::DTYPE_FLOAT16:
-      return ElementType::kFloat16;
-    case v1::DTYPE_BFLOAT16:
-      return ElementType::kBfloat16;
-    case v1::DTYPE_FLOAT32:
-      return ElementType::kFloat32;
-    case v1::DTYPE_FLOAT64:
-      return ElementType::kFloat64;
-    case v1::DTYPE_BOOL:
-      return ElementType::kBool;
-    default:
-      return ElementType::kUint8;
-  }
 }
 
 }  // namespace bulkhead

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "bulkhead/v1/types.pb.h"
-#include "server/image/cast.h"
 #include "server/image/image.h"
 
 namespace bulkhead {
@@ -55,9 +54,6 @@ struct Value {
   // uint8 with its channels last becomes kPixels. `visible` goes where their size is another.
   void SetElements(v1::DType new_dtype, std::byte* elements, size_t elements_bytes);
 };
-
-// The element type in memory of a numeric or boolean dtype.
-ElementType ElementTypeOf(v1::DType dtype);
 
 }  // namespace bulkhead
 

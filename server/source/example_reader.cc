@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/source/tensor_reader.h"

@@ -7,9 +7,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
-#include "server/source/element_cast.h"
 #include "server/source/wire_reader.h"
 
 namespace bulkhead {
@@ -30,6 +31,20 @@ constexpr uint32_t kUint64Val = 17;
 // TensorFlow's own limit (TensorShape::MaxDimensions).
 constexpr size_t kMaxRank = 254;
 
+// Of the types that are read; uint32 and uint64 among them, which no feature has: they are
+// converted.
+struct NumberedType {
+  uint64_t number;  // in tensorflow/core/framework/types.proto
+  v1::DType dtype;
+};
+constexpr NumberedType kTensorFlowTypes[] = {
+    {1, v1::DTYPE_FLOAT32}, {2, v1::DTYPE_FLOAT64},  {3, v1::DTYPE_INT32},
+    {4, v1::DTYPE_UINT8},   {5, v1::DTYPE_INT16},    {6, v1::DTYPE_INT8},
+    {9, v1::DTYPE_INT64},   {10, v1::DTYPE_BOOL},    {14, v1::DTYPE_BFLOAT16},
+    {17, v1::DTYPE_UINT16}, {19, v1::DTYPE_FLOAT16}, {22, v1::DTYPE_UINT32},
+    {23, v1::DTYPE_UINT64},
+};
+
 using Dims = absl::InlinedVector<int64_t, 8>;
 
 struct ParsedTensor {
@@ -38,6 +53,14 @@ struct ParsedTensor {
   bool unknown_rank = false;
   absl::string_view content;
 };
+
+// DTYPE_UNSPECIFIED for strings, complex numbers, quantized types and unknown numbers.
+v1::DType FromTensorFlow(uint64_t number) {
+  for (const NumberedType& type : kTensorFlowTypes) {
+    if (type.number == number) return type.dtype;
+  }
+  return v1::DTYPE_UNSPECIFIED;
+}
 
 absl::Status Malformed(absl::string_view what) {
   return SampleError(
@@ -116,24 +139,23 @@ absl::Status CheckShape(const ParsedTensor& tensor, const FeatureSignature& sign
   return absl::OkStatus();
 }
 
-// The field that holds elements of `type` when tensor_content does not, and how they are encoded:
-// as StoredType kFloat32, kFloat64 (fixed) or anything else (varint).
-uint32_t ValueField(StoredType type) {
+// The field that holds elements of `type` when tensor_content does not.
+uint32_t ValueField(v1::DType type) {
   switch (type) {
-    case StoredType::kFloat32:
+    case v1::DTYPE_FLOAT32:
       return kFloatVal;
-    case StoredType::kFloat64:
+    case v1::DTYPE_FLOAT64:
       return kDoubleVal;
-    case StoredType::kInt64:
+    case v1::DTYPE_INT64:
       return kInt64Val;
-    case StoredType::kBool:
+    case v1::DTYPE_BOOL:
       return kBoolVal;
-    case StoredType::kFloat16:
-    case StoredType::kBfloat16:
+    case v1::DTYPE_FLOAT16:
+    case v1::DTYPE_BFLOAT16:
       return kHalfVal;
-    case StoredType::kUint32:
+    case v1::DTYPE_UINT32:
       return kUint32Val;
-    case StoredType::kUint64:
+    case v1::DTYPE_UINT64:
       return kUint64Val;
     default:
       return kIntVal;
@@ -141,17 +163,17 @@ uint32_t ValueField(StoredType type) {
 }
 
 // Fills `out` with the values of the typed field. `bytes` is the size of one element.
-absl::Status ReadTypedField(absl::string_view message, StoredType type, uint64_t elements,
+absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t elements,
                             char* out) {
-  const size_t bytes = StoredBytes(type);
+  const size_t bytes = ElementBytes(type);
   const uint32_t field = ValueField(type);
-  const uint32_t fixed = type == StoredType::kFloat32   ? WireReader::kFixed32
-                         : type == StoredType::kFloat64 ? WireReader::kFixed64
-                                                        : WireReader::kVarint;
+  const uint32_t fixed = type == v1::DTYPE_FLOAT32   ? WireReader::kFixed32
+                         : type == v1::DTYPE_FLOAT64 ? WireReader::kFixed64
+                                                     : WireReader::kVarint;
   uint64_t found = 0;
   // A little-endian number's low bytes are its narrower self, so varints are cut to the element.
   const auto put = [&](uint64_t value) {
-    if (type == StoredType::kBool) value = value != 0;
+    if (type == v1::DTYPE_BOOL) value = value != 0;
     if (found < elements) std::memcpy(out + found * bytes, &value, bytes);
     ++found;
   };
@@ -194,27 +216,27 @@ absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, B
   const FeatureSignature& signature = *target.signature;
   ParsedTensor tensor;
   if (!Parse(message, tensor)) return Malformed("its bytes are not a TensorProto");
-  const StoredType stored = FromTensorFlow(tensor.dtype);
-  const StoredType wanted = FromDType(signature.dtype);
-  if (stored == StoredType::kNone) {
+  const v1::DType stored = FromTensorFlow(tensor.dtype);
+  const v1::DType wanted = signature.dtype;
+  if (stored == v1::DTYPE_UNSPECIFIED) {
     return SampleError(reason::kWrongDType,
                        absl::StrCat("the tensor holds TensorFlow's data type ", tensor.dtype,
-                                    ", which is not a number; the spec says ", StoredName(wanted)));
+                                    ", which is not a number; the spec says ", DTypeName(wanted)));
   }
   if (stored != wanted && !target.cast) {
     return SampleError(
         reason::kWrongDType,
-        absl::StrCat("the tensor holds ", StoredName(stored), ", the spec says ",
-                     StoredName(wanted), "; write dtype: ", StoredName(stored), " or cast: true"));
+        absl::StrCat("the tensor holds ", DTypeName(stored), ", the spec says ", DTypeName(wanted),
+                     "; write dtype: ", DTypeName(stored), " or cast: true"));
   }
   uint64_t elements = 0;
   BULKHEAD_RETURN_IF_ERROR(CheckShape(tensor, signature, value.count, elements));
-  const uint64_t stored_bytes = elements * StoredBytes(stored);
-  const uint64_t wanted_bytes = elements * StoredBytes(wanted);
+  const uint64_t stored_bytes = elements * ElementBytes(stored);
+  const uint64_t wanted_bytes = elements * ElementBytes(wanted);
   const bool in_content = !tensor.content.empty();
   if (in_content && tensor.content.size() != stored_bytes) {
     return Malformed(absl::StrCat("its content has ", tensor.content.size(), " bytes, its shape ",
-                                  ShapeText(tensor.dims), " of ", StoredName(stored), " needs ",
+                                  ShapeText(tensor.dims), " of ", DTypeName(stored), " needs ",
                                   stored_bytes));
   }
   if (in_content && stored == wanted) {
@@ -228,7 +250,8 @@ absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, B
   char* values = stage ? result + wanted_bytes : result;
   if (!in_content) BULKHEAD_RETURN_IF_ERROR(ReadTypedField(message, stored, elements, values));
   if (convert) {
-    ConvertElements(stored, in_content ? tensor.content.data() : values, wanted, result, elements);
+    CastElements(stored, in_content ? tensor.content.data() : values, wanted, result, elements,
+                 Overflow::kWrap);
   }
   value.bytes = absl::string_view(result, wanted_bytes);
   return absl::OkStatus();

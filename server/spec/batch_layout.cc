@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/nearest_name.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/element_type.h"
 #include "server/spec/nearest_name.h"
 #include "server/spec/source_signature.h"
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
@@ -173,42 +174,6 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
     FindDeclared(chains[i], signature.sources[i], signature);
   }
   return signature;
-}
-
-bool IsForDelivery(v1::DType dtype) {
-  return dtype == v1::DTYPE_UINT32 || dtype == v1::DTYPE_UINT64 || dtype == v1::DTYPE_COMPLEX64 ||
-         dtype == v1::DTYPE_COMPLEX128;
-}
-
-uint64_t ElementBytes(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_UINT8:
-    case v1::DTYPE_INT8:
-    case v1::DTYPE_BOOL:
-      return 1;
-    case v1::DTYPE_UINT16:
-    case v1::DTYPE_INT16:
-    case v1::DTYPE_FLOAT16:
-    case v1::DTYPE_BFLOAT16:
-      return 2;
-    case v1::DTYPE_INT32:
-    case v1::DTYPE_FLOAT32:
-    case v1::DTYPE_UINT32:
-      return 4;
-    case v1::DTYPE_INT64:
-    case v1::DTYPE_FLOAT64:
-    case v1::DTYPE_UINT64:
-    case v1::DTYPE_COMPLEX64:
-      return 8;
-    case v1::DTYPE_COMPLEX128:
-      return 16;
-    default:
-      return 0;
-  }
-}
-
-std::string DTypeName(v1::DType dtype) {
-  return absl::AsciiStrToLower(absl::StripPrefix(v1::DType_Name(dtype), "DTYPE_"));
 }
 
 std::string BoxFormatName(v1::BoxFormat format) {

@@ -81,16 +81,6 @@ struct PipelineSignature {
 // given, only those and what common stages read must be the same.
 absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec);
 
-// Whether the type only passes through: given by stages of the user's, delivered, and known to no
-// other stage (uint32, uint64, complex64, complex128).
-bool IsForDelivery(v1::DType dtype);
-
-// Bytes of one element; 0 for DTYPE_BYTES and DTYPE_UNSPECIFIED.
-uint64_t ElementBytes(v1::DType dtype);
-
-// "float32".
-std::string DTypeName(v1::DType dtype);
-
 // "xyxy".
 std::string BoxFormatName(v1::BoxFormat format);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/spec/spec_error.h"
 

@@ -133,7 +133,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t id() const { return id_; }
   const StreamConfig& config() const { return config_; }
   bool finished() const { return finished_; }
-  uint64_t batches_delivered() const { return delivered_; }
   uint64_t batches_released() const { return released_; }
   uint64_t substitutions() const { return total_substitutions_; }
   uint64_t samples_delivered() const { return samples_delivered_; }

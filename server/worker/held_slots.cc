@@ -49,7 +49,6 @@ void NoteFault(const MemoryFault& fault) {
   FlightHeader& header = *noted_in;
   for (const Range& range : ranges) {
     if (fault.address < range.begin || fault.address >= range.end) continue;
-    header.wild_thread = current_stage.thread;
     header.wild_stage = current_stage.stage;
     header.wild_access = static_cast<uint32_t>(fault.access);
     header.wild_slot = static_cast<uint32_t>((fault.address - range.begin) / range.slot_bytes);

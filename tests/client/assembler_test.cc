@@ -5,10 +5,12 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bulkhead/error.h"
 #include "client/cpp/internal/layout.h"
+#include "client/cpp/internal/quarantine.h"
 #include "tests/client/fake_service.h"
 
 namespace bulkhead::client_internal {
@@ -20,6 +22,9 @@ std::shared_ptr<BatchContext> FakeContext() {
   cursor.set_samples_per_epoch(20);
   return std::make_shared<BatchContext>(*MakeLayout(FakeSchema()), cursor, 4);
 }
+
+// Of a quarantine of a@1 and b@2, as in tests/base/quarantine_set_test.cc.
+constexpr const char* kDigest = "6c6aa3c66365a5218535b36d34d6be97a699bd142832e05d423d53923e17f5cf";
 
 // One part as it comes from the wire.
 struct Piece {
@@ -129,6 +134,22 @@ TEST(AssemblerTest, RefusesWhatTheProtocolForbids) {
       if (!status.ok()) break;
     }
     EXPECT_EQ(ErrorReason(status), "PROTOCOL_VIOLATION") << name;
+  }
+}
+
+TEST(AssemblerTest, RefusesABatchMadeWithAnotherQuarantineThanItsCursorSays) {
+  using Records = std::vector<const char*>;
+  for (const auto& [known, digest, fits] :
+       {std::tuple(Records{}, "", true), std::tuple(Records{"a@1", "b@2"}, "", false),
+        std::tuple(Records{}, kDigest, false), std::tuple(Records{"a@1"}, kDigest, false),
+        std::tuple(Records{"b@2", "a@1"}, kDigest, true)}) {
+    v1::Cursor cursor;
+    for (const char* record : known) cursor.add_quarantined(record);
+    Assembler assembler(std::make_shared<BatchContext>(*MakeLayout(FakeSchema()), cursor, 4), false,
+                        1);
+    auto pieces = Pieces(0, 8);
+    pieces[0].header->set_quarantine_digest(digest);
+    EXPECT_EQ(Feed(assembler, pieces[0]).ok(), fits) << known.size() << " " << digest;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bulkhead/internal/v1/rpc_status.pb.h"
+#include "client/cpp/internal/quarantine.h"
 
 namespace bulkhead {
 namespace {
@@ -57,6 +58,7 @@ struct FakeService::Session {
   std::vector<uint64_t> unreleased;  // in the order of sending
   std::unique_ptr<FakeArena> arena;
   uint64_t arena_id = 0;
+  v1::Cursor cursor;  // of Opened; the quarantine is that of the next batch
 };
 
 v1::BatchSchema FakeSchema() {
@@ -131,6 +133,7 @@ grpc::Status FakeService::Deliver(Session& session) {
   cursor->set_samples_per_epoch(kSamples);
   const auto& known = cursor->quarantined();
   if (std::count(known.begin(), known.end(), "a\"b") == 0) cursor->add_quarantined("a\"b");
+  session.cursor = *cursor;
   opened->set_unordered(session.mode == "unordered");
   ChooseTransport(session, opened);
   session.stream->Write(response);
@@ -182,6 +185,7 @@ void FakeService::SendQuarantined(Session& session, const std::string& record) {
   response.mutable_event()->set_kind(v1::SampleEvent::KIND_QUARANTINED);
   response.mutable_event()->set_record(record);
   response.mutable_event()->set_message(record + " ended 3 workers");
+  (void)client_internal::AddQuarantined(record, &session.cursor);
   session.stream->Write(response);
 }
 
@@ -235,6 +239,7 @@ v1::BatchHeader FakeService::MakeHeader(const Session& session, uint64_t epoch, 
   header.set_batches_left_in_epoch(
       session.mode == "unordered" ? left_ : (kSamples - first - count + kBatch - 1) / kBatch);
   header.set_payload_bytes(11 * count);
+  header.set_quarantine_digest(client_internal::QuarantineDigest(session.cursor));
   return header;
 }
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import time
 
 import grpc
@@ -12,7 +13,7 @@ import pytest
 
 import bulkhead
 from bulkhead import _incarnation, _proto
-from conftest import Service, children_of, write_spec
+from conftest import BIN, Service, children_of, write_spec
 
 
 @pytest.fixture
@@ -225,6 +226,9 @@ def test_describe_counts_what_is_selected(photos, folder, service):
     [counts] = description.selections
     assert 150 == counts.records > counts.in_part > counts.kept > counts.samples == 20
     assert (description.samples_per_epoch, description.batches_per_epoch) == (20, 5)
+    said = subprocess.run([BIN / "bulkhead", "validate", "--data", "--target", service.target, spec],
+                          capture_output=True, text=True, check=True).stdout
+    assert f": 20 of 150 records: {counts.in_part} in the part `train`, {counts.kept} that the filter keeps" in said
     _, outline = describe(service, spec, schema_only=True)
     assert not outline.selections and not outline.HasField("samples_per_epoch")
     ranged = write_spec(folder / "range.yaml", source={"range": {"size": 10}}, batch={"size": 2}, skip=3)

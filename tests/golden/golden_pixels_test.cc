@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/user_code.h"
 #include "tests/golden/golden_data.h"
 
 namespace bulkhead {
@@ -49,7 +50,7 @@ class GoldenPixelsTest : public ::testing::Test {
   void Expect(const internal::v1::PipelineBinding& binding, size_t i, const std::string& what) {
     SCOPED_TRACE(golden_.records[i] + " " + what);
     const std::string& expected = Array(i, what).bytes;
-    const auto pipeline = Pipeline::Create(binding);
+    const auto pipeline = Pipeline::Create(binding, UserCode{});
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
     const auto context = (*pipeline)->NewContext();
     std::string made(expected.size(), '\x5a');

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "server/base/element_type.h"
 #include "server/source/source.h"
 #include "tests/golden/golden_data.h"
 

@@ -47,8 +47,9 @@ TEST(FlipTest, MirrorsEveryRowInEveryTwin) {
     for (int width = 1; width <= 40; ++width) {
       const Image picture = MakePicture(3, width, channels);
       for (const Simd simd : {Simd::kScalar, Simd::kBest}) {
-        Image flipped;
-        FlipHorizontally(picture.view(), flipped.Reshape({3, width}, channels), simd);
+        Image flipped = MakePicture(3, width, channels);
+        ScratchBuffer row;
+        FlipHorizontallyInPlace(flipped.mutable_view(), row, simd);
         for (int y = 0; y < 3; ++y) {
           for (int x = 0; x < width; ++x) {
             for (int c = 0; c < channels; ++c) {
@@ -57,10 +58,6 @@ TEST(FlipTest, MirrorsEveryRowInEveryTwin) {
             }
           }
         }
-        Image again = MakePicture(3, width, channels);
-        ScratchBuffer row;
-        FlipHorizontallyInPlace(again.mutable_view(), row, simd);
-        ASSERT_EQ(PixelsOf(again.view()), PixelsOf(flipped.view()));
       }
     }
   }

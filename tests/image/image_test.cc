@@ -23,8 +23,8 @@ TEST(ImageViewTest, CropIsAView) {
   const MutableImageView crop = view.Crop({1, 2, 2, 3});
   EXPECT_EQ(crop.data, view.data + 15 + 6);
   EXPECT_EQ(crop.stride, 15u);
-  EXPECT_FALSE(crop.contiguous());
-  EXPECT_TRUE(view.contiguous());
+  EXPECT_NE(crop.stride, crop.row_bytes());
+  EXPECT_EQ(view.stride, view.row_bytes());
 }
 
 }  // namespace

@@ -39,10 +39,10 @@ TEST(OrientationTest, PartsOfTheUprightImageComeFromTheirStoredRectangles) {
 
 TEST(OrientationTest, MirroredOnesAreFlips) {
   const Image stored = MakePicture(11, 17, 3);
-  Image flipped;
-  FlipHorizontally(stored.view(), flipped.Reshape({11, 17}, 3));
-  EXPECT_EQ(PixelsOf(Upright(stored.view(), 2).view()), PixelsOf(flipped.view()));
+  Image flipped = MakePicture(11, 17, 3);
   ScratchBuffer row;
+  FlipHorizontallyInPlace(flipped.mutable_view(), row);
+  EXPECT_EQ(PixelsOf(Upright(stored.view(), 2).view()), PixelsOf(flipped.view()));
   FlipVerticallyInPlace(flipped.mutable_view(), row);
   EXPECT_EQ(PixelsOf(Upright(stored.view(), 3).view()), PixelsOf(flipped.view()));
   EXPECT_EQ(PixelsOf(Upright(stored.view(), kStoredUpright).view()), PixelsOf(stored.view()));

@@ -75,6 +75,29 @@ ROOMS = {
     },
 }
 
+# Folders of the tools that a folder of the tools may include, besides itself and tools/common. That one includes none
+# of them: what many commands share knows no command.
+TOOLS = {
+    "common": set(),
+    "cursor": set(),
+    # A spec's data and pipeline in the tool's own process.
+    "local": set(),
+    "synth": set(),
+    "quarantine": set(),
+    "recycle": set(),
+    "status": set(),
+    "index": {"local"},
+    "measure": {"local"},
+    "order": {"local"},
+    "validate": {"local"},
+    "pack": {"synth"},
+    "replay": {"cursor"},
+    "preview": {"cursor", "local"},
+    "purity": {"local", "validate"},
+    "explain": {"local", "measure", "validate"},
+    "stream": {"local", "measure"},
+}
+
 # Of some rooms only these headers may be included, by these rooms.
 ONLY_HEADERS = {
     ("server/source", "server/spec"): {"server/spec/signature.h", "server/spec/source_signature.h"},
@@ -104,8 +127,8 @@ GUARDED = [
     _guarded(r"isa-l(/.*|\.h)|isa-l_crypto.*", {"server/base"}, "ISA-L shows in server/base only"),
     _guarded(
         r"openssl/.*",
-        {"server/base", "client/conformance"},  # that program stands alone, and hashes
-        "OpenSSL shows in server/base only",
+        {"server/base", "client/cpp", "client/conformance"},  # the clients stand alone, and hash
+        "OpenSSL shows in server/base and the clients only",
     ),
     # Compressed records; and the checksums of compressed TIFFs, which libtiff does not look at.
     _guarded(r"zlib\.h", {"server/source", "server/image"}, "zlib shows in server/source and server/image only"),
@@ -178,6 +201,18 @@ def room_of(path: str) -> str | None:
     return None
 
 
+def _check_tools(path: str, header: str) -> str | None:
+    """The inner order of tools; main.cc knows all commands."""
+    here, there = path.split("/")[1:-1], header.split("/")[1:-1]
+    if not header.startswith("tools/") or not here or here == there or there == ["common"]:
+        return None
+    if here[0] not in TOOLS:
+        return f"tools/{here[0]} is no folder of the picture; add it to rules.py"
+    if not there or there[0] not in TOOLS[here[0]]:
+        return f"tools/{here[0]} may not include {'/'.join(['tools', *there])} ({header})"
+    return None
+
+
 def _check_include(path: str, room: str, header: str) -> str | None:
     target = room_of(header)
     if target is not None and target != room:
@@ -188,6 +223,8 @@ def _check_include(path: str, room: str, header: str) -> str | None:
             return f"{room} may include only {', '.join(sorted(only))} of {target}, not {header}"
     if (path, header) in EXCEPTIONS:
         return None
+    if room == "tools" and (broken := _check_tools(path, header)):
+        return broken
     for rule in GUARDED:
         if re.fullmatch(rule.pattern, header) and room not in rule.rooms:
             return f"{room} includes {header}: {rule.why}"

@@ -50,6 +50,9 @@ def plant(root: pathlib.Path, path: str, *lines: str) -> None:
         ("server/source/a.cc", "<sys/epoll.h>", "server/os"),
         ("server/worker/a.cc", "<sys/mman.h>", "server/os"),
         ("server/sampler/a.cc", "# include <unistd.h>", "server/os"),
+        ("tools/common/a.cc", '"tools/local/local_pipeline.h"', "tools/common may not include tools/local"),
+        ("tools/measure/a.cc", '"tools/explain/explain_report.h"', "tools/measure may not include tools/explain"),
+        ("tools/attic/a.cc", '"tools/local/local_pipeline.h"', "tools/attic is no folder"),
         ("server/cellar/a.cc", '"server/base/error.h"', "no room"),
     ],
 )

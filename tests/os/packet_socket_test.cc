@@ -55,7 +55,7 @@ TEST(PacketSocketTest, PassesDescriptors) {
 TEST(PacketSocketTest, SaysWhenThePeerIsGone) {
   auto pair = PacketSocket::MakePair();
   ASSERT_TRUE(pair->first.Send("last words").ok());
-  pair->first.TakeFd().reset();
+  pair->first = PacketSocket();
   EXPECT_EQ(pair->second.Receive()->bytes, "last words");
   EXPECT_TRUE(absl::IsOutOfRange(pair->second.Receive().status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(pair->second.Send("anyone?")));

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/user_code.h"
 #include "tests/pipeline/pipeline_fixture.h"
 #include "tests/source/source_testing.h"
 
@@ -38,7 +39,7 @@ TEST(CreatePipelineTest, ProducesFromAnImageFolderWhatAFakeSourceGives) {
       MakeSpec(stages,
                "source { image_folder { path: \"set\" } } batch { size: 2 } outputs: \"image\" "
                "outputs: \"label\" ");
-  const auto pipeline = Pipeline::Create(BindingOf(spec, test));
+  const auto pipeline = Pipeline::Create(BindingOf(spec, test), UserCode{});
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_EQ((*pipeline)->record_count(), 3u);
 
@@ -71,7 +72,7 @@ TEST(CreatePipelineTest, RangeNeedsNoImages) {
   auto* cast = spec.add_stages()->mutable_cast();
   cast->set_input("index");
   cast->set_dtype(v1::DTYPE_FLOAT32);
-  const auto pipeline = Pipeline::Create(BindingOf(spec, test));
+  const auto pipeline = Pipeline::Create(BindingOf(spec, test), UserCode{});
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   const auto context = (*pipeline)->NewContext();
   float index = -1;
@@ -85,7 +86,7 @@ TEST(CreatePipelineTest, DamagedBindingIsRefusedAndNotRun) {
   test.source.mutable_range()->set_size(5);
   v1::PipelineSpec spec;
   spec.add_stages()->mutable_resize()->add_size(8);
-  const auto pipeline = Pipeline::Create(BindingOf(spec, test));
+  const auto pipeline = Pipeline::Create(BindingOf(spec, test), UserCode{});
   EXPECT_EQ(pipeline.status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/image/cast.h"
 #include "server/image/crop.h"
 #include "server/image/flip.h"
 #include "server/image/image_decoder.h"
@@ -40,9 +39,9 @@ Image TrainImageByHand(const std::string& file, const SampleKey& key) {
       ResizeImage(whole.Crop(rect), ResizeMethod::kLinear, resized.Reshape({24, 32}, 3)).ok());
   SampleRandom flip(key.seed, key.epoch, key.position, StableHash("stages/2"));
   if (flip.NextUnit() >= 0.5) return resized;
-  Image flipped;
-  FlipHorizontally(resized.view(), flipped.Reshape({24, 32}, 3), Simd::kScalar);
-  return flipped;
+  ScratchBuffer row;
+  FlipHorizontallyInPlace(resized.mutable_view(), row, Simd::kScalar);
+  return resized;
 }
 
 TEST(PipelineTest, ProducesWhatTheStagesSayForEveryKey) {
@@ -87,7 +86,7 @@ TEST(PipelineTest, NumbersAreNormalizedAndCastWithTheirPadding) {
   ASSERT_TRUE(produced.status.ok()) << produced.status;
   EXPECT_EQ(pipeline.Output(produced, "boxes"),
             BytesOf<int32_t>({0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(pipeline.Output(produced, "label"), BytesOf<uint16_t>({FloatToHalfBits(2.0f)}));
+  EXPECT_EQ(pipeline.Output(produced, "label"), BytesOf<uint16_t>({0x4000}));
 }
 
 TEST(PipelineTest, OneHotIsAFloatVector) {
@@ -242,13 +241,6 @@ TEST(PipelineTest, ASampleGivesItsDecodeShareBack) {
   ASSERT_TRUE(again.status.ok());
   PipelineUnderTest free(spec, {MakeRecord(MakeJpeg(80, 80))});
   EXPECT_EQ(pipeline.Output(again, "image"), free.Output(free.Produce(0, {1, 0, 0}), "image"));
-}
-
-TEST(PipelineTest, RecordsTypesAreThoseOfTheSchema) {
-  for (int type = v1::DTYPE_UINT8; type <= v1::DTYPE_BOOL; ++type) {
-    EXPECT_EQ(ElementSize(ElementTypeOf(static_cast<v1::DType>(type))),
-              ElementBytes(static_cast<v1::DType>(type)));
-  }
 }
 
 }  // namespace

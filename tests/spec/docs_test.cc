@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "server/base/element_type.h"
 #include "server/spec/signature.h"
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_scalar.h"

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
+#include "server/base/element_type.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "server/base/element_type.h"
 #include "server/spec/signature.h"
 #include "server/spec/stage_signature.h"
 #include "server/spec/yaml.h"

@@ -1,5 +1,3 @@
-#include "tools/validate.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -11,11 +9,21 @@
 #include <sstream>
 
 #include "gmock/gmock.h"
+#include "tools/validate/validate_command.h"
 
 namespace bulkhead {
 namespace {
 
 using ::testing::HasSubstr;
+
+v1::SelectionCounts Counted(uint64_t records, uint64_t in_part, uint64_t kept, uint64_t samples) {
+  v1::SelectionCounts counts;
+  counts.set_records(records);
+  counts.set_in_part(in_part);
+  counts.set_kept(kept);
+  counts.set_samples(samples);
+  return counts;
+}
 
 class ValidateTest : public ::testing::Test {
  protected:
@@ -55,12 +63,7 @@ TEST_F(ValidateTest, CountsWhatIsSelectedWhenItMayLookAtTheData) {
   look_.count = [&](const v1::PipelineSpec& spec, const std::string& folder) {
     EXPECT_EQ(spec.skip(), 10);
     base_dir = folder;
-    v1::SelectionCounts counts;
-    counts.set_records(1000);
-    counts.set_in_part(900);
-    counts.set_kept(450);
-    counts.set_samples(400);
-    return counts;
+    return DataCounts{Counted(1000, 900, 450, 400), {}};
   };
   EXPECT_EQ(Run({file}), 0);
   EXPECT_EQ(base_dir, folder_.string());
@@ -71,10 +74,32 @@ TEST_F(ValidateTest, CountsWhatIsSelectedWhenItMayLookAtTheData) {
   EXPECT_THAT(out_.str(),
               AllOf(HasSubstr("\"records_kept\": 450"), HasSubstr("\"samples_per_epoch\": 400")));
   look_.count = [](const v1::PipelineSpec&, const std::string&) {
-    return absl::StatusOr<v1::SelectionCounts>(absl::NotFoundError("no file matches"));
+    return absl::StatusOr<DataCounts>(absl::NotFoundError("no file matches"));
   };
   EXPECT_EQ(Run({file}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("no file matches"));
+}
+
+TEST_F(ValidateTest, SaysWhatIsLeftOfEachSelectiveSourceOfAMixture) {
+  const std::string file = Write("mixed.yaml",
+                                 "source: {mixture: {sources: [\n"
+                                 "  {source: {range: {size: 50}}, weight: 1},\n"
+                                 "  {source: {range: {size: 100}}, weight: 1, skip: 90},\n"
+                                 "  {source: {range: {size: 100}}, weight: 1, take: 20}]}}\n"
+                                 "batch: {size: 4}\n");
+  look_.count = [](const v1::PipelineSpec&, const std::string&) {
+    return DataCounts{Counted(0, 0, 0, 60),
+                      {Counted(100, 100, 100, 10), Counted(100, 100, 100, 20)}};
+  };
+  EXPECT_EQ(Run({file}), 0) << err_.str();
+  EXPECT_THAT(out_.str(),
+              HasSubstr("  samples an epoch: 60\n"
+                        "  source.mixture.sources[1]: 10 of 100 records: 90 skipped\n"
+                        "  source.mixture.sources[2]: 20 of 100 records: at most 20 taken\n"));
+  out_.str("");
+  EXPECT_EQ(Run({file}, true), 0);
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("\"samples_per_epoch\": 10"),
+                                HasSubstr("\"samples_per_epoch\": 60")));
 }
 
 TEST_F(ValidateTest, PrintsWhatABatchHolds) {
@@ -134,9 +159,7 @@ class ValidateCacheTest : public ValidateTest {
     look_ = {};
     if (kept > 0) {
       look_.count = [](const v1::PipelineSpec&, const std::string&) {
-        v1::SelectionCounts counts;
-        counts.set_samples(20000);
-        return counts;
+        return DataCounts{Counted(0, 0, 0, 20000), {}};
       };
       look_.kept = [=, this](const v1::PipelineSpec&,
                              const std::string&) -> absl::StatusOr<KeptLook> {

@@ -1,4 +1,4 @@
-#include "tools/bench/bench_report.h"
+#include "tools/measure/bench_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

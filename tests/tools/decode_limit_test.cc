@@ -1,4 +1,4 @@
-#include "tools/bench/decode_limit.h"
+#include "tools/measure/decode_limit.h"
 
 #include <gtest/gtest.h>
 

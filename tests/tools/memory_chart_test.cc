@@ -1,4 +1,4 @@
-#include "tools/bench/memory_chart.h"
+#include "tools/measure/memory_chart.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

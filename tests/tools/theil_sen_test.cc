@@ -1,4 +1,4 @@
-#include "tools/bench/theil_sen.h"
+#include "tools/measure/theil_sen.h"
 
 #include <gtest/gtest.h>
 

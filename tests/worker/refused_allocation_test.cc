@@ -19,6 +19,7 @@
 #include "server/arena/exit_codes.h"
 #include "server/image/image_decoder.h"
 #include "server/os/process_usage.h"
+#include "server/pipeline/user_code.h"
 #include "server/spec/normalize.h"
 #include "server/spec/signature.h"
 #include "server/worker/allocation_tracker.h"
@@ -95,7 +96,7 @@ class RefusedAllocationTest : public testing::Test {
     bool done = false;
     int code = 0;
     LeaseRunner runner(
-        Pipeline::Create(binding_).value(), 1,
+        Pipeline::Create(binding_, UserCode{}).value(), 1,
         [&](const internal::v1::FromWorker& message) {
           absl::MutexLock lock(&mutex);
           if (message.lease_done().substitutions_size() > 0) code = 2;

@@ -14,6 +14,7 @@
 #include "server/base/value_map.h"
 #include "server/image/image_decoder.h"
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/user_code.h"
 #include "server/sampler/order.h"
 #include "server/spec/normalize.h"
 #include "server/spec/signature.h"
@@ -87,7 +88,7 @@ class SteadyAllocationsTest : public testing::Test {
     order.mutable_sequential();
     stream.order = MakeOrder(order, 0, {kPhotos}).value();
     std::vector<std::byte> slot(stream.binding.schema().batch_bytes());
-    const auto pipeline = Pipeline::Create(binding).value();
+    const auto pipeline = Pipeline::Create(binding, UserCode{}).value();
     const auto context = pipeline->NewContext();
     // As a worker's thread does it: noted in the flight recorder, with seek entries.
     const FlightRecorder recorder = FlightRecorder::Create(1).value();

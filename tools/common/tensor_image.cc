@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "server/base/element_type.h"
 #include "tools/common/tensor_stats.h"
+#include "tools/common/tensor_type.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr int64_t kMaxSide = 1 << 14;
-
-bool IsFloat(ElementType type) {
-  return type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
-         type == ElementType::kFloat32 || type == ElementType::kFloat64;
-}
 
 bool IsSide(int64_t extent) { return extent > 1 && extent <= kMaxSide; }
 
@@ -28,7 +25,7 @@ bool ChannelsFirst(const std::vector<int64_t>& shape) { return shape[1] == 1 || 
 bool LooksLikeImages(const Tensor& tensor) {
   const std::vector<int64_t>& shape = tensor.shape;
   if (tensor.packing == Packing::kRows) return false;  // some samples have several, some none
-  if (shape.size() != 4 || (tensor.dtype != ElementType::kUint8 && !IsFloat(tensor.dtype))) {
+  if (shape.size() != 4 || (tensor.dtype != ElementType::kUint8 && !IsFloat(DTypeOf(tensor)))) {
     return false;
   }
   if (ChannelsLast(shape)) return IsSide(shape[1]) && IsSide(shape[2]);
@@ -44,7 +41,7 @@ TensorImages::TensorImages(const Tensor& tensor, uint64_t samples) : tensor_(ten
     channels_ = shape[1], height_ = shape[2], width_ = shape[3];
     row_step_ = width_, pixel_step_ = 1, channel_step_ = height_ * width_;
   }
-  if (!IsFloat(tensor.dtype)) return;
+  if (!IsFloat(DTypeOf(tensor))) return;
   const TensorStats stats = ComputeStats(tensor, samples);
   base_ = stats.min;
   scale_ = stats.max > stats.min ? 255 / (stats.max - stats.min) : 1;

@@ -2,78 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/base/little_endian.h"
+#include "server/base/cast.h"
+#include "tools/common/tensor_type.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr size_t kShownBytes = 40;
 
-double FromHalf(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const int fraction = bits & 1023;
-  double value;
-  if (exponent == 31) {
-    value = fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
-                          : std::numeric_limits<double>::infinity();
-  } else if (exponent == 0) {
-    value = std::ldexp(fraction, -24);
-  } else {
-    value = std::ldexp(1024 + fraction, exponent - 25);
-  }
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-double FromBfloat(uint16_t bits) {
-  const uint32_t wide = uint32_t{bits} << 16;
-  return LoadLittle<float>(&wide);
-}
-
 }  // namespace
 
 double ElementAt(const Tensor& tensor, uint64_t index) {
   const char* at = static_cast<const char*>(tensor.data) + index * tensor.element_bytes;
-  switch (tensor.dtype) {
-    case ElementType::kUint8:
-    case ElementType::kBool:
-      return LoadLittle<uint8_t>(at);
-    case ElementType::kInt8:
-      return LoadLittle<int8_t>(at);
-    case ElementType::kUint16:
-      return LoadLittle<uint16_t>(at);
-    case ElementType::kInt16:
-      return LoadLittle<int16_t>(at);
-    case ElementType::kInt32:
-      return LoadLittle<int32_t>(at);
-    case ElementType::kInt64:
-      return static_cast<double>(LoadLittle<int64_t>(at));
-    case ElementType::kFloat16:
-      return FromHalf(LoadLittle<uint16_t>(at));
-    case ElementType::kBfloat16:
-      return FromBfloat(LoadLittle<uint16_t>(at));
-    case ElementType::kFloat32:
-      return LoadLittle<float>(at);
-    case ElementType::kFloat64:
-      return LoadLittle<double>(at);
-    case ElementType::kUint32:
-      return LoadLittle<uint32_t>(at);
-    case ElementType::kUint64:
-      return static_cast<double>(LoadLittle<uint64_t>(at));
-    // Of a complex number, the real part.
-    case ElementType::kComplex64:
-      return LoadLittle<float>(at);
-    case ElementType::kComplex128:
-      return LoadLittle<double>(at);
-    case ElementType::kBytes:
-      break;
-  }
-  return 0;
+  v1::DType dtype = DTypeOf(tensor);
+  if (dtype == v1::DTYPE_BYTES) return 0;
+  if (dtype == v1::DTYPE_COMPLEX64) dtype = v1::DTYPE_FLOAT32;  // the real part comes first
+  if (dtype == v1::DTYPE_COMPLEX128) dtype = v1::DTYPE_FLOAT64;
+  double value = 0;
+  CastElements(dtype, at, v1::DTYPE_FLOAT64, &value, 1);
+  return value;
 }
 
 uint64_t ElementsOfRow(const Tensor& tensor) {

@@ -8,7 +8,8 @@
 
 namespace bulkhead::tools {
 
-// Element `index` of a tensor of numbers, whatever its type; 0 for byte strings.
+// Element `index` of a tensor of numbers, whatever its type; of a complex one the real
+// part, 0 for byte strings.
 double ElementAt(const Tensor& tensor, uint64_t index);
 
 // Of the finite elements of a tensor's first samples.

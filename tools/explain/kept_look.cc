@@ -8,7 +8,7 @@
 #include "server/base/value_map.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/pipeline/stage_observer.h"
-#include "tools/common/local_pipeline.h"
+#include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "tools/validate_cache.h"
+#include "tools/validate/cache_report.h"
 
 namespace bulkhead::tools {
 

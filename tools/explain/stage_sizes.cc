@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/pipeline/stage_observer.h"
 #include "server/spec/source_chain.h"

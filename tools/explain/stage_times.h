@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "server/image/jpeg/decode_counts.h"
-#include "tools/common/local_pipeline.h"
 #include "tools/explain/stage_sizes.h"
+#include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
 

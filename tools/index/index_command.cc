@@ -11,10 +11,10 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/source_chain.h"
-#include "tools/common/local_pipeline.h"
-#include "tools/common/longer_spec.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/status_message.h"
+#include "tools/local/local_pipeline.h"
+#include "tools/local/longer_spec.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -6,46 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
-#include "server/base/little_endian.h"
 
 namespace bulkhead::tools {
 namespace {
 
-template <typename T>
-double Load(const std::byte* data) {
-  return static_cast<double>(LoadLittle<T>(data));
-}
-
-using Loader = double (*)(const std::byte*);
-
-// Null for types that are not plotted.
-Loader LoaderOf(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_UINT8:
-    case v1::DTYPE_BOOL:
-      return Load<uint8_t>;
-    case v1::DTYPE_INT8:
-      return Load<int8_t>;
-    case v1::DTYPE_UINT16:
-      return Load<uint16_t>;
-    case v1::DTYPE_INT16:
-      return Load<int16_t>;
-    case v1::DTYPE_INT32:
-      return Load<int32_t>;
-    case v1::DTYPE_INT64:
-      return Load<int64_t>;
-    case v1::DTYPE_FLOAT32:
-      return Load<float>;
-    case v1::DTYPE_FLOAT64:
-      return Load<double>;
-    default:
-      return nullptr;
-  }
-}
-
 bool IsPlottable(const FeatureSignature& feature) {
-  return feature.kind == FeatureSignature::Kind::kTensor && LoaderOf(feature.dtype) != nullptr;
+  return feature.kind == FeatureSignature::Kind::kTensor && ElementBytes(feature.dtype) != 0;
 }
 
 }  // namespace
@@ -84,7 +53,9 @@ absl::StatusOr<double> FeatureValues::At(uint64_t record) {
   const FeatureValue& value = record_.values[part.index];
   const v1::DType dtype = part.source->features()[part.index].dtype;
   if (value.size_bytes < ElementBytes(dtype)) return std::nan("");
-  return LoaderOf(dtype)(value.data);
+  double number = 0;
+  CastElements(dtype, value.data, v1::DTYPE_FLOAT64, &number, 1);
+  return number;
 }
 
 }  // namespace bulkhead::tools

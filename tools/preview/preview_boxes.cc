@@ -9,9 +9,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "tools/common/tensor_stats.h"
+#include "tools/common/tensor_type.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -47,9 +49,9 @@ bool AreBoxesOf(const FeatureSignature& feature, const std::string& image) {
 
 // One whole number for each row of `boxes`, by all that is known before any data is read.
 bool MayLabel(const FeatureSignature& feature, const FeatureSignature& boxes) {
-  return feature.kind == FeatureSignature::Kind::kTensor &&
-         IsWholeNumber(DTypeName(feature.dtype)) && feature.shape.size() == 1 &&
-         feature.shape[0] == boxes.shape[0] && feature.variable == boxes.variable;
+  return feature.kind == FeatureSignature::Kind::kTensor && IsInteger(feature.dtype) &&
+         feature.shape.size() == 1 && feature.shape[0] == boxes.shape[0] &&
+         feature.variable == boxes.variable;
 }
 
 // The lower, the more likely labels are called so.
@@ -101,7 +103,7 @@ const Tensor* FindBoxes(const Batch& batch, const LabelledBoxes& labelled) {
 std::optional<std::vector<std::string>> LabelsOf(const Batch& batch, uint64_t sample,
                                                  const std::string& name, const Rows& boxes) {
   const Tensor* const tensor = name.empty() ? nullptr : batch.Find(name);
-  if (tensor == nullptr || !IsWholeNumber(ElementTypeName(tensor->dtype))) return std::nullopt;
+  if (tensor == nullptr || !IsInteger(DTypeOf(*tensor))) return std::nullopt;
   const Rows rows = RowsOf(batch, *tensor, sample, 1);
   // Labels without a count of their own are as padded as their boxes.
   const bool padded_alike = !rows.counted && rows.capacity == boxes.capacity;
@@ -127,10 +129,6 @@ std::string LabelsFor(const PipelineSignature& signature,
 }
 
 }  // namespace
-
-bool IsWholeNumber(absl::string_view type) {
-  return absl::StartsWith(type, "int") || absl::StartsWith(type, "uint");
-}
 
 std::string WholeNumberAt(const Tensor& tensor, uint64_t element) {
   const char* const at = static_cast<const char*>(tensor.data) + element * tensor.element_bytes;
@@ -174,7 +172,7 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
     const std::vector<FeatureSignature>& features = source.FeaturesBefore(i);
     for (const FeatureSignature& feature : features) {
       const bool is_output = !delivered || IsDelivered(signature, feature.name);
-      if (feature.name == labels && is_output) is_whole |= IsWholeNumber(DTypeName(feature.dtype));
+      if (feature.name == labels && is_output) is_whole |= IsInteger(feature.dtype);
       if (!is_output || !AreBoxesOf(feature, image)) continue;
       if (!LabelsFor(signature, features, feature, labels, delivered).empty()) {
         return absl::OkStatus();

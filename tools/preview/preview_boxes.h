@@ -47,9 +47,6 @@ std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
 bool StandAtBoxes(const Batch& batch, uint64_t sample, const std::vector<LabelledBoxes>& features,
                   absl::string_view name);
 
-// Whether elements of a type called so ("int64") are whole numbers.
-bool IsWholeNumber(absl::string_view type);
-
 // Element `element` of a tensor of whole numbers, digit by digit.
 std::string WholeNumberAt(const Tensor& tensor, uint64_t element);
 

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "server/base/element_type.h"
 #include "tools/common/tensor_image.h"
 #include "tools/common/tensor_stats.h"
+#include "tools/common/tensor_type.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -24,7 +26,7 @@ std::string ToldNumbers(const Batch& batch, const Tensor& tensor, uint64_t sampl
 // class of a one_hot; empty for what does not fit a line.
 std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample) {
   if (tensor.packing == Packing::kOffsets) return "";
-  const bool is_whole = IsWholeNumber(ElementTypeName(tensor.dtype));
+  const bool is_whole = IsInteger(DTypeOf(tensor));
   if (tensor.packing == Packing::kRows) {
     return tensor.shape.size() == 1 && is_whole ? ToldNumbers(batch, tensor, sample) : "";
   }

@@ -18,8 +18,8 @@
 #include "server/os/fd.h"
 #include "server/os/filesystem.h"
 #include "server/spec/signature.h"
-#include "tools/common/local_pipeline.h"
 #include "tools/common/user_code_options.h"
+#include "tools/local/local_pipeline.h"
 #include "tools/purity/purity_pass.h"
 #include "tools/purity/purity_report.h"
 

@@ -1,7 +1,7 @@
 #ifndef BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_
 #define BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_
 
-#include "tools/validate.h"
+#include "tools/validate/validate_command.h"
 
 namespace bulkhead::tools {
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tools/common/local_pipeline.h"
+#include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
 

@@ -13,13 +13,13 @@
 #include "server/base/utf8.h"
 #include "server/os/filesystem.h"
 #include "server/spec/yaml_tree.h"
-#include "tools/bench/bench_report.h"
 #include "tools/common/command_line.h"
-#include "tools/common/local_pipeline.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
 #include "tools/common/transport_option.h"
+#include "tools/local/local_pipeline.h"
+#include "tools/measure/bench_report.h"
 #include "tools/stream/guess_spec.h"
 
 namespace bulkhead::tools {

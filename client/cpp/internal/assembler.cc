@@ -108,6 +108,11 @@ absl::Status Assembler::CheckHeader(const v1::BatchHeader& header) const {
                                       header.payload_bytes(), " bytes, batches have ",
                                       layout.batch_bytes));
   }
+  if (header.quarantine_digest() != context_->quarantine_digest) {
+    return ProtocolError(absl::StrCat("batch ", header.sequence(),
+                                      " was made with other records in quarantine than the ",
+                                      context_->cursor.quarantined_size(), " it told of"));
+  }
   return absl::OkStatus();
 }
 

@@ -13,21 +13,24 @@
 #include "client/cpp/internal/arena_door.h"
 #include "client/cpp/internal/buffer_pool.h"
 #include "client/cpp/internal/layout.h"
+#include "client/cpp/internal/quarantine.h"
 
 namespace bulkhead::client_internal {
 
 // What every batch of a stream shares.
 struct BatchContext {
   BatchLayout layout;
-  // Of the stream's start: fingerprints, size; quarantine and code are those of the next batch. Of
-  // the reader thread.
+  // Of the stream's start: fingerprints, size; quarantine, its digest and code are those of the
+  // next batch. Of the reader thread.
   v1::Cursor cursor;
+  std::string quarantine_digest;
   BufferPool pool;
   const pid_t process = getpid();
 
   BatchContext(BatchLayout layout_in, v1::Cursor cursor_in, size_t kept_blocks)
       : layout(std::move(layout_in)),
         cursor(std::move(cursor_in)),
+        quarantine_digest(QuarantineDigest(cursor)),
         pool(layout.batch_bytes, kept_blocks) {}
 };
 

@@ -11,78 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cpp/internal/element_type.h"
 #include "client/cpp/internal/error.h"
 
 namespace bulkhead::client_internal {
 namespace {
-
-std::optional<ElementType> TypeOf(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_UINT8:
-      return ElementType::kUint8;
-    case v1::DTYPE_INT8:
-      return ElementType::kInt8;
-    case v1::DTYPE_UINT16:
-      return ElementType::kUint16;
-    case v1::DTYPE_INT16:
-      return ElementType::kInt16;
-    case v1::DTYPE_INT32:
-      return ElementType::kInt32;
-    case v1::DTYPE_INT64:
-      return ElementType::kInt64;
-    case v1::DTYPE_FLOAT16:
-      return ElementType::kFloat16;
-    case v1::DTYPE_BFLOAT16:
-      return ElementType::kBfloat16;
-    case v1::DTYPE_FLOAT32:
-      return ElementType::kFloat32;
-    case v1::DTYPE_FLOAT64:
-      return ElementType::kFloat64;
-    case v1::DTYPE_BOOL:
-      return ElementType::kBool;
-    case v1::DTYPE_BYTES:
-      return ElementType::kBytes;
-    case v1::DTYPE_UINT32:
-      return ElementType::kUint32;
-    case v1::DTYPE_UINT64:
-      return ElementType::kUint64;
-    case v1::DTYPE_COMPLEX64:
-      return ElementType::kComplex64;
-    case v1::DTYPE_COMPLEX128:
-      return ElementType::kComplex128;
-    default:
-      return std::nullopt;
-  }
-}
-
-// Width of an element; 0 where the schema tells.
-uint64_t WidthOf(ElementType type) {
-  switch (type) {
-    case ElementType::kUint8:
-    case ElementType::kInt8:
-    case ElementType::kBool:
-      return 1;
-    case ElementType::kUint16:
-    case ElementType::kInt16:
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16:
-      return 2;
-    case ElementType::kInt32:
-    case ElementType::kFloat32:
-    case ElementType::kUint32:
-      return 4;
-    case ElementType::kInt64:
-    case ElementType::kFloat64:
-    case ElementType::kUint64:
-    case ElementType::kComplex64:
-      return 8;
-    case ElementType::kComplex128:
-      return 16;
-    case ElementType::kBytes:
-      return 0;
-  }
-  return 0;
-}
 
 std::optional<Packing> PackingOf(v1::Packing packing) {
   switch (packing) {
@@ -102,18 +35,17 @@ absl::StatusOr<TensorInfo> MakeTensorInfo(const v1::TensorSchema& schema) {
   const auto wrong = [&](absl::string_view what) {
     return ProtocolError(absl::StrCat("output '", schema.name(), "': ", what));
   };
-  const auto type = TypeOf(schema.dtype());
+  const ElementTypeRow* type = RowOf(schema.dtype());
   if (schema.name().empty()) return wrong("it has no name");
-  if (!type.has_value()) return wrong("its element type is unknown");
-  const uint64_t width = WidthOf(*type);
-  if (schema.element_bytes() == 0 || (width != 0 && schema.element_bytes() != width)) {
+  if (type == nullptr) return wrong("its element type is unknown");
+  if (schema.element_bytes() == 0 || (type->bytes != 0 && schema.element_bytes() != type->bytes)) {
     return wrong("its elements have the wrong size");
   }
   const auto packing = PackingOf(schema.packing());
   if (!packing.has_value()) {
     return wrong("its samples are packed in a way that this client does not know; update it");
   }
-  TensorInfo info{schema.name(),         *type,   schema.element_bytes(), {},
+  TensorInfo info{schema.name(),         type->type, schema.element_bytes(), {},
                   schema.sample_bytes(), *packing};
   uint64_t bytes = schema.element_bytes();
   for (const int64_t dimension : schema.shape()) {
@@ -297,20 +229,6 @@ absl::StatusOr<std::vector<Tensor>> ViewTensors(const BatchLayout& layout, const
     tensors.push_back(std::move(tensor));
   }
   return tensors;
-}
-
-absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor) {
-  constexpr size_t kMostRecords = 256;
-  std::set<std::string> records(cursor->quarantined().begin(), cursor->quarantined().end());
-  records.insert(record);
-  if (record.empty() || records.size() > kMostRecords) {
-    return ProtocolError(absl::StrCat("record '", record,
-                                      "' was quarantined, which has no name or is ",
-                                      "more than a cursor holds"));
-  }
-  cursor->clear_quarantined();
-  for (const std::string& name : records) cursor->add_quarantined(name);
-  return absl::OkStatus();
 }
 
 void AddCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files, v1::Cursor* cursor) {

@@ -41,10 +41,6 @@ absl::StatusOr<std::vector<Tensor>> ViewTensors(const BatchLayout& layout, const
                                                 uint64_t samples,
                                                 std::vector<std::vector<int64_t>>* row_offsets);
 
-// Adds a record to those that the cursor calls quarantined, sorted by their bytes, unless it is
-// among them. INTERNAL (PROTOCOL_VIOLATION) for a record without a name and for more than 256.
-absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor);
-
 // Adds the user's files that were loaded since, each once by its name; sorted by that.
 void AddCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files, v1::Cursor* cursor);
 

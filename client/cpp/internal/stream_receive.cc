@@ -149,6 +149,7 @@ absl::Status Stream::OnSampleEvent(const v1::SampleEvent& event) {
   if (batch_context_ == nullptr) return ProtocolError("a record was quarantined before Opened");
   absl::Status added = AddQuarantined(event.record(), &batch_context_->cursor);
   if (!added.ok()) return added;
+  batch_context_->quarantine_digest = QuarantineDigest(batch_context_->cursor);
   if (config_.on_quarantine) {
     config_.on_quarantine(QuarantineEvent{event.record(), event.message()});
   }

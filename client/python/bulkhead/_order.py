@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Set
+import hashlib
+from typing import Any, Dict, Iterable, Mapping, Set
 
 from ._batch import UNORDERED_CURSOR_FIELDS, Layout, copy_cursor, with_code
 from .errors import ProtocolError
 
 _MOST_QUARANTINED = 256
 WINDOW = 64  # an unordered batch is fewer places than this ahead of the low-water mark
+
+
+def quarantine_digest(records: Iterable[str]) -> str:
+    """BatchHeader.quarantine_digest of a batch that was made without these records."""
+    names = b"".join(record.encode() + b"\0" for record in sorted(records))
+    return hashlib.sha256(names).hexdigest() if names else ""
 
 
 class Order:
@@ -29,6 +36,7 @@ class Order:
         # Where the mark of the epoch's first batch of this stream stands.
         self._epoch_base = (0, cursor["consumed"])
         self._cursor: Dict[str, Any] = copy_cursor(cursor)
+        self._quarantine_digest = quarantine_digest(cursor["quarantined"])
         if self._ahead and not (self._unordered and max(self._ahead) < WINDOW and 0 not in self._ahead):
             raise ProtocolError("the service opened the stream with a cursor that contradicts itself")
 
@@ -46,6 +54,7 @@ class Order:
                 "cursor holds"
             )
         self._cursor = {**self._cursor, "quarantined": records}
+        self._quarantine_digest = quarantine_digest(records)
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""
@@ -65,6 +74,11 @@ class Order:
             raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
         if header.valid_count > header.sample_count or header.payload_bytes > layout.batch_bytes:
             raise ProtocolError("the service sent a batch header that contradicts itself")
+        if header.quarantine_digest != self._quarantine_digest:
+            raise ProtocolError(
+                f"batch {sequence} was made with other records in quarantine than the "
+                f"{len(self._cursor['quarantined'])} that the service told of"
+            )
 
     def note(self, header) -> Dict[str, Any]:
         """The checked batch came whole; the cursor behind it."""

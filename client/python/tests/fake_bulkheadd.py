@@ -26,6 +26,7 @@ import numpy as np
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[i]) for i in (0, 1)]
 import fake_door  # noqa: E402
 from bulkhead import _grpc, _proto  # noqa: E402
+from bulkhead._order import quarantine_digest  # noqa: E402
 
 grpc = _grpc.load()  # with the environment that the client wants for it
 
@@ -158,6 +159,7 @@ class Service:
         per_epoch = -(-samples // size)
         completed = list(opening.cursor.completed)
         left = -(-(samples - consumed) // size) - len(completed) if epoch < epochs else 0
+        quarantined = sorted({*opening.cursor.quarantined, 'a"b'})
         opened = dict(
             schema=schema, samples_per_epoch=samples, batches_per_epoch=per_epoch, boot_id="fake",
             transport=1, epochs=epochs, batches_left_in_epoch=left,
@@ -165,7 +167,7 @@ class Service:
             cursor=dict(
                 version=2, order_fingerprint="aa", bytes_fingerprint="bb", epoch=epoch,
                 consumed=consumed, samples_per_epoch=samples,
-                quarantined=sorted({*opening.cursor.quarantined, 'a"b'}),
+                quarantined=quarantined,
                 completed=completed, batch_size=opening.cursor.batch_size,
                 world_size=opening.cursor.world_size, code=spec.get("code", []),
             ),
@@ -200,6 +202,7 @@ class Service:
                     first_position=first, next_epoch=after[0], next_consumed=after[1],
                     batches_left_in_epoch=len(turns) - place - 1,
                     substitutions=int(mode == "substitute"),
+                    quarantine_digest=quarantine_digest(quarantined),
                 )
                 if sent == 1:
                     header["code"] = spec.get("code_later", [])
@@ -207,9 +210,12 @@ class Service:
                 if sender.gone():
                     context.abort(grpc.StatusCode.UNAVAILABLE, "the client hung up")
                 if mode.startswith("quarantine") and sent == 1:
+                    record = mode.partition(":")[2]
                     yield from sender.tell(
-                        dict(kind=2, record=mode.partition(":")[2], message="z@1 ended 3 workers")
+                        dict(kind=2, record=record, message="z@1 ended 3 workers")
                     )
+                    quarantined = sorted({*quarantined, record})
+                    header["quarantine_digest"] = quarantine_digest(quarantined)
                 if len(self.opens) == 1 and sent == spec.get("lose_after"):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
                 if sent == spec.get("mute_after"):
@@ -293,6 +299,8 @@ class Service:
             header["sample_count"] = 1 << 40
         if mode == "bad:payload":
             header["payload_bytes"] = 1 << 60
+        if mode == "bad:quarantine":
+            header["quarantine_digest"] = quarantine_digest(["z@1"])
         return pieces
 
 

@@ -1,5 +1,6 @@
 """deterministic: false. Batches out of turn, each once, and cursors that know which."""
 
+import contextlib
 import json
 
 import pytest
@@ -8,6 +9,9 @@ import bulkhead
 from bulkhead import _order, _proto
 from bulkhead._batch import Layout, cursor_from_dict, cursor_to_dict
 from bulkhead.errors import ProtocolError
+
+# Of a quarantine of a@1 and b@2, as in tests/base/quarantine_set_test.cc.
+DIGEST = "6c6aa3c66365a5218535b36d34d6be97a699bd142832e05d423d53923e17f5cf"
 
 
 def firsts(batches):
@@ -109,6 +113,19 @@ def header(sequence, left=9, epoch=0, **more):
     return _proto.BatchHeader(
         sequence=sequence, epoch=epoch, sample_count=10, batches_left_in_epoch=left, **more
     )
+
+
+@pytest.mark.parametrize(
+    "known, digest, fits",
+    [
+        ([], "", True), (["a@1", "b@2"], "", False), ([], DIGEST, False), (["a@1"], DIGEST, False),
+        (["b@2", "a@1"], DIGEST, True),
+    ],
+)
+def test_a_batch_made_with_another_quarantine_is_refused(known, digest, fits):
+    state = order(quarantined=known)
+    with contextlib.nullcontext() if fits else pytest.raises(ProtocolError, match="in quarantine"):
+        state.check(header(0, quarantine_digest=digest))
 
 
 def test_all_ranks_consume_a_step():

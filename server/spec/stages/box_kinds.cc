@@ -1,7 +1,11 @@
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/spec/stage_signature.h"
 #include "server/spec/stages/carry_annotations.h"
@@ -198,29 +202,14 @@ class IouCropKind : public StageKind {
   }
 };
 
-// Whether elements of `dtype` can hold `value` as it is.
+// Whether elements of `dtype` can hold `value` as it is; of int64, what a double tells apart.
 bool Holds(v1::DType dtype, double value) {
-  const auto whole = [&](double low, double high) {
-    return value == std::floor(value) && value >= low && value <= high;
-  };
-  switch (dtype) {
-    case v1::DTYPE_BOOL:
-      return whole(0, 1);
-    case v1::DTYPE_UINT8:
-      return whole(0, 255);
-    case v1::DTYPE_INT8:
-      return whole(-128, 127);
-    case v1::DTYPE_UINT16:
-      return whole(0, 65535);
-    case v1::DTYPE_INT16:
-      return whole(-32768, 32767);
-    case v1::DTYPE_INT32:
-      return whole(-2147483648.0, 2147483647.0);
-    case v1::DTYPE_INT64:
-      return whole(-9007199254740992.0, 9007199254740992.0);
-    default:
-      return true;
-  }
+  if (!IsInteger(dtype) && dtype != v1::DTYPE_BOOL) return true;
+  std::array<std::byte, sizeof(int64_t)> element;
+  double held = 0;
+  CastElements(v1::DTYPE_FLOAT64, &value, dtype, element.data(), 1);
+  CastElements(dtype, element.data(), v1::DTYPE_FLOAT64, &held, 1);
+  return held == value && std::abs(value) <= 0x1p53;
 }
 
 // `pad_rows`: one feature gets a fixed number of rows; how many are its own may become another.

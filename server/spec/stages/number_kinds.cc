@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
 #include "server/spec/stages/feature_kind.h"
 #include "server/spec/stages/kind_families.h"
 #include "server/spec/stages/stage_checks.h"
@@ -55,7 +56,7 @@ void NormalizeNormalize(v1::Normalize& stage, const std::string& path, SpecProbl
 }
 
 bool IsCastTarget(v1::DType dtype) {
-  return ElementBytes(dtype) != 0 && dtype != v1::DTYPE_BOOL && !IsForDelivery(dtype);
+  return (IsInteger(dtype) || IsFloat(dtype)) && !IsForDelivery(dtype);
 }
 
 void NormalizeCast(v1::Cast& stage, const std::string& path, SpecProblems& problems) {
@@ -151,27 +152,13 @@ Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
   return output;
 }
 
-bool IsInteger(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_UINT8:
-    case v1::DTYPE_INT8:
-    case v1::DTYPE_UINT16:
-    case v1::DTYPE_INT16:
-    case v1::DTYPE_INT32:
-    case v1::DTYPE_INT64:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Signature InferOneHot(const v1::OneHot& stage, const FeatureSignature& input,
                       absl::string_view path) {
   const absl::string_view wanted = "one integer label a sample";
   if (input.kind != Kind::kTensor || !input.shape.empty()) {
     return WrongInput(path, input, wanted, "name the label with `input:`");
   }
-  if (!IsInteger(input.dtype)) {
+  if (!IsInteger(input.dtype) || IsForDelivery(input.dtype)) {
     return WrongInput(path, input, wanted, "cast it first, such as cast: {dtype: int64}");
   }
   if (stage.classes() == 0) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 
 namespace bulkhead {

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/element_type.h"
 #include "server/spec/stages/feature_kind.h"
 #include "server/spec/stages/kind_families.h"
 #include "server/spec/stages/stage_checks.h"

@@ -1,0 +1,71 @@
+#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_DATA_H_
+#define BULKHEAD_TOOLS_LOCAL_LOCAL_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/data/data_finder.h"
+#include "server/sampler/order.h"
+#include "server/source/source.h"
+
+namespace bulkhead::tools {
+
+// All sources of a spec, one or those of a mixture, found, indexed and selected from by this very
+// process, without a service, and the order of their records: for tools that look at data which
+// their user trusts. The indexes lie in a temporary folder that goes with this object. Immutable.
+class LocalData {
+ public:
+  // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed.
+  // Errors: those of DataFinder::Find and MakeOrder.
+  static absl::StatusOr<std::unique_ptr<LocalData>> Create(const v1::PipelineSpec& spec,
+                                                           const std::string& base_dir,
+                                                           const FindProgressFn& progress);
+  ~LocalData();
+  LocalData(const LocalData&) = delete;
+  LocalData& operator=(const LocalData&) = delete;
+
+  // The files of all sources, one after the other, as their records count, and how many records of
+  // each the selections leave. A range is one file.
+  const std::vector<std::string>& file_names() const { return file_names_; }
+  const std::vector<uint64_t>& file_records() const { return file_records_; }
+  uint64_t record_count() const { return record_count_; }
+  // What the selections leave of all sources together, and the samples of an epoch.
+  const v1::SelectionCounts& counts() const { return counts_; }
+  uint64_t samples_per_epoch() const { return counts_.samples(); }
+
+  const SampleOrder& order() const { return *order_; }
+
+  // The records of each source, those of a mixture with `source_id`; must not outlive this object.
+  absl::StatusOr<std::vector<std::unique_ptr<Source>>> Open() const;
+  // The same without `source_id`, as MakePipeline takes them.
+  absl::StatusOr<std::vector<std::unique_ptr<Source>>> OpenPlain() const;
+
+ private:
+  explicit LocalData(const v1::PipelineSpec& spec) : spec_(spec) {}
+  absl::Status MakeFolder();
+  // Counts the records of what was found, and puts them in order.
+  absl::Status MakeOrders();
+
+  const v1::PipelineSpec spec_;
+  std::string folder_;  // of the indexes
+  FoundData data_;
+  std::vector<std::string> file_names_;
+  std::vector<uint64_t> file_records_;
+  uint64_t record_count_ = 0;
+  v1::SelectionCounts counts_;
+  std::unique_ptr<SampleOrder> order_;
+};
+
+// What the spec's selections leave of how many records, and the samples of an epoch, found by
+// indexing them. Blocks; errors as LocalData::Create's.
+absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
+                                                 const std::string& base_dir);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_DATA_H_

@@ -1,0 +1,69 @@
+#include "tools/local/local_pipeline.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "server/base/error.h"
+#include "server/os/filesystem.h"
+#include "server/spec/yaml.h"
+#include "server/spec/yaml_tree.h"
+
+namespace bulkhead::tools {
+
+absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
+    const v1::PipelineSpec& spec, const std::string& base_dir, const PipelineOptions& options) {
+  std::unique_ptr<LocalPipeline> local(new LocalPipeline());
+  BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
+  BULKHEAD_ASSIGN_OR_RETURN(local->data_,
+                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources,
+                            local->data_->OpenPlain());
+  BULKHEAD_ASSIGN_OR_RETURN(local->pipeline_, MakePipeline(std::move(sources), spec, options));
+  internal::v1::StreamBinding& binding = local->stream_.binding;
+  *binding.mutable_schema() = local->signature_.schema;
+  binding.set_seed(spec.seed());
+  binding.set_samples_per_epoch(local->samples_per_epoch());
+  binding.set_error_action(spec.errors().policy());
+  // Measurements may read the data twice.
+  binding.set_reads_again(true);
+  // Owned by data_.
+  local->stream_.order = {std::shared_ptr<void>(), &local->data_->order()};
+  return local;
+}
+
+absl::Status LocalPipeline::ProduceSample(uint64_t epoch, uint64_t position,
+                                          PipelineContext& context,
+                                          absl::Span<std::byte* const> destinations) const {
+  return bulkhead::ProduceSample(*pipeline_, stream_, epoch, position, context, destinations);
+}
+
+absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uint32_t count,
+                                    PipelineContext& context, std::byte* batch) const {
+  internal::v1::Lease lease;
+  lease.set_epoch(epoch);
+  lease.set_first_position(first_position);
+  lease.set_count(count);
+  std::vector<SubstitutedSample> substituted;
+  uint64_t failed_position = 0;
+  BULKHEAD_RETURN_IF_ERROR(
+      ProduceLease(*pipeline_, stream_, lease, context, batch, substituted, failed_position));
+  return FinishBatch(*pipeline_, stream_, lease, context, batch);
+}
+
+absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path) {
+  const auto text = ReadPrefix(path, kMaxYamlBytes + 1);
+  if (!text.ok()) {
+    return MakeError(text.status().code(), reason::kFileUnreadable,
+                     std::string(text.status().message()), {{"file", path}});
+  }
+  return ParseSpec(*text, path);
+}
+
+std::string SpecFolder(const std::string& path) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  const auto real = RealPath(folder);
+  return real.ok() ? *real : folder;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,457 @@
+#include "tools/validate/validate_command.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/base/element_type.h"
+#include "server/base/error.h"
+#include "server/spec/batch_layout.h"
+#include "server/spec/batch_stages.h"
+#include "server/spec/fingerprint.h"
+#include "server/spec/memory_plan.h"
+#include "server/spec/selection.h"
+#include "server/spec/signature.h"
+#include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
+#include "server/spec/yaml.h"
+#include "server/spec/yaml_tree.h"
+
+namespace bulkhead {
+namespace {
+
+// A valid spec, and what follows from it.
+struct Report {
+  v1::PipelineSpec spec;
+  PipelineSignature signature;
+  v1::MemoryPlan memory;
+  std::vector<std::string> random_stages;
+  std::optional<DataCounts> counts;  // where the data was looked at
+  std::vector<CacheReport> caches;
+};
+
+// The text of a file, or of standard input; at most one byte more than a spec may have.
+absl::StatusOr<std::string> ReadText(const std::string& name) {
+  std::ifstream file;
+  if (name != "-") {
+    file.open(name, std::ios::binary);
+    if (!file) {
+      return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                       absl::StrCat(name,
+                                    ": cannot be opened; is the path right, and may you read "
+                                    "it?"),
+                       {{"file", name}});
+    }
+  }
+  std::istream& stream = name == "-" ? std::cin : file;
+  std::string text(kMaxYamlBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (stream.bad() || (text.empty() && !stream.eof())) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(name, ": cannot be read; is it a file?"), {{"file", name}});
+  }
+  return text;
+}
+
+// What the data of a spec file says.
+absl::Status ExamineData(const std::string& name, const DataLook& look, Report& report) {
+  std::error_code ignored;
+  const auto place = std::filesystem::absolute(name == "-" ? "." : name, ignored);
+  const std::string folder = name == "-" ? place.string() : place.parent_path().string();
+  if (look.count) {
+    BULKHEAD_ASSIGN_OR_RETURN(report.counts, look.count(report.spec, folder));
+  }
+  if (!look.kept || report.caches.empty()) return absl::OkStatus();
+  absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
+  // With several, it is unknown which of them kept what.
+  if (kept.ok() && report.caches.size() > 1) {
+    kept = absl::FailedPreconditionError("only one of a spec's cache stages can be");
+  }
+  const bool mixture = report.spec.source().has_mixture();
+  for (CacheReport& cache : report.caches) {
+    cache.look_status = kept.status();
+    if (kept.ok()) cache.look = *kept;
+    if (report.counts.has_value() && !mixture) cache.samples = report.counts->whole.samples();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Report> Examine(const std::string& name, const DataLook& look) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(name));
+  Report report;
+  BULKHEAD_ASSIGN_OR_RETURN(report.spec, ParseSpec(text, name == "-" ? "stdin" : name));
+  BULKHEAD_ASSIGN_OR_RETURN(report.signature, InferSignature(report.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(report.memory, PlanMemory(report.signature, MemoryPlanOptions{}));
+  std::set<std::string> named;  // the common stages are those of every source
+  for (const SourceChain& chain : SourceChains(report.spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      if (!IsRandomStage(*step.stage) || !named.insert(step.path).second) continue;
+      report.random_stages.push_back(absl::StrCat(step.path, ".", StageName(*step.stage)));
+    }
+  }
+  for (int i = 0; i < report.spec.batch_stages_size(); ++i) {
+    const v1::BatchStage& stage = report.spec.batch_stages(i);
+    if (!IsRandomBatchStage(stage)) continue;
+    report.random_stages.push_back(absl::StrCat(BatchStagePath(i), ".", BatchStageName(stage)));
+  }
+  report.caches = ReportCaches(report.spec, report.signature);
+  BULKHEAD_RETURN_IF_ERROR(ExamineData(name, look, report));
+  return report;
+}
+
+// "[64,224,224,3]", as trainers get it; "<=" where a batch has as much as it needs.
+std::string BatchShape(const v1::TensorSchema& tensor, uint64_t batch_size) {
+  std::vector<std::string> extents = {absl::StrCat(batch_size)};
+  for (const int64_t extent : tensor.shape()) extents.push_back(absl::StrCat(extent));
+  if (tensor.packing() == v1::PACKING_ROWS) {
+    extents.erase(extents.begin());
+    extents[0] = absl::StrCat("<=", batch_size * static_cast<uint64_t>(tensor.shape(0)));
+  } else if (tensor.packing() != v1::PACKING_UNSPECIFIED) {
+    const size_t height = tensor.packing() == v1::PACKING_EXTENTS ? 1 : 2;
+    for (const size_t i : {height, height + 1}) extents[i] = absl::StrCat("<=", extents[i]);
+  }
+  return absl::StrCat("[", absl::StrJoin(extents, ","), "]");
+}
+
+// "samples", "rows" or "extents", as clients call it.
+std::string PackingOf(const v1::TensorSchema& tensor) {
+  if (tensor.packing() == v1::PACKING_UNSPECIFIED) return "samples";
+  return tensor.packing() == v1::PACKING_ROWS ? "rows" : "extents";
+}
+
+std::string TypeName(const v1::TensorSchema& tensor) {
+  return tensor.dtype() == v1::DTYPE_BYTES ? absl::StrCat("bytes<=", tensor.element_bytes())
+                                           : std::string(DTypeName(tensor.dtype()));
+}
+
+void PrintCounts(const v1::PipelineSpec& spec, const DataCounts& counts, std::ostream& out) {
+  const v1::SelectionCounts& whole = counts.whole;
+  out << "  samples an epoch: ";
+  if (!spec.source().has_mixture()) {
+    const internal::v1::Selection selection = SelectionOf(spec, spec.errors());
+    out << (whole.records() > 0 ? SelectionSummary(selection, whole)
+                                : absl::StrCat(whole.samples()))
+        << "\n";
+    return;
+  }
+  out << whole.samples();
+  if (whole.records() > 0) {
+    out << ", drawn from sources of " << whole.records() << " records";
+  }
+  out << "\n";
+  auto counted = counts.selections.begin();
+  for (int i = 0; i < spec.source().mixture().sources_size(); ++i) {
+    const internal::v1::Selection selection =
+        SelectionOf(spec.source().mixture().sources(i), spec.errors());
+    if (counted == counts.selections.end() || !IsSelective(selection)) continue;
+    out << "  " << MixedSourcePath(i) << ": " << SelectionSummary(selection, *counted++) << "\n";
+  }
+}
+
+void PrintTable(const std::string& name, const Report& report, std::ostream& out) {
+  const v1::BatchSchema& schema = report.signature.schema;
+  std::vector<std::array<std::string, 4>> rows = {{"output", "dtype", "shape", "bytes a batch"}};
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    rows.push_back({tensor.name(), TypeName(tensor), BatchShape(tensor, schema.batch_size()),
+                    absl::StrCat(tensor.sample_bytes() * schema.batch_size())});
+    if (tensor.packing() != v1::PACKING_ROWS) continue;
+    rows.push_back({OffsetsName(tensor.name()), std::string(DTypeName(v1::DTYPE_INT64)),
+                    absl::StrCat("[", schema.batch_size() + 1, "]"), "the client's"});
+  }
+  std::array<size_t, 4> widths{};
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  out << name << ": valid\n";
+  for (const auto& row : rows) {
+    out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
+                           widths[2], row[2], widths[3], row[3]);
+  }
+  if (report.counts.has_value()) PrintCounts(report.spec, *report.counts, out);
+  out << "  batch: " << BytesText(schema.batch_bytes())
+      << "\n  arena: " << report.memory.slot_count() << " slots, "
+      << BytesText(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
+      << BytesText(report.signature.sample_bytes) << "\n  random stages: "
+      << (report.random_stages.empty() ? "none" : absl::StrJoin(report.random_stages, ", "))
+      << "\n";
+  for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
+}
+
+// What a user should know about a source and its order, whose place in the spec begins with
+// `prefix`.
+void AddWarnings(const v1::Source& source, const v1::Order& order, const std::string& prefix,
+                 std::vector<std::string>& warnings) {
+  const v1::Compression compression = source.tfrecord().compression();
+  const bool compressed =
+      compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB;
+  if (compressed && (order.has_global() || order.has_block())) {
+    warnings.push_back(
+        absl::StrCat(prefix, "order: ", order.has_global() ? "global" : "block",
+                     " over compressed files inflates megabytes for each sample; write them "
+                     "uncompressed, or use order: sequential"));
+  }
+  if (compressed && order.has_interleave()) {
+    warnings.push_back(absl::StrCat(
+        prefix,
+        "order: interleave over compressed files inflates megabytes for each turn; write them "
+        "uncompressed, or use a large block_length"));
+  }
+  if (!source.has_tfrecord() && order.has_interleave()) {
+    warnings.push_back(absl::StrCat(
+        prefix,
+        "order: interleave takes files in turn, but this source counts as one file: the order is "
+        "sequential"));
+  }
+}
+
+// Warnings about a valid spec.
+std::vector<std::string> Warnings(const Report& report) {
+  const v1::PipelineSpec& spec = report.spec;
+  std::vector<std::string> warnings;
+  for (const CacheReport& cache : report.caches) {
+    if (auto warning = CacheWarning(cache)) warnings.push_back(*std::move(warning));
+  }
+  AddWarnings(spec.source(), spec.order(), "", warnings);
+  const bool mixes = std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
+                                 [](const v1::BatchStage& stage) {
+                                   return !stage.has_pack_rows() && !stage.has_multi_scale();
+                                 });
+  if (mixes && spec.batch().last() == v1::LAST_BATCH_PAD) {
+    warnings.push_back(
+        "batch.last: pad with batch_stages: the rows that fill up the last batch are rows like "
+        "others to them, and get mixed into those that count; use partial or drop");
+  }
+  const v1::MixtureSource& mixture = spec.source().mixture();
+  for (int i = 0; i < mixture.sources_size(); ++i) {
+    AddWarnings(mixture.sources(i).source(), mixture.sources(i).order(), MixedSourcePath(i) + ".",
+                warnings);
+  }
+  return warnings;
+}
+
+using google::protobuf::ListValue;
+using google::protobuf::Struct;
+
+// JSON with the keys of every object in order, so that equal reports give equal text: protobuf's
+// printer, which writes the scalars here, leaves the order of keys to a hash map. `newline` ends a
+// line and begins the next one at the value's own margin.
+std::string SortedJson(const google::protobuf::Value& value, const std::string& newline) {
+  const std::string inner = newline + "  ";
+  std::vector<std::string> items;
+  if (value.has_list_value()) {
+    for (const auto& item : value.list_value().values()) items.push_back(SortedJson(item, inner));
+  } else if (value.has_struct_value()) {
+    std::map<std::string, std::string> members;
+    for (const auto& [key, member] : value.struct_value().fields()) {
+      google::protobuf::Value name;
+      name.set_string_value(key);
+      members[key] = SortedJson(name, inner) + ": " + SortedJson(member, inner);
+    }
+    for (const auto& [key, text] : members) items.push_back(text);
+  } else {
+    std::string text;
+    const auto status = google::protobuf::util::MessageToJsonString(value, &text);
+    return status.ok() ? text : "null";
+  }
+  const bool list = value.has_list_value();
+  const std::string body =
+      items.empty() ? "" : absl::StrCat(inner, absl::StrJoin(items, "," + inner), newline);
+  return absl::StrCat(list ? "[" : "{", body, list ? "]" : "}");
+}
+
+void AddStrings(const std::vector<std::string>& texts, ListValue& list) {
+  for (const std::string& text : texts) list.add_values()->set_string_value(text);
+}
+
+using Fields = google::protobuf::Map<std::string, google::protobuf::Value>;
+
+void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
+  const auto number = [&](const char* key, uint64_t value) {
+    fields[key].set_number_value(static_cast<double>(value));
+  };
+  if (counts.records() > 0) {
+    number("records", counts.records());
+    number("records_in_part", counts.in_part());
+    number("records_kept", counts.kept());
+  }
+  number("samples_per_epoch", counts.samples());
+}
+
+void AddReport(const Report& report, Struct& object) {
+  auto& fields = *object.mutable_fields();
+  const v1::BatchSchema& schema = report.signature.schema;
+  ListValue& outputs = *fields["outputs"].mutable_list_value();
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    auto& output = *outputs.add_values()->mutable_struct_value()->mutable_fields();
+    output["name"].set_string_value(tensor.name());
+    output["dtype"].set_string_value(std::string(DTypeName(tensor.dtype())));
+    ListValue& shape = *output["shape"].mutable_list_value();
+    for (const int64_t extent : tensor.shape()) {
+      shape.add_values()->set_number_value(static_cast<double>(extent));
+    }
+    output["element_bytes"].set_number_value(static_cast<double>(tensor.element_bytes()));
+    output["sample_bytes"].set_number_value(static_cast<double>(tensor.sample_bytes()));
+    output["batch_offset"].set_number_value(static_cast<double>(tensor.batch_offset()));
+    output["packing"].set_string_value(PackingOf(tensor));
+  }
+  const auto number = [&](const char* key, uint64_t value) {
+    fields[key].set_number_value(static_cast<double>(value));
+  };
+  number("batch_size", schema.batch_size());
+  number("batch_bytes", schema.batch_bytes());
+  number("slot_count", report.memory.slot_count());
+  number("slot_bytes", report.memory.slot_bytes());
+  number("arena_bytes", report.memory.arena_bytes());
+  number("sample_bytes", report.signature.sample_bytes);
+  if (report.counts.has_value()) {
+    AddCounts(report.counts->whole, fields);
+    ListValue& selections = *fields["selections"].mutable_list_value();
+    for (const v1::SelectionCounts& counts : report.counts->selections) {
+      AddCounts(counts, *selections.add_values()->mutable_struct_value()->mutable_fields());
+    }
+  }
+  ListValue& caches = *fields["caches"].mutable_list_value();
+  for (const CacheReport& cache : report.caches) {
+    auto& object = *caches.add_values()->mutable_struct_value()->mutable_fields();
+    object["path"].set_string_value(cache.path);
+    object["sample_bytes"].set_number_value(static_cast<double>(cache.KeptBytes()));
+    object["bytes"].set_number_value(static_cast<double>(cache.AllBytes()));
+    object["samples_measured"].set_number_value(
+        static_cast<double>(cache.look.value_or(KeptLook{}).samples));
+    if (!cache.look_status.ok()) {
+      object["not_measured"].set_string_value(std::string(cache.look_status.message()));
+    }
+  }
+  fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
+  fields["spec"].set_string_value(SpecToYaml(report.spec));
+  AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
+  AddStrings(Warnings(report), *fields["warnings"].mutable_list_value());
+}
+
+void AddProblems(const absl::Status& status, Struct& object) {
+  auto& fields = *object.mutable_fields();
+  const ErrorInfo info = GetErrorInfo(status).value_or(ErrorInfo{});
+  fields["reason"].set_string_value(info.reason);
+  AddStrings(absl::StrSplit(status.message(), '\n'), *fields["problems"].mutable_list_value());
+}
+
+}  // namespace
+
+int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLook& look,
+                  std::ostream& out, std::ostream& err) {
+  int exit_code = 0;
+  ListValue objects;
+  for (const std::string& name : files) {
+    const absl::StatusOr<Report> report = Examine(name, look);
+    Struct& object = *objects.add_values()->mutable_struct_value();
+    (*object.mutable_fields())["file"].set_string_value(name);
+    (*object.mutable_fields())["valid"].set_bool_value(report.ok());
+    if (!report.ok()) {
+      exit_code = 1;
+      err << std::string(report.status().message()) << "\n";
+      AddProblems(report.status(), object);
+      continue;
+    }
+    AddReport(*report, object);
+    if (!json) PrintTable(name, *report, out);
+    for (const std::string& warning : Warnings(*report)) {
+      err << name << ": warning: " << warning << "\n";
+    }
+  }
+  if (json) {
+    google::protobuf::Value value;
+    *value.mutable_list_value() = std::move(objects);
+    out << SortedJson(value, "\n") << "\n";
+  }
+  return exit_code;
+}
+
+namespace {
+
+void AddPurityOptions(CLI::App& command, PurityRequest& request) {
+  CLI::Option* samples =
+      command
+          .add_option("--purity", request.samples,
+                      "Also make the first N samples twice, in two processes and in opposite "
+                      "orders, and name the stage whose bytes differ")
+          ->check(CLI::PositiveNumber);
+  command.add_option("--python", request.python, "With --purity: the interpreter of Python stages")
+      ->needs(samples);
+  command
+      .add_option("--python-path", request.python_paths,
+                  "With --purity: a folder from which Python stages may come")
+      ->needs(samples);
+  command
+      .add_option("--native-path", request.native_paths,
+                  "With --purity: a folder from which native stages may be loaded")
+      ->needs(samples);
+  command.add_option("--purity-run", request.run)->group("");  // for its own use
+}
+
+}  // namespace
+
+void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "validate",
+      "Check specs and print what their batches will be; no data is read without --data");
+  const auto files = std::make_shared<std::vector<std::string>>();
+  const auto json = std::make_shared<bool>(false);
+  const auto data = std::make_shared<bool>(false);
+  command->add_option("FILE", *files, "Spec files, YAML or JSON; - reads standard input")
+      ->required();
+  command->add_flag("--json", *json, "Print a JSON array with one object for each file");
+  command->add_flag("--data", *data,
+                    "Also index the data, in this process: count the records, and those that "
+                    "filter, split, skip and take leave; measure what a cache stage keeps");
+  const auto target = std::make_shared<std::string>();
+  command
+      ->add_option("--target", *target,
+                   "With --data: a service, host:port or unix:/path, that counts the records where "
+                   "it finds them")
+      ->needs("--data");
+  command->footer(
+      "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"
+      "printed as file:line:column: what is wrong.\n"
+      "\n"
+      "Examples:\n"
+      "  bulkhead validate pipeline.yaml\n"
+      "  bulkhead validate --json specs/*.yaml\n"
+      "  bulkhead validate --purity 100 --python-path code train.yaml\n"
+      "  generate-spec | bulkhead validate -");
+  const auto request = std::make_shared<PurityRequest>();
+  AddPurityOptions(*command, *request);
+  command->callback([files, json, data, target, request, look = std::move(look),
+                     purity = std::move(purity), &exit_code]() mutable {
+    request->files = *files;
+    if (!request->run.empty()) {
+      exit_code = purity(*request);
+      return;
+    }
+    if (!target->empty()) {
+      look.count = [at = look.count_at, target](const auto& spec, const auto& base_dir) {
+        return at(*target, spec, base_dir);
+      };
+    }
+    exit_code = ValidateFiles(*files, *json, *data ? look : DataLook{}, std::cout, std::cerr);
+    if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
+  });
+}
+
+}  // namespace bulkhead
