@@ -82,15 +82,10 @@ void Stream::BeginBatches() {
   }
 }
 
-std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker) {
+std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect) {
   if (finished_) return std::nullopt;
-  return leases_.Assign(worker);
-}
-
-std::optional<internal::v1::Lease> Stream::AssignSuspect(LeaseTable::WorkerId worker) {
-  if (finished_) return std::nullopt;
-  std::optional<internal::v1::Lease> lease = leases_.AssignSuspect(worker);
-  if (lease.has_value()) lease->set_one_thread(true);
+  std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect);
+  if (lease.has_value() && suspect) lease->set_one_thread(true);
   return lease;
 }
 
@@ -180,10 +175,6 @@ bool Stream::Quarantine(const std::string& record, const std::string& reason, ui
                                  " fresh workers that did nothing else; the last one: ", reason));
   config_.observer->OnEvent(event);
   return true;
-}
-
-void Stream::ReportHang(const v1::SampleEvent& event) {
-  if (!finished_) config_.observer->OnEvent(event);
 }
 
 absl::Duration Stream::WithoutBatch(int64_t now_ns) const {
@@ -305,6 +296,11 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
     });
   };
   return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release), config_.memory);
+}
+
+void Stream::AppendTotals(v1::GetStatusResponse& response) const {
+  response.set_samples_substituted(response.samples_substituted() + total_substitutions_);
+  response.set_samples_delivered(response.samples_delivered() + samples_delivered_);
 }
 
 v1::StreamStatus Stream::Status() const {
