@@ -83,7 +83,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         spec = write_spec(data, options.epochs, folder)
         for round_number in range(options.rounds):
-            # Whoever comes first meets the machine as the last round left it.
+            # The first of a round finds the machine as the last round left it.
             for mode in MODES if round_number % 2 == 0 else reversed(list(MODES)):
                 runs[mode].append(measure(data, spec, mode))
     summary = {"machine": machine(), "data": str(data), "rounds": options.rounds,

@@ -18,13 +18,13 @@ def machine():
 
 
 class Service:
-    """A bulkheadd that listens in `folder`, or where `options` say, until stop()."""
+    """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, until stop()."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, programs=BIN):
         ready, child_end = os.pipe()
         listen = [] if "--listen" in options else ["--listen", f"unix:{folder}/s.sock"]
         self.process = subprocess.Popen(
-            [BIN / "bulkheadd", *listen, *map(str, options), "--cache-dir", f"{folder}/cache", "--log-level", "err",
+            [programs / "bulkheadd", *listen, *map(str, options), "--cache-dir", f"{folder}/cache", "--log-level", "err",
              "--ready-fd", str(child_end)],
             pass_fds=(child_end,),
         )

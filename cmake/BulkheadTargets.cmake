@@ -1,13 +1,17 @@
-# For what is not part of a user's program, or is none of its work: optimizing it takes longer than running it.
+# For code outside users' programs, or not in their work loops: optimizing it takes longer than running it.
 set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 
-# bulkhead_library(NAME SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias `bulkhead::NAME`.
+# bulkhead_library(NAME [QUICK] SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias
+# `bulkhead::NAME`. QUICK: its code runs once a command or a stream, not with each sample or batch.
 function(bulkhead_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(bulkhead_${name} STATIC ${ARG_SOURCES})
   add_library(bulkhead::${name} ALIAS bulkhead_${name})
   target_include_directories(bulkhead_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(bulkhead_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(ARG_QUICK)
+    target_compile_options(bulkhead_${name} PRIVATE ${BULKHEAD_QUICK})
+  endif()
   bulkhead_take_headers(bulkhead_${name} bulkhead_headers)
 endfunction()
 
@@ -20,7 +24,6 @@ function(bulkhead_program name)
 endfunction()
 
 # bulkhead_test(NAME SOURCES … DEPS … [LABELS …] [TIMEOUT seconds]) - a GoogleTest program registered with ctest.
-# Only tests labelled `unit` run beside others: the rest wait for processes, and measure their memory.
 function(bulkhead_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -33,13 +36,34 @@ function(bulkhead_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  set(run_serial TRUE)
-  if("unit" IN_LIST ARG_LABELS)
-    set(run_serial FALSE)
-  endif()
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT}
-    RUN_SERIAL ${run_serial}
     LABELS "${ARG_LABELS}"
     ENVIRONMENT "BULKHEAD_SOURCE_DIR=${PROJECT_SOURCE_DIR};BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+endfunction()
+
+# Tests of programs wait for processes most of the time, so more of them run at once than there are cores.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR twice_the_cores "2 * ${cores}")
+set(BULKHEAD_PYTEST_JOBS ${twice_the_cores} CACHE STRING "Tests of a large Python suite that run at once")
+
+# bulkhead_pytest(NAME [SPREAD] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
+# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once,
+# and nothing beside it.
+function(bulkhead_pytest name)
+  cmake_parse_arguments(ARG "SPREAD" "PATH;TIMEOUT" "LABELS" ${ARGN})
+  set(options -q -p no:cacheprovider)
+  set(run_serial FALSE)
+  if(ARG_SPREAD)
+    list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
+    set(run_serial TRUE)
+  endif()
+  add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PATH})
+  string(JOIN ";" environment
+    PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/e2e:${PROJECT_SOURCE_DIR}/client/python
+    BULKHEAD_SOURCE_DIR=${PROJECT_SOURCE_DIR}
+    BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR})
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${run_serial} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
 endfunction()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What CI runs: format, words that do not belong in the tree, then scripts/test.sh (the layering test is in it).
+# What CI runs: format, words that do not belong in the tree, links and charts, then scripts/test.sh (the layering test is in it).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
@@ -19,5 +19,11 @@ if git grep -nIE "$words" -- . ':!LICENSE'; then
   echo "check: these words do not belong in committed files" >&2
   exit 1
 fi
+
+echo "check: links of the documentation"
+"$ROOT/scripts/check_links.py"
+
+echo "check: the chart of the benchmarks"
+"$ROOT/bench/chart.py" --check
 
 "$ROOT/scripts/test.sh" "$@"

@@ -2,8 +2,9 @@
 # The Python client with the real PyTorch, TensorFlow with Keras, and JAX, on the CPU, each alone and all together in
 # one process: makes each environment where it is missing, in build/frameworks, and runs its tests and examples.
 #
-#   scripts/frameworks.sh              all of them
+#   scripts/frameworks.sh              all of them, two at a time
 #   scripts/frameworks.sh torch jax    these
+#   scripts/frameworks.sh --prepare    only makes the environments, one after the other
 #
 # The programs are those of $BULKHEAD_BIN_DIR; without it, they are built.
 set -euo pipefail
@@ -16,26 +17,33 @@ readonly ENVIRONMENTS=$ROOT/build/frameworks
 # PyTorch's is 5.5 GB, for it brings CUDA's libraries. Together they are what Debian's PyTorch, which needs a NumPy 1,
 # leaves room for: that is also the oldest PyTorch that is tested.
 prepare() {
-  local environment=$ENVIRONMENTS/$1 wanted=$TESTS/${1}_tests/requirements.txt started=$SECONDS
+  local environment=$ENVIRONMENTS/$1 wanted=$TESTS/${1}_tests/requirements.txt started=$SECONDS options=()
   if cmp -s "$wanted" "$environment/requirements.txt"; then return 0; fi
   rm -rf "$environment"
   mkdir -p "$ENVIRONMENTS"
-  case $1 in
-    together)
-      /usr/bin/python3 -m venv --system-site-packages "$environment"
-      "$environment/bin/pip" install -q -r "$wanted"
-      ;;
-    *)
-      /usr/bin/python3 -m venv "$environment"
-      "$environment/bin/pip" install -q -r "$wanted"
-      ;;
-  esac
+  if [[ $1 == together ]]; then options=(--system-site-packages); fi
+  /usr/bin/python3 -m venv "${options[@]}" "$environment"
+  # Python compiles what it imports, which is a small part of what there is.
+  "$environment/bin/pip" install -q --no-compile -r "$wanted"
   cp "$wanted" "$environment/requirements.txt"
   echo "frameworks: made the environment of $1 in $((SECONDS - started)) s"
 }
 
+# run_tests NAME - says all at once what they said, for others run beside them.
+run_tests() {
+  local started=$SECONDS failed=0 said
+  said=$("$ENVIRONMENTS/$1/bin/python" -m pytest -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
+  printf '%s\n' "frameworks: $1" "$said" "frameworks: $1 took $((SECONDS - started)) s"
+  return $failed
+}
+
+only_prepare=false
+if [[ ${1:-} == --prepare ]]; then
+  only_prepare=true
+  shift
+fi
 if (($# == 0)); then
-  set -- torch tf jax together
+  set -- tf torch together jax
 fi
 for name in "$@"; do
   if [[ ! -f $TESTS/${name}_tests/requirements.txt ]]; then
@@ -45,18 +53,27 @@ for name in "$@"; do
 done
 
 "$ROOT/scripts/setup.sh" --frameworks
+for name in "$@"; do prepare "$name"; done
+if $only_prepare; then exit 0; fi
 if [[ -z ${BULKHEAD_BIN_DIR:-} ]]; then
   "$ROOT/scripts/build.sh"
   export BULKHEAD_BIN_DIR=$BIN
 fi
 failed=()
+declare -A running=()
+# wait_for_one - until one of those that run has ended.
+wait_for_one() {
+  local ended status=0
+  wait -n -p ended "${!running[@]}" || status=$?
+  if ((status)); then failed+=("${running[$ended]}"); fi
+  unset "running[$ended]"
+}
 for name in "$@"; do
-  prepare "$name"
-  echo "frameworks: $name"
-  started=$SECONDS
-  "$ENVIRONMENTS/$name/bin/python" -m pytest -p no:cacheprovider -q --durations=5 "$TESTS/${name}_tests" || failed+=("$name")
-  echo "frameworks: $name took $((SECONDS - started)) s"
+  if ((${#running[@]} == 2)); then wait_for_one; fi
+  run_tests "$name" &
+  running[$!]=$name
 done
+while ((${#running[@]})); do wait_for_one; done
 if ((${#failed[@]})); then
   echo "frameworks: failed: ${failed[*]}" >&2
   exit 1

@@ -79,7 +79,7 @@ absl::Status ExamineData(const std::string& name, const DataLook& look, Report& 
   }
   if (!look.kept || report.caches.empty()) return absl::OkStatus();
   absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
-  // Of several, nobody knows which of them kept what.
+  // With several, it is unknown which of them kept what.
   if (kept.ok() && report.caches.size() > 1) {
     kept = absl::FailedPreconditionError("only one of a spec's cache stages can be");
   }
@@ -176,7 +176,7 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
 }
 
-// What a person should know about a source and its order, whose place in the spec begins with
+// What a user should know about a source and its order, whose place in the spec begins with
 // `prefix`.
 void AddWarnings(const v1::Source& source, const v1::Order& order, const std::string& prefix,
                  std::vector<std::string>& warnings) {
@@ -203,7 +203,7 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
   }
 }
 
-// What a person should know about a spec that is valid all the same.
+// Warnings about a valid spec.
 std::vector<std::string> Warnings(const Report& report) {
   const v1::PipelineSpec& spec = report.spec;
   std::vector<std::string> warnings;
@@ -357,17 +357,17 @@ void AddPurityOptions(CLI::App& command, PurityRequest& request) {
       command
           .add_option("--purity", request.samples,
                       "Also make the first N samples twice, in two processes and in opposite "
-                      "orders, and name the stage that gives other bytes the second time")
+                      "orders, and name the stage whose bytes differ")
           ->check(CLI::PositiveNumber);
   command.add_option("--python", request.python, "With --purity: the interpreter of Python stages")
       ->needs(samples);
   command
       .add_option("--python-path", request.python_paths,
-                  "With --purity: a folder that Python stages may come from")
+                  "With --purity: a folder from which Python stages may come")
       ->needs(samples);
   command
       .add_option("--native-path", request.native_paths,
-                  "With --purity: a folder that native stages may be loaded from")
+                  "With --purity: a folder from which native stages may be loaded")
       ->needs(samples);
   command.add_option("--purity-run", request.run)->group("");  // for its own use
 }
@@ -376,19 +376,21 @@ void AddPurityOptions(CLI::App& command, PurityRequest& request) {
 
 void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "validate", "Check specs and say what their batches will be; no data is read without --data");
+      "validate",
+      "Check specs and print what their batches will be; no data is read without --data");
   const auto files = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
   const auto data = std::make_shared<bool>(false);
   command->add_option("FILE", *files, "Spec files, YAML or JSON; - reads standard input")
       ->required();
-  command->add_flag("--json", *json, "Print a JSON array with one object a file");
+  command->add_flag("--json", *json, "Print a JSON array with one object for each file");
   command->add_flag("--data", *data,
-                    "Look at the data, too, in this process: count the records, and those that "
+                    "Also index the data, in this process: count the records, and those that "
                     "filter, split, skip and take leave; measure what a cache stage keeps");
   command->footer(
       "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"
-      "printed as file:line:column: what is wrong.\n\n"
+      "printed as file:line:column: what is wrong.\n"
+      "\n"
       "Examples:\n"
       "  bulkhead validate pipeline.yaml\n"
       "  bulkhead validate --json specs/*.yaml\n"

@@ -37,6 +37,18 @@ def test_a_supervisor_that_answers_nothing_is_a_loss_and_healed(client, tmp_path
     assert (result["batches"], result["samples"], result["reconnects"]) == (10, 80, 1)
 
 
+def test_a_consumer_says_when_it_was_made_and_stays_itself(client, tmp_path, fake, transport):
+    spec = beats(tmp_path, 12, beats=1)
+    for _ in range(2):
+        client.ok(spec, fake.target, transport=transport, silence_deadline=1)
+    made = [(open.machine_boot, open.since_boot, open.incarnation) for open in fake.opens]
+    [first, healed, *other] = made
+    assert first == healed and len(first[0]) == 16 and 0 < first[1]
+    # Of the same boot, and younger by both clocks.
+    [(boot, since, wall)] = other
+    assert boot == first[0] and since > first[1] and wall > first[2]
+
+
 def test_without_healing_it_is_an_error(client, tmp_path, fake, transport):
     spec = beats(tmp_path, 12)
     error = client.error(
@@ -100,3 +112,19 @@ def test_the_code_of_a_pipeline_goes_through_cursors(client, tmp_path, fake, tra
     rest = client.ok(spec, fake.target, cursor=cursor, transport=transport)
     assert rest["batches"] == 7 and rest["cursor"]["code"] == CODE
     assert [{"name": file.name, "digest": file.digest} for file in fake.opens[-1].cursor.code] == CODE
+
+
+def test_code_that_is_loaded_later_is_in_the_cursors_from_then_on(client, tmp_path, fake, transport):
+    late = {"name": "a/late.py", "digest": "bb", "later": True}
+    spec = write_spec(tmp_path / "s.json", samples=80, code=CODE, code_later=[late], lose_after=3)
+    assert client.ok(spec, fake.target, batches=1, transport=transport)["cursor"]["code"] == CODE
+    fake.opens.clear()
+    result = client.ok(spec, fake.target, batches=3, transport=transport)
+    assert result["cursor"]["code"] == sorted([late, *CODE], key=lambda file: file["name"])
+    # A lost stream is opened again with it, and what is told twice is there once.
+    fake.opens.clear()
+    result = client.ok(spec, fake.target, transport=transport)
+    assert result["reconnects"] == 1 and result["samples"] == 80
+    resumed = [(file.name, file.digest, file.later) for file in fake.opens[1].cursor.code]
+    assert resumed.count(("a/late.py", "bb", True)) == 1 and len(resumed) == 3
+    assert result["cursor"]["code"] == sorted([late, *CODE], key=lambda file: file["name"])

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "client/cpp/internal/channel.h"
 #include "client/cpp/internal/endpoint.h"
 #include "client/cpp/internal/error.h"
@@ -67,7 +66,10 @@ absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   open.set_rank(options.rank);
   open.set_world_size(options.world_size);
   static client_internal::Incarnations incarnations;
-  open.set_incarnation(incarnations.Next(absl::GetCurrentTimeNanos()));
+  const auto made = incarnations.Next(client_internal::Incarnation::Now());
+  open.set_incarnation(made.wall_ns);
+  open.set_machine_boot(made.machine_boot);
+  open.set_since_boot(made.since_boot_ns);
   open.mutable_credits()->set_batches(options.credit_batches);
   // To the service 0 means its default; to us, one batch at a time.
   open.mutable_credits()->set_bytes(std::max<uint64_t>(options.credit_bytes, 1));

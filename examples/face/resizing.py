@@ -62,7 +62,7 @@ def smooth(image, axis, sigma):
 
 
 def neighbours(old, new):
-    """For each of `new` places along an axis of `old` pixels: the pixels before and behind it, and the weight of the second."""
+    """For each of `new` places along an axis of `old` pixels: the pixels before and after it, and the weight of the second."""
     place = (np.arange(new) + 0.5) * old / new - 0.5
     first = np.floor(place).astype(int)
     return mirrored(first, old), mirrored(first + 1, old), place - first

@@ -1,4 +1,4 @@
-// A stage of one's own: the mean of each channel of an image, times `scale`, with a little noise if
+// A native stage: the mean of each channel of an image, times `scale`, with a little noise if
 // asked for.
 //
 //   stages:

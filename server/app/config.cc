@@ -40,22 +40,22 @@ absl::Status TakeFromFile(const std::string& path, CLI::App& app) {
 
 void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--config", options.config,
-                 "YAML file of options (docs/service.md); what stands on the command line wins");
+                 "YAML file of options (docs/service.md); options on the command line win");
   app.add_option("--listen", options.listen,
                  "Address: unix:/path, or 127.0.0.1:PORT with --insecure-tcp (port 0 chooses one). "
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
   app.add_option(
       "--root", options.roots,
-      "Folder whose files clients may name; repeatable. Without one nothing may be read");
+      "Folder whose files clients may name; repeatable. Without one no file may be read");
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
   app.add_option("--cache-bytes", options.cache_bytes,
-                 "What the seek entries of JPEG images, by which random crops are decoded (three "
-                 "quarters of it), and record indexes (a quarter) may take of the disk, such as "
-                 "4GiB. 0: no seek entries are kept, and indexes have no bound")
+                 "Disk space for seek entries of JPEG images, which speed up random crops (three "
+                 "quarters), and for record indexes (a quarter), such as 4GiB. 0: no seek entries "
+                 "are kept, and indexes are not bounded")
       ->capture_default_str();
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
-                 "What `cache` stages may keep on the disk, such as 100GiB. 0: nothing")
+                 "Disk space for `cache` stages, such as 100GiB. 0: nothing is kept")
       ->capture_default_str();
   app.add_option("--workers", options.workers,
                  "Worker processes of each pipeline. Default: one per available CPU")
@@ -64,69 +64,66 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--worker-extra-threads", options.worker_extra_threads,
-                 "Threads that a worker may have beside its own, of libraries that your stages "
-                 "use; a worker with more is ended")
+                 "Threads of your stages' libraries that a worker may have beside its own; a "
+                 "worker with more is ended")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
       ->check(kIsSize)
       ->capture_default_str();
-  app.add_option(
-         "--quota-enforcement", options.quota_enforcement,
-         "best-effort: hold workers by what this machine offers, and say which; "
-         "require_cgroup: do not start unless a cgroup can hold them; off: do not hold them, "
-         "to measure what that costs")
+  app.add_option("--quota-enforcement", options.quota_enforcement,
+                 "best-effort: limit workers by what this machine offers, and report the level; "
+                 "require_cgroup: do not start unless each worker can have a cgroup; off: do not "
+                 "limit them, to measure the cost")
       ->check(CLI::IsMember({"best-effort", "require_cgroup", "off"}))
       ->capture_default_str();
   app.add_option("--sandbox", options.sandbox,
-                 "Parts of the workers' sandbox: all, none, or some of seccomp, landlock and "
-                 "capabilities, with commas between")
+                 "Parts of the workers' sandbox: all, none, or a comma-separated list of seccomp, "
+                 "landlock and capabilities")
       ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
                  "Seconds at one sample after which a worker is killed and replaced")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
-  app.add_option(
-         "--idle-timeout", options.idle_seconds,
-         "Seconds without a batch taken after which a stream gives up its workers, then its "
-         "place, when others need the memory; it gets them back when it is read on")
+  app.add_option("--idle-timeout", options.idle_seconds,
+                 "Seconds without taking a batch after which a stream gives up its workers, then "
+                 "its place, when others need the memory; it gets them back when it is read again")
       ->check(CLI::Range(0.1, 1e9))
       ->capture_default_str();
   app.add_option("--recycle-samples", options.recycle_samples,
-                 "Replace a worker after this many samples. 0: never for that")
+                 "Replace a worker after this many samples. 0: never")
       ->capture_default_str();
   app.add_option("--recycle-age", options.recycle_age_seconds,
-                 "Replace a worker after this many seconds. 0: never for that")
+                 "Replace a worker after this many seconds. 0: never")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--recycle-slowdown", options.recycle_slowdown,
                  "Replace a worker when a stage takes this many times as long as when the worker "
-                 "was new. 0: never for that")
+                 "was new. 0: never")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--recycle-growth", options.recycle_growth,
-                 "Replace a worker before its memory meets the quota; false lets it be killed "
-                 "there")
+                 "Replace a worker whose memory grows before it meets the quota; false: let it be "
+                 "killed there")
       ->default_str("true");
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that the supervisor, arenas and workers may take together, such as 8GiB. "
                  "Default: 80% of the memory limit; with --embedded 50% of what is available")
       ->check(kIsSize);
   app.add_option("--attribution", options.attribution,
-                 "on or off: count what workers allocate by the stage that did, so that a leak has "
-                 "a name")
+                 "on or off: count the workers' allocations by stage, to name the stage that leaks")
       ->option_text("on|off [on]");
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
-               "Allow specs with `fault` stages, which leak, crash or hang on purpose: for trials "
+               "Allow specs with `fault` stages, which leak, crash or hang on purpose, for trials "
                "and tests");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
-               "Allow a TCP address of this machine's loopback without encryption or "
-               "authentication: any local user may connect");
-  app.add_option("--metrics", options.metrics,
-                 "Serve /metrics and /healthz over HTTP on this IP address and port, such as "
-                 "127.0.0.1:9464 (port 0 chooses one). Read-only, without authentication. "
-                 "Default: not at all");
+               "Allow a loopback TCP address, without encryption or authentication: any local user "
+               "may connect");
+  app.add_option(
+      "--metrics", options.metrics,
+      "Serve /metrics and /healthz over HTTP on this IP address and port, such as 127.0.0.1:9464 "
+      "(port 0 chooses one). Read-only, without authentication. Default: not served");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: beside this program");
   app.add_option("--python", options.python,
@@ -140,19 +137,19 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "are no native stages");
   app.add_option(
       "--worker-env", options.worker_env,
-      "NAME or NAME=VALUE: a variable that workers get, too; repeatable. Of the service's "
-      "environment they have PATH, HOME, the locale and a few more, so that its secrets "
-      "are not theirs. OMP_NUM_THREADS=4 gives libraries of Python stages more threads");
+      "NAME or NAME=VALUE: an environment variable to pass to workers; repeatable. By default they "
+      "get only PATH, HOME, the locale and a few more of the service's variables, so that its "
+      "secrets stay private. OMP_NUM_THREADS=4 gives libraries of Python stages more threads");
   app.add_option("--scratch-dir", options.scratch_dir,
-                 "Folder on a disk in which each worker with code of yours gets one of its own, as "
-                 "TMPDIR and HOME. Default: bulkhead-UID in /tmp or /var/tmp, or --cache-dir, "
-                 "whichever lies on a disk");
+                 "Folder on a disk in which each worker with code of yours gets a folder of its "
+                 "own, as TMPDIR and HOME. Default: bulkhead-UID in /tmp or /var/tmp, or "
+                 "--cache-dir, whichever is on a disk");
   app.add_flag("--embedded", options.embedded,
                "Serve the trainers of one user on this machine: read what the user may read");
-  app.add_option("--watch-pid", options.watch_pid, "End when this process, our parent, has ended");
+  app.add_option("--watch-pid", options.watch_pid, "End when this process, the parent, has ended");
   app.add_option("--watch-lock", options.watch_lock,
-                 "End when no process has a lock (flock) on this file any more; for a service that "
-                 "several processes share");
+                 "End when no process holds a lock (flock) on this file any more; for a service "
+                 "that several processes share");
   app.add_option("--ready-fd", options.ready_fd,
                  "Write 'ready ADDRESS' to this descriptor once the service listens");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")

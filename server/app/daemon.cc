@@ -319,7 +319,7 @@ void AnnounceReady(int ready_fd, const std::string& address) {
   close(ready_fd);
 }
 
-// Who else a service lives for; descriptors that are not open are nobody.
+// The other processes that the service serves; descriptors that are not open mean none.
 struct Trainers {
   UniqueFd process;  // it ended when this is readable
   UniqueFd lock;     // they are gone when it can be locked

@@ -35,7 +35,7 @@ std::string FolderOf(const std::string& socket) {
 }
 
 // A folder where processes meet is removed by who has its `spawn` locked, and `spawn` is what goes
-// last: so nobody can start a service in a folder that is about to vanish.
+// last: so no service can be started in a folder that is about to vanish.
 void RemoveMeetingFolder(const std::string& folder) {
   const std::string spawn = folder + "/spawn";
   const absl::StatusOr<UniqueFd> lock = OpenFile(spawn, /*writable=*/true);

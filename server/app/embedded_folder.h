@@ -16,7 +16,7 @@ namespace bulkhead {
 // `watch_lock` is ID.lock; empty for a service of one process.
 
 // Removes what belongs to the service at `address`, and the folder unless another needs it: it
-// holds anything else, or somebody has `spawn` locked. Folders with other names are left alone.
+// holds anything else, or a process has `spawn` locked. Folders with other names are left alone.
 void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_lock);
 
 // Keeps ID.log, where what the service at `address` says goes, from growing without bound: cuts it

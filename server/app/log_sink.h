@@ -9,7 +9,7 @@
 namespace bulkhead {
 
 // Has all that this process logs, and what protobuf has to say, go to `output`, without waiting for
-// whoever reads it. `level` is one of --log-level.
+// its reader. `level` is one of --log-level.
 void LogTo(std::shared_ptr<LogOutput> output, const std::string& level);
 
 }  // namespace bulkhead

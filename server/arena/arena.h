@@ -39,7 +39,7 @@ class Arena {
   uint64_t bytes() const { return map_.size(); }
   // Begin of a slot's memory.
   std::byte* slot(uint32_t index) const { return map_.data() + index * slot_bytes_; }
-  // Makes the slot's pages present, so that nobody faults on them later.
+  // Makes the slot's pages present, so that there are no page faults on them later.
   void Prefault(uint32_t index) const { map_.Prefault(index * slot_bytes_, slot_bytes_); }
   // Makes it cheap for guests to open and close the slot, once it is prefaulted.
   void UseHugePages(uint32_t index) const { map_.UseHugePages(index * slot_bytes_, slot_bytes_); }
@@ -54,7 +54,7 @@ class Arena {
   absl::Status Close(uint32_t index) const {
     return map_.Protect(index * slot_bytes_, slot_bytes_, MemoryMap::Access::kNone);
   }
-  // Gives the slot's pages back to the system, whoever has mapped them; it reads as zeros from then
+  // Gives the slot's pages back to the system, even if they are mapped; it reads as zeros from then
   // on. False when the kernel does not do that.
   bool Discard(uint32_t index) const { return map_.Discard(index * slot_bytes_, slot_bytes_); }
 

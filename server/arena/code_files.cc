@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
+#include "server/base/error.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
@@ -64,13 +65,25 @@ std::string DigestOfCode(const std::string& path) {
 
 std::string FingerprintWithCode(const std::string& bytes_fingerprint,
                                 const std::vector<v1::CodeFile>& code) {
-  if (code.empty()) return bytes_fingerprint;
-  Sha256 sha;
-  sha.Update(absl::StrCat("bulkhead code 1\n", bytes_fingerprint, "\n"));
+  std::string counted;
   for (const v1::CodeFile& file : code) {
-    sha.Update(absl::StrCat(file.name().size(), ":", file.name(), " ", file.digest(), "\n"));
+    if (file.later()) continue;
+    absl::StrAppend(&counted, file.name().size(), ":", file.name(), " ", file.digest(), "\n");
   }
+  if (counted.empty()) return bytes_fingerprint;
+  Sha256 sha;
+  sha.Update(absl::StrCat("bulkhead code 1\n", bytes_fingerprint, "\n", counted));
   return sha.FinishHex();
+}
+
+absl::Status CodeChanged(const std::string& name, const std::string& before,
+                         const std::string& now) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
+                   absl::StrCat(name, " was changed while the stream ran: one worker runs ", before,
+                                ", another would run ", now,
+                                "; open the stream anew, and from a cursor with "
+                                "allow_changed_bytes"),
+                   {{"file", name}});
 }
 
 }  // namespace bulkhead

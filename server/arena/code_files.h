@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/types.pb.h"
 
@@ -23,7 +24,7 @@ class CodeFolders {
   // for what lies in none, and for installed packages (below site-packages or dist-packages), which
   // are not edited.
   std::string NameOf(const std::string& path) const;
-  // The file that a name means; empty when there is none, or when it leads out of the folders.
+  // The file that a name means; empty if there is none, or if it leads out of the folders.
   std::string PathOf(const std::string& name) const;
   // What the file of that name holds now; without a digest when there is none.
   v1::CodeFile Read(const std::string& name) const;
@@ -38,9 +39,14 @@ std::string CodeDigest(absl::string_view sha256_hex);
 std::string DigestOfCode(const std::string& path);
 
 // What makes of a spec's bytes fingerprint that of the pipeline with this code, sorted by name;
-// the same when there is none.
+// the same when there is none. What was loaded later does not count: which files those are is
+// known only when they are.
 std::string FingerprintWithCode(const std::string& bytes_fingerprint,
                                 const std::vector<v1::CodeFile>& code);
+
+// CODE_CHANGED (FAILED_PRECONDITION): what a worker loads is not what was loaded before it.
+absl::Status CodeChanged(const std::string& name, const std::string& before,
+                         const std::string& now);
 
 }  // namespace bulkhead
 

@@ -20,7 +20,8 @@
 namespace bulkhead {
 
 // What is counted for one stage by one thread. Written by that thread alone (those of shard 0 by
-// many, with read-modify-write), so a sum over the threads is exact while nobody is in between.
+// many, with read-modify-write), so a sum over the threads is exact while no thread is between two
+// updates.
 struct FlightCounters {
   std::atomic<int64_t> live_bytes{0};    // allocated in the stage and not freed; a thread's share
   std::atomic<int64_t> live_blocks{0};   // may be negative where others allocated what it freed
@@ -52,7 +53,7 @@ enum class FlightTurn : uint32_t {
   kInside,
 };
 
-// What one thread is at. Threads do not share cache lines.
+// What one thread is doing. Threads do not share cache lines.
 struct alignas(64) FlightThread {
   static constexpr size_t kSampleBytes = 1024;
   static constexpr size_t kMaxStages = 64;
@@ -154,7 +155,7 @@ struct FlightSnapshot {
   bool tells_stacks = false;
 };
 
-// Shared memory in which one worker notes what its threads are at and what its stages hold, and
+// Shared memory in which one worker notes what its threads are doing and what its stages hold, and
 // which outlives it, so that its end can be explained. The supervisor creates it and passes the
 // descriptor to the worker, which attaches and writes; no locks, no system calls, so that notes may
 // be taken inside malloc and in signal handlers. A worker may write anything into it: Snapshot

@@ -13,7 +13,7 @@ namespace bulkhead {
 // mean megabytes by it.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
-// For people, with one digit behind the point where needed: 536870912 → "512MiB", 1500 → "1.5KiB".
+// For people, with one decimal digit where needed: 536870912 → "512MiB", 1500 → "1.5KiB".
 std::string FormatBytes(uint64_t bytes);
 
 }  // namespace bulkhead

@@ -13,7 +13,7 @@ namespace bulkhead {
 // The first bytes of every record index and of every selection of its records: the only part of
 // them that the supervisor reads. What follows belongs to the source that wrote it. Fixed size,
 // little-endian, guarded by its own checksum; the payload is guarded in blocks, by a table of
-// checksums behind it that the header guards.
+// checksums after it that the header guards.
 struct IndexHeader {
   static constexpr size_t kBytes = 128;
   static constexpr uint32_t kVersion = 2;
@@ -25,7 +25,7 @@ struct IndexHeader {
   uint64_t record_count = 0;           // samples that the file holds; of a selection: that it keeps
   uint64_t payload_bytes = 0;          // bytes behind the header
   uint32_t table_crc32c = 0;           // of the table of checksums that ends them
-  std::array<uint8_t, 32> checksum{};  // identity of the file's contents (SEMANTICS: file identity)
+  std::array<uint8_t, 32> checksum{};  // of the file's contents: its identity (docs/semantics.md)
   uint64_t file_size_bytes = 0;        // of the file that was indexed, when it was
   int64_t file_mtime_ns = 0;
   uint64_t indexed_count = 0;  // of a selection: records of the index that it was made from,

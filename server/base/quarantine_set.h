@@ -26,7 +26,7 @@ class QuarantineSet {
   bool empty() const { return records_.empty(); }
   // Sorted by their bytes.
   const std::set<std::string>& records() const { return records_; }
-  // SHA-256 (lower-case hex) over the sorted names, each with a zero byte behind it; empty for the
+  // SHA-256 (lower-case hex) over the sorted names, each followed by a zero byte; empty for the
   // empty set.
   std::string Digest() const;
 

@@ -8,7 +8,7 @@
 namespace bulkhead {
 namespace {
 
-// Where a thread keeps what it goes on with after a fault (a sigjmp_buf; null outside of
+// Where a thread keeps the place to continue at after a fault (a sigjmp_buf; null outside of
 // RunGuarded). A thread_local would either be made at its first use, which may be in the signal
 // handler, or take of the room for libraries that are loaded late.
 pthread_key_t ResumeKey() {
@@ -26,7 +26,7 @@ void OnBusError(int signal, siginfo_t*, void*) {
   if (void* const target = pthread_getspecific(ResumeKey()); target != nullptr) {
     siglongjmp(*static_cast<sigjmp_buf*>(target), 1);
   }
-  // Somebody else's: as if this handler were not here.
+  // Not one of ours: as if this handler were not installed.
   sigaction(signal, &previous, nullptr);
   raise(signal);
 }

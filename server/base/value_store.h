@@ -16,7 +16,7 @@ struct StoreKey {
 };
 
 // Where something is kept that costs time to make, from sample to sample and from epoch to epoch.
-// Whoever uses it must do without: nothing has to be found. Thread-safe.
+// Callers must work without it: a value may always be missing. Thread-safe.
 class ValueStore {
  public:
   virtual ~ValueStore() = default;

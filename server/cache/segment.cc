@@ -104,7 +104,7 @@ absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
       header.crc32c != HeaderChecksum(header)) {
     return NotASegment();
   }
-  // The checksum is no proof against somebody who means ill.
+  // The checksum does not protect against a malicious writer.
   const bool sound = std::has_single_bit(header.slot_count) && header.bytes >= kLeastBytes &&
                      header.bytes <= kMostBytes &&
                      header.slot_count <= header.bytes / (2 * sizeof(Slot));
@@ -183,7 +183,7 @@ bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
     Slot& found = slot(hash + i);
     if (std::atomic_ref(found.state).load(std::memory_order_acquire) != kTaken) return false;
     if (found.key != key) continue;
-    // A copy, which nobody changes while it is looked at.
+    // A copy, which cannot change while it is read.
     const uint64_t place = uint64_t{found.place} * kValueAlignment;
     const uint64_t bytes = found.bytes;
     const uint32_t crc32c = found.crc32c;

@@ -46,16 +46,16 @@ class Segment {
   static absl::StatusOr<Segment> OpenForReading(int fd);
   static absl::StatusOr<Segment> OpenForWriting(int fd);
 
-  // Whether the file says that it takes no more: from its header alone. False for what is none.
+  // Whether the file takes no more values, from its header alone. False if it is not a segment.
   static bool IsFull(int fd);
 
-  // Copies the value of `key` to `value`; false when there is none that is whole.
+  // Copies the value of `key` to `value`; false if there is no undamaged one.
   bool Find(const StoreKey& key, std::string& value) const;
 
   // Of a segment that is open for writing: false when there is no room, which is then noted in the
-  // file, so that nobody tries again; and for a value of more than half the segment, which is not
-  // kept: a few of those would use up segment after segment. But one that no other value is in, up
-  // to kLargeBytes, is full then, to make way for a larger one.
+  // file, so that there are no further attempts; and for a value of more than half the segment,
+  // which is not kept: a few of those would use up segment after segment. But one that no other
+  // value is in, up to kLargeBytes, is full then, to make way for a larger one.
   bool Add(const StoreKey& key, absl::string_view value);
   // Whether it takes no more, or cannot be used any more.
   bool full() const;
@@ -73,7 +73,7 @@ class Segment {
   // Find, Add and full, which touch the mapped file and end in the middle where that faults.
   bool FindMapped(const StoreKey& key, std::string& value) const;
   bool AddMapped(const StoreKey& key, absl::string_view value);
-  // Where the writer goes on: behind the last value that counts.
+  // Where the writer continues: after the last valid value.
   void FindEnd();
   void NoteFull();
   bool is_unusable() const;

@@ -15,11 +15,11 @@ namespace bulkhead {
 // is written to by one worker at a time. The service never looks at what stands in them beyond
 // their headers.
 //
-// A checksum is no proof of honesty: whoever writes a segment can write what was never decoded. So
+// A checksum does not prove honesty: a segment's writer can store what was never decoded. So
 // each segment belongs to a trust domain, and only workers of that domain write to it: those of all
 // pipelines of built-in stages share kBuiltIn, which everybody reads; a pipeline that runs code of
-// the user's has a domain of its own, which nobody else reads. The domain stands in the file's
-// name, as what is in the file is its writer's.
+// the user's has a domain of its own, which no other pipeline reads. The domain stands in the
+// file's name, as what is in the file is its writer's.
 //
 // Files that are not ours (filesystem.h, OpenOwnFile) are not opened; a warning of whoever made the
 // object is due. A folder that vanishes is made again when a segment is.

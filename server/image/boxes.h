@@ -43,9 +43,9 @@ constexpr size_t kBoxBytes = kBoxNumbers * sizeof(float);
 Box ReadBox(const std::byte* row, const BoxCoding& coding, ImageSize canvas);
 void WriteBox(const Box& box, const BoxCoding& coding, ImageSize canvas, std::byte* row);
 
-// Moves `count` boxes of the image before `geometry` into the image behind it, `in` and `out` may
+// Moves `count` boxes of the image before `geometry` into the image after it, `in` and `out` may
 // be the same. Where pixels may leave the canvas, boxes are cut at its edges, and the share of the
-// moved box that is left is multiplied into visible[row] (null: nobody asks). A rotated box is the
+// moved box that is left is multiplied into visible[row] (null: not wanted). A rotated box is the
 // upright one around its corners.
 void MoveBoxes(const Geometry& geometry, const BoxCoding& coding, const std::byte* in, size_t count,
                std::byte* out, float* visible);

@@ -13,7 +13,7 @@ namespace bulkhead {
 // takes what its image is planned to need before it decodes, and waits while the others hold too
 // much, so that large images that meet by chance do not end the worker at its quota.
 //
-// An image that needs more than there is runs alone: once nobody else is at work on one. A thread
+// An image that needs more than there is runs alone: once no other thread works on one. A thread
 // that holds something and needs more (a second image of the same sample) stands before those that
 // hold nothing, and when everybody who holds something waits, the first goes on: nobody waits for
 // ever. Those that wait are served in the order they came, so that a large image is not passed over
@@ -55,7 +55,7 @@ class DecodeAllowance {
   std::list<Waiter*> line_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What one thread has taken of the allowance for the sample it is at. Without an allowance it
+// What one thread has taken of the allowance for its current sample. Without an allowance it
 // takes nothing and never waits. Of one thread.
 class DecodeShare {
  public:

@@ -9,7 +9,7 @@ namespace {
 // Divisors below this are the horizon of a perspective.
 constexpr double kHorizon = 1e-9;
 
-// The adjugate: the inverse but for a factor, which projections do not see.
+// The adjugate: the inverse up to a factor, which does not matter for projections.
 std::array<double, 9> Adjugate(const std::array<double, 9>& m) {
   return {m[4] * m[8] - m[5] * m[7], m[2] * m[7] - m[1] * m[8], m[1] * m[5] - m[2] * m[4],
           m[5] * m[6] - m[3] * m[8], m[0] * m[8] - m[2] * m[6], m[2] * m[3] - m[0] * m[5],

@@ -30,7 +30,7 @@ struct Rect {
 // A rectangle that covers an image of `size`.
 inline Rect WholeImage(ImageSize size) { return {0, 0, size.height, size.width}; }
 
-// A uint8 image that somebody else owns: rows of `width` × `channels` interleaved bytes, `stride`
+// A uint8 image owned by other code: rows of `width` × `channels` interleaved bytes, `stride`
 // bytes from row to row. A plain value.
 template <typename Byte>
 struct BasicImageView {

@@ -31,7 +31,7 @@ class LinearResizer {
   // comes first. `image` has the prepared size.
   void Begin(const ImageView& image);
   void NextRow(uint8_t* out);
-  // All rows, to `out`, of the result's size. `past_caches`: nobody here reads them soon.
+  // All rows, to `out`, of the result's size. `past_caches`: this process does not read them soon.
   void Run(const ImageView& image, const MutableImageView& out, bool past_caches);
 
  private:
@@ -56,7 +56,7 @@ class LinearResizer {
   ImageView image_;
   int next_row_ = 0;
   std::array<SourceRow, 2> rows_;
-  std::vector<uint8_t> last_row_;  // of the image, with room behind it
+  std::vector<uint8_t> last_row_;  // of the image, with room after it
 };
 
 }  // namespace bulkhead

@@ -10,8 +10,8 @@ namespace bulkhead {
 enum class ResizeMethod { kNearest, kLinear, kArea, kCubic };
 
 // Resizes `in` into `out` (any strides, the same 1, 3 or 4 channels, not overlapping), with the
-// pixels of OpenCV's cv::resize: half-pixel centres, no antialiasing but for kArea. On the calling
-// thread. INTERNAL when OpenCV refuses; throws std::bad_alloc when memory is refused.
+// pixels of OpenCV's cv::resize: half-pixel centres, no antialiasing except for kArea. On the
+// calling thread. INTERNAL when OpenCV refuses; throws std::bad_alloc when memory is refused.
 absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const MutableImageView& out);
 
 // The same pixels, by `resizer` where it knows how, which is sooner. `past_caches` as its Run's.

@@ -16,7 +16,7 @@ struct mg_context;
 
 namespace bulkhead {
 
-// Answers two questions over plain HTTP, to whoever may connect, and changes nothing:
+// Serves two read-only pages over plain HTTP, to anyone who may connect:
 //   GET /metrics   the metrics, in Prometheus's text format
 //   GET /healthz   200 while the service takes streams, 503 when it does no longer
 // Everything else is 404, another method 405. Two threads; a connection serves one request, of at
@@ -33,7 +33,7 @@ class MetricsServer {
     std::function<bool()> is_serving;
   };
 
-  // INVALID_ARGUMENT: the address is none; UNAVAILABLE: it cannot be listened on.
+  // INVALID_ARGUMENT: not an address; UNAVAILABLE: it cannot be listened on.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(Config config);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;

@@ -11,7 +11,7 @@ namespace bulkhead {
 
 // All that metrics are made of, at one moment: the status, and what only metrics want to know.
 struct StatusSnapshot {
-  // Not explicit: a status alone is a snapshot of a service that replaced nobody.
+  // Not explicit: a status alone is a snapshot of a service that replaced no worker.
   StatusSnapshot(v1::GetStatusResponse service_status,
                  std::map<v1::RecycleCause, uint64_t> counts = {})
       : status(std::move(service_status)), recyclings(std::move(counts)) {}

@@ -98,7 +98,7 @@ std::optional<uint64_t> KeyedNumber(const std::string& text, absl::string_view k
   return std::nullopt;
 }
 
-// The number in a file; 0: there is none.
+// The number in a file; 0 if there is none.
 uint64_t ReadNumber(const std::string& path) {
   const auto text = ReadPrefix(path, kMaxFileBytes);
   uint64_t number = 0;
@@ -262,8 +262,9 @@ absl::Status CgroupTree::EnableControllers() {
     if (!status.ok()) return status;
   }
   status = WriteControl(tree + "/cgroup.subtree_control", memory);
-  // Threads are limited, and CPU time is shared out, where that can be had. The root group (which
-  // has no type) holds processes of its own, each of which would weigh as much as the whole tree.
+  // Threads are limited, and CPU time is divided, where the controllers are available. The root
+  // group (which has no type) holds processes of its own, each of which would weigh as much as the
+  // whole tree.
   std::vector<const char*> wanted = {"+pids"};
   if (StatFile(own_.memory + "/cgroup.type").ok()) wanted.push_back("+cpu");
   for (const char* controller : wanted) {

@@ -16,7 +16,7 @@ namespace bulkhead {
 
 // What a leaf holds its processes to.
 struct CgroupLimits {
-  // Everything the kernel charges: memory of their own, page cache, kernel memory. Swap is none.
+  // Everything the kernel charges: memory of their own, page cache, kernel memory. Swap is off.
   uint64_t memory_bytes = 0;
   uint32_t max_threads = 0;
   // Of version 2, where that has the cpu controller: threads of the usual priority that all of the
@@ -36,9 +36,9 @@ class CgroupLeaf {
   absl::Status Add(pid_t pid) const;
   // More than 0 when the kernel killed a process here because this leaf's limit was met, and not
   // that of a group above it or the machine's; version 2 may count one process twice. failcnt
-  // and `max` alone tell nothing: they also count how often page cache was given back.
+  // and `max` alone prove nothing: they also count how often page cache was given back.
   absl::StatusOr<uint64_t> OomKills() const;
-  // Kills whatever is in it.
+  // Kills every process in it.
   void Kill() const;
   // UNAVAILABLE while a process is in it, reaped ones aside.
   absl::Status Remove();
@@ -48,7 +48,7 @@ class CgroupLeaf {
 
  private:
   friend class CgroupTree;
-  // Whether this leaf's own limit was ever in the way.
+  // Whether this leaf's own limit was ever reached.
   bool MetItsLimit() const;
   CgroupLeaf(CgroupVersion version, std::vector<std::string> folders)
       : version_(version), folders_(std::move(folders)) {}
@@ -70,7 +70,7 @@ class CgroupTree {
  public:
   // Finds the service's group, makes the tree, and makes and removes a leaf to see that it works.
   // Under version 2 this process moves into a leaf of its own where that is needed. The error says,
-  // for people, why no leaf can be had: the service then works without.
+  // for people, why no leaf is available: the service then works without one.
   static absl::StatusOr<std::unique_ptr<CgroupTree>> Open(const std::string& name,
                                                           const CgroupSources& sources = {});
   // Moves this process back and removes the tree, as far as it is empty.

@@ -22,7 +22,7 @@ struct CgroupLocation {
   std::string pids;
 };
 
-// Where the kernel tells of a process's groups. Tests give files of their own.
+// The files in which the kernel lists a process's groups. Tests give files of their own.
 struct CgroupSources {
   std::string mounts = "/proc/self/mountinfo";
   std::string groups = "/proc/self/cgroup";

@@ -61,7 +61,7 @@ struct ChildPlan {
       _exit(127);
     }
   }
-  // Nothing that somebody left open by mistake: a launcher's sockets, say. Kernels before 5.11
+  // Nothing that was left open by mistake, such as a launcher's sockets. Kernels before 5.11
   // know no such call; then close-on-exec flags must do.
   syscall(SYS_close_range, ChildProcess::kPassedFd + 1, ~0u, CLOSE_RANGE_CLOEXEC);
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);

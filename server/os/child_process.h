@@ -38,7 +38,7 @@ struct SpawnSpec {
   int passed_fd = -1;
   // Its standard output and error; -1: this process's own.
   int output_fd = -1;
-  // Added to the process's OOM score: the kernel shall choose a worker before the supervisor.
+  // Added to the process's OOM score: the kernel must kill a worker before the supervisor.
   int oom_score_adj = 0;
 };
 
@@ -58,7 +58,7 @@ class ChildProcess {
   int pidfd() const { return pidfd_.get(); }
   // Sends a signal through the pidfd; a process that has ended is left alone.
   void Signal(int signal) const;
-  // How it ended; absent while it runs. Reaps it: after an answer the pid means nothing any more.
+  // How it ended; absent while it runs. Reaps it: after that the pid is no longer valid.
   std::optional<ProcessExit> TryReap();
 
  private:

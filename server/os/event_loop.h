@@ -21,7 +21,8 @@ namespace bulkhead {
 // whatever lives on the loop needs no lock. Time is CLOCK_MONOTONIC.
 //
 // Life: Create → (any thread) Post … → Run on the owning thread → Stop. Post and Stop are
-// thread-safe; all else belongs to the thread that calls Run, or to nobody before it does.
+// thread-safe; all else belongs to the thread that calls Run, or to any single thread before Run is
+// called.
 class EventLoop {
  public:
   using Callback = std::function<void()>;
@@ -49,8 +50,8 @@ class EventLoop {
   void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For how long the loop's thread has been at one round of callbacks, or what was posted has not
-  // been begun. Posts an empty function, so that a thread that does not run is noticed by whoever
-  // asks again. Thread-safe.
+  // been begun. Posts an empty function, so that a thread that does not run is noticed by a caller
+  // who asks again. Thread-safe.
   absl::Duration SilentFor() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Serves events until Stop; then runs what was posted before it, and returns.

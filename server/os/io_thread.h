@@ -9,11 +9,11 @@
 
 namespace bulkhead {
 
-// One thread for what others want of a disk and must not wait for: a disk that does not answer
+// One thread for disk work that others must not wait for: a disk that does not answer
 // holds up this thread alone. Work is done in the order of posting; as the thread may hang in the
 // kernel for ever, it is detached, and work must own all that it touches. Thread-safe.
 //
-// Life: Start → Post, Run … → destruction, behind which what is queued is done, if the disk
+// Life: Start → Post, Run … → destruction, after which queued work is still done, if the disk
 // answers.
 class IoThread {
  public:

@@ -14,7 +14,7 @@ namespace bulkhead {
 // that is empty, it may make, change and remove files and folders, and it may write to /dev/null;
 // elsewhere it opens nothing for writing. Where the
 // kernel's Landlock knows of them it also refuses TCP, abstract Unix sockets of others and signals
-// to others. Descriptors that are open stay what they are. Paths that do not exist are passed over.
+// to others. Descriptors that are open stay what they are. Paths that do not exist are skipped.
 //
 // Cannot be undone. Sets no_new_privs. UNAVAILABLE, with the reason for people, when the kernel has
 // no Landlock or has it switched off.

@@ -35,7 +35,7 @@ void BlockSignals() {
 bool WriteAll(int fd, absl::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(fd, text.data(), std::min(text.size(), kPartBytes));
-    if (count < 0 && errno == EAGAIN) {  // somebody made the descriptor that we share so
+    if (count < 0 && errno == EAGAIN) {  // another process made the shared descriptor non-blocking
       pollfd writable = {fd, POLLOUT, 0};
       poll(&writable, 1, -1);
     } else if (count < 0 && errno != EINTR) {

@@ -141,7 +141,8 @@ void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL) return;
 #endif
-  // Kernels before 5.14 do not know that advice. A write that changes nothing, whoever else writes.
+  // Kernels before 5.14 do not know that advice. A write that changes nothing, even while others
+  // write.
   for (uint64_t at = offset; at < offset + bytes; at += kSmallestPage) {
     __atomic_fetch_or(reinterpret_cast<unsigned char*>(data_ + at), 0, __ATOMIC_RELAXED);
   }

@@ -13,13 +13,13 @@
 namespace bulkhead {
 
 // Anonymous shared memory of a fixed size: a memfd, close-on-exec, sealed against growing,
-// shrinking and further sealing. `name` shows in /proc/PID/maps. Pages are charged to whoever
-// touches them first.
+// shrinking and further sealing. `name` shows in /proc/PID/maps. Pages are charged to the process
+// that touches them first.
 absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
 
 // A memfd that holds `bytes` and can only be read: for messages too large for a packet.
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes);
-// The longest message that anyone may send so.
+// The longest message that may be sent this way.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
 // Reads such a message back. DATA_LOSS when the descriptor is none (its seals are asked for before
 // anything else: another kind of file might block), or it is longer than `max_bytes`.

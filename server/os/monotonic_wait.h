@@ -13,7 +13,7 @@
 namespace bulkhead {
 
 // A wait of absl::Mutex with a timeout, by CLOCK_MONOTONIC: those of absl::Mutex itself end by the
-// wall clock, so that somebody who sets it back by an hour prolongs them by an hour. Looks at
+// wall clock, so setting it back by an hour prolongs them by an hour. Looks at
 // `condition` every 10 ms at the latest; for waits that are few. False when it is not true after
 // `patience`.
 template <typename Condition>

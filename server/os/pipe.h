@@ -10,7 +10,7 @@
 namespace bulkhead {
 
 // A pipe both of whose ends are close-on-exec and never block: a writer that finds it full loses
-// what it has to say.
+// its text.
 struct Pipe {
   UniqueFd reading;
   UniqueFd writing;

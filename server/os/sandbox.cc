@@ -81,7 +81,7 @@ absl::Status LimitFiles(uint64_t max_files) {
   return absl::OkStatus();
 }
 
-// No file grows beyond `max_bytes`, but for the log. A write that is refused must fail like one to
+// No file grows beyond `max_bytes`, except the log. A write that is refused must fail like one to
 // a full disk, and not end the process.
 absl::Status LimitFileSize(uint64_t max_bytes) {
   rlimit limit{};

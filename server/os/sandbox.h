@@ -14,7 +14,7 @@ struct SandboxOptions {
   bool capabilities = true;
   // What is read beside the system's own: folders with all that is beneath them, and files.
   std::vector<std::string> readable;
-  // A folder, which exists, that is this process's to write in; empty: there is none. Only Landlock
+  // An existing folder in which this process may write; empty: none. Only Landlock
   // holds writes to it, so that without Landlock, where seccomp is wanted, nothing is writable.
   std::string scratch;
   // Descriptors that the process may hold.
@@ -33,10 +33,10 @@ struct SandboxPart {
   std::string reason;  // why it is not, for people
 };
 
-// Puts this process in its sandbox for the rest of its life, and says of every part what became of
-// it: a part that the system does not have leaves the others in force. Beside `readable` it may
-// read what any program needs to run: the shared libraries, its own folder, time zones and locales,
-// and what the kernel says of the CPUs and of itself.
+// Puts this process in its sandbox for the rest of its life, and reports for every part whether it
+// is active: a part that the system does not have leaves the others in force. Beside `readable` it
+// may read what any program needs to run: the shared libraries, its own folder, time zones and
+// locales, and what the kernel says of the CPUs and of itself.
 //
 // To be called while the process has one thread: capabilities and Landlock hold for that thread and
 // those that it starts, and are not in force for any other. With more threads both are reported as

@@ -18,7 +18,7 @@
 namespace bulkhead {
 namespace {
 
-// Refused whatever the arguments. In the order of docs/containment.md.
+// Refused whatever the arguments. In the order of docs/sandbox.md.
 constexpr const char* kRefused[] = {
     // Memory that RLIMIT_DATA does not count.
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
@@ -114,7 +114,7 @@ void RefuseMemory(Filter& filter) {
   filter.Refuse("fcntl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, F_SETPIPE_SZ)});
 }
 
-// Limits are read, not set; but for its own RLIMIT_DATA.
+// Limits are read, not set, except its own RLIMIT_DATA.
 void RefuseLimits(Filter& filter) {
   filter.Refuse("prlimit64",
                 {SCMP_A2(SCMP_CMP_NE, 0), SCMP_A1(SCMP_CMP_NE, uint64_t{RLIMIT_DATA})});

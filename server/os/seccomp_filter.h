@@ -6,8 +6,8 @@
 namespace bulkhead {
 
 // From now on the kernel refuses this process, and all its threads, the system calls with which a
-// worker could take memory that its limit does not count, start or reach other processes, speak to
-// anybody new, or change a file that was not handed to it. docs/containment.md has the list with
+// worker could take memory that its limit does not count, start or reach other processes, open new
+// connections, or change a file that was not handed to it. docs/sandbox.md has the list with
 // the reason for each.
 //
 // A refused call fails with EPERM, so that libraries cope: clone3 alone says ENOSYS, on which the C

@@ -22,7 +22,7 @@ struct SeqPacketPeer {
   pid_t pid = 0;  // 0 when it lives outside this PID namespace
 };
 
-// UNAVAILABLE when nobody waits.
+// UNAVAILABLE if no process waits.
 absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener);
 
 // Sends one packet, with a descriptor beside it unless `passed_fd` is negative. Never blocks:
@@ -30,8 +30,8 @@ absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener);
 absl::Status SendSeqPacket(int fd, absl::string_view bytes, int passed_fd = -1);
 
 // Receives one packet of at most `max_bytes`; descriptors that come with it are refused and closed.
-// Never blocks: UNAVAILABLE when there is none; OUT_OF_RANGE when the peer hung up; DATA_LOSS for a
-// longer packet.
+// Never blocks: UNAVAILABLE if there is no packet; OUT_OF_RANGE when the peer hung up; DATA_LOSS
+// for a longer packet.
 absl::StatusOr<std::string> ReceiveSeqPacket(int fd, size_t max_bytes);
 
 }  // namespace bulkhead

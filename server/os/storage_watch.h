@@ -32,10 +32,10 @@ class StorageWatch {
 
   explicit StorageWatch(Config config) : config_(config) {}
 
-  // What one thread is at.
+  // What one thread is doing.
   class Caller {
    public:
-    // UNAVAILABLE (STORAGE_STALLED), with the path, when the call that the thread is at takes too
+    // UNAVAILABLE (STORAGE_STALLED), with the path, when the thread's current call takes too
     // long; the thread is lost then until the storage answers.
     absl::Status Stalled() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -22,7 +22,7 @@ absl::StatusOr<ProcessThreads> ReadThreads(pid_t pid);
 
 // Priorities count from that of the calling thread, 0, downwards: nice values, of which each gets
 // 1.25 times less CPU time than the one before where threads compete for it, 19 being the last; and
-// behind them SCHED_IDLE, which gets a fifth of the time of nice 19.
+// after them SCHED_IDLE, which gets a fifth of the time of nice 19.
 inline constexpr int kIdlePriority = 20;
 
 // Sets the priority of one thread, of a process of the same user. To take back what was set before

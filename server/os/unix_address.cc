@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<UnixAddressLock>> UnixAddressLock::Take(const std
           absl::StrCat("another service is just starting on unix:", path, " (it holds ", lock_path,
                        "); choose another --listen"));
     }
-    // Whoever had it before removes it in the end: then this is a lock that nobody sees.
+    // The previous holder removes it in the end: then no process sees this lock.
     if (IsFileAt(fd.get(), lock_path)) return make(std::move(fd), lock_path);
   }
 }
@@ -61,8 +61,8 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket"));
   }
-  // Only a refused connection proves that nobody listens: a busy service (EAGAIN), one of another
-  // socket type (EPROTOTYPE) or of another user (EACCES) lives.
+  // Only a refused connection proves that no process listens: a busy service (EAGAIN), one of
+  // another socket type (EPROTOTYPE) or of another user (EACCES) lives.
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) return SystemError(errno, "socket");
   int error = 0;

@@ -12,7 +12,7 @@
 
 namespace bulkhead {
 
-// Behind the path of a socket: the lock of whoever takes the address.
+// Appended to the path of a socket: the lock of the process that takes the address.
 inline constexpr absl::string_view kUnixLockSuffix = ".lock";
 
 // Holds the right to take a Unix address, of those that want it at the same moment: without it two
@@ -52,7 +52,7 @@ absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog);
 
 // A connection of a stream listener, non-blocking and close-on-exec. The kernel keeps up to
 // `send_bytes` of what was sent and not read yet, or as much of that as it grants
-// (net.core.wmem_max). UNAVAILABLE when nobody waits.
+// (net.core.wmem_max). UNAVAILABLE if no process waits.
 absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes);
 
 }  // namespace bulkhead

@@ -12,10 +12,10 @@
 
 namespace bulkhead {
 
-// `decode_image`, together with the crop that stands directly behind it, if one does: the crop
-// decides which rows are needed, and thereby which damage counts (SEMANTICS: a JPEG's verdict). A
-// crop that fails needs all rows, so that damage comes before a crop's complaint. A crop chooses
-// its rectangle in the upright image; its rows are those of the stored one.
+// `decode_image`, together with the crop directly after it, if there is one: the crop
+// decides which rows are needed, and thereby which damage counts (docs/semantics.md, "Errors"). A
+// crop that fails needs all rows, so that damage is reported before the crop's error. A crop
+// chooses its rectangle in the upright image; its rows are those of the stored one.
 class DecodeStage : public ValueStage {
  public:
   // `crop` may be null. With `fuse` only the crop's rectangle is decoded; without it, all columns

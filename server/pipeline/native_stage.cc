@@ -32,7 +32,7 @@ std::string TextOf(ErrorText& error) {
   return error[0] == 0 ? "it gave no reason" : error.data();
 }
 
-// Whoever wrote the spec learns nothing else of this machine: neither what is there nor where a
+// The spec's author learns nothing else of this machine: neither what is there nor where a
 // link goes.
 absl::Status LeadsOut(const std::string& name, const std::vector<std::string>& folders) {
   return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,

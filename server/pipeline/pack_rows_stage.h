@@ -26,7 +26,7 @@ class PackRowsStage final : public BatchStage {
   PackRowsStage(StagePlace place, std::vector<Packed> packed)
       : BatchStage(std::move(place)), packed_(std::move(packed)) {}
 
-  // INTERNAL when a count is no number of rows: nobody but samples writes them.
+  // INTERNAL when a count is no number of rows: only samples write them.
   absl::Status RunOn(const BatchRows& batch) const override;
 
  private:

@@ -166,7 +166,7 @@ class StagedPipeline : public Pipeline {
     identity = CanonicalRecordName(std::move(identity));
   }
 
-  // Who the record is that is at hand from here on.
+  // Identity of the current record from here on.
   void NameRecord(uint64_t record, StagedContext& own) const {
     if (own.observer != nullptr || own.seek_store != nullptr || own.cache_store != nullptr) {
       SetIdentity(record, own.identity);

@@ -32,7 +32,7 @@ class PartnerRecords {
   // The record at `position`, whatever is wrong with it.
   virtual uint64_t RecordAt(uint64_t position) const = 0;
   // Calls `make` with the number of the record at `position`; under ERROR_ACTION_SUBSTITUTE, when
-  // that ends in a sample error, with those behind it, as for samples, and reports the
+  // that ends in a sample error, with those after it, as for samples, and reports the
   // substitution; `what` says for people whose record it was. A record in quarantine is a sample
   // error (QUARANTINED). Errors: those of the record at `position`.
   virtual absl::Status Make(uint64_t position, absl::string_view what,
@@ -45,7 +45,7 @@ class PipelineContext {
  public:
   virtual ~PipelineContext() = default;
 
-  // Told what the thread is at (server/pipeline/stage_observer.h); null: nobody is.
+  // Told what the thread is doing (server/pipeline/stage_observer.h); may be null.
   StageObserver* observer = nullptr;
   // Of the stream that the sample belongs to; null: no stage may need other samples. Set by those
   // who produce samples of a stream (below).
@@ -165,7 +165,7 @@ absl::Status FinishBatch(const Pipeline& pipeline, const StreamView& stream,
                          std::byte* slot);
 
 // Produces one sample as a lease would, but into `destinations`, one for each tensor of the schema,
-// and for nobody: so that the next samples find buffers, files and code ready.
+// and discarded, so that the next samples find buffers, files and code ready.
 void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
                     uint64_t position, PipelineContext& context,
                     absl::Span<std::byte* const> destinations);

@@ -79,7 +79,7 @@ class LeaseSample final : public PartnerRecords {
 
  private:
   // Calls `make` with `position`, and while the policy is to substitute what that finds bad, with
-  // those behind it.
+  // those after it.
   absl::Status OneOf(uint64_t position, absl::FunctionRef<absl::Status(uint64_t)> make,
                      std::vector<SubstitutedSample>& substituted) const {
     absl::Status error = make(position);

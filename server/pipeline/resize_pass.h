@@ -12,7 +12,7 @@
 
 namespace bulkhead {
 
-// A resize, and those stages on the same image right before and behind it that can be done to its
+// A resize, and those stages on the same image directly before and after it that can be done to its
 // rows while they are in the cache: mirroring, normalize, and the layout that a NormalizeStage
 // includes. One pass from the decoded pixels to the batch where the resizing is one that
 // LinearResizer knows; otherwise the stages run one after the other, to the same bytes. Belongs to
@@ -25,7 +25,7 @@ class ResizePass {
   std::unique_ptr<NormalizeStage> normalize;
 
   // Resizes `value`, an image, to `size`, and does the rest. Memory: the result in
-  // StageContext::Result. Errors carry the name of the stage they come from, but for the resize's.
+  // StageContext::Result. Errors carry the name of the stage they come from, except the resize's.
   absl::Status Run(Value& value, ImageSize size, ResizeMethod method,
                    const StageContext& context) const;
 

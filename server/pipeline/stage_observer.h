@@ -18,7 +18,7 @@ struct WorkCounts {
   uint64_t kept_added = 0;  // and for which it did not, and has now
 };
 
-// Is told what the thread that runs a pipeline is at, before it begins with it. One belongs to one
+// Is told what the thread that runs a pipeline does next, before it begins. One belongs to one
 // PipelineContext, and is called by the thread that uses that. Must be quick: a sample makes a call
 // for every stage. When a sample ends in an exception, nothing more is told: the last word stands.
 class StageObserver {

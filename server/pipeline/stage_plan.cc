@@ -188,8 +188,8 @@ class Planner {
     return followers;
   }
 
-  // Stage i, with those right behind it that are done in one with it; `last` becomes the number of
-  // the last of them.
+  // Stage i, with the following stages that are done in one pass with it; `last` becomes the number
+  // of the last of them.
   absl::StatusOr<std::unique_ptr<SampleStage>> MakeJoined(size_t i, size_t& last) {
     const v1::Stage& stage = StageAt(i);
     const v1::Stage* next = Follower(i);
@@ -245,7 +245,7 @@ class Planner {
     return std::make_unique<RandomFlipStage>(Site(i).place, StageAt(i).random_horizontal_flip());
   }
 
-  // `normalize`, stage i, and a layout to NCHW behind it.
+  // `normalize`, stage i, and a layout to NCHW after it.
   std::unique_ptr<NormalizeStage> MakeNormalize(size_t i, size_t& last) const {
     const v1::Stage* next = Follower(i);
     const bool channels_first =
@@ -267,7 +267,7 @@ class Planner {
       if (IsFeature(name) && (!is_count || IsVariable(name))) {
         plan_.outputs.push_back({tensor, NumberOf(std::string(name)), is_count});
       } else {
-        // What is nobody's otherwise is a batch stage's: the signature was made of both.
+        // Outputs that no stage gives are a batch stage's: the signature was made of both.
         plan_.outputs.push_back({tensor, PlannedOutput::kOfBatch, false});
       }
     }
@@ -303,7 +303,7 @@ class Planner {
     return features[FindFeature(features, name)].variable;
   }
 
-  // Lets the last stage that writes `feature` write into the batch, if nothing behind it moves the
+  // Lets the last stage that writes `feature` write into the batch, if nothing after it moves the
   // value again.
   void ChooseTarget(size_t feature, int output) {
     for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {

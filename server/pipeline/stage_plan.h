@@ -26,7 +26,7 @@ struct PlannedStage {
   std::unique_ptr<SampleStage> stage;
   // What StageValues holds, by the plan's numbers.
   std::vector<size_t> features;
-  // Moved along behind it.
+  // Moved along after it.
   std::vector<PlannedFollower> followers;
   // Output whose memory in the batch the stage may write for its first value; -1: none.
   int target_output = -1;
@@ -53,7 +53,7 @@ struct StagePlan {
   std::vector<size_t> source_features;  // their numbers: 0, 1, …
   size_t feature_count = 0;
   // Of a plan that is cut at a cache stage: the stages before it, and the features that they change
-  // or make and that are there behind it.
+  // or make and that exist after it.
   struct Kept {
     size_t stages = 0;
     std::vector<size_t> features;
@@ -61,7 +61,7 @@ struct StagePlan {
   };
   Kept kept;
   // Of a plan with a mosaic: the stage that makes it, and the features that are there before it and
-  // wanted behind it, but none of its own.
+  // wanted after it, but none of its own.
   struct Mosaic {
     static constexpr size_t kNone = static_cast<size_t>(-1);
     size_t stage = kNone;
@@ -71,11 +71,11 @@ struct StagePlan {
 };
 
 // Plans what is done to the samples of one source of a normalized spec, with that source's
-// signature and the outputs of the whole. With `fuse`, decode_image and a crop right behind it
+// signature and the outputs of the whole. With `fuse`, decode_image and a crop directly after it
 // become one region decode (declarations of boxes, points and masks may stand between); a resize,
-// the flips around it and a normalize behind it one pass over its rows; normalize and a layout to
-// NCHW right behind it one pass; without it every stage runs by itself, to the same bytes. INTERNAL
-// when signature and stages disagree.
+// the flips around it and a normalize after it one pass over its rows; normalize and a layout to
+// NCHW directly after it one pass; without it every stage runs by itself, to the same bytes.
+// INTERNAL when signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse);
 

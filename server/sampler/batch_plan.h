@@ -7,7 +7,7 @@
 
 namespace bulkhead {
 
-// One batch of one rank: which positions of which epoch, and where the cursor stands behind it.
+// One batch of one rank: which positions of which epoch, and where the cursor stands after it.
 struct BatchRange {
   uint64_t epoch = 0;
   uint64_t first_position =

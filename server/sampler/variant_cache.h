@@ -12,7 +12,7 @@ namespace bulkhead {
 
 // The tables of the last two variants (usually epochs) that were asked for: a stream works on one
 // epoch, and around its end on two. `Variant` has a value by default and can be compared.
-// Thread-safe; whoever asks first builds the table while others wait for it.
+// Thread-safe; the first caller builds the table while others wait for it.
 template <typename Table, typename Variant = uint64_t>
 class VariantCache {
  public:

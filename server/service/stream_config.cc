@@ -31,13 +31,18 @@ absl::Status Mismatch(absl::string_view what, absl::string_view mine, absl::stri
                                 ", this stream's is ", mine, "; ", advice));
 }
 
+// Of the file with that name; empty when it is not among `files`.
+template <typename Files>
+std::string DigestIn(const Files& files, const std::string& name) {
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const v1::CodeFile& file) { return file.name() == name; });
+  return found == files.end() ? "" : found->digest();
+}
+
 // The code that made the cursor's batches, against what its files hold now.
 absl::Status CheckCode(const v1::Cursor& cursor, const std::vector<v1::CodeFile>& on_disk) {
   for (const v1::CodeFile& file : cursor.code()) {
-    const auto now = std::find_if(on_disk.begin(), on_disk.end(), [&](const v1::CodeFile& other) {
-      return other.name() == file.name();
-    });
-    const std::string digest = now == on_disk.end() ? "" : now->digest();
+    const std::string digest = DigestIn(on_disk, file.name());
     if (digest == file.digest()) continue;
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
@@ -82,6 +87,22 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
                     absl::StrCat(cursor.consumed()), "the cursor is damaged");
   }
   return absl::OkStatus();
+}
+
+// The code that the stream's cursors name before its first batch, sorted by name: what the workers
+// have loaded, and what an earlier stream loaded later and is as it was. They may not have come to
+// that yet, but the batches that were trained on did.
+std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipeline& prepared) {
+  std::vector<v1::CodeFile> code = prepared.code;
+  for (const v1::CodeFile& file : cursor.code()) {
+    const bool as_it_was = DigestIn(prepared.code_on_disk, file.name()) == file.digest();
+    if (file.later() && as_it_was && DigestIn(prepared.code, file.name()).empty()) {
+      code.push_back(file);
+    }
+  }
+  std::sort(code.begin(), code.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  return code;
 }
 
 // The batches that an unordered stream delivered out of turn, against the batches that are left.
@@ -237,7 +258,8 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   cursor.set_order_fingerprint(prepared.order_fingerprint);
   cursor.set_bytes_fingerprint(prepared.bytes_fingerprint);
   cursor.set_samples_per_epoch(prepared.samples_per_epoch);
-  *cursor.mutable_code() = {prepared.code.begin(), prepared.code.end()};
+  const std::vector<v1::CodeFile> code = CodeOf(open.cursor(), prepared);
+  *cursor.mutable_code() = {code.begin(), code.end()};
   cursor.clear_quarantined();
   for (const std::string& record : quarantined.records()) cursor.add_quarantined(record);
   opened.set_boot_id(boot_id);
@@ -300,6 +322,12 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.substitutions_so_far = open.cursor().substitutions();
   config.ordered = !IsUnordered(prepared.spec);
   config.completed.assign(open.cursor().completed().begin(), open.cursor().completed().end());
+  config.code = CodeOf(open.cursor(), prepared);
+  for (v1::CodeFile& file : config.code) {
+    // An edit since the look at the disk is one in mid-stream.
+    const std::string digest = DigestIn(open.cursor().code(), file.name());
+    if (!digest.empty() && !open.allow_changed_bytes()) file.set_digest(digest);
+  }
   config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.world_size);
   const std::optional<uint64_t> epochs =
       prepared.spec.has_epochs() ? std::optional(prepared.spec.epochs()) : std::nullopt;

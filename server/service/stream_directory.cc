@@ -14,20 +14,25 @@ absl::Status Superseded(const std::string& name, uint32_t rank) {
 
 }  // namespace
 
-absl::Status StreamDirectory::Claim(const std::string& name, uint32_t rank, uint64_t incarnation,
-                                    Evict evict, uint64_t& claim_id,
+bool Incarnation::IsOlderThan(const Incarnation& other) const {
+  const bool one_boot = !machine_boot.empty() && machine_boot == other.machine_boot;
+  return one_boot ? since_boot_ns < other.since_boot_ns : wall_ns < other.wall_ns;
+}
+
+absl::Status StreamDirectory::Claim(const std::string& name, uint32_t rank,
+                                    const Incarnation& incarnation, Evict evict, uint64_t& claim_id,
                                     std::shared_ptr<Legacy>& legacy) {
   Holder evicted;
   {
     absl::MutexLock lock(&mutex_);
     Holder& holder = holders_[{name, rank}];
-    if (holder.incarnation > incarnation) return Superseded(name, rank);
+    if (incarnation.IsOlderThan(holder.incarnation)) return Superseded(name, rank);
     evicted = std::move(holder);
     claim_id = next_claim_id_++;
     holder = Holder{incarnation, claim_id, std::move(evict)};
   }
   if (evicted.evict != nullptr) {
-    legacy = evicted.evict(evicted.incarnation < incarnation
+    legacy = evicted.evict(evicted.incarnation.IsOlderThan(incarnation)
                                ? Superseded(name, rank)
                                : absl::CancelledError("the consumer connected again"));
   }

@@ -15,6 +15,17 @@
 
 namespace bulkhead {
 
+// When a consumer was made, as Open says it.
+struct Incarnation {
+  uint64_t wall_ns = 0;
+  std::string machine_boot;  // empty: unknown
+  uint64_t since_boot_ns = 0;
+
+  // Of one boot of one machine by the time since, which nobody sets back; of two by the wall clock.
+  // Time namespaces shift the former: two consumers in different ones come in the wrong order.
+  bool IsOlderThan(const Incarnation& other) const;
+};
+
 // Which consumer holds which stream: one for each (name, rank). A consumer that connects again, or
 // a newer one, takes the stream over from the connection that held it; an older one is refused.
 // Thread-safe.
@@ -28,8 +39,8 @@ class StreamDirectory {
   // an older incarnation with ABORTED (SUPERSEDED), which tells it not to come back; the same one's
   // earlier connection with CANCELLED. ABORTED (SUPERSEDED) when a newer consumer holds it.
   // `claim_id` is for Release; `legacy` is what was left by the one that was evicted.
-  absl::Status Claim(const std::string& name, uint32_t rank, uint64_t incarnation, Evict evict,
-                     uint64_t& claim_id, std::shared_ptr<Legacy>& legacy)
+  absl::Status Claim(const std::string& name, uint32_t rank, const Incarnation& incarnation,
+                     Evict evict, uint64_t& claim_id, std::shared_ptr<Legacy>& legacy)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The connection has ended; does nothing when another one has taken over.
   void Release(const std::string& name, uint32_t rank, uint64_t claim_id)
@@ -37,7 +48,7 @@ class StreamDirectory {
 
  private:
   struct Holder {
-    uint64_t incarnation = 0;
+    Incarnation incarnation;
     uint64_t claim_id = 0;
     Evict evict;
   };

@@ -37,8 +37,9 @@ uint32_t Slots(const v1::Open& open) {
 absl::Status StreamOpening::Run(const v1::Open& open, Session session) {
   uint64_t claim_id = 0;
   std::shared_ptr<Legacy> legacy;
-  BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(open.name(), open.rank(), open.incarnation(),
-                                                     std::move(session.evict), claim_id, legacy));
+  BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
+      open.name(), open.rank(), {open.incarnation(), open.machine_boot(), open.since_boot()},
+      std::move(session.evict), claim_id, legacy));
   claims_.Add([directory = context_.directory, name = open.name(), rank = open.rank(), claim_id] {
     directory->Release(name, rank, claim_id);
   });

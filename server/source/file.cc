@@ -26,7 +26,7 @@ absl::Status NotRegular(absl::string_view name) {
                    {{"file", std::string(name)}});
 }
 
-// A FUSE file system may give a file another inode number whenever it is looked up anew.
+// A FUSE file system may give a file another inode number whenever it is looked up again.
 bool HasLastingInodes(int fd) {
   struct statfs info;
   return fstatfs(fd, &info) == 0 && info.f_type != FUSE_SUPER_MAGIC;

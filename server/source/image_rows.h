@@ -37,8 +37,9 @@ class ImageRowsWriter {
   absl::Status Add(const ImageRow& row);
   uint64_t count() const { return count_; }
 
-  // The identity checksum becomes SHA-256 over `text_digest` (32 bytes, of the list's text or the
-  // folder's paths) and the digest of every image's size (u64) in order (SEMANTICS: file identity).
+  // The identity checksum (docs/semantics.md, "Fingerprints") becomes SHA-256 over `text_digest`
+  // (32 bytes, of the list's text or the folder's paths) and the digest of every image's size (u64)
+  // in order.
   absl::Status Finish(uint32_t kind, absl::string_view text_digest, uint64_t file_size_bytes,
                       int64_t file_mtime_ns);
 

@@ -89,7 +89,7 @@ std::string HandedIndexPath(int fd) { return absl::StrCat(kHandedPrefix, fd); }
 
 absl::StatusOr<MappedIndex> MappedIndex::Open(const std::string& path, absl::string_view name,
                                               uint32_t kind, Checks checks) {
-  // Not opened anew: a sandbox may not let a file be opened that has no place any more.
+  // Not opened again: a sandbox may refuse to open a file without a name.
   int fd = -1;
   if (absl::SimpleAtoi(absl::StripPrefix(path, kHandedPrefix), &fd)) {
     return Map(fd, name, kind, checks);

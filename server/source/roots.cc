@@ -111,7 +111,7 @@ absl::StatusOr<Roots::Place> Roots::Find(const std::string& path, absl::string_v
   std::string resolved = Resolve(path);
   if (resolved.empty()) {
     const int error = errno;
-    // Nobody is told what there is, and what not, where he may not read.
+    // A caller does not learn what exists in places that it may not read.
     return LeadsInside(path) ? FileError(error, name, "found") : NotAllowed(name);
   }
   const std::string* const root = RootOf(resolved);

@@ -23,7 +23,7 @@ class Roots {
   // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file under one.
   absl::Status Check(const std::string& path, absl::string_view name) const;
 
-  // Opens the file that `path` leads to now: it lies under a root even if somebody puts a link in
+  // Opens the file that `path` leads to now: it lies under a root even if a link is put in
   // its place meanwhile. Errors: those of Check and of DataFile::Open.
   absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name) const;
 
@@ -45,7 +45,7 @@ class Roots {
 
 // Opens `relative`, a path without links, below the folder `root`; PATH_NOT_ALLOWED
 // (PERMISSION_DENIED) where it has one after all, or leads out. Errors as DataFile::Open's. Without
-// `ask_kernel`, or where openat2 is not to be had, the file is judged by where it lies once it is
+// `ask_kernel`, or where openat2 is not available, the file is judged by where it lies once it is
 // open. `root` is resolved and ends with a slash.
 absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string& relative,
                                      absl::string_view name, bool ask_kernel = true);

@@ -144,7 +144,7 @@ class TfRecordSource final : public Source {
     if (status.ok()) status = got.status();
     if (status.ok() && *got < size) status = FileError(EIO, files_[number].name, "read");
     if (!status.ok()) {
-      // A descriptor that is stale stays so: whoever tries again shall open the file anew.
+      // A stale descriptor stays stale: the next attempt opens the file again.
       if (!IsSampleError(status)) Close(number, context);
       return status;
     }

@@ -87,7 +87,7 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
   for (const std::string& name : names) {
     size_t first = 0;
     while (first < sources.size() && Find(offered(first), name) == nullptr) ++first;
-    if (first == sources.size()) continue;  // nobody has it, which is said where it is read
+    if (first == sources.size()) continue;  // no source has it; the error comes where it is read
     const FeatureSignature& wanted = *Find(offered(first), name);
     for (size_t i = 0; i < sources.size(); ++i) {
       const FeatureSignature* feature = Find(offered(i), name);

@@ -19,7 +19,7 @@ struct SpecProblem {
   std::string message;
 };
 
-// Collects what is wrong with a spec, so that a person sees everything at once. Not thread-safe.
+// Collects the problems of a spec, so that all are reported at once. Not thread-safe.
 class SpecProblems {
  public:
   void Add(absl::string_view path, absl::string_view message);

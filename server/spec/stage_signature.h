@@ -47,7 +47,7 @@ bool DeclaresAnnotation(const v1::Stage& stage);
 // Channels that decode_image gives: 1, 3 or 4, from `color`, else from `channels`, else 3.
 int64_t DecodedChannels(const v1::DecodeImage& decode);
 
-// Turns the features before `stage`, sorted by name, into those behind it; the `path` of those it
+// Turns the features before `stage`, sorted by name, into those after it; the `path` of those it
 // wrote is `path`, the stage's place in the spec ("stages[2].resize"). Errors: INVALID_ARGUMENT
 // (SPEC_INVALID) with metadata `path` when it cannot take what it gets.
 absl::Status InferStage(const v1::Stage& stage, absl::string_view path,

@@ -17,7 +17,7 @@
 namespace bulkhead {
 namespace {
 
-// More than a person reads at once.
+// More than anyone reads at once.
 constexpr size_t kMaxProblems = 20;
 
 // Where `path` stands, or the nearest thing around it that was written.

@@ -94,7 +94,7 @@ class Mapper {
     if (!Visit(node)) return;
     switch (node.kind) {
       case YamlNode::Kind::kNull:
-        return;  // `decode_image:` with nothing behind it
+        return;  // `decode_image:` with nothing after it
       case YamlNode::Kind::kMap:
         return MapFields(node, message, path);
       case YamlNode::Kind::kScalar:

@@ -21,7 +21,7 @@ YamlMark MarkOf(const YAML::Mark& mark) {
   return {mark.line < 0 ? 1 : mark.line + 1, mark.column < 0 ? 1 : mark.column + 1};
 }
 
-// yaml-cpp places a value that is not there (`-` with nothing behind it) at the next token, lines
+// yaml-cpp places a value that is not there (`-` with nothing after it) at the next token, lines
 // later perhaps; this is the last character before that token instead. A null that is written out
 // stays where it is.
 YamlMark MarkOfNothing(absl::string_view text, const YAML::Mark& next) {

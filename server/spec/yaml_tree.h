@@ -18,8 +18,8 @@ struct YamlMark {
   int column = 1;
 };
 
-// One value of a YAML document. An alias is the very node that it names, so the nodes form a graph,
-// which may even have cycles; whoever walks it bounds the walk.
+// One value of a YAML document. An alias is the same node as its anchor, so the nodes form a graph,
+// which may even have cycles; code that walks it must bound the walk.
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;

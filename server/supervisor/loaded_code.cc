@@ -3,22 +3,18 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "server/base/error.h"
+#include "server/arena/code_files.h"
 
 namespace bulkhead {
 
 absl::Status LoadedCode::Note(const Files& files) {
   for (const v1::CodeFile& file : files) {
     const auto [known, is_new] = digests_.emplace(file.name(), file.digest());
-    if (is_new || known->second == file.digest()) continue;
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
-        absl::StrCat(file.name(), " was changed while the stream ran: one worker runs ",
-                     known->second, ", another would run ", file.digest(),
-                     "; open the stream anew, and from a cursor with "
-                     "allow_changed_bytes"),
-        {{"file", file.name()}});
+    if (is_new) {
+      on_new_(file);
+    } else if (known->second != file.digest()) {
+      return CodeChanged(file.name(), known->second, file.digest());
+    }
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,10 @@ class LoadedCode {
   // The files that the first worker had loaded when it was bound, sorted by name, or why no worker
   // will be.
   using Told = std::function<void(const absl::StatusOr<std::vector<v1::CodeFile>>&)>;
+
+  // `on_new` hears of each file that no worker had loaded before.
+  explicit LoadedCode(std::function<void(const v1::CodeFile&)> on_new)
+      : on_new_(std::move(on_new)) {}
 
   // A worker has loaded these. FAILED_PRECONDITION (CODE_CHANGED) when another one loaded something
   // else of the same name.
@@ -41,6 +46,7 @@ class LoadedCode {
  private:
   void Tell(absl::StatusOr<std::vector<v1::CodeFile>> answer);
 
+  const std::function<void(const v1::CodeFile&)> on_new_;
   std::map<std::string, std::string> digests_;
   std::optional<absl::StatusOr<std::vector<v1::CodeFile>>> answer_;
   std::vector<Told> waiting_;

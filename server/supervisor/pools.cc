@@ -148,7 +148,7 @@ bool Pools::EvictUnreadStream() {
   spdlog::info("stream {} of rank {} is not read, and gives up its place, whose memory is needed",
                config.name, config.rank);
   config.memory->MarkReturning();
-  longest->Evict(StreamIdle());
+  longest->Fail(StreamIdle(), /*evict=*/true);
   RemoveStream(longest->id());
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
@@ -65,7 +66,9 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       quarantine_digest_(quarantined_.Digest()),
       ahead_(config_.completed.begin(), config_.completed.end()),
       epoch_(config_.first_epoch),
-      epoch_substitutions_(config_.substitutions_so_far) {}
+      epoch_substitutions_(config_.substitutions_so_far) {
+  for (const v1::CodeFile& file : config_.code) code_.emplace(file.name(), file.digest());
+}
 
 void Stream::BeginBatches() {
   while (!finished_ && !exhausted_ && leases_.has_free_slot()) {
@@ -177,6 +180,18 @@ bool Stream::Quarantine(const std::string& record, const std::string& reason, ui
   return true;
 }
 
+void Stream::NoteCode(const std::string& name, const std::string& digest) {
+  const auto [known, is_new] = code_.emplace(name, digest);
+  if (is_new) {
+    v1::CodeFile& file = untold_code_.emplace_back();
+    file.set_name(name);
+    file.set_digest(digest);
+    file.set_later(true);
+  } else if (known->second != digest) {
+    Fail(CodeChanged(name, known->second, digest));
+  }
+}
+
 absl::Duration Stream::WithoutBatch(int64_t now_ns) const {
   if (finished_ || leases_.pending() == 0) return absl::ZeroDuration();
   return absl::Nanoseconds(now_ns - waits_since_ns_);
@@ -189,13 +204,8 @@ internal::v1::SetQuarantine Stream::quarantine() const {
   return message;
 }
 
-void Stream::Fail(const absl::Status& status) {
-  if (finished_) return;
-  finished_ = true;
-  config_.observer->OnFailed(status);
-}
-
-void Stream::Evict(const absl::Status& status) {
+void Stream::Fail(const absl::Status& status, bool evict) {
+  if (finished_ && !evict) return;
   finished_ = true;
   config_.observer->OnFailed(status);
 }
@@ -235,6 +245,8 @@ void Stream::DeliverFinished() {
     ++delivered_;
     samples_delivered_ += batch->header.valid_count();
     batch->header.set_quarantine_digest(quarantine_digest_);
+    *batch->header.mutable_code() = {untold_code_.begin(), untold_code_.end()};
+    untold_code_.clear();
     config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
   }
   if (!finished_ && exhausted_ && leases_.pending() == 0) {

@@ -110,6 +110,8 @@ struct StreamConfig {
   // false: batches come as they are finished, each once, none before an earlier epoch's last and
   // none more than 63 before its turn.
   bool ordered = true;
+  // The user's files that the client knows to have made its batches.
+  std::vector<v1::CodeFile> code;
   // Batches of the first epoch that were delivered before: never begun, never delivered. Each is
   // above 0 and below the number of batches that are left of that epoch.
   std::vector<uint32_t> completed;
@@ -171,17 +173,19 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // What is in force for leases that are given out now, as workers are told.
   internal::v1::SetQuarantine quarantine() const;
 
+  // Its workers have loaded this file of the user's: the next batch tells the client, unless it
+  // knows. Ends the stream with CODE_CHANGED when what it knows is another content.
+  void NoteCode(const std::string& name, const std::string& digest);
+
   // For how long a batch has been in the making since the last one was delivered; zero while none
   // is, as when the client holds all slots.
   absl::Duration WithoutBatch(int64_t now_ns) const;
 
-  // Ends the stream with an error, whatever is under way.
-  void Fail(const absl::Status& status);
+  // Ends the stream with an error, whatever is under way; with `evict` although its last batch may
+  // have been delivered: its client does not take what there is.
+  void Fail(const absl::Status& status, bool evict = false);
   // Nobody listens any more.
   void Close() { finished_ = true; }
-  // Ends the stream with an error although its last batch may have been delivered: its client does
-  // not take what there is.
-  void Evict(const absl::Status& status);
 
   // For how long its client has taken no batch although one is there, and nothing is left to do for
   // it but to wait; zero: it takes them, or waits itself.
@@ -210,6 +214,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   QuarantineSet quarantined_;
   std::string quarantine_digest_;
   std::map<std::string, uint32_t> poison_deaths_;  // by record
+  std::map<std::string, std::string> code_;        // digest by name
+  std::vector<v1::CodeFile> untold_code_;          // of it, for the header of the next batch
   uint64_t next_sequence_ = 0;
   int64_t quiet_since_ns_ = 0;  // a batch was delivered or a slot came back
   // Delivered before their turn, in this stream or before it.

@@ -56,6 +56,9 @@ WorkerEnd Explain(WorkerEnd end, const Compartment::Cell& cell, const FlightSnap
 WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
     : context_(std::move(context)),
       config_(std::move(config)),
+      code_([this](const v1::CodeFile& file) {
+        for (const auto& stream : streams_.all()) stream->NoteCode(file.name(), file.digest());
+      }),
       segments_(context_, config_, crew_),
       memory_watch_(context_, config_),
       starter_(context_, config_, memory_watch_,
@@ -93,6 +96,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
   });
   if (stream->config().binding.reads_again()) segments_.SetWrites(true);
   segments_.Tell();
+  for (const auto& [name, digest] : code_.digests()) stream->NoteCode(name, digest);
   stream->BeginBatches();
   Dispatch();
 }

@@ -17,7 +17,7 @@
 #include "server/worker/current_stage.h"
 #include "server/worker/mapping_table.h"
 
-// What glibc calls its own allocator, whoever replaces it.
+// glibc's names of its own allocator, also when it is replaced.
 extern "C" {
 void* __libc_malloc(size_t size) noexcept;
 void __libc_free(void* block) noexcept;
@@ -101,7 +101,7 @@ uint64_t StageOf(void* block, size_t usable_bytes) {
   return *TagOf(block, usable_bytes) ^ SealOf(block);
 }
 
-// Notes who asked, and ends the process: whoever asked might go on with a wrong result.
+// Notes the caller and ends the process: the caller might continue with a wrong result.
 [[noreturn]] void End(uint64_t bytes) {
   // The first one is the cause, and writes alone; the others wait for the end.
   while (state.ending.test_and_set()) pause();
@@ -176,7 +176,7 @@ void* ResizedBlock(void* block, size_t bytes) {
   return Tagged(resized);
 }
 
-// Whether RLIMIT_DATA counts such pages, and nobody else counts them here.
+// Whether RLIMIT_DATA counts such pages, and they are not counted here otherwise.
 bool IsPrivateMemory(int protection, int flags) {
   return (flags & MAP_ANONYMOUS) != 0 && (flags & MAP_TYPE) == MAP_PRIVATE &&
          (protection & PROT_WRITE) != 0;
@@ -191,7 +191,7 @@ void AddMapping(void* begin, uint64_t bytes, uint32_t stage) {
 }
 
 // Before the kernel gives the addresses to someone else. Returns the stage that had the last of
-// them; kMaxStages: nobody had.
+// them; kMaxStages: none had.
 uint32_t RemoveMapping(void* begin, uint64_t bytes) {
   uint32_t stage = FlightThread::kMaxStages;
   state.mappings.Remove(reinterpret_cast<uintptr_t>(begin), bytes,

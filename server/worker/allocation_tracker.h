@@ -19,9 +19,9 @@ namespace bulkhead {
 // size, and taken off that stage by whatever thread frees it. The seal is made of the block's
 // address: a block that was allocated otherwise, before Start, say, is seen to be none of ours. A
 // thread adds to its own counters without read-modify-write; threads without counters of their own
-// share some. Private, writable, anonymous mmaps that a library makes are counted likewise; glibc's
-// own, for large blocks and stacks, do not come by here. Not counted: the stacks, and pages that
-// were reserved first and made writable later.
+// share some. Private, writable, anonymous mmaps that a library makes are counted in the same way;
+// glibc's own, for large blocks and stacks, do not pass here. Not counted: the stacks, and pages
+// that were reserved first and made writable later.
 //
 // No locks but in mmap; nothing is allocated. In a forked child nothing is counted, and nothing
 // ends.

@@ -5,7 +5,7 @@
 
 namespace bulkhead {
 
-// What a worker tells whoever watches its allocations. bulkhead-worker has an AllocationTracker;
+// What a worker reports to a watcher of its allocations. bulkhead-worker has an AllocationTracker;
 // programs that link none run without.
 class AllocationWatch {
  public:
@@ -15,7 +15,7 @@ class AllocationWatch {
   // `attribution`, nothing is counted any more. To be called while there is one thread only.
   virtual void Attach(const FlightRecorder& recorder, bool attribution) = 0;
   // From now on an allocation that the kernel refuses ends the process with kExitOutOfMemory,
-  // whoever asked for it, after its stage was noted.
+  // for any caller, after its stage was noted.
   virtual void EndOnRefusal() = 0;
 };
 

@@ -14,7 +14,7 @@ namespace bulkhead {
 // What stages are called in the flight recorder of a worker that runs `pipeline`.
 std::vector<std::string> FlightStageNames(const Pipeline& pipeline);
 
-// One decode thread's notes in the flight recorder: what it is at, how long each stage took, and
+// One decode thread's notes in the flight recorder: what it is doing, how long each stage took, and
 // (CurrentStage) whose allocations it makes. Made, used and destroyed by that thread; `recorder`
 // must outlive it.
 class FlightNotes final : public StageObserver {
@@ -26,7 +26,7 @@ class FlightNotes final : public StageObserver {
 
   // The lease that the samples to come belong to.
   void SetLease(uint64_t stream_id, uint64_t lease_id);
-  // Memory was refused in the stage that the thread is at, of which nobody else took note.
+  // Memory was refused in the thread's current stage, and nothing else has noted that.
   void NoteRefusal();
 
   void BeginSample(const SampleKey& key) override;

@@ -13,7 +13,7 @@ namespace bulkhead {
 namespace {
 
 // Where arenas are mapped, for a signal handler: fixed in size and without locks. Arenas beyond
-// that many are closed all the same; accesses to them are not told from other crashes.
+// that many are closed all the same; accesses to them cannot be told from other crashes.
 struct Range {
   std::atomic<bool> taken{false};
   std::atomic<uintptr_t> begin{0};

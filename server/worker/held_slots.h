@@ -13,7 +13,7 @@
 
 namespace bulkhead {
 
-// Which slots of an arena this worker may touch: those that it is at work in. All others are
+// Which slots of an arena this worker may touch: those that it is working on. All others are
 // closed, so that a wild pointer of some stage ends the worker instead of changing a batch that the
 // trainer holds. A slot is opened when work on the first of its leases begins and closed behind the
 // last one that the worker has, so that page tables change twice a batch, not twice a lease.
@@ -56,7 +56,7 @@ class HeldSlots {
 
   // Begin of a slot's memory.
   std::byte* slot(uint32_t index) const { return arena_->slot(index); }
-  // Makes the pages of all slots present, so that nobody faults on them later.
+  // Makes the pages of all slots present, so that there are no page faults on them later.
   void Prefault();
 
  private:

@@ -103,7 +103,7 @@ absl::StatusOr<QuarantineSet> SetOf(
 
 struct LeaseRunner::SharedLease {
   internal::v1::Lease lease;  // the whole
-  HeldSlots::Hold hold;       // released by whoever reports
+  HeldSlots::Hold hold;       // released by the thread that reports
   mutable absl::Mutex mutex;
   size_t parts_left ABSL_GUARDED_BY(mutex) = 0;
   std::vector<std::vector<SubstitutedSample>> substituted ABSL_GUARDED_BY(mutex);  // by part
@@ -261,7 +261,7 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [id, stream] : streams_) streams.push_back(stream);
-    // As many samples as there are threads: while one is at work the others take the next.
+    // As many samples as there are threads: while one works the others take the next.
     for (size_t i = 0; i < threads_.size() && request.positions_size() > 0; ++i) {
       const internal::v1::WarmUp::Position& position =
           request.positions(static_cast<int>(i % static_cast<size_t>(request.positions_size())));

@@ -47,8 +47,8 @@ class LeaseRunner {
   // long, … in between.
   static constexpr int kReadRetries = 3;
 
-  // The threads note in `recorder`, if there is one, what they are at; their decoded images share
-  // `decode_allowance_bytes`, where given. Recorder and stores must outlive this.
+  // The threads note in `recorder`, if there is one, what they are doing; their decoded images
+  // share `decode_allowance_bytes`, where given. Recorder and stores must outlive this.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
               absl::Duration progress_interval = absl::Seconds(1),
@@ -68,7 +68,7 @@ class LeaseRunner {
   // and reports WarmedUp when all are done. Blocks for the former only.
   void WarmUp(const internal::v1::WarmUp& request);
   // Replaces the stream's quarantine set, for leases that are added from now on; does nothing when
-  // the stream is unknown. INVALID_ARGUMENT for a set that is none.
+  // the stream is unknown. INVALID_ARGUMENT for an invalid set.
   absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
   // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
@@ -85,15 +85,15 @@ class LeaseRunner {
       on_destruct();
     }
   };
-  // A sample to be produced for nobody; the destruction of the last one's `report` says that all
+  // A sample to be produced and discarded; the destruction of the last one's `report` says that all
   // are done.
   struct Rehearsal {
     uint64_t epoch = 0;
     uint64_t position = 0;
     std::shared_ptr<void> report;
   };
-  // A lease of a whole batch, at which several threads are at work; whoever ends its last part runs
-  // the batch stages and reports it.
+  // A lease of a whole batch, on which several threads work; the thread that ends its last part
+  // runs the batch stages and reports it.
   struct SharedLease;
   struct Item {
     internal::v1::Lease lease;  // of a shared one the part, which is as good as a lease

@@ -77,6 +77,7 @@ class Session {
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
   std::optional<LoadedCode> code_;  // once the pipeline is made, if it has code of the user's
+  absl::Mutex code_mutex_;          // held while news of it are sent
   std::optional<FlightRecorder> recorder_;
   UniqueFd stacks_fd_;  // of a worker of Python stages: where the stacks of its threads go
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
@@ -108,6 +109,8 @@ void Session::ReportSegmentFull(internal::v1::CacheKind kind) {
 
 void Session::ReportCode() {
   if (!code_.has_value()) return;
+  // Sent before another thread reports a lease that was done with it.
+  absl::MutexLock lock(&code_mutex_);
   internal::v1::FromWorker message;
   for (v1::CodeFile& file : code_->TakeNew()) {
     *message.mutable_code_loaded()->add_code() = std::move(file);
@@ -376,7 +379,7 @@ int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
   // Debian's library otherwise keeps account of who locks what behind whom, at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
-  // is for programs whose allocations nobody watches.
+  // is for programs whose allocations are not watched.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
   // Never destroyed: its threads may be at work, and the process ends without waiting for them.
   auto& session =

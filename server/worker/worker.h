@@ -12,7 +12,7 @@ namespace bulkhead {
 // Moments in the life of a lease, as its worker sees them.
 enum class LeaseMoment {
   kReceived,  // before anything was done about it
-  kProduced,  // its samples are in the slot, nobody was told
+  kProduced,  // its samples are in the slot, the supervisor was not told
   kReported,  // the supervisor was told
 };
 
@@ -21,7 +21,7 @@ enum class LeaseMoment {
 // messages; decode threads produce leases and report them. Returns the process's exit code
 // (server/arena/exit_codes.h). The process has to end at once then, by _exit: decode threads may
 // still be at work.
-// `on_moment`, where given, is called from whatever thread is at work: a test makes its faults
+// `on_moment`, where given, is called from any working thread: a test makes its faults
 // there (tests/chaos). `allocations`, where given, counts what the stages allocate. `user_code` is
 // what stages of the user's may be loaded from.
 int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = nullptr,

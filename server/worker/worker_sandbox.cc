@@ -48,7 +48,7 @@ void AddRoots(const Roots& roots, SandboxOptions& options) {
 }
 
 // The same for one source of a pipeline. A range has no data itself: its roots are those that the
-// functions behind it may read, and none means none.
+// functions after it may read, and none means none.
 void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& options) {
   if (!source.has_range() || !roots.empty()) AddRoots(roots, options);
 }

@@ -75,6 +75,9 @@ TEST(FingerprintWithCodeTest, DependsOnNamesAndContents) {
   EXPECT_NE(FingerprintWithCode("ab", {one}), FingerprintWithCode("ac", {one}));
   other.set_name("b.py");
   EXPECT_NE(FingerprintWithCode("ab", {one}), FingerprintWithCode("ab", {one, other}));
+  other.set_later(true);
+  EXPECT_EQ(FingerprintWithCode("ab", {one}), FingerprintWithCode("ab", {one, other}));
+  EXPECT_EQ(FingerprintWithCode("ab", {other}), "ab");
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ TEST(CursorTest, JsonSurvivesARoundTrip) {
     v1::CodeFile& file = *cursor.add_code();
     file.set_name(name);
     file.set_digest("0123456789abcdef");
+    file.set_later(file.name() == "augment.py");
   }
   const std::string json = CursorToJson(cursor);
   EXPECT_NE(json.find("\"consumed\":1152921504606846976"), std::string::npos) << json;
@@ -178,6 +179,28 @@ TEST(CursorTest, JsonSurvivesARoundTrip) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->SerializeAsString(), cursor.SerializeAsString());
   EXPECT_EQ(ErrorReason(CursorFromJson("{\"epoch\": \"x\"}").status()), "INVALID_ARGUMENT");
+}
+
+TEST(CursorTest, CodeIsSortedAndEachFileThereOnce) {
+  v1::Cursor cursor;
+  v1::CodeFile& file = *cursor.add_code();
+  file.set_name("b.py");
+  file.set_digest("01");
+  google::protobuf::RepeatedPtrField<v1::CodeFile> loaded;
+  *loaded.Add() = file;
+  loaded[0].set_digest("02");
+  *loaded.Add() = file;
+  loaded[1].set_name("a.py");
+  loaded[1].set_later(true);
+  AddCode({}, &cursor);
+  EXPECT_EQ(cursor.code_size(), 1);
+  AddCode(loaded, &cursor);
+  AddCode(loaded, &cursor);
+  const std::string json = CursorToJson(cursor);
+  EXPECT_NE(json.find(R"("code":[{"name":"a.py","digest":"01","later":true},)"
+                      R"({"name":"b.py","digest":"02"}])"),
+            std::string::npos)
+      << json;
 }
 
 TEST(CursorTest, QuarantinedRecordsAreSortedDistinctAndFew) {

@@ -389,6 +389,9 @@ TEST_F(LoaderTest, SendsTheSpecWithItsNameAndFolder) {
   EXPECT_EQ(opens[0].spec().base_dir() + "/client_loader_spec.yaml", path);
   EXPECT_NE(opens[0].name(), opens[1].name());
   EXPECT_GT(opens[1].incarnation(), opens[0].incarnation());
+  EXPECT_EQ(opens[0].machine_boot().size(), 16u);
+  EXPECT_EQ(opens[1].machine_boot(), opens[0].machine_boot());
+  EXPECT_GT(opens[1].since_boot(), opens[0].since_boot());
   unlink(path.c_str());
 }
 

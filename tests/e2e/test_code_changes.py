@@ -38,9 +38,9 @@ def code(folder):
 def start(folder, code):
     started = []
 
-    def start_one(workers=1):
-        home = folder / f"service{len(started)}"
-        home.mkdir()
+    def start_one(workers=1, home=None):
+        home = home or folder / f"service{len(started)}"
+        home.mkdir(exist_ok=True)
         started.append(Service(home, "--workers", workers, "--python", PYTHON, "--python-path", code))
         return started[-1]
 
@@ -102,12 +102,15 @@ def test_what_was_not_edited_keeps_its_workers(start, spec):
 @pytest.mark.parametrize("file", ["helper.py", "later.py"])
 def test_code_that_changes_under_a_stream_ends_it_and_names_the_file(start, code, spec, file):
     service = start(workers=2)
+    endless = json.loads(spec.read_text())
+    del endless["epochs"]  # the other worker would be done before a new one has started
+    spec.write_text(json.dumps(endless))
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
         seen = {made_by(loader.next_batch())}
         edit(code / file, 2)
         service.kill_worker()
         with pytest.raises(bulkhead.BulkheadError) as caught:
-            for batch in loader:
+            for batch in loader.stream():
                 seen.add(made_by(batch))
     assert seen == {(1, 1)}
     assert caught.value.reason == "CODE_CHANGED", caught.value
@@ -121,7 +124,8 @@ def test_a_cursor_knows_the_code_that_made_its_batches(start, code, spec):
         batch = loader.next_batch()
         cursor = json.loads(json.dumps(batch.cursor))
         state = loader.state_dict()
-    assert [file["name"] for file in cursor["code"]] == ["helper.py", "stage.py"]
+    assert [(file["name"], file.get("later", False)) for file in cursor["code"]] == [
+        ("helper.py", False), ("later.py", True), ("stage.py", False)]
     assert state["code"] == cursor["code"]
     # Another service, the same code.
     service = start()
@@ -144,6 +148,96 @@ def test_a_cursor_knows_the_code_that_made_its_batches(start, code, spec):
         bulkhead.Loader(spec, service.target, timeout=60, cursor=cursor).next_batch()
 
 
+LAZY = """\
+def f(index):
+    if index >= 40:
+        import later
+        return index * 100 + later.VALUE
+    return index * 100
+"""
+
+
+@pytest.fixture
+def lazy(code):
+    """Nothing is imported before sample 40, in the eleventh batch."""
+    (code / "stage.py").write_text(LAZY)
+
+
+def code_of(cursor):
+    return [file["name"] for file in cursor["code"]]
+
+
+def resume(spec, target, cursor, **options):
+    with bulkhead.Loader(spec, target, timeout=60, cursor=cursor, **options) as loader:
+        return loader.state_dict(), loader.next_batch()
+
+
+def refused(spec, target, cursor):
+    with pytest.raises(bulkhead.CursorMismatch) as caught:
+        resume(spec, target, cursor)
+    assert "allow_changed_bytes" in str(caught.value)
+    return caught.value
+
+
+def test_a_cursor_knows_what_was_imported_when_the_pipeline_was_at_work(start, code, spec, lazy):
+    first = start()
+    with bulkhead.Loader(spec, first.target, timeout=60) as loader:
+        assert code_of(loader.state_dict()) == ["stage.py"]
+        cursors = [loader.next_batch().cursor for _ in range(12)]
+        # Another stream of these workers hears of what they have loaded.
+        with bulkhead.Loader(spec, first.target, timeout=60) as other:
+            assert code_of(other.state_dict()) == ["stage.py"]
+            assert other.next_batch().cursor["code"] == cursors[-1]["code"]
+    # Workers are ahead of the trainer: a cursor may name the file before the batch that needs it.
+    named = ["later.py" in code_of(cursor) for cursor in cursors]
+    assert named == sorted(named) and all(named[10:])
+    assert len({cursor["bytes_fingerprint"] for cursor in cursors}) == 1
+    cursor = json.loads(json.dumps(cursors[10]))
+    # In another service, which has not imported it yet: of a new epoch, say.
+    service = start()
+    early = {**cursor, "consumed": 0}
+    for _ in range(2):  # with new workers, and with those
+        opened, batch = resume(spec, service.target, early)
+        assert opened["code"] == cursor["code"] == batch.cursor["code"]
+        assert batch.cursor["bytes_fingerprint"] == cursor["bytes_fingerprint"]
+    edit(code / "later.py", 2)
+    for target in (service.target, start().target):
+        error = refused(spec, target, early)
+        assert error.metadata["file"] == "later.py" and "later.py was changed" in str(error)
+    opened, batch = resume(spec, service.target, cursor, allow_changed_bytes=True)
+    assert code_of(opened) == ["stage.py"] and code_of(batch.cursor) == ["later.py", "stage.py"]
+    assert int(batch["index"][0]) % 100 == 2
+    assert batch.cursor["code"][0]["digest"] != cursor["code"][0]["digest"]
+    (code / "later.py").unlink()
+    assert "later.py is not there any more" in str(refused(spec, service.target, early))
+
+
+def test_an_edit_between_the_resume_and_the_import_ends_the_stream(start, code, spec, lazy):
+    with bulkhead.Loader(spec, start().target, timeout=60) as loader:
+        cursor = [loader.next_batch().cursor for _ in range(12)][-1]
+    with bulkhead.Loader(spec, start().target, timeout=60, cursor={**cursor, "consumed": 0}) as loader:
+        loader.next_batch()  # and those that are made ahead of it come before sample 40
+        edit(code / "later.py", 2)
+        with pytest.raises(bulkhead.CodeChanged) as caught:
+            for batch in loader:
+                assert int(batch["index"][-1]) < 4000
+    assert caught.value.metadata["file"] == "later.py"
+
+
+def test_a_stream_that_heals_keeps_the_code_and_checks_it(start, code, spec, lazy, folder):
+    service = start(home=folder / "home")
+    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+        for _ in range(12):
+            last = loader.next_batch()
+        edit(code / "later.py", 2)
+        service.stop()
+        start(home=folder / "home")
+        with pytest.raises(bulkhead.CursorMismatch, match="later.py was changed"):
+            while True:
+                last = loader.next_batch()
+        assert "later.py" in code_of(last.cursor)
+
+
 def test_both_clients_carry_the_code(start, folder, spec):
     service = start()
     short = json.loads(spec.read_text())
@@ -158,7 +252,7 @@ def test_both_clients_carry_the_code(start, folder, spec):
             env={**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)}, stdout=subprocess.PIPE, text=True, timeout=120)
         ends.append(json.loads(done.stdout.splitlines()[-1])["cursor"])
     assert ends[0] == ends[1]
-    assert ends[0]["code"] == cursor["code"]
+    assert ends[0]["code"] == cursor["code"] and "later.py" in code_of(cursor)
     assert ends[0]["bytes_fingerprint"] == cursor["bytes_fingerprint"]
 
 

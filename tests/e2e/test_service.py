@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 import bulkhead
-from bulkhead import _proto
+from bulkhead import _incarnation, _proto
 from conftest import Service, children_of, write_spec
 
 
@@ -83,6 +83,21 @@ def test_a_newer_consumer_takes_the_stream_over(service, folder):
             with pytest.raises(bulkhead.Superseded):
                 while True:
                     next(batches)
+
+
+def test_a_trainer_that_restarts_after_the_clock_was_set_back_is_the_newer_one(service, folder, monkeypatch):
+    with bulkhead.Loader(endless(folder), service.target, name="train") as older:
+        batches = older.stream()
+        next(batches)
+        wall = time.time_ns()
+        monkeypatch.setattr(time, "time_ns", lambda: wall - 3_600 * 10**9)
+        monkeypatch.setattr(_incarnation, "_last", _incarnation.Incarnation(0, b"", 0))  # as another process
+        with bulkhead.Loader(endless(folder), service.target, name="train") as newer:
+            next(newer.stream())
+            with pytest.raises(bulkhead.Superseded):
+                while True:
+                    next(batches)
+            assert next(newer.stream()) is not None
 
 
 def test_sigterm_ends_streams_with_a_typed_error_and_leaves_no_worker(service, folder):

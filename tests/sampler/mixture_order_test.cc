@@ -49,8 +49,8 @@ size_t SourceOf(const std::vector<MixedRecords>& sources, uint64_t record) {
   return source;
 }
 
-// SEMANTICS: draw i of source s in epoch e is g = e × C + i: record order_s(g mod n) of the inner
-// epoch g div n. Walks every epoch and asks each source's own order for what comes next.
+// docs/semantics.md: draw i of source s in epoch e is g = e × C + i: record order_s(g mod n) of the
+// inner epoch g div n. Walks every epoch and asks each source's own order for what comes next.
 void ExpectEverySourceInItsOwnOrder(const std::vector<MixedRecords>& sources, uint64_t seed,
                                     uint64_t samples, uint64_t epochs) {
   const auto order = MixtureOf(sources, seed, samples);

@@ -141,6 +141,83 @@ TEST(PlanBatchesTest, ChangedBytesMayBeAllowed) {
   EXPECT_EQ(ReasonOf(open), "OK");
 }
 
+v1::CodeFile Code(const std::string& name, const std::string& digest, bool later) {
+  v1::CodeFile file;
+  file.set_name(name);
+  file.set_digest(digest);
+  file.set_later(later);
+  return file;
+}
+
+// Of a pipeline whose workers have loaded head.py; the cursor's had loaded late.py, too.
+PreparedPipeline PreparedWithCode() {
+  PreparedPipeline prepared = Prepared();
+  prepared.code = {Code("head.py", "01", false)};
+  prepared.code_on_disk = {Code("head.py", "01", false), Code("late.py", "02", false)};
+  return prepared;
+}
+
+v1::Open OpenWithCode() {
+  v1::Open open = OpenAt(0, 0);
+  *open.mutable_cursor()->add_code() = Code("head.py", "01", false);
+  *open.mutable_cursor()->add_code() = Code("late.py", "02", true);
+  open.mutable_cursor()->set_bytes_fingerprint(
+      FingerprintWithCode("bytes", {Code("head.py", "01", false)}));
+  return open;
+}
+
+TEST(PlanBatchesTest, CodeThatWasLoadedLaterMustBeAsItWas) {
+  const v1::Open open = OpenWithCode();
+  PreparedPipeline prepared = PreparedWithCode();
+  EXPECT_EQ(ReasonOf(open, prepared), "OK");
+  prepared.code_on_disk[1].set_digest("03");
+  const absl::Status changed = PlanBatches(open, prepared).status();
+  EXPECT_EQ(GetErrorInfo(changed)->reason, reason::kCursorMismatch);
+  EXPECT_EQ(GetErrorInfo(changed)->metadata["file"], "late.py");
+  prepared.code_on_disk[1].clear_digest();
+  EXPECT_EQ(ReasonOf(open, prepared), "CURSOR_MISMATCH") << "it is gone";
+  v1::Open allowed = open;
+  allowed.set_allow_changed_bytes(true);
+  EXPECT_EQ(ReasonOf(allowed, prepared), "OK");
+}
+
+std::vector<std::string> CodeAtOpening(const v1::Open& open, const PreparedPipeline& prepared) {
+  const BatchPlan plan = PlanBatches(open, prepared).value();
+  const v1::Opened opened = MakeOpened(open, prepared, plan, QuarantineSet(), "boot");
+  std::vector<std::string> code;
+  for (const auto& file : opened.cursor().code()) {
+    code.push_back(absl::StrCat(file.name(), file.digest(), file.later() ? " later" : ""));
+  }
+  return code;
+}
+
+TEST(MakeOpenedTest, KeepsWhatWasLoadedLaterUntilItIsLoadedAgain) {
+  v1::Open open = OpenWithCode();
+  PreparedPipeline prepared = PreparedWithCode();
+  EXPECT_EQ(CodeAtOpening(open, prepared),
+            (std::vector<std::string>{"head.py01", "late.py02 later"}));
+  prepared.code.push_back(Code("late.py", "02", false));
+  EXPECT_EQ(CodeAtOpening(open, prepared), (std::vector<std::string>{"head.py01", "late.py02"}));
+  prepared = PreparedWithCode();
+  prepared.code_on_disk[1].set_digest("03");
+  open.set_allow_changed_bytes(true);
+  EXPECT_EQ(CodeAtOpening(open, prepared), std::vector<std::string>{"head.py01"})
+      << "it made none of the batches to come";
+}
+
+TEST(MakeStreamConfigTest, AnEditSinceTheLookAtTheDiskIsOneInMidStream) {
+  v1::Open open = OpenWithCode();
+  PreparedPipeline prepared = PreparedWithCode();
+  const auto known = [&] {
+    const auto plan = PlanBatches(open, prepared);
+    return MakeStreamConfig(open, prepared, *plan).code[0].digest();
+  };
+  prepared.code[0].set_digest("04");
+  EXPECT_EQ(known(), "01");
+  open.set_allow_changed_bytes(true);
+  EXPECT_EQ(known(), "04");
+}
+
 TEST(PlanBatchesTest, RefusesRequestsThatMakeNoSense) {
   v1::Open open = OpenRequest();
   open.set_rank(1);

@@ -16,7 +16,11 @@ struct Connection {
   std::shared_ptr<Legacy> left;       // to its successor
   std::shared_ptr<Legacy> inherited;  // of its predecessor
 
-  absl::Status Claim(StreamDirectory& directory, uint64_t incarnation, uint32_t rank = 0) {
+  absl::Status Claim(StreamDirectory& directory, uint64_t wall_ns, uint32_t rank = 0) {
+    return Claim(directory, Incarnation{wall_ns, "", 0}, rank);
+  }
+  absl::Status Claim(StreamDirectory& directory, const Incarnation& incarnation,
+                     uint32_t rank = 0) {
     return directory.Claim(
         "train", rank, incarnation,
         [this](const absl::Status& status) {
@@ -38,6 +42,35 @@ TEST(StreamDirectoryTest, ANewerConsumerSupersedesAnOlderOne) {
   Connection back;
   EXPECT_EQ(GetErrorInfo(back.Claim(directory, 1))->reason, reason::kSuperseded);
   EXPECT_FALSE(newer.ended.has_value());
+}
+
+// The wall clock was set back from 100 to 50 between the two of one machine.
+TEST(StreamDirectoryTest, OnOneMachineTheWallClockDecidesNothing) {
+  const Incarnation before{100, "boot", 7};
+  const Incarnation after{50, "boot", 8};
+  StreamDirectory directory;
+  Connection older;
+  Connection newer;
+  ASSERT_TRUE(older.Claim(directory, before).ok());
+  ASSERT_TRUE(newer.Claim(directory, after).ok());
+  EXPECT_EQ(GetErrorInfo(*older.ended)->reason, reason::kSuperseded);
+  Connection back;
+  EXPECT_EQ(GetErrorInfo(back.Claim(directory, before))->reason, reason::kSuperseded);
+  EXPECT_FALSE(newer.ended.has_value());
+  Connection again;
+  ASSERT_TRUE(again.Claim(directory, after).ok());
+  EXPECT_TRUE(absl::IsCancelled(*newer.ended));
+}
+
+TEST(StreamDirectoryTest, BetweenMachinesTheWallClockDecides) {
+  const Incarnation newer{100, "boot", 7};
+  for (const Incarnation& older :
+       {Incarnation{50, "another boot", 8}, Incarnation{50, "", 0}, Incarnation{50, "", 8}}) {
+    EXPECT_TRUE(older.IsOlderThan(newer));
+    EXPECT_FALSE(newer.IsOlderThan(older));
+  }
+  EXPECT_TRUE((Incarnation{50, "", 8}).IsOlderThan(Incarnation{100, "", 7}))
+      << "what is unknown is not the same";
 }
 
 TEST(StreamDirectoryTest, AConsumerThatConnectsAgainTakesOverFromItself) {

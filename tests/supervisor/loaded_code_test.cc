@@ -16,8 +16,12 @@ LoadedCode::Files Files(const std::vector<std::pair<std::string, std::string>>& 
   return files;
 }
 
+LoadedCode Heard(std::vector<std::string>& names) {
+  return LoadedCode([&](const v1::CodeFile& file) { names.push_back(file.name()); });
+}
+
 TEST(LoadedCodeTest, TheFirstWorkersFilesAreToldSorted) {
-  LoadedCode code;
+  LoadedCode code([](const v1::CodeFile&) {});
   std::vector<v1::CodeFile> told;
   code.WhenKnown([&](const auto& files) { told = files.value(); });
   EXPECT_TRUE(told.empty());
@@ -32,9 +36,11 @@ TEST(LoadedCodeTest, TheFirstWorkersFilesAreToldSorted) {
 }
 
 TEST(LoadedCodeTest, TwoContentsOfOneFileAreAnError) {
-  LoadedCode code;
+  std::vector<std::string> names;
+  LoadedCode code = Heard(names);
   EXPECT_TRUE(code.Note(Files({{"a.py", "1"}})).ok());
   EXPECT_TRUE(code.Note(Files({{"a.py", "1"}, {"b.py", "2"}})).ok());
+  EXPECT_EQ(names, (std::vector<std::string>{"a.py", "b.py"})) << "each once";
   const absl::Status changed = code.Note(Files({{"b.py", "3"}}));
   EXPECT_EQ(GetErrorInfo(changed)->reason, reason::kCodeChanged);
   EXPECT_TRUE(code.DiffersFrom({Files({{"a.py", "4"}})[0]}));
@@ -42,7 +48,7 @@ TEST(LoadedCodeTest, TwoContentsOfOneFileAreAnError) {
 }
 
 TEST(LoadedCodeTest, AFailureIsToldInstead) {
-  LoadedCode code;
+  LoadedCode code([](const v1::CodeFile&) {});
   absl::Status told;
   code.WhenKnown([&](const auto& files) { told = files.status(); });
   code.Fail(absl::AbortedError("crash loop"));

@@ -61,6 +61,7 @@ class StreamTest : public testing::Test {
     config.arena = Arena::Create(4096, 8).value();
     config.ordered = ordered;
     config.completed = std::move(completed);
+    config.code = code_;
     config.max_substitutions_per_epoch = 100;
     config.observer = recorder_;
     config.binding.set_whole_batches(whole_batches_);
@@ -111,6 +112,7 @@ class StreamTest : public testing::Test {
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
   uint64_t samples_ = 1;  // of a batch
   bool whole_batches_ = false;
+  std::vector<v1::CodeFile> code_;  // that the client knows
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   std::shared_ptr<Stream> stream_;
   std::vector<internal::v1::Lease> leases_;
@@ -172,6 +174,40 @@ TEST_F(StreamTest, WithoutOrderTheGoodIsDeliveredBeforeTheFailure) {
   Finish(0, 0);
   EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0}));
   EXPECT_FALSE(recorder_->failure.ok());
+}
+
+TEST_F(StreamTest, TheNextBatchTellsOfCodeThatWasLoadedLater) {
+  code_.emplace_back().set_name("head.py");
+  code_[0].set_digest("01");
+  Open(/*ordered=*/true, 3);
+  stream_->NoteCode("head.py", "01");
+  Finish(0, 0);
+  Finish(0, 2);
+  stream_->NoteCode("late.py", "02");
+  stream_->NoteCode("late.py", "02");
+  Finish(0, 1);
+  Finish(1, 0);
+  std::vector<std::vector<std::string>> told;
+  for (const auto& header : recorder_->headers) {
+    told.emplace_back();
+    for (const auto& file : header.code()) {
+      EXPECT_TRUE(file.later());
+      told.back().push_back(absl::StrCat(file.name(), " ", file.digest()));
+    }
+  }
+  EXPECT_EQ(told, (std::vector<std::vector<std::string>>{{}, {"late.py 02"}, {}, {}}));
+  EXPECT_TRUE(recorder_->failure.ok());
+}
+
+TEST_F(StreamTest, CodeThatIsNotWhatTheClientKnowsEndsTheStream) {
+  code_.emplace_back().set_name("late.py");
+  code_[0].set_digest("01");
+  Open(/*ordered=*/true, 3);
+  Finish(0, 0);
+  stream_->NoteCode("late.py", "02");
+  EXPECT_EQ(GetErrorInfo(recorder_->failure)->reason, reason::kCodeChanged);
+  EXPECT_EQ(GetErrorInfo(recorder_->failure)->metadata["file"], "late.py");
+  EXPECT_EQ(recorder_->Sequences(), Numbers{0});
 }
 
 TEST_F(StreamTest, NamesTheWorkAtWhichAWorkerDied) {

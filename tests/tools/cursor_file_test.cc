@@ -46,7 +46,7 @@ TEST(CursorFileTest, WritesWhatItReads) {
 
 constexpr char kCode[] =
     R"("substitutions": 3, "code": [{"name": "augment/\"r\".py", "digest": "0123456789abcdef"}, )"
-    R"({"name": "b.py", "digest": "0010"}])";
+    R"({"name": "b.py", "digest": "0010", "later": true}])";
 
 TEST(CursorFileTest, KeepsTheUsersCode) {
   const auto cursor = ParseCursor(With(R"("substitutions": 3)", kCode), "c.json");

@@ -26,9 +26,8 @@ namespace {
 
 constexpr char kRunExamples[] =
     "samples_per_second and bytes_per_second are measured from the arrival of the first batch to\n"
-    "the arrival of the last, so start-up is not in them; first_batch_seconds is start-up, from "
-    "the\n"
-    "start of this process. Memory values are the highest seen, arenas apart.\n"
+    "that of the last, so they exclude start-up; first_batch_seconds is start-up, from the start\n"
+    "of this process. Memory values are the highest seen, without arenas.\n"
     "\n"
     "Examples:\n"
     "  bulkhead bench run --spec photos/tfrecord.yaml --json\n"
@@ -101,7 +100,7 @@ int RunBench(const RunArguments& arguments) {
 
 void AddRun(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* command = bench.add_subcommand("run", "Take batches as fast as they come and measure");
+  CLI::App* command = bench.add_subcommand("run", "Take batches as fast as they come, and measure");
   command->footer(kRunExamples);
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   command->add_option("--target", arguments->target,
@@ -112,14 +111,15 @@ void AddRun(CLI::App& bench, int& exit_code) {
                    "a stream without end")
       ->check(AtLeastOne());
   command->add_option("--epochs-before", arguments->epochs_before,
-                      "Epochs that are run first and not measured, beside those of the spec: what "
-                      "is learned of the data in the first one helps in those that follow");
-  auto* workers =
-      command->add_option("--workers", arguments->workers, "Worker processes of an own service");
+                      "Epochs to run first without measuring, in addition to those of the spec: "
+                      "what the first one learns about the data speeds up later ones");
+  auto* workers = command->add_option("--workers", arguments->workers,
+                                      "Worker processes, for a service of its own");
   auto* threads =
-      command->add_option("--threads", arguments->threads, "Threads of each worker, likewise");
+      command->add_option("--threads", arguments->threads,
+                          "Threads of each worker, for a service of its own or --in-process");
   auto* cache = command->add_option("--cache-dir", arguments->cache_dir,
-                                    "Folder for record indexes, likewise");
+                                    "Folder for record indexes, for a service of its own");
   workers->check(AtLeastOne());
   threads->check(AtLeastOne());
   // A running service has its own workers and its own cache.
@@ -129,24 +129,23 @@ void AddRun(CLI::App& bench, int& exit_code) {
   AddTransportOption(*command, arguments->transport);
   command
       ->add_flag("--in-process", arguments->in_process,
-                 "Run the pipeline as a library in this process, in --threads threads: without "
-                 "service, workers and transport, to see what those cost")
+                 "Run the pipeline as a library in this process, in --threads threads, to see what "
+                 "service, workers and transport cost")
       ->excludes("--target")
       ->excludes("--workers")
       ->excludes("--cache-dir")
       ->excludes("--epochs-before");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--no-digest", arguments->no_digest,
-                    "Leave out the SHA-256 of the delivered tensors, which costs CPU time");
+                    "Do not compute the SHA-256 of the delivered tensors, which costs CPU time");
   command->callback([arguments, &exit_code] { exit_code = RunBench(*arguments); });
 }
 
 constexpr char kRecoveryExamples[] =
-    "Kills with SIGKILL at random times while batches are taken as fast as they come. A figure is "
-    "the\n"
-    "longest gap between two batches from the fault on, less the median gap, in seconds. The "
-    "services\n"
-    "are the bench's own.\n"
+    "Starts services of its own, takes batches as fast as they come, and kills with SIGKILL at\n"
+    "random times. A figure is the longest gap between two batches after the kill, less the "
+    "median\n"
+    "gap, in seconds.\n"
     "\n"
     "Examples:\n"
     "  bulkhead bench recovery --spec photos/tfrecord.yaml --json\n";
@@ -173,23 +172,25 @@ int RunRecovery(const RecoveryArguments& arguments) {
 void AddRecovery(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<RecoveryArguments>();
   CLI::App* command =
-      bench.add_subcommand("recovery", "What a killed worker or service costs the trainer");
+      bench.add_subcommand("recovery", "Measure what a killed worker or service costs the trainer");
   command->footer(kRecoveryExamples);
   command->add_option("--spec", arguments->options.spec, "The spec (YAML or JSON)")->required();
   command->add_option("--trials", arguments->options.trials, "Trials of each fault")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   AddTransportOption(*command, arguments->options.transport);
-  command->add_option("--seed", arguments->options.seed, "Of the times and the workers chosen")
+  command
+      ->add_option("--seed", arguments->options.seed,
+                   "Seed of the times of the kills and the workers chosen")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments, &exit_code] { exit_code = RunRecovery(*arguments); });
 }
 
 constexpr char kLeakExamples[] =
-    "Two services of its own, with one worker of one thread each: in one a stage leaks with every\n"
-    "sample, in the other it maps, touches and unmaps as much. They take turns. A spec without an\n"
-    "end is made of the one that is given.\n"
+    "Starts two services with one worker of one thread each: in one a stage leaks with every\n"
+    "sample, in the other it maps, touches and unmaps as much memory. They take turns. The spec's\n"
+    "`epochs` is ignored.\n"
     "\n"
     "Examples:\n"
     "  bulkhead bench leak --spec photos/tfrecord.yaml\n"
@@ -216,7 +217,8 @@ int RunLeak(const LeakArguments& arguments) {
 
 void AddLeak(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<LeakArguments>();
-  CLI::App* command = bench.add_subcommand("leak", "What a stage that leaks costs the trainer");
+  CLI::App* command =
+      bench.add_subcommand("leak", "Measure what a stage that leaks costs the trainer");
   command->footer(kLeakExamples);
   LeakOptions& options = arguments->options;
   command->add_option("--spec", options.spec, "The spec (YAML or JSON)")->required();
@@ -224,11 +226,12 @@ void AddLeak(CLI::App& bench, int& exit_code) {
   command->add_option("--rounds", options.rounds, "Rounds in which the runs take turns")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--leak", options.leak, "What leaks with a sample")->capture_default_str();
+  command->add_option("--leak", options.leak, "Memory that leaks with a sample")
+      ->capture_default_str();
   command->add_option("--fault", options.fault, "How it leaks")
       ->check(CLI::IsMember({"leak", "leak_mmap", "python"}))
       ->capture_default_str();
-  command->add_option("--every", options.every, "Leak with one of so many samples")
+  command->add_option("--every", options.every, "Leak once every so many samples")
       ->check(AtLeastOne())
       ->capture_default_str();
   command->add_option("--python", options.python,
@@ -267,8 +270,7 @@ int RunDecodeLimit(const LimitArguments& arguments) {
 void AddDecodeLimit(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<LimitArguments>();
   CLI::App* command = bench.add_subcommand(
-      "decode-limit",
-      "What libjpeg-turbo alone makes of a folder: nothing but full decodes to RGB");
+      "decode-limit", "Measure how fast libjpeg-turbo alone decodes a folder fully to RGB");
   command->footer(kLimitExamples);
   command->add_option("folder", arguments->folder, "Folder with JPEG files, at any depth")
       ->required()
@@ -276,7 +278,7 @@ void AddDecodeLimit(CLI::App& bench, int& exit_code) {
   command->add_option("--threads", arguments->threads, "Threads that decode")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--repeat", arguments->repeat, "Times that each file is decoded")
+  command->add_option("--repeat", arguments->repeat, "How often to decode each file")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON");
@@ -286,7 +288,7 @@ void AddDecodeLimit(CLI::App& bench, int& exit_code) {
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure");
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed, recovery and leaks");
   bench->require_subcommand(1);
   bench->footer(
       "Examples:\n"

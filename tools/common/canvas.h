@@ -12,7 +12,7 @@ struct Colour {
   uint8_t red, green, blue;
 };
 
-// Draws on an RGB image that somebody else owns; whatever lies outside of it is left out.
+// Draws on an RGB image owned by the caller; what lies outside of it is left out.
 class Canvas {
  public:
   // Fills `view`, which has 3 channels and outlives this.

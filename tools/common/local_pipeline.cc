@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
   binding.set_seed(spec.seed());
   binding.set_samples_per_epoch(local->samples_per_epoch());
   binding.set_error_action(spec.errors().policy());
-  // Whoever measures here may ask for a second look.
+  // Measurements may read the data twice.
   binding.set_reads_again(true);
   // Owned by indexed_.
   local->stream_.order = {std::shared_ptr<void>(), &local->indexed_->order()};

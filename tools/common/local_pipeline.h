@@ -36,7 +36,7 @@ class LocalPipeline {
   absl::Status ProduceSample(uint64_t epoch, uint64_t position, PipelineContext& context,
                              absl::Span<std::byte* const> destinations) const;
 
-  // Produces a batch: the samples at `first_position` and the `count` − 1 positions behind it,
+  // Produces a batch: the samples at `first_position` and the `count` − 1 positions after it,
   // which all belong to `epoch`, as sample 0, 1, … of a batch at `batch`, and what batch stages
   // make of it: schema().batch_bytes() for schema().batch_size() of them. Errors: those of
   // ProduceLease and FinishBatch.

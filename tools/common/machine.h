@@ -21,7 +21,7 @@ absl::Duration ProcessAge();
 // CPU time of this process, user and system.
 double OwnCpuSeconds();
 
-// Memory of this process that it shares with nobody: anonymous and private file pages.
+// Memory of this process that is not shared: anonymous and private file pages.
 uint64_t OwnMemoryBytes();
 
 // CPUs that this process may run on.

@@ -13,7 +13,7 @@ void AddTransportOption(CLI::App& command, Transport& transport) {
               if (name == TransportName(known)) transport = known;
             }
           },
-          "How batches travel: shm (shared memory), grpc, or auto (shm where it can be had)")
+          "How batches travel: shm (shared memory), grpc, or auto (shm if available)")
       ->check(CLI::IsMember({"auto", "shm", "grpc"}))
       ->default_str(TransportName(transport));
 }

@@ -53,9 +53,9 @@ int Diff(const std::string& first, const std::string& second) {
 }
 
 void AddShow(CLI::App& cursor, int& exit_code) {
-  CLI::App* command = cursor.add_subcommand("show", "Say where a cursor stands");
+  CLI::App* command = cursor.add_subcommand("show", "Print where a cursor stands");
   const auto path = std::make_shared<std::string>();
-  command->add_option("FILE", *path, "A cursor's JSON; - is standard input")->required();
+  command->add_option("FILE", *path, "A cursor's JSON; - reads standard input")->required();
   command->footer(std::string(kAboutFiles) +
                   "Exit code: 0, or 2 when the cursor cannot be read.\n\n"
                   "Examples:\n"
@@ -70,9 +70,9 @@ void AddAdvance(CLI::App& cursor, int& exit_code) {
     CursorStep step;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      cursor.add_subcommand("advance", "Print the cursor that stands some batches further on");
-  command->add_option("FILE", arguments->path, "A cursor's JSON; - is standard input")->required();
+  CLI::App* command = cursor.add_subcommand("advance", "Print the cursor some batches later");
+  command->add_option("FILE", arguments->path, "A cursor's JSON; - reads standard input")
+      ->required();
   command->add_option("--batches", arguments->step.batches, "Batches of every rank")->required();
   command->add_option("--batch-size", arguments->step.batch_size, "Samples of a batch")->required();
   command->add_option("--world-size", arguments->step.world_size, "Ranks that share the data")
@@ -98,7 +98,7 @@ void AddAdvance(CLI::App& cursor, int& exit_code) {
 }
 
 void AddDiff(CLI::App& cursor, int& exit_code) {
-  CLI::App* command = cursor.add_subcommand("diff", "Say in which ways two cursors differ");
+  CLI::App* command = cursor.add_subcommand("diff", "Print how two cursors differ");
   const auto paths = std::make_shared<std::pair<std::string, std::string>>();
   command->add_option("FIRST", paths->first, "A cursor's JSON")->required();
   command->add_option("SECOND", paths->second, "A cursor's JSON")->required();

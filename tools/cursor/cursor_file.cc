@@ -205,6 +205,7 @@ std::string CursorJson(const v1::Cursor& cursor) {
     AppendText(cursor.code(i).name(), json);
     json += ", \"digest\": ";
     AppendText(cursor.code(i).digest(), json);
+    json += cursor.code(i).later() ? ", \"later\": true" : "";
     json += i + 1 == cursor.code_size() ? "}]" : "}";
   }
   json += '}';

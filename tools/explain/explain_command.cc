@@ -33,11 +33,11 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
-    "Samples are made in this process, every stage by itself and then as workers run them. The\n"
-    "memory is what a service of its own, started for this, admits the stream with. Python\n"
-    "functions run in an interpreter beside this process; their times include the way there, "
-    "which\n"
-    "is shorter in a worker.\n"
+    "Samples are made in this process, first with every stage by itself and then as workers run\n"
+    "them. The memory is what a service started for this measurement admits the stream with. "
+    "Python\n"
+    "functions run in a separate interpreter; their times include the transfer to it, which is\n"
+    "shorter in a worker.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain --spec train.yaml\n"
@@ -307,8 +307,8 @@ int RunExplain(const ExplainArguments& arguments) {
 
 void AddExplainCommand(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App* command =
-      app.add_subcommand("explain", "Where a spec's memory and time go, before a training run");
+  CLI::App* command = app.add_subcommand(
+      "explain", "Show where a spec's time and memory go, before a training run");
   command->footer(kExamples);
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   command->add_option("--batch-sizes", arguments->batch_sizes, "Batch sizes to compare")
@@ -317,9 +317,12 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
   command->add_option("--samples", arguments->samples, "Samples to measure")
       ->check(AtLeastOne())
       ->capture_default_str();
-  command->add_option("--workers", arguments->workers, "Workers; default: as the service chooses")
+  command
+      ->add_option("--workers", arguments->workers,
+                   "Worker processes; default: the service chooses")
       ->check(AtLeastOne());
-  command->add_option("--worker-quota", arguments->quota, "Quota of each worker, as of bulkheadd");
+  command->add_option("--worker-quota", arguments->quota,
+                      "Quota of each worker; default: that of bulkheadd");
   arguments->user_code.AddTo(*command);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments, &exit_code] { exit_code = RunExplain(*arguments); });

@@ -31,7 +31,7 @@ struct MeasuredStages {
 // Produces the first `samples` positions of epoch 0 on the calling thread, `warm_up` others before
 // them, and measures where the time goes. With `again` the same samples are produced once before,
 // and what is learned of them is kept, as a service does from epoch to epoch. `sizes`, if it is not
-// null, is told of the measured samples; that counts as nobody's time. Blocks. Errors: those of
+// null, is told of the measured samples; that time is not counted. Blocks. Errors: those of
 // LocalPipeline::Produce.
 absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_t samples,
                                              uint64_t warm_up, bool again,

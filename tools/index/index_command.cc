@@ -107,19 +107,18 @@ int Run(const IndexArguments& arguments) {
 
 void AddIndexCommand(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<IndexArguments>();
-  CLI::App* command =
-      app.add_subcommand("index", "Index a spec's data before a training asks for it");
+  CLI::App* command = app.add_subcommand("index", "Index a spec's data before a training needs it");
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   CLI::Option* target = command->add_option(
       "--target", arguments->target,
       "The service that will serve it: unix:/path or host:port; default: one of its own");
   command->add_flag("--jpeg-seek", arguments->jpeg_seek,
-                    "Make the seek entries of its JPEG images, too: streams an epoch");
+                    "Also make the seek entries of its JPEG images, by streaming an epoch");
   command
       ->add_option("--cache-dir", arguments->cache_dir,
-                   "Folder for indexes and seek entries of an own service")
+                   "Folder for indexes and seek entries, for a service of its own")
       ->excludes(target);
-  command->add_option("--workers", arguments->workers, "Worker processes of an own service")
+  command->add_option("--workers", arguments->workers, "Worker processes, for a service of its own")
       ->check(CLI::Range(1, 1024))
       ->excludes(target);
   command->footer(

@@ -30,10 +30,11 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
-    "Records count through all files of the source, or of all sources of a mixture, those that\n"
-    "filter, split, skip and take leave out left aside. Without --feature no record is read; the "
-    "files\n"
-    "are indexed for it, in this process.\n\n"
+    "Records are numbered through all files of the source, or of all sources of a mixture, "
+    "without\n"
+    "those that filter, split, skip and take leave out. The files are indexed in this process;\n"
+    "records are read only with --feature.\n"
+    "\n"
     "Examples:\n"
     "  bulkhead order --spec train.yaml                      longest run from a single file\n"
     "  bulkhead order --spec train.yaml --png order.png      position and record, as a picture\n"
@@ -201,7 +202,7 @@ void AddOrderCommand(CLI::App& app, int& exit_code) {
   command->add_option("--png", options->png, "Draw position and record into this file");
   command->add_option("--feature", options->feature,
                       "Draw this numeric feature's value instead of the record");
-  command->add_option("--positions", options->max_positions, "Look at the first so many at most")
+  command->add_option("--positions", options->max_positions, "Look at most at this many positions")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print a JSON object");

@@ -167,7 +167,7 @@ void AddPackCommand(CLI::App& app, int& exit_code) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_option("out", options->out, "Folder to write to; made if missing")->required();
-  command->add_option("--records", options->records, "Records of a file")
+  command->add_option("--records", options->records, "Records in a file")
       ->check(AtLeastOne())
       ->capture_default_str();
   command->callback([options, &exit_code] { exit_code = RunPack(*options); });

@@ -208,20 +208,20 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("preview", "Draw what a trainer will get: a sheet of samples as one PNG");
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   command->add_option("--out", arguments->out, "The PNG file to write")->required();
-  command->add_option("--epoch", arguments->epoch, "Of which epoch")->capture_default_str();
-  command->add_option("--start", arguments->start, "From which position of it on")
+  command->add_option("--epoch", arguments->epoch, "Epoch to show")->capture_default_str();
+  command->add_option("--start", arguments->start, "First position in the epoch")
       ->capture_default_str();
-  command->add_option("--samples", arguments->samples, "How many samples")
+  command->add_option("--samples", arguments->samples, "Number of samples")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command->add_flag("--stages", arguments->stages,
-                    "A row for each sample: what it looks like behind each stage");
+                    "Draw each sample as a row: what it looks like after each stage");
   command->add_option("--image", arguments->image,
-                      "Which output; default: the first that looks like images");
+                      "Output to draw; default: the first that looks like images");
   command
       ->add_option("--labels", arguments->labels,
-                   "Which output's numbers stand at declared boxes, or `none`; default: one of "
-                   "whole numbers, as many as boxes, by its name")
+                   "Output whose numbers are drawn at declared boxes, or `none`; default: an "
+                   "output with one whole number for each box, chosen by its name")
       ->type_name("OUTPUT");
   command->add_option("--cell", arguments->side, "Longest side of an image on the sheet, in pixels")
       ->check(CLI::Range(16, 2048))
@@ -230,13 +230,11 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
                       "A running service: host:port or unix:/path; default: one of its own");
   arguments->user_code.AddTo(*command);
   command->footer(
-      "A service produces the samples, by the very stages, seeds and order of a training run. "
-      "Below\n"
-      "each image: its position, and what the other outputs say of it. Declared boxes are drawn,\n"
-      "with their labels: of the outputs with a whole number for each box, the one that has "
-      "label,\n"
-      "class or category in its name, else the first. Floats are stretched from black to white.\n"
-      "With --stages images of any size get bars, to be of one size.\n\n"
+      "A service produces the samples with the stages, seeds and order of a training run. Below\n"
+      "each image stand its position and its other outputs. Declared boxes are drawn with their\n"
+      "labels: of the outputs with one whole number for each box, the one with label, class or\n"
+      "category in its name, else the first. Floats are stretched from black to white. With\n"
+      "--stages, images of different sizes are padded to one size.\n\n"
       "Examples:\n"
       "  bulkhead preview --spec train.yaml --out sheet.png\n"
       "  bulkhead preview --spec train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"

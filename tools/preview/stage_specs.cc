@@ -38,7 +38,7 @@ v1::PipelineSpec Cut(const v1::PipelineSpec& spec, int last, const std::string& 
 
 bool IsValid(v1::PipelineSpec spec) { return Normalize(spec).ok() && InferSignature(spec).ok(); }
 
-// Also asks for the feature `name`, if it can be had and is not asked for yet.
+// Also asks for the feature `name`, if it is available and not asked for yet.
 void AddOutput(const std::string& name, v1::PipelineSpec& spec) {
   const auto& outputs = spec.outputs();
   if (std::find(outputs.begin(), outputs.end(), name) != outputs.end()) return;

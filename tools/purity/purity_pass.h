@@ -16,7 +16,7 @@ namespace bulkhead::tools {
 
 // What every stage made of a sample, or of a batch, in one run: the stages by the names that people
 // know, in their order, with a digest of what they gave. An error takes the place of what would
-// have come behind it.
+// have come after it.
 struct StageTrace {
   std::string record;  // "train.tfrecord@1234"; of a batch "positions 0 to 63"
   std::vector<std::pair<std::string, std::string>> stages;

@@ -94,7 +94,7 @@ void AddClear(CLI::App& quarantine, int& exit_code) {
                   "unix:/run/bulkhead.sock\n"
                   "  bulkhead quarantine clear --all --target unix:/run/bulkhead.sock\n");
   command->callback([arguments, &exit_code] {
-    // Nothing named means all to the service: nobody shall say that by mistake.
+    // To the service, no names mean all records, so require --all here.
     if (arguments->all != arguments->records.empty()) {
       throw CLI::ValidationError("clear", "name the records, or say --all");
     }

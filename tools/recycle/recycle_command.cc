@@ -42,11 +42,12 @@ void AddRecycleCommand(CLI::App& app, int& exit_code) {
                    "Where the service listens: unix:/path or host:port")
       ->capture_default_str();
   command->add_option("--pipeline", arguments->pipeline,
-                      "Only workers of this pipeline, as `bulkhead status` calls it");
-  command->add_option("--slot", arguments->slot, "Only the worker in this place");
+                      "Only workers of this pipeline, by its name in `bulkhead status`");
+  command->add_option("--slot", arguments->slot, "Only the worker in this slot");
   command->footer(
-      "A fresh worker starts and warms up beside each, takes over, and the old one ends when it\n"
-      "has finished what it was at. Exits with 1 when there is no such worker.\n"
+      "A fresh worker starts and warms up beside each one and takes over; the old one ends when "
+      "it\n"
+      "has finished its work. Exits with 1 when there is no such worker.\n"
       "\n"
       "Examples:\n"
       "  bulkhead recycle --target unix:/run/bulkhead.sock\n"

@@ -156,24 +156,25 @@ absl::Status Replay(const ReplayArguments& arguments) {
 
 void AddReplayCommand(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ReplayArguments>();
-  CLI::App* command = app.add_subcommand(
-      "replay", "Produce the batches behind a cursor once more, to look at them");
+  CLI::App* command =
+      app.add_subcommand("replay", "Produce the batches after a cursor again, to inspect them");
   command->add_option("--spec", arguments->spec, "The spec of the run")->required();
   command
       ->add_option("--cursor", arguments->cursor,
-                   "JSON of the cursor before the first batch wanted; - is standard input")
+                   "JSON of the cursor before the first batch; - reads standard input")
       ->required();
   command->add_option("--batches", arguments->batches, "How many batches")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--out", arguments->out,
                       "Folder to write to: every tensor as .npy, images also as a .png sheet");
-  command->add_option("--rank", arguments->rank, "Whose batches")->capture_default_str();
+  command->add_option("--rank", arguments->rank, "Rank whose batches to produce")
+      ->capture_default_str();
   command->add_option("--world-size", arguments->world_size, "Ranks of the run")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--allow-changed-bytes", arguments->allow_changed_bytes,
-                    "Go on although stages or outputs have changed since");
+                    "Continue although stages or outputs have changed since");
   command->add_option("--target", arguments->target,
                       "A running service: host:port or unix:/path; default: one of its own");
   command->footer(

@@ -50,14 +50,15 @@ int Run(const StatusArguments& arguments) {
 void AddStatusCommand(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<StatusArguments>();
   CLI::App* command = app.add_subcommand(
-      "status", "What a service is doing: workers, their memory by stage, deaths and their causes");
+      "status",
+      "Show what a service is doing: workers, their memory by stage, deaths and their causes");
   command
       ->add_option("--target", arguments->target,
                    "Where the service listens: unix:/path or host:port")
       ->capture_default_str();
-  command->add_option("--every", arguments->every_seconds, "Again and again, after so many seconds")
+  command->add_option("--every", arguments->every_seconds, "Repeat every so many seconds")
       ->check(CLI::Range(0.1, 86400.0));
-  command->add_flag("--json", arguments->json, "Print all that the service says, as JSON");
+  command->add_flag("--json", arguments->json, "Print the whole status as JSON");
   command->footer(
       "Examples:\n"
       "  bulkhead status --target unix:/run/bulkhead.sock\n"

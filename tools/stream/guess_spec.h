@@ -9,7 +9,7 @@
 
 namespace bulkhead::tools {
 
-// How to make a spec of a person's data.
+// How to make a spec from a user's data.
 struct GuessOptions {
   uint32_t batch = 64;
   uint32_t size = 224;  // side of the crop, in pixels

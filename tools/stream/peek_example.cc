@@ -13,7 +13,7 @@
 namespace bulkhead::tools {
 namespace {
 
-// A first record above this is no image that a person would try the quickstart with.
+// A first record above this size is not an image that users would try the quickstart with.
 constexpr uint64_t kMaxFirstRecordBytes = 256 << 20;
 
 absl::Status NotReadable(const std::string& path, absl::string_view what) {

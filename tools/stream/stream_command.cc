@@ -68,7 +68,8 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// The service calls a spec that is no file "spec", which a person who wrote none cannot place.
+// The service calls a spec that is no file "spec", which a user without a spec would not
+// understand.
 absl::Status NameGuessedSpec(const absl::Status& status, const StreamRunOptions& options) {
   if (!options.loader.spec.path.empty()) return status;
   std::vector<std::string> lines = absl::StrSplit(std::string(status.message()), '\n');
@@ -165,11 +166,10 @@ void AddStreamCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "data", arguments->data,
-          "A spec (.yaml, .json), a folder of images, an image list, or TFRecords or globs "
-          "of them")
+          "A spec (.yaml, .json), a folder of images, an image list, or TFRecords or globs of them")
       ->required();
   command->add_option("--feature", arguments->features,
-                      "TFRecords: image=NAME or label=NAME, where the records call them so");
+                      "TFRecords: image=NAME or label=NAME, if the records use other names");
   command->add_option("--batch", arguments->guess.batch, "Samples of a batch, without a spec")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
@@ -184,7 +184,8 @@ void AddStreamCommand(CLI::App& app, int& exit_code) {
   command->add_option("--target", arguments->target,
                       "A running service: host:port or unix:/path; default: one of its own");
   AddTransportOption(*command, arguments->transport);
-  command->add_flag("--print-spec", arguments->print_spec, "Only print the spec that was guessed");
+  command->add_flag("--print-spec", arguments->print_spec,
+                    "Only print the spec that was inferred from the data");
   command->callback([arguments, command, &exit_code] {
     if (IsSpec(arguments->data)) {
       RefuseOptions(*command, {"--batch", "--size", "--feature", "--print-spec"},

@@ -5,7 +5,7 @@
 
 namespace bulkhead::tools {
 
-// `bulkhead stream`: streams a person's data and shows what happens.
+// `bulkhead stream`: streams a user's data and shows what happens.
 void AddStreamCommand(CLI::App& app, int& exit_code);
 
 }  // namespace bulkhead::tools

@@ -82,7 +82,7 @@ void AddSynthCommand(CLI::App& app, int& exit_code) {
   command->add_option("--seed", options->seed, "The same seed draws the same set")
       ->capture_default_str();
   command->add_flag("--force", options->force,
-                    "Write into a folder that is not empty; a set from before is replaced");
+                    "Write into a folder that is not empty; an earlier set is replaced");
   command->callback([options, size, schema, command, &exit_code] {
     options->schema = ParseSchema(*schema);
     if (options->schema == SynthSchema::kRange) {

@@ -33,7 +33,7 @@ enum class ElementType {
   kComplex128,  // two float64
 };
 
-// "float32" and the like, as specs write it.
+// "float32" and the like, as in specs.
 const char* ElementTypeName(ElementType type);
 
 // How the samples of a batch lie in a tensor, without gaps and row-major.
@@ -57,8 +57,8 @@ struct TensorInfo {
   Packing packing = Packing::kSamples;
 };
 
-// One output of one batch. Lives as long as its batch; data is 64-byte aligned, but for kOffsets,
-// which is the client's own.
+// One output of one batch. Lives as long as its batch. The data is 64-byte aligned, except that of
+// kOffsets, which the client computes.
 struct Tensor {
   absl::string_view name;
   ElementType dtype;
@@ -70,10 +70,10 @@ struct Tensor {
   const int64_t* row_offsets = nullptr;  // of kRows: samples + 1 numbers, from 0, none decreasing
 };
 
-// A batch that Loader::Next handed out. Its memory stays valid, and nobody else writes to it, until
-// it is destroyed, also after its loader is closed or has lost its service; destroying it lets the
-// service send another one. Over gRPC batches should be given up in their order: a credit returns
-// once that batch and all before it are gone. A batch in shared memory keeps its arena mapped.
+// A batch that Loader::Next handed out. Until it is destroyed its memory stays valid and is not
+// written to by others, also after its loader is closed or has lost its service. Destroying it lets
+// the service send another one. Over gRPC destroy batches in their order: a credit returns once
+// that batch and all before it are gone. A batch in shared memory keeps its arena mapped.
 //
 // Move-only. Different threads may use and destroy different batches.
 class Batch {
@@ -84,7 +84,7 @@ class Batch {
 
   // In the order of the pipeline's outputs.
   const std::vector<Tensor>& tensors() const;
-  // The tensor called `name`; null when there is none.
+  // The tensor called `name`; null if there is none.
   const Tensor* Find(absl::string_view name) const;
 
   uint64_t sequence() const;      // from 0, in this stream
@@ -97,8 +97,8 @@ class Batch {
   uint64_t batches_left_in_epoch() const;
 
   // State after this batch and all that were handed out before it, as JSON for a checkpoint:
-  // LoaderOptions::cursor goes on from there. Where batches come out of order it lists those that
-  // are ahead, and only a loader with the same batch and world size can go on from it.
+  // LoaderOptions::cursor continues there. If batches come out of order it lists those that are
+  // ahead, and only a loader with the same batch and world size can continue from it.
   std::string cursor() const;
 
   // Used by Loader.

@@ -12,27 +12,27 @@ namespace bulkhead {
 namespace client_reason {
 // No service program was found to start.
 inline constexpr char kServiceNotFound[] = "SERVICE_NOT_FOUND";
-// The service program was started and did not come up.
+// The service program was started but did not become ready.
 inline constexpr char kServiceStartFailed[] = "SERVICE_START_FAILED";
 // The service cannot be reached, or died.
 inline constexpr char kServiceUnavailable[] = "SERVICE_UNAVAILABLE";
 // Nothing arrived in time.
 inline constexpr char kDeadlineExceeded[] = "DEADLINE_EXCEEDED";
-// The service was there and said nothing for so long that it counts as lost.
+// The service was silent for so long that it is treated as lost.
 inline constexpr char kServiceSilent[] = "SERVICE_SILENT";
-// Shared memory was demanded (LoaderOptions::transport) and cannot be had.
+// Shared memory was requested (LoaderOptions::transport) and is not available.
 inline constexpr char kTransportUnavailable[] = "TRANSPORT_UNAVAILABLE";
-// All batches that the stream may have out at once are still held by the program.
+// The program holds all batches that the stream allows at a time.
 inline constexpr char kSlotsExhausted[] = "SLOTS_EXHAUSTED";
 // The system gives no more threads.
 inline constexpr char kOutOfThreads[] = "OUT_OF_THREADS";
 // A loader was used in a forked child of its process.
 inline constexpr char kForked[] = "FORKED";
-// The peer sent what the protocol does not allow.
+// The other side sent something that the protocol does not allow.
 inline constexpr char kProtocolViolation[] = "PROTOCOL_VIOLATION";
 // The loader was closed.
 inline constexpr char kLoaderClosed[] = "LOADER_CLOSED";
-// An argument of the caller does not make sense.
+// An argument is invalid.
 inline constexpr char kInvalidArgument[] = "INVALID_ARGUMENT";
 }  // namespace client_reason
 
@@ -40,7 +40,7 @@ inline constexpr char kInvalidArgument[] = "INVALID_ARGUMENT";
 // "CORRUPT_IMAGE"; empty for OK and for a status that carries none.
 std::string ErrorReason(const absl::Status& status);
 
-// What is known beside the reason, such as "file", "offset", "line"; empty when there is nothing.
+// The details beside the reason, such as "file", "offset", "line"; empty when there is nothing.
 std::map<std::string, std::string> ErrorMetadata(const absl::Status& status);
 
 }  // namespace bulkhead

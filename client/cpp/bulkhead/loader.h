@@ -34,7 +34,7 @@ class Endpoint;
 class HealingStream;
 }  // namespace client_internal
 
-// What to load, as a person wrote it.
+// The spec to load.
 struct SpecSource {
   std::string path;  // read when the loader opens; empty: `text` is the spec
   std::string text;
@@ -45,8 +45,8 @@ SpecSource SpecFile(std::string path);
 // YAML or JSON; relative paths in it start from the current folder.
 SpecSource SpecText(std::string text);
 
-// How to start a service of one's own. Loaders of one process with equal options share it; unlike
-// the Python client's, it is not shared with other processes.
+// How to start a service for this process. Loaders of one process with equal options share it.
+// Unlike the Python client's, it is not shared with other processes.
 struct EmbeddedOptions {
   // The program. Empty: $BULKHEAD_SERVER, else `bulkheadd` on the PATH, beside the running program,
   // or in the folder `bin` beside its folder.
@@ -55,13 +55,13 @@ struct EmbeddedOptions {
   uint32_t threads = 0;   // of each worker; 0: the service chooses
   std::string cache_dir;  // for record indexes; empty: the service chooses
   // For stages of the user's own: the interpreter of Python functions (empty: python3), and the
-  // folders where modules and native stages may lie.
+  // folders from which modules and native stages may come.
   std::string python;
   std::vector<std::string> python_path;
   std::vector<std::string> native_path;
 };
 
-// Preparation under way: what the service does before the first batch.
+// Progress of the preparation: what the service does before the first batch.
 struct LoaderProgress {
   uint64_t files_done = 0;
   uint64_t files_total = 0;
@@ -70,7 +70,7 @@ struct LoaderProgress {
   std::string activity;  // for people
 };
 
-// A sample that could not be produced and whose place another one took (error policy `substitute`).
+// A sample that could not be produced and was replaced by another (error policy `substitute`).
 struct SubstitutionEvent {
   uint64_t epoch = 0;
   uint64_t position = 0;
@@ -78,14 +78,14 @@ struct SubstitutionEvent {
   std::string message;  // what was wrong, with file and offset
 };
 
-// A record that ended worker after worker, and is left out from now on (policy `substitute`).
-// Cursors carry it.
+// A record that ended worker after worker, and is left out from now on (policy `substitute`). It is
+// in the cursors from now on.
 struct QuarantineEvent {
   std::string record;   // its name: "pos-003.tfrecord@81923"
   std::string message;  // what it did, for people
 };
 
-// A worker made no progress at a sample for so long that the service ended it; another one goes on.
+// A worker made no progress at a sample for so long that the service ended it; another takes over.
 struct HangEvent {
   uint64_t epoch = 0;
   uint64_t position = 0;
@@ -95,7 +95,7 @@ struct HangEvent {
 // How batches get here.
 enum class Transport {
   kAuto,  // shared memory from a service at a unix: address that offers it, else gRPC
-  kShm,   // shared memory: batches stay where the service's workers wrote them, nothing is copied
+  kShm,   // shared memory: batches stay where the service's workers wrote them; nothing is copied
   kGrpc,  // as bytes on the connection
 };
 // "auto", "shm" or "grpc".
@@ -108,37 +108,37 @@ struct LoaderOptions {
   std::string target;
   EmbeddedOptions embedded;
 
-  // Name of the consumer; with `rank` it identifies the stream to the service, where a newer stream
-  // supersedes an older one. Empty: a name of its own.
+  // Name of the consumer. With `rank` it identifies the stream to the service, where a newer stream
+  // supersedes an older one. Empty: a unique name.
   std::string name;
   uint32_t rank = 0;
   uint32_t world_size = 1;
   // JSON of Batch::cursor(). Empty: from the start.
   std::string cursor;
-  // Go on although the cursor was made with other stages or outputs.
+  // Continue although the cursor was made with other stages or outputs.
   bool allow_changed_bytes = false;
 
-  // kShm makes an error of what would be a reason to fall back: TRANSPORT_UNAVAILABLE. When the
-  // service is lost later on, gRPC is better than nothing; Loader::transport_reason() says why.
+  // With kShm, Open fails with TRANSPORT_UNAVAILABLE instead of falling back to gRPC. After a lost
+  // service the loader may still fall back; Loader::transport_reason() says why.
   Transport transport = Transport::kAuto;
-  // Batches, and their bytes, held by this process at most, those handed out and not yet destroyed
-  // included. One batch is always allowed. With shared memory the slots of the stream's arena, less
-  // one, are the limit where that is lower.
+  // The most batches, and bytes of batches, that this process holds, including those handed out and
+  // not yet destroyed. One batch is always allowed. With shared memory the limit is the number of
+  // slots of the stream's arena less one, if that is lower.
   uint32_t credit_batches = 4;
   uint64_t credit_bytes = uint64_t{256} << 20;
 
-  // Open fails when preparation made no progress for this long. A service that indexes data for an
-  // hour and says so once a second is fine.
+  // Open fails when preparation makes no progress for this long. A service may index data for an
+  // hour if it reports progress.
   absl::Duration open_deadline = absl::Seconds(300);
-  // When the service is lost in mid-stream, or in Open once it answered, how long the loader tries
-  // to reach it, or to start another embedded one, without a batch arriving; what a service got on
-  // with preparing in does not count. Zero: the first loss is an error.
+  // When the service is lost during the stream, or in Open after it answered: how long the loader
+  // tries to reach it, or to start another embedded one, without a batch arriving. Time in which a
+  // service makes progress with preparing does not count. Zero: the first loss is an error.
   absl::Duration reconnect_deadline = absl::Seconds(120);
-  // A service says something at least once a second; one that says nothing at all for this long is
-  // lost (SERVICE_SILENT), as if its connection had broken. So is one that says for so long that
-  // its supervisor answers nothing.
+  // A service sends something at least once a second. One that is silent for this long is treated
+  // as lost (SERVICE_SILENT), as if its connection had broken. So is one whose heartbeats report a
+  // silent supervisor for this long.
   absl::Duration silence_deadline = absl::Seconds(10);
-  // How long Next waits while the program itself holds all batches that may be out.
+  // How long Next waits while the program itself holds all batches that the stream allows.
   absl::Duration held_deadline = absl::Seconds(60);
   // Called on the thread that waits in Open.
   std::function<void(const LoaderProgress&)> on_progress;
@@ -148,8 +148,9 @@ struct LoaderOptions {
   std::function<void(const QuarantineEvent&)> on_quarantine;
   // The same, each time a worker hangs.
   std::function<void(const HangEvent&)> on_hang;
-  // Called on the thread that waits in Next, with words for people, when for some seconds nothing
-  // could come because the program holds all batches that may be out. Must not call the loader.
+  // Called with a message for people, on the thread that waits in Next, when for some seconds no
+  // batch could come because the program holds all that the stream allows. Must not call the
+  // loader.
   std::function<void(const std::string&)> on_warning;
 };
 
@@ -174,10 +175,10 @@ struct StreamInfo {
   uint64_t batches_left_in_epoch = 0;  // at the stream's start
   std::optional<uint64_t> epochs;      // absent: forever
   StreamMemory memory;
-  std::string boot_id;  // changes when the service restarts; Loader::boot_id() is the present one
+  std::string boot_id;  // changes when the service restarts; Loader::boot_id() is the current one
   std::string cursor;   // where the stream started, as JSON
-  Transport transport = Transport::kGrpc;  // kShm or kGrpc; Loader::transport() is the present one
-  std::string transport_reason;            // why not kShm, where that was wished for
+  Transport transport = Transport::kGrpc;  // kShm or kGrpc; Loader::transport() is the current one
+  std::string transport_reason;            // why not kShm, if kShm was preferred
 };
 
 // A stream of batches.
@@ -187,23 +188,23 @@ struct StreamInfo {
 // stay valid. After an error every Next returns that error again; another loader may be opened
 // from the last cursor. One reader thread belongs to each loader.
 //
-// A lost service is no error yet: the loader connects again by itself, goes on behind the last
+// A lost service is not yet an error: the loader connects again by itself, continues after the last
 // batch that arrived whole, and the caller sees only a longer wait. Errors of spec and data, and
-// SUPERSEDED, are never tried again; other data behind the same spec is CURSOR_MISMATCH. Batches in
-// shared memory that were handed out before the loss stay as they are. Where the service has no
-// memory left for the stream that it had (BUDGET_EXCEEDED) it is asked again until
-// LoaderOptions::reconnect_deadline, and then that is the error.
+// SUPERSEDED, are never retried; other data for the same spec is CURSOR_MISMATCH. Batches in shared
+// memory that were handed out before the loss stay valid. If the service has no memory left for the
+// stream that it had (BUDGET_EXCEEDED), the loader retries until LoaderOptions::reconnect_deadline,
+// and then returns that error.
 //
 // A spec with `deterministic: false` delivers batches as they are completed: Batch::sequence() may
 // skip ahead by fewer than 64 and come back, each comes once, and Batch::cursor() says which came.
 //
-// In a forked child of the process that opened it a loader is of no use: Next returns FORKED, the
-// destructor does nothing, and what it holds there is not freed. gRPC does not survive a fork
-// either, so the child cannot open another one (FORKED as well); exec first, or fork before the
-// first loader. Batches can be read and destroyed in the child, but one in shared memory shows its
-// content only as long as the parent holds it, too.
+// In a forked child of the process that opened it a loader cannot be used: Next returns FORKED, the
+// destructor does nothing, and what the loader holds is not freed. gRPC does not survive a fork
+// either, so the child cannot open another loader (FORKED as well): exec first, or fork before the
+// first loader. Batches can be read and destroyed in the child, but a batch in shared memory keeps
+// its content only as long as the parent holds it, too.
 //
-// Thread-safe, but batches are handed out in order to whoever asks.
+// Thread-safe. Batches are handed out in order, to any thread that calls Next.
 class Loader {
  public:
   // Errors carry a reason (error.h): those of the service, and SERVICE_NOT_FOUND,
@@ -218,31 +219,31 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // The next batch; waits for it at most `deadline`. Nothing: the last epoch has been delivered.
-  // After DEADLINE_EXCEEDED, SLOTS_EXHAUSTED (the program holds all batches that may be out, and
-  // LoaderOptions::held_deadline or `deadline` has passed) and OUT_OF_THREADS the stream is intact
-  // and Next may be called again.
+  // After DEADLINE_EXCEEDED, SLOTS_EXHAUSTED (the program holds all batches that the stream allows,
+  // and LoaderOptions::held_deadline or `deadline` has passed) and OUT_OF_THREADS the stream is
+  // intact and Next may be called again.
   absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
 
-  // Ends the stream. A Next that waits returns LOADER_CLOSED. May be called twice. Takes no
-  // deadline, since nothing in it waits for the service, which may be stopped or gone: the call is
-  // cancelled on this side. It waits for the loader's threads, and so for a callback of the
-  // program's own that runs there, and for 2 s at most where a promised arena does not come.
+  // Ends the stream. A Next that waits returns LOADER_CLOSED. May be called twice. Has no deadline,
+  // since it does not wait for the service: the call is cancelled on this side. It waits for the
+  // loader's threads, and so for a callback of the program that runs there, and for at most 2 s for
+  // a promised arena.
   void Close();
 
   const StreamInfo& info() const;
-  // Where the service listens, an embedded one too: for GetServiceStatus.
-  // An embedded one that died is replaced by one with another address.
+  // Where the service listens, also an embedded one: for GetServiceStatus. An embedded service that
+  // is started again has another address.
   std::string target() const;
-  // Of the service that serves this loader now.
+  // Identifies the service that serves this loader now.
   std::string boot_id() const;
   // How batches get here now: kShm or kGrpc.
   Transport transport() const;
-  // Why not kShm, where that was wished for.
+  // Why not kShm, if kShm was preferred.
   std::string transport_reason() const;
-  // How often the loader has gone on after it had lost its service.
+  // How often the loader has recovered from a lost service.
   uint64_t reconnects() const;
-  // What it did so far: batches, bytes, time waited. Never waits for a batch. All zero in a forked
-  // child.
+  // What the loader did so far: batches, bytes, time waited. Never waits for a batch. All zero in a
+  // forked child.
   LoaderStats stats() const;
 
  private:

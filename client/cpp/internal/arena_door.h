@@ -21,7 +21,7 @@
 namespace bulkhead::client_internal {
 
 // A connection to a service's arena door (proto/bulkhead/v1/arena.proto). It stands for this
-// process: while it lasts, the slots that were handed to it are nobody else's.
+// process: while it lasts, the slots that were handed to it belong to it alone.
 //
 //   Connect ─token─▶ Open … TakeArena ─▶ (Hold ─▶ Release)* ─▶ Retire … TakeArena (the next stream)
 //

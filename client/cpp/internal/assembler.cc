@@ -65,6 +65,7 @@ absl::Status Assembler::Finish(uint8_t* memory, BatchData* batch) {
   if (!tensors.ok()) return tensors.status();
   batch->tensors = *std::move(tensors);
   window_.Add(batch->header);
+  AddCode(batch->header.code(), &context_->cursor);
   batch->cursor = context_->cursor;
   window_.Describe(&batch->cursor);
   return absl::OkStatus();

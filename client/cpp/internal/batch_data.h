@@ -19,8 +19,8 @@ namespace bulkhead::client_internal {
 // What every batch of a stream shares.
 struct BatchContext {
   BatchLayout layout;
-  // Of the stream's start: fingerprints, size; the quarantine is that of the next batch. Of the
-  // reader thread.
+  // Of the stream's start: fingerprints, size; quarantine and code are those of the next batch. Of
+  // the reader thread.
   v1::Cursor cursor;
   BufferPool pool;
   const pid_t process = getpid();

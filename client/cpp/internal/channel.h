@@ -19,7 +19,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target);
 // threads did not come along, so a call would hang.
 absl::Status CheckNotForked();
 
-// What gRPC takes as a deadline: `allowed` from now on, by the clock that nobody sets.
+// What gRPC takes as a deadline: `allowed` from now on, by the monotonic clock.
 gpr_timespec GrpcDeadline(absl::Duration allowed);
 
 // The path of a target of gRPC's form unix:/path or unix:///path; empty for any other.

@@ -44,7 +44,7 @@ using Key = std::pair<std::string, std::vector<std::string>>;
 struct Entry {
   absl::Mutex mutex;
   Signal started;
-  // Somebody spawns it; who wants it as well waits for that, and nobody else does.
+  // One caller starts it; others that want the same service wait for that.
   bool starting ABSL_GUARDED_BY(mutex) = false;
   std::weak_ptr<EmbeddedService> service ABSL_GUARDED_BY(mutex);
 };
@@ -379,7 +379,7 @@ bool EmbeddedService::Reap(absl::Duration patience) {
   for (;;) {
     const absl::Duration left = until.left();
     pollfd poller{pidfd_, POLLIN, 0};
-    // The process's end shows here also when somebody else reaps it, so its number is not trusted.
+    // The process's end shows here even if other code reaps it, so its number is not trusted.
     const int ended = poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
     if (ended > 0) {
       std::lock_guard<std::mutex> lock(mutex_);

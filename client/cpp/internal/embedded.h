@@ -73,7 +73,7 @@ class EmbeddedService {
   std::thread stderr_thread_;
   std::mutex mutex_;  // guards the rest
   bool reaped_ = false;
-  std::optional<int> wait_status_;  // absent when somebody else reaped it
+  std::optional<int> wait_status_;  // absent if other code reaped it
   std::string last_words_;
 };
 

@@ -99,7 +99,7 @@ class HealingStream {
   void Count(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnSubstitution(const SubstitutionEvent& event);
   void OnQuarantine(const QuarantineEvent& event);
-  // Starts the healer for a lost `stream`, unless somebody did.
+  // Starts the healer for a lost `stream`, unless it was started already.
   absl::Status StartHealing(const std::shared_ptr<Stream>& stream, const absl::Status& cause);
   void Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost, const absl::Status& cause);
   // The first stream was lost while it was opened.

@@ -3,6 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -187,7 +188,7 @@ Tensor OffsetsTensor(const TensorInfo& info, const std::vector<int64_t>& offsets
           info.packing};
 }
 
-// Each count is read once, as whoever shares the memory may change it.
+// Each count is read once, since other processes that share the memory may change it.
 absl::Status ViewRows(const TensorInfo& info, const uint8_t* counts, uint64_t samples,
                       std::vector<int64_t>* offsets, Tensor* tensor) {
   const int64_t bound = info.shape[0];
@@ -312,6 +313,15 @@ absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor) {
   return absl::OkStatus();
 }
 
+void AddCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files, v1::Cursor* cursor) {
+  if (files.empty()) return;
+  std::map<std::string, v1::CodeFile> code;
+  for (const v1::CodeFile& file : cursor->code()) code[file.name()] = file;
+  for (const v1::CodeFile& file : files) code[file.name()] = file;
+  cursor->clear_code();
+  for (const auto& [name, file] : code) *cursor->add_code() = file;
+}
+
 std::string CursorToJson(const v1::Cursor& cursor) {
   std::string json = absl::StrCat("{\"version\":", cursor.version(), ",\"order_fingerprint\":");
   AppendJsonString(cursor.order_fingerprint(), &json);
@@ -336,7 +346,7 @@ std::string CursorToJson(const v1::Cursor& cursor) {
       AppendJsonString(cursor.code(i).name(), &json);
       json += ",\"digest\":";
       AppendJsonString(cursor.code(i).digest(), &json);
-      json += '}';
+      json += cursor.code(i).later() ? ",\"later\":true}" : "}";
     }
     json += ']';
   }

@@ -45,9 +45,12 @@ absl::StatusOr<std::vector<Tensor>> ViewTensors(const BatchLayout& layout, const
 // among them. INTERNAL (PROTOCOL_VIOLATION) for a record without a name and for more than 256.
 absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor);
 
+// Adds the user's files that were loaded since, each once by its name; sorted by that.
+void AddCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files, v1::Cursor* cursor);
+
 // The cursor as JSON with plain numbers, its keys as in the proto.
 std::string CursorToJson(const v1::Cursor& cursor);
-// INVALID_ARGUMENT when `json` is none.
+// INVALID_ARGUMENT if `json` is not a cursor.
 absl::StatusOr<v1::Cursor> CursorFromJson(const std::string& json);
 
 }  // namespace bulkhead::client_internal

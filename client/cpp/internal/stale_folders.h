@@ -21,7 +21,7 @@ inline constexpr char kStartLockSuffix[] = ".lock";
 // that is older than `min_age` is refused: a younger one may be about to listen.
 void RemoveStaleFolders(const std::string& parent, absl::Duration min_age = absl::Minutes(1));
 
-// Removes one such folder and the sockets in it, whoever listens.
+// Removes one such folder and the sockets in it, even if a process listens.
 void RemoveServiceFolder(const std::string& folder);
 
 }  // namespace bulkhead::client_internal

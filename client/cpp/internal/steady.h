@@ -11,7 +11,7 @@
 
 namespace bulkhead::client_internal {
 
-// Time that has passed, by a clock that nobody sets.
+// Time that has passed, by the monotonic clock.
 class Stopwatch {
  public:
   absl::Duration elapsed() const {
@@ -24,7 +24,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// An end of waiting, by a clock that nobody sets.
+// A deadline, by the monotonic clock.
 class Deadline {
  public:
   explicit Deadline(absl::Duration allowed) : allowed_(allowed) {}

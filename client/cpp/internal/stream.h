@@ -158,7 +158,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);
   bool arriving_ ABSL_GUARDED_BY(mutex_) = false;  // a batch is in held_, not yet in ready_
-  // What the workers were at by the last heartbeat, if no batch has come since.
+  // What the workers were doing at the last heartbeat, if no batch has come since.
   std::string activity_ ABSL_GUARDED_BY(mutex_);
   HeldBatches held_ ABSL_GUARDED_BY(mutex_);                 // begun ones included
   std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);  // to be written

@@ -5,7 +5,7 @@
 
 namespace bulkhead::client_internal {
 
-// std::memcpy for a batch's bytes, which nobody reads soon: a batch is larger than the caches, so
+// std::memcpy for a batch's bytes, which are not read soon: a batch is larger than the caches, so
 // on x86-64 the destination is written past them. An ordinary copy would first read from memory
 // what it is about to overwrite. What was written is visible to every thread that is told of it
 // in the usual ways.

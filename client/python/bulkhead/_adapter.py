@@ -225,7 +225,7 @@ class Adapter(LoaderFacts):
         return copy_cursor(self._cursor)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; what was fetched ahead is dropped. Raises as Loader does."""
+        """Continues from a cursor; what was fetched ahead is dropped. Raises as Loader does."""
         if dict(state) == self._cursor == self.loader.state_dict():
             return  # where it stands already, as after opening with `cursor`
         self.loader.load_state_dict(state)

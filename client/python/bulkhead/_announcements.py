@@ -46,13 +46,13 @@ class Announcements:
             raise ProtocolError(str(failure)) from None
 
     def wait(self, seconds: float, done: Callable[[], bool], fail: Fail) -> None:
-        """At most so long, until it is `done`; reads meanwhile."""
+        """Waits at most `seconds` until it is `done`, and reads meanwhile."""
         self._wake.wait(seconds, done)
         if not done():
             self.read(fail, done)
 
     def wake(self) -> None:
-        """Whoever waits looks again whether it is done."""
+        """Makes a waiting thread check again whether it is done."""
         self._wake.wake()
 
     def read(self, fail: Fail, enough: Callable[[], bool] = lambda: False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -154,8 +154,18 @@ def cursor_to_dict(cursor) -> Dict[str, Any]:
     names = _CURSOR_FIELDS + (UNORDERED_CURSOR_FIELDS if cursor.completed else ())
     values = {name: getattr(cursor, name) for name in names}
     if cursor.code:  # only of a pipeline with user code
-        values["code"] = [{"name": file.name, "digest": file.digest} for file in cursor.code]
+        values["code"] = with_code((), cursor.code)
     return copy_cursor(values)
+
+
+def with_code(known: Iterable[Mapping[str, Any]], files) -> List[Dict[str, Any]]:
+    """A cursor's code, with CodeFiles that were loaded since; each once, sorted by name."""
+    code = {file["name"]: dict(file) for file in known}
+    for file in files:
+        code[file.name] = {"name": file.name, "digest": file.digest}
+        if file.later:
+            code[file.name]["later"] = True
+    return [code[name] for name in sorted(code)]
 
 
 def copy_cursor(values: Mapping[str, Any]) -> Dict[str, Any]:
@@ -197,7 +207,7 @@ def arrays_in(memory: Any, layout: Layout, sample_count: int) -> Dict[str, np.nd
         shape = (sample_count, *tensor.shape)
         if tensor.packing != "samples":
             name, told_shape = _told_by(tensor)
-            # A copy: whoever shares the memory cannot change it between check and use.
+            # A copy, so that processes that share the memory cannot change it between check and use.
             told = view(name, (sample_count, *told_shape), np.int64).copy()
             if tensor.packing == "rows":
                 offsets = _row_offsets(tensor, told)
@@ -241,17 +251,18 @@ def _own_extents(tensor: TensorSpec, size: List[int]) -> Tuple[int, ...]:
 class Batch(Mapping[str, np.ndarray]):
     """A batch: its arrays by name, as 64-byte-aligned views of one block of memory.
 
-    The arrays are writable and stay valid as long as anything refers to them, also when the loader
-    is closed; the memory is reused when nothing does. Over shared memory that block is one of the
-    few slots of the stream: copy what is to be kept for long. The first dimension is the sample's;
+    The arrays are writable and stay valid as long as anything refers to them, also after the
+    loader is closed; then the memory is reused. Over shared memory that block is one of the few
+    slots of the stream: copy what you keep for long. The first dimension is the sample's;
     `valid_count` samples are genuine, the rest pad the last batch of an epoch (batch.last: pad).
-    Of an output that a `pack_rows` packed it is the row's, and `<name>_offsets` says which rows
-    are whose: sample i has rows offsets[i] to offsets[i + 1].
+    For an output that `pack_rows` packed the first dimension is the row's, and `<name>_offsets`
+    assigns rows to samples: sample i has rows offsets[i] to offsets[i + 1].
 
-    Arrays under the loader's `copy_below` (64 KiB) are copies, which keep nothing else alive.
+    Arrays smaller than the loader's `copy_below` (64 KiB) are copies, which keep nothing else
+    alive.
 
     `sequence` counts the stream's batches in the order of the epoch; with `deterministic: false`
-    they may come in another one.
+    they may arrive in another order.
     """
 
     def __init__(
@@ -298,17 +309,17 @@ class Batch(Mapping[str, np.ndarray]):
 
     @property
     def cursor(self) -> Dict[str, Any]:
-        """State after this batch, ready for JSON: `Loader.load_state_dict` goes on from there."""
+        """The state after this batch, JSON-serializable: `Loader.load_state_dict` continues there."""
         return copy_cursor(self._cursor)
 
     def split(self, parts: int) -> List["Batch"]:
         """The batch in at most `parts` pieces of equal size, as Batches that copy nothing.
 
-        Where the samples do not divide evenly the first pieces have one more; no piece is empty,
-        so that few samples give fewer pieces. Each has its own positions and valid_count, and keeps
-        the memory of the whole batch; offsets of packed rows are its own, from 0; its cursor is the whole batch's: the state after the last
-        piece. `last_in_epoch` and the like are the whole batch's, too. Only the first piece's
-        arrays are aligned to 64 bytes whatever a sample's size.
+        If the samples do not divide evenly, the first pieces have one more; no piece is empty, so
+        few samples give fewer pieces. Each has its own positions and valid_count, its own offsets
+        of packed rows, from 0, and keeps the memory of the whole batch. Its cursor is that of the
+        whole batch, the state after the last piece, and so are `last_in_epoch` and the like. Only
+        the first piece's arrays are aligned to 64 bytes for every sample size.
         """
         parts = operator.index(parts)
         if parts < 1:

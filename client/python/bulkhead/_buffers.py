@@ -54,7 +54,7 @@ class _Lease:
 
 
 class BufferPool:
-    """Blocks of one size, 64-byte aligned; keeps at most `max_kept` that nobody uses.
+    """Blocks of one size, 64-byte aligned; keeps at most `max_kept` unused ones.
 
     Thread-safe without a lock, which a destructor must not take and a forked child could inherit
     locked: a deque's own methods are atomic, and a full one drops a block for a new one.

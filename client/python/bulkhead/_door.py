@@ -33,11 +33,11 @@ class DoorClosed(DoorError):
 
 
 class DoorTorn(DoorError):
-    """Somebody was interrupted while he read it, and a packet may be lost."""
+    """A reader was interrupted, and a packet may be lost."""
 
 
 class Listener(NamedTuple):
-    """Who hears of an arena's slots and events, from whoever pumps."""
+    """Receives an arena's slots and events, on the thread that pumps."""
 
     arena_id: int
     on_packet: Callable[[str, Any], None]  # "slot" and a SlotBatch, or "event" and an ArenaEvent
@@ -73,8 +73,8 @@ class Door:
         self._held: Set[Tuple[int, int]] = set()  # (arena, slot)
         self._unsent: Deque[bytes] = collections.deque()
         self._pumping = threading.Lock()
-        self._in_hand = False  # a packet that nobody noted yet; stays so when its reader is interrupted
-        self._grants: Dict[int, Tuple[Any, int]] = {}  # that nobody asked for yet
+        self._in_hand = False  # a packet that is not recorded yet; stays set when its reader is interrupted
+        self._grants: Dict[int, Tuple[Any, int]] = {}  # that were not asked for yet
         self._newest = 0  # the arena that was granted last, if it may still have a listener
         self._early: List[Tuple[str, Any]] = []  # what came for it before the listener
         self._listener: Optional[Listener] = None

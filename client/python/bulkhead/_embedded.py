@@ -189,7 +189,7 @@ def acquire(
 
 
 def release(service: Service) -> None:
-    """Ends the service when nobody else holds it; that may take seconds."""
+    """Ends the service if no other loader uses it; that may take seconds."""
     with _lock:
         service.holders -= 1
         if service.holders > 0:

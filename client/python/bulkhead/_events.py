@@ -1,4 +1,4 @@
-"""What a stream tells beside its batches."""
+"""What a stream reports beside its batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Progress(NamedTuple):
 
 
 class Substitution(NamedTuple):
-    """A sample that could not be produced and whose place another one took."""
+    """A sample that could not be produced and was replaced by another."""
 
     epoch: int
     position: int
@@ -28,7 +28,7 @@ class Substitution(NamedTuple):
 
 
 class Hang(NamedTuple):
-    """A worker made no progress at a sample for so long that the service ended it; another one goes on."""
+    """A worker made no progress at a sample for so long that the service ended it; another takes over."""
 
     epoch: int
     position: int

@@ -11,7 +11,7 @@ _Self = TypeVar("_Self", bound="LoaderFacts")
 
 
 class LoaderFacts:
-    """Facts and the end of `loader`, which whoever mixes this in sets."""
+    """Facts about `loader`, and its end. The class that mixes this in sets `loader`."""
 
     loader: Loader
 

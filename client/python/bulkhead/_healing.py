@@ -52,7 +52,7 @@ _open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
 
 
 def _check_same(before, now) -> None:
-    """Raises CursorMismatch when the stream would not go on with the same samples and bytes."""
+    """Raises CursorMismatch if the stream would not continue with the same samples and bytes."""
     changed: List[str] = []
     if before.cursor.order_fingerprint != now.cursor.order_fingerprint:
         changed.append("the data or its order")
@@ -316,7 +316,7 @@ class HealingStream:
             except RuntimeError as failure:
                 self._healer = None  # the next call tries again
                 raise errors.OutOfThreads(f"the loader cannot reconnect: {failure}") from None
-            except BaseException:  # interrupted: nobody can tell whether the thread was started
+            except BaseException:  # interrupted: it is unknown whether the thread was started
                 self._healer = None
                 raise
 

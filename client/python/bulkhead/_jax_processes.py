@@ -34,7 +34,7 @@ def said_by_all(mine: str, seconds: float) -> List[str]:
             for process in range(jax.process_count())
         ]
     except BaseException:
-        # Whoever comes later waits in vain, as this process did, unless it comes this very moment.
+        # A process that comes later waits in vain, as this one did, unless it comes just now.
         store.key_value_delete(key)
         raise
     if number > 0:  # all are here, so that nobody reads what was said before any more
@@ -65,7 +65,7 @@ def _waited_for(store: Any, key: str, process: int, until: float) -> str:
 
 
 def _gathered(mine: str) -> List[str]:
-    """The same over the devices, where no store is to be had; it waits as long as they do."""
+    """The same over the devices, where no store is available; it waits as long as they do."""
     words = np.frombuffer(mine.encode(), np.uint8)
     sizes = multihost_utils.process_allgather(np.array([words.size], np.int32)).ravel()
     room = np.zeros(int(sizes.max()), np.uint8)

@@ -30,7 +30,7 @@ from ._stats import LoaderStats, exposition
 atexit.register(close_all)
 
 _TRANSPORTS = ("auto", "shm", "grpc")
-# A plain set, which list() copies at one go: another thread may open a loader meanwhile.
+# A plain set, which list() copies atomically: another thread may open a loader meanwhile.
 _loaders: "Set[weakref.ref[Loader]]" = set()
 
 
@@ -71,48 +71,50 @@ class Loader:
                     train(batch["image"], batch["label"])
 
     `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port" or
-    "unix:/path"; without one a service is started for this process and ends with it (loaders with
-    equal `workers`, `threads` and `cache_dir` share it). In a job the processes of a host share it:
-    `workers` is then that of all ranks together, and it ends with the last of them.
+    "unix:/path". Without a target a service is started for this process and ends with it; loaders
+    with equal `workers`, `threads` and `cache_dir` share it. The processes of a job on one host
+    share one service: `workers` then counts for all ranks together, and the service ends with the
+    last.
 
-    A loop gives what is left of one epoch; the next loop goes on with the next epoch, and a loop left
-    by `break` is continued by the next. After the last epoch a loop raises EpochsExhausted.
+    A loop gives what is left of one epoch. The next loop continues with the next epoch, or with
+    the rest of the epoch if the loop was left by `break`. After the last epoch a loop raises
+    EpochsExhausted.
 
-    A service that is lost in mid-stream, or while it prepares, is no error yet: the loader connects
-    again by itself - an embedded service is started again - and the loop sees only a longer wait. It
-    gives up after `reconnect_timeout` seconds without a batch, those left out in which a service got
-    on with preparing; 0 makes the first loss an error. An address at which nothing ever answered is
-    an error at once.
+    A service that is lost during a stream, or while it prepares, is not yet an error: the loader
+    connects again by itself, after starting an embedded service again, and the loop sees only a
+    longer wait. The loader gives up after `reconnect_timeout` seconds without a batch, not
+    counting time in which a service made progress with preparing; 0 makes the first loss an error.
+    An address at which nothing ever answered is an error at once.
 
-    `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no progress.
-    `credits` and `credit_bytes` bound what the loader holds ahead of the trainer; batches that it
-    handed out are the trainer's own. Over shared memory `credits` bounds both together, and
-    `credit_bytes` nothing: that memory is the service's.
+    `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no
+    progress. `credits` and `credit_bytes` bound what the loader holds ahead of the trainer,
+    without the batches that it handed out. Over shared memory `credits` bounds both together, and
+    `credit_bytes` does not apply, since that memory is the service's.
 
-    Arrays of fewer than `copy_below` bytes are copied as a batch is handed out, so that a label that
-    is kept does not keep the memory of its whole batch; 0 copies nothing.
+    Arrays smaller than `copy_below` bytes are copied as a batch is handed out, so that a label
+    that is kept does not keep the memory of its whole batch; 0 copies nothing.
 
-    `rename` maps outputs to the names that batches and `schema` have for them. `progress` is called
-    with a Progress while the service prepares, on the thread that constructs the loader; True
-    writes a line to stderr if that is a terminal, and a tqdm class or bar is driven.
+    `rename` maps outputs to the names that they have in batches and in `schema`. `progress` is
+    called with a Progress while the service prepares, on the thread that constructs the loader.
+    True writes a line to stderr if that is a terminal; a tqdm class or bar is updated.
 
-    `transport` is "auto": a service on a Unix socket hands its memory over and batches are not copied
-    at all; where that cannot be, they travel over gRPC and `transport_reason` says why. "shm" makes
-    it an error (TransportUnavailable) when the first opening finds no shared memory; "grpc" asks for
-    none. Over shared memory a batch lies in one of few slots until the last array that views it goes
-    away. A program that keeps them all is warned after 5 s of waiting and gets SlotsExhausted after
-    60 s, or at `timeout`, which say which arrays it keeps and where it took them; `held_slots` counts
-    the slots, and next_batch goes on once one is let go. While it waits for that it runs Python's
-    garbage collector, which may hold arrays that nobody uses.
+    `transport` is "auto" by default: a service on a Unix socket shares its memory, and batches are
+    not copied; where that is impossible, batches travel over gRPC, and `transport_reason` says
+    why. "shm" makes it an error (TransportUnavailable) when the first opening finds no shared
+    memory; "grpc" never uses shared memory. Over shared memory a batch occupies a slot until the
+    last array that views it is gone. When the program holds all slots, next_batch runs Python's
+    garbage collector, which may free unused arrays, warns after 5 s, and raises SlotsExhausted
+    after 60 s or at `timeout`. Both name the arrays that are kept and where they were taken.
+    next_batch goes on once a slot is released; `held_slots` counts them.
 
-    A service that says nothing at all for 10 s, not even that it lives, or that its supervisor has
-    answered nothing for so long, counts as lost; an embedded one is then killed and started again.
-    One that has no memory left for a stream it had is asked again for `reconnect_timeout` seconds,
-    and then it is BudgetExceeded.
+    A service that is silent for 10 s, or whose supervisor has been silent for that long, is
+    treated as lost; an embedded one is then killed and started again. If a service has no memory
+    left for a stream that it had, the loader retries for `reconnect_timeout` seconds, then raises
+    BudgetExceeded.
 
-    One thread should use a loader. It cannot be used in a forked child, and no other can be opened
-    there while the parent has one: start processes by multiprocessing's spawn method. It cannot be
-    pickled: give another process the spec, and `state_dict()`.
+    One thread at a time uses a loader. It cannot be used in a forked child, and no other can be
+    opened there while the parent has one open: start processes by multiprocessing's spawn method.
+    It cannot be pickled: give another process the spec and `state_dict()`.
     """
 
     def __init__(
@@ -194,7 +196,9 @@ class Loader:
         _loaders.add(weakref.ref(self, _loaders.discard))
 
     def _start(self, cursor) -> None:
-        self._open.incarnation = next_incarnation()
+        made = next_incarnation()
+        self._open.incarnation = made.wall
+        self._open.machine_boot, self._open.since_boot = made.machine_boot, made.since_boot
         self._open.ClearField("cursor")
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
@@ -252,7 +256,7 @@ class Loader:
     # Batches.
 
     def next_batch(self, timeout: Optional[float] = None) -> Optional[Batch]:
-        """The next batch of whatever epoch; None after the last. Waits at most `timeout` seconds.
+        """The next batch, across epochs; None after the last. Waits at most `timeout` seconds.
 
         After DeadlineExceeded and SlotsExhausted the stream is intact and the call may be repeated.
         """
@@ -297,7 +301,7 @@ class Loader:
             box.append(self.next_batch())
 
     def stream(self) -> Iterator[Batch]:
-        """Batches of all epochs that are left, one after the other."""
+        """The batches of all remaining epochs."""
         box = [self._first()]
         while box[0] is not None:
             yield box.pop()
@@ -317,7 +321,7 @@ class Loader:
         return opened.epochs if opened.HasField("epochs") else None
 
     def __len__(self) -> int:
-        """Batches that the next loop will give."""
+        """The number of batches that the next loop will give."""
         opened = self._check().opened
         count = self._epoch_count()
         if count is not None and self._epoch >= count:  # opened behind the last epoch
@@ -333,7 +337,7 @@ class Loader:
 
     @property
     def schema(self) -> Tuple[TensorSpec, ...]:
-        """The outputs, in the order in which batches give them."""
+        """The outputs, in the order that they have in batches."""
         return tuple(
             output._replace(name=self._rename.get(output.name, output.name))
             for output in self._check().layout.outputs
@@ -341,21 +345,21 @@ class Loader:
 
     @property
     def name(self) -> str:
-        """Of the consumer; unlike all others unless it was given.
+        """The consumer's name; unique unless it was given.
 
-        The service knows it by this; one that the processes of a job share has a given name with the
-        process's number and a random part behind it.
+        The service identifies the stream by it. If the processes of a job share the service, a given
+        name is followed by the process's number and a random part.
         """
         return str(self._open.name)
 
     @property
     def rank(self) -> int:
-        """This consumer's, below the world_size."""
+        """This consumer's rank, below the world size."""
         return int(self._open.rank)
 
     @property
     def stats(self) -> LoaderStats:
-        """What the loader did so far; also of a closed one."""
+        """What the loader did so far. Can also be read after `close`."""
         stream = self._stream if self._is_open() else None
         return LoaderStats(
             self._batches,
@@ -374,17 +378,17 @@ class Loader:
 
     @property
     def samples_per_epoch(self) -> int:
-        """Of all ranks together."""
+        """The samples of an epoch, of all ranks together."""
         return self._check().opened.samples_per_epoch
 
     @property
     def batches_per_epoch(self) -> int:
-        """Of a whole epoch, on this rank."""
+        """The batches of a whole epoch, on this rank."""
         return self._check().opened.batches_per_epoch
 
     @property
     def target(self) -> str:
-        """Where the service listens; an embedded one that died is replaced by one elsewhere."""
+        """Where the service listens; an embedded service started again has another address."""
         return self._endpoint.target if self._endpoint is not None else ""
 
     @property
@@ -394,22 +398,22 @@ class Loader:
 
     @property
     def transport_reason(self) -> str:
-        """Why they travel over gRPC although shared memory was welcome; else empty."""
+        """Why `transport="auto"` uses gRPC; empty otherwise."""
         return self._check().transport_reason
 
     @property
     def held_slots(self) -> int:
-        """Slots of the stream's shared memory that the program's arrays keep; 0 over gRPC."""
+        """The slots of the stream's shared memory that the program's arrays keep; 0 over gRPC."""
         return self._check().held_slots
 
     @property
     def boot_id(self) -> str:
-        """Of the service that serves this loader now; changes when it restarts."""
+        """Identifies the running service; changes when the service restarts."""
         return self._check().boot_id
 
     @property
     def reconnects(self) -> int:
-        """How often the loader has gone on after it had lost its service."""
+        """How often the loader has recovered from a lost service."""
         return self._reconnects_before + (self._stream.reconnects if self._stream else 0)
 
     @property
@@ -419,14 +423,14 @@ class Loader:
 
     @property
     def substitutions(self) -> List[Substitution]:
-        """The newest samples whose place others took; each is also logged as a warning."""
+        """The newest samples that others replaced; each is also logged as a warning."""
         return list(self._check().events.substitutions)
 
     @property
     def quarantined(self) -> Dict[str, str]:
         """Records that ended worker after worker while this loader ran, and what they did.
 
-        From then on they are left out; cursors carry them. Each is also logged as a warning.
+        They are left out from then on, and are in the cursors. Each is also logged as a warning.
         """
         return dict(self._check().events.quarantined)
 
@@ -434,21 +438,22 @@ class Loader:
     def hangs(self) -> List[Hang]:
         """The newest samples at which a worker hung until the service ended it.
 
-        Other workers go on with them; one that hangs them all is quarantined. Each is also logged as a warning.
+        Other workers try them again; one that hangs those too is quarantined. Each is also logged
+        as a warning.
         """
         return list(self._check().events.hangs)
 
     # Checkpoints.
 
     def state_dict(self) -> Dict[str, Any]:
-        """The cursor after the last batch handed out, ready for JSON."""
+        """The cursor after the last batch handed out, JSON-serializable."""
         return copy_cursor(self._cursor)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; what was prefetched is dropped.
+        """Continues from a cursor; prefetched batches are dropped.
 
-        When it fails, nothing has happened: the error is raised, and the next batch is the one that
-        would have come without the call (its stream is opened once more for it).
+        If it fails, the error is raised and nothing has changed: the next batch is the one that would
+        have come without the call (its stream is opened again for that).
         """
         message = cursor_from_dict(state)
         stream = self._check()
@@ -459,7 +464,7 @@ class Loader:
         self._start(message)
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of `epoch`."""
+        """Moves to the start of `epoch`."""
         if epoch < 0:
             raise errors.InvalidArgument(f"there is no epoch {epoch}")
         state = self.state_dict()

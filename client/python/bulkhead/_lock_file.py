@@ -44,7 +44,7 @@ class LockFile:
         return True
 
     def is_in_place(self) -> bool:
-        """Whether its path still names it: nobody has removed or replaced it."""
+        """Whether its path still names it: it was neither removed nor replaced."""
         try:
             return os.path.samestat(os.fstat(self._fd), os.lstat(self.path))
         except OSError:

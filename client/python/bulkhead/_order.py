@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Set
 
-from ._batch import UNORDERED_CURSOR_FIELDS, Layout, copy_cursor
+from ._batch import UNORDERED_CURSOR_FIELDS, Layout, copy_cursor, with_code
 from .errors import ProtocolError
 
 _MOST_QUARANTINED = 256
@@ -81,6 +81,8 @@ class Order:
             epoch, consumed = header.next_epoch, header.next_consumed
         cursor = {**self._cursor, "epoch": epoch, "consumed": consumed}
         cursor["substitutions"] = header.substitutions
+        if header.code:
+            cursor["code"] = with_code(cursor.get("code", ()), header.code)
         for name in UNORDERED_CURSOR_FIELDS:
             cursor.pop(name, None)
         if self._ahead:

@@ -195,8 +195,8 @@ class PipelineMethods(PipelineBase):
         max_path_bytes: Optional[int] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
-        """A text file with one sample a line: image path(s), then label(s). Empty lines and lines
-        that begin with `#` are passed over. Gives the features named by `images` (encoded
+        """A text file with one sample per line: image path(s), then label(s). Empty lines and
+        lines that begin with `#` are ignored. Gives the features named by `images` (encoded
         bytes) and `labels`, and `path`.
 
         path: The list; image paths in it are relative to the list's own folder. Either this or
@@ -205,7 +205,7 @@ class PipelineMethods(PipelineBase):
             folder.
         delimiter: What separates columns. Default: tab if the first line has one, else comma,
             else space.
-        header: The first line holds column titles and is passed over.
+        header: The first line holds column titles and is ignored.
         images: Names of the path columns, in their order. Default: `image`.
         labels: Names of the label columns, which follow the path columns. Default: `label`.
         label_dtype: Element type of the labels: int64 (default) or float32.
@@ -1260,7 +1260,7 @@ class PipelineMethods(PipelineBase):
         size: Samples of a batch, on one rank. Required, at least 1.
         drop_remainder: true is `last: drop`, false `last: partial`; giving both this and `last`
             is an error.
-        last: What becomes of the samples that do not fill a batch on every rank. Default
+        last: What happens to the samples that do not fill a batch on every rank. Default
             partial.
         """
         options = given(size=size, drop_remainder=drop_remainder, last=last)
@@ -1303,15 +1303,15 @@ class PipelineMethods(PipelineBase):
         reshuffle: Optional[bool] = None,
     ) -> _Self:
         """Records of several files in turn, in exactly the order of tf.data's Dataset.interleave:
-        `block_length` consecutive records of each of `cycle_length` files, round after round. A
-        file whose end is reached, also when it is reached at the very end of a turn, gives the
-        rest of that turn, or all of the next, away; the next file of the source opens in its
-        place at the turn after. TFRecordDataset's num_parallel_reads=4 is {cycle_length: 4,
+        `block_length` consecutive records of each of `cycle_length` files, round after round.
+        When a file's end is reached, the rest of that turn is skipped, or all of the next turn
+        if it was reached at the very end of a turn; the next file of the source takes its place
+        from the following turn on. TFRecordDataset's num_parallel_reads=4 is {cycle_length: 4,
         block_length: 1}. Any position is found in O(log files). A source other than `tfrecord`
         is a single file.
 
-        cycle_length: Files that are read at a time. Required, at least 1; more than there are
-            files is as many as there are.
+        cycle_length: Files that are read at a time. Required, at least 1; a larger number than
+            there are files means all of them.
         block_length: Consecutive records of a file in one turn. Default 1.
         shuffle_files: Take the files in a random order; the records of each file stay in
             theirs. Default false.
@@ -1330,11 +1330,10 @@ class PipelineMethods(PipelineBase):
         window: Optional[int] = None,
         reshuffle: Optional[bool] = None,
     ) -> _Self:
-        """A shuffle that reads consecutive records together, for storage on which seeking is dear:
-        the data set is cut into blocks of `block_size` records (the last may be shorter), the
-        blocks are shuffled over the whole epoch, and the records of every `window` blocks that
-        follow each other in that order are shuffled among themselves. Any position is found in
-        O(1).
+        """A shuffle that reads consecutive records together, for storage where seeks are slow: the
+        data set is cut into blocks of `block_size` records (the last may be shorter), the
+        blocks are shuffled over the whole epoch, and the records of every `window` consecutive
+        blocks of that order are shuffled among themselves. Any position is found in O(1).
 
         block_size: Consecutive records of a block. Required, at least 1.
         window: Blocks whose records are mixed. Neighbours in the order come from one block with
@@ -1355,18 +1354,17 @@ class PipelineMethods(PipelineBase):
         text_in: Optional[Union[str, Sequence[str]]] = None,
         text_not_in: Optional[Union[str, Sequence[str]]] = None,
     ) -> _Self:
-        """A condition on one feature of the record, before any stage. The tests that are given
-        must all hold.
+        """A condition on one feature of the record, before any stage. All given tests must hold.
 
         feature: A scalar feature by the name under which stages know it: a tf.Example feature,
             a label column, `label` of folders, `path`, `index`. Encoded images of lists and
             folders are not read while indexing. Required.
-        in_: Integers that are kept.
-        not_in: Integers that are left out.
-        min: Bounds of a number, themselves kept; rounded to float32 for a feature of that type.
+        in_: Integers to keep.
+        not_in: Integers to leave out.
+        min: Bounds of a number, inclusive; rounded to float32 for a feature of that type.
         max: As `min`.
-        text_in: Texts that are kept (byte strings and paths).
-        text_not_in: Texts that are left out.
+        text_in: Texts to keep (byte strings and paths).
+        text_not_in: Texts to leave out.
         """
         options = given(
             feature=feature, not_in=not_in, min=min, max=max, text_in=text_in,

@@ -13,7 +13,7 @@ ProgressOption = Union[bool, None, Callable[[Progress], None], Any]
 
 
 def checked(option: ProgressOption) -> ProgressOption:
-    """The option; InvalidArgument for what is none."""
+    """The option; InvalidArgument for anything else."""
     if option is None or isinstance(option, bool) or callable(option) or _is_bar(option):
         return option
     raise InvalidArgument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
 from . import errors
 from ._adapter import Adapter
@@ -54,7 +54,7 @@ class RankedAdapter(Adapter):
             raise
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; what was fetched ahead is dropped. Raises as Loader does.
+        """Continues from a cursor; what was fetched ahead is dropped. Raises as Loader does.
 
         Where ranks are compared, all must call it at the same time, and are compared again.
         """
@@ -66,7 +66,7 @@ class RankedAdapter(Adapter):
         self._agree(failure)
 
     def _agree(self, failure: Optional[Exception]) -> None:
-        """All ranks go on from the same place, or all raise."""
+        """All ranks continue from the same place, or all raise."""
         if not self._compares:
             if failure is not None:
                 raise failure
@@ -128,7 +128,10 @@ def _common_cursor(ranks: List[Standing]) -> Dict[str, Any]:
             "other ranks could not open their stream: "
             + "; ".join(f"rank {number}: {ranks[number].failure}" for number in failed)
         )
-    facts = [_facts(rank) for rank in ranks]
+    cursors = [rank.cursor for rank in ranks if rank.cursor is not None]
+    later = [file for cursor in cursors for file in cursor.get("code", ()) if file.get("later")]
+    # A rank that has not loaded a file yet differs from none.
+    facts = [{**_code_facts(later), **_facts(rank)} for rank in ranks]
     differing = [
         f"rank {number} has {name} {facts[number].get(name)!r}, rank 0 has {facts[0].get(name)!r}"
         for number in range(1, len(ranks))
@@ -142,7 +145,6 @@ def _common_cursor(ranks: List[Standing]) -> Dict[str, Any]:
             + "; resume all ranks from one checkpoint, with one spec and one batch size",
             code="FAILED_PRECONDITION",
         )
-    cursors = [rank.cursor for rank in ranks if rank.cursor is not None]
     if any("completed" in cursor for cursor in cursors):
         raise errors.CursorMismatch(
             "the cursor stands amid batches that one rank got out of turn (deterministic: false), "
@@ -150,8 +152,10 @@ def _common_cursor(ranks: List[Standing]) -> Dict[str, Any]:
             "`rank` and `world_size` yourself) and give each rank its own cursor",
             code="FAILED_PRECONDITION",
         )
+    code = {file["name"]: file for file in (*later, *cursors[0].get("code", ()))}
     return {
         **cursors[0],
+        **({"code": [code[name] for name in sorted(code)]} if code else {}),
         "quarantined": sorted({record for cursor in cursors for record in cursor["quarantined"]}),
         "substitutions": max(cursor["substitutions"] for cursor in cursors),
     }
@@ -160,5 +164,9 @@ def _common_cursor(ranks: List[Standing]) -> Dict[str, Any]:
 def _facts(rank: Standing) -> Dict[str, Any]:
     assert rank.cursor is not None
     cursor = {name: value for name, value in rank.cursor.items() if name not in _OWN_TO_RANKS}
-    code = {f"code of {file['name']}": file["digest"] for file in cursor.pop("code", ())}
+    code = _code_facts(cursor.pop("code", ()))
     return {**cursor, **code, **rank.sizes}
+
+
+def _code_facts(files: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
+    return {f"code of {file['name']}": file["digest"] for file in files}

@@ -42,7 +42,7 @@ def _run(jobs) -> None:
         job = jobs.get()
         try:
             job()
-        except Exception:  # nobody is left to be told
+        except Exception:  # there is no caller left to report to
             pass
         del job  # else what it ended would live until the next one
 

@@ -104,7 +104,7 @@ class Rendezvous:
             time.sleep(_POLL_SECONDS)
 
     def _made_folder(self) -> str:
-        """It may be gone by now, or somebody else's."""
+        """It may be gone by now, or belong to another service."""
         for parent in parents(_LONGEST_NAME):
             folder = os.path.join(parent, self.name)
             try:
@@ -249,7 +249,7 @@ def _unlink(path: str) -> None:
 
 
 def remove_stale() -> None:
-    """Removes the folders that nobody is in; those with anything unknown in them are left."""
+    """Removes the folders that no process uses; those with unknown contents are left."""
     for parent in parents(0):
         try:
             names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]

@@ -22,7 +22,7 @@ _SOCKET_PATH_BYTES = 107  # what a socket's address holds
 _LONGEST_NAME = len("/bulkhead-12345678/s.sock.arena")
 _NAME = re.compile(r"bulkhead-\w{6,8}")  # of this client and of the C++ one, which makes no lock file
 _CONTENTS = ("s.sock", "s.sock.arena", "s.sock.lock", "lock")
-# A folder without a lock file may be one whose service is about to listen; it is left alone so long.
+# A folder without a lock file may be one whose service is about to listen; until then it is left alone.
 _UNLOCKED_SECONDS = 600.0
 
 
@@ -120,7 +120,7 @@ def _abandoned(folder: int, lock: int) -> bool:
 
 
 def listens(path: str) -> bool:
-    """Whether somebody does at the socket, or may."""
+    """Whether a process listens at the socket, or may."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)

@@ -13,7 +13,7 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
 
     Fields are named as in loader.proto: `workers` with pid, state and memory, `streams`, `recent_exits`,
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
-    names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable when nobody answers.
+    names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable if there is no answer.
     """
     check_target(target)
     _live_streams.check_fork()

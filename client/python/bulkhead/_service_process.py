@@ -68,7 +68,7 @@ def find_program() -> str:
 def _python_options() -> List[str]:
     """Python stages run in this interpreter, and may come from wherever this process imports from.
 
-    But for the standard library: functions in it were written for other ends.
+    Except the standard library: its functions are not meant as stages.
     """
     if not sys.executable:
         return []
@@ -133,11 +133,11 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(KILL_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
-        pass  # stuck in the kernel; it ends when the kernel lets go of it
+        pass  # stuck in the kernel; it ends when the kernel releases it
 
 
 def how_it_ended(pid: int, code: Optional[int], last_words: bytes) -> str:
-    """For an error's text; `code` as subprocess has it, None where nobody can tell."""
+    """For an error's text; `code` as subprocess has it, None if it is unknown."""
     how = "ended"
     if code is not None:
         how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"

@@ -22,7 +22,7 @@ from .errors import BulkheadError, DeadlineExceeded, LoaderClosed, OutOfThreads
 
 
 class SharedService:
-    """started, or joined → serving → let go; whoever is the last ends it and removes its folder.
+    """started, or joined → serving → released; the last process ends it and removes its folder.
 
     Each user has ID.lock locked together with the others, so that the service sees by itself when
     all of them are gone, however they ended. None of them is needed: the one that started it is only
@@ -131,7 +131,7 @@ class SharedService:
         weakref.finalize(self, os.close, pidfd).atexit = False
 
     def _keep_log(self, log: int) -> None:
-        self._log = log  # the file may be removed before somebody wants to read its end
+        self._log = log  # the file may be removed before its end is read
         weakref.finalize(self, os.close, log).atexit = False
 
     # The process.
@@ -170,7 +170,7 @@ class SharedService:
                 self._send(signal.SIGKILL)
                 killed = True
             if now >= give_up_at:
-                return  # stuck in the kernel; it ends when the kernel lets go of it
+                return  # stuck in the kernel; it ends when the kernel releases it
 
     # Its user.
 
@@ -202,7 +202,7 @@ class SharedService:
             self._wait(_service_process.KILL_GRACE_SECONDS)
 
     def stop(self) -> None:
-        """Lets go of it; the last one ends it and removes its folder. May be called twice."""
+        """Releases it; the last process ends it and removes its folder. May be called twice."""
         if self._owner != os.getpid():
             return
         with self._letting_go:
@@ -237,13 +237,13 @@ def _check_pidfd() -> None:
 
 
 def _start_time(pid: int) -> int:
-    """When the process was started, in clock ticks; OSError when there is none."""
+    """When the process was started, in clock ticks; OSError if there is no such process."""
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
         return int(file.read().rpartition(")")[2].split()[19])
 
 
 def _open_process(current: Current) -> Optional[int]:
-    """A descriptor of the very process, the caller's; None when that is gone. OSError: nobody knows."""
+    """A descriptor of exactly this process, owned by the caller; None if it is gone. OSError: unknown."""
     try:
         pidfd = os.pidfd_open(current.pid)
     except OSError as error:

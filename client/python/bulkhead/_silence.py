@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-# A service says something every second; one that said nothing at all for so long is lost.
+# A service sends something every second; one that is silent for this long is lost.
 SILENCE_SECONDS = 10.0
 TICK_SECONDS = 1.0
 
@@ -40,7 +40,7 @@ class SilenceWatch:
 
     @property
     def listening(self) -> bool:
-        """Whether something is expected: whoever is there is a service, and shall say so."""
+        """Whether something is expected: the other side is known to be a service, so it must send."""
         return self._words > 0 or self._from_the_beginning
 
     def begin_wait(self, left: float) -> float:
@@ -50,7 +50,7 @@ class SilenceWatch:
         return min(TICK_SECONDS, SILENCE_SECONDS / 4, max(left, 0.0))
 
     def waited(self, seconds: float, moment: float) -> bool:
-        """The wait of `moment` seconds took so long in vain; whether it is too long by now."""
+        """Notes that a wait of `moment` seconds took `seconds` in vain; whether the silence is too long."""
         if not self.listening or self._words_before != self._words:
             return False
         self.seconds += min(seconds, 2 * moment)

@@ -11,7 +11,7 @@ Mark = Tuple[int, int]  # line and column, from 1
 # The service's limits.
 _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
-# PyYAML would end a line at each of them; the service takes them for what they are.
+# PyYAML would end a line at each of them; the service reads them as ordinary characters.
 _ENDS_OF_YAML_1_1 = re.compile("[\x85\u2028\u2029]")
 _NULLS = ("", "~", "null", "Null", "NULL")
 
@@ -81,7 +81,7 @@ def _of(mark: Any) -> Mark:
 
 
 class _Walk:
-    """Nodes → values. An alias is the very node that it names, so that nodes may form a cycle."""
+    """Nodes → values. An alias is the same node as its anchor, so nodes may form a cycle."""
 
     def __init__(self) -> None:
         self.marks: Dict[Path, Mark] = {}

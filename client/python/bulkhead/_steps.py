@@ -10,7 +10,7 @@ from . import errors
 from ._batch import copy_cursor
 
 
-# No buffer holds as many batches: whoever told has stopped telling.
+# No buffer holds as many batches: the callback has stopped reporting.
 _MOST_AHEAD = 4096
 
 
@@ -26,11 +26,11 @@ class Steps:
         self._fetched: Deque[Mapping[str, Any]] = collections.deque()
         self._cursor = cursor
         self._told = False
-        # Of the last batch that was fetched while nobody told; training stands at it, or before it.
+        # Of the last batch that was fetched without reports; training stands at it, or before it.
         self._untold: Optional[Mapping[str, Any]] = None
 
     def count(self) -> None:
-        """From now on somebody calls `taken`; whatever was fetched before counts as taken."""
+        """From now on `taken` is called; whatever was fetched before counts as taken."""
         with self._lock:
             self._told = True
             if self._untold is not None:
@@ -71,7 +71,7 @@ class Steps:
             return copy_cursor(self._cursor)
 
     def state(self) -> Dict[str, Any]:
-        """`cursor`, unless nobody tells; then InvalidArgument."""
+        """`cursor`; InvalidArgument if steps are not reported."""
         with self._lock:
             if self._untold is not None:
                 raise errors.InvalidArgument(

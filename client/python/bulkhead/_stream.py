@@ -99,7 +99,7 @@ class Stream:
         self._resume: Any = None
         self.next_sequence = first_sequence
         self._events = events
-        self._activity = ""  # what the workers were at by the last heartbeat, if no batch has come since
+        self._activity = ""  # what the workers were doing at the last heartbeat, if no batch has come since
         self._idle = False  # by the last heartbeat: the stream's workers serve others
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
         self._exhaustion = ExhaustionWatch(target)
@@ -548,7 +548,7 @@ class Stream:
         return batch
 
     def _free_slots(self) -> float:
-        """Where the program keeps all it may have: lets go of what nobody uses. When to look again, in seconds."""
+        """If the program holds all batches that it may: frees unused arrays. Returns when to look again, in seconds."""
         if self._arena is None or self._has_news():
             return math.inf
         return self._exhaustion.pause(len(self._arena.held), self._most_held(self._arena))

@@ -122,7 +122,7 @@ class _Registrations:
         return pinned
 
     def _register(self, arena: Arena) -> bool:
-        # The reaper's job keeps the mapping until CUDA has let go of it. A process that exits, and
+        # The reaper's job keeps the mapping until CUDA has released it. A process that exits, and
         # a forked child, leave that to the driver.
         unregister = functools.partial(self._cuda.unregister, arena.memory)
         at_the_end = weakref.finalize(arena, _reaper.bury, unregister)

@@ -24,7 +24,7 @@ class Wake:
 
     def wait(self, seconds: float, done: Callable[[], bool]) -> None:
         """At most so long; not at all when it is `done`, which others tell by `wake`."""
-        self._waiting = True  # before the look at `done`: whoever comes behind it wakes this thread
+        self._waiting = True  # before reading `done`, so that a later change wakes this thread
         if not done():
             for descriptor, _ in self._poller.poll(seconds * 1000):
                 if descriptor == self._reading:

@@ -46,7 +46,7 @@ class BulkheadError(Exception):
 
 
 class InvalidArgument(BulkheadError, ValueError):
-    """An argument does not make sense."""
+    """An argument is invalid."""
 
     default_reason = "INVALID_ARGUMENT"
     default_code = "INVALID_ARGUMENT"
@@ -79,7 +79,7 @@ class CursorMismatch(BulkheadError):
 
 
 class ResourceExhausted(BulkheadError):
-    """Something is used up; base of the errors that say what."""
+    """A resource is exhausted; base of the errors that say which."""
 
     default_reason = "RESOURCE_EXHAUSTED"
     default_code = "RESOURCE_EXHAUSTED"
@@ -98,13 +98,13 @@ class BudgetExceeded(ResourceExhausted):
 
 
 class SlotsExhausted(ResourceExhausted):
-    """The program keeps every batch of the shared memory; `next` goes on when it lets one go."""
+    """The program holds every batch of the shared memory; `next` goes on when one is released."""
 
     default_reason = "SLOTS_EXHAUSTED"
 
 
 class TransportUnavailable(BulkheadError):
-    """The transport that was demanded cannot be had; the message says why."""
+    """The requested transport is not available; the message says why."""
 
     default_reason = "TRANSPORT_UNAVAILABLE"
     default_code = "FAILED_PRECONDITION"
@@ -155,7 +155,7 @@ class ServiceNotFound(ServiceUnavailable):
 
 
 class ServiceStartFailed(ServiceUnavailable):
-    """The service program was started and did not come up."""
+    """The service program was started but did not become ready."""
 
     default_reason = "SERVICE_START_FAILED"
     default_code = "UNAVAILABLE"

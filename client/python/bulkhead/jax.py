@@ -33,33 +33,33 @@ class Loader(RankedAdapter):
             for batch in loader:              # what is left of one epoch
                 state = step(state, batch["image"], batch["label"])
 
-    Arrays are made by `jax.device_put` from the memory in which the workers wrote them. On the
-    CPU they are views of it, but for arrays under `copy_below` (64 KiB): over shared memory a slot
-    comes back when the last array on it dies and every step that got one is done, and `credits` of
-    them may be held. On other devices they are copies, made while the program
-    goes on; `in_flight` batches are under way ahead of the loop, the one that comes next included
-    (1 by default on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and
-    errors are those of `bulkhead.Loader`; further keyword arguments go to it (`workers`,
-    `cursor`, `credits`, `copy_below` …). `validation()` is an iterable that begins anew with each loop.
+    Arrays are made by `jax.device_put` from the memory in which the workers wrote them. On the CPU
+    they are views of it, except arrays smaller than `copy_below` (64 KiB): over shared memory a
+    slot is released when the last array on it is gone and every step that used one is done. Hold
+    at most `credits` batches at a time. On other devices they are copies, made while the program
+    runs; `in_flight` batches are under way ahead of the loop, the next one included (1 by default
+    on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and errors are those of
+    `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits`,
+    `copy_below` …). `validation()` is an iterable that starts again with each loop.
 
-    `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
-    renames; without it an element is a dict of all outputs. Byte strings come as uint8 with a last
-    dimension of their bound, filled up with zeros. Types of 64 bits become 32 unless jax_enable_x64
-    is set, as everywhere in JAX.
+    `structure` selects and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
+    renames; without it an element is a dict of all outputs. Byte strings are uint8 with their
+    bound as last dimension, padded with zeros. Types of 64 bits become 32 unless jax_enable_x64 is
+    set, as everywhere in JAX.
 
-    Each process reads its own part: `rank` and `world_size` are jax.process_index() and
-    jax.process_count() unless they are given. Where there are several processes, all must open a
-    loader at the same time: their cursors, batch sizes, numbers of batches and world sizes are
-    compared, and a difference is CursorMismatch on all of them; records quarantined for one are
-    for all. A process that cannot open is OTHER_RANK_FAILED on the others, and so is one that does
-    not come within `timeout`, by default half an hour, for one may have to index its files first;
-    the log says after 10 s that it is waited for. `load_state_dict`
-    compares again. No comparison takes place when `rank` or `world_size` is given.
+    Each process reads its own part: `rank` and `world_size` default to jax.process_index() and
+    jax.process_count(). If there are several processes, all must open a loader at the same time:
+    their cursors, batch sizes, numbers of batches and world sizes are compared, and a difference
+    raises CursorMismatch on all of them. Records quarantined for one are quarantined for all. If a
+    process cannot open, or does not come within `timeout`, the others raise OTHER_RANK_FAILED. The
+    default is half an hour, since a process may have to index its files first; the log says after
+    10 s that it is waited for. `load_state_dict` compares again. Nothing is compared when `rank`
+    or `world_size` is given.
 
     With `sharding` (a jax.sharding.Sharding, or a dict of them by output) the parts of all
-    processes are put together to global arrays by `jax.make_array_from_process_local_data`; it must
-    divide the batch, so that `last: drop` or `last: pad` is needed where the data does not come out
-    even. `device` places the arrays on a single device.
+    processes are joined to global arrays by `jax.make_array_from_process_local_data`. It must
+    divide the batch, so `last: drop` or `last: pad` is needed if the data does not divide evenly.
+    `device` places the arrays on a single device.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Loader(RankedAdapter):
         self._rank = jax.process_index() if rank is None else rank
         self._world_size = jax.process_count() if world_size is None else world_size
         timeout = options.get("timeout")
-        # A wrong one is reported when all are told of it.
+        # A wrong type is reported when the loader opens, so that all processes learn of it.
         known = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         self._patience = float(timeout) if known else _PEERS_SECONDS
         self._device = device

@@ -61,19 +61,19 @@ class StepCallback(keras.callbacks.Callback):
 class PyDataset(LoaderFacts, keras.utils.PyDataset):
     """Batches of a Bulkhead service as a keras.utils.PyDataset.
 
-    `structure` chooses and arranges the outputs as Keras wants them: ("image", "label"), or
+    `structure` selects and arranges the outputs as Keras expects them: ("image", "label"), or
     ({"input": "image"}, {"output": "label"}). Arrays are copies, since Keras keeps many in its
     queues. `rank`, `world_size` and all further keyword arguments are those of `bulkhead.Loader`.
 
-    Without `endless` it has `len` batches and every iteration is the whole of epoch 0, from its
+    Without `endless` it has `len` batches, and every iteration is the whole of epoch 0, from its
     position 0: for validation. With it the batches of all epochs follow each other, and fit()
-    needs `steps_per_epoch=len(…)`; give fit() the `callback()`, too: then another fit, and
-    `state_dict`, go on behind the last step that was trained. Without it every fit begins where
+    needs `steps_per_epoch=len(…)`. Pass the `callback()` to fit(), too: then another fit, and
+    `state_dict`, continue after the last step that was trained. Without it every fit begins where
     the PyDataset was opened.
 
-    Batches come in order. Where Keras asks for another order it is told so (InvalidArgument):
-    that is fit() on a PyDataset that is not endless without shuffle=False, or an attribute
-    `workers` (Keras's threads; the argument `workers` is the service's) above 1.
+    Batches come in order. If Keras asks for another order it gets InvalidArgument: that is fit()
+    without shuffle=False on a PyDataset that is not endless, or an attribute `workers` (Keras's
+    threads; the argument `workers` is the service's) above 1.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ class PyDataset(LoaderFacts, keras.utils.PyDataset):
         return StepCallback(self._steps, path)
 
     def state_dict(self) -> Dict[str, Any]:
-        """The cursor after the last step that was trained, ready for JSON."""
+        """The cursor after the last step that was trained, JSON-serializable."""
         return self._steps.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on from a cursor."""
+        """The next iteration continues from a cursor."""
         with self._lock:
             self.loader.load_state_dict(state)
             self._steps.restart(self.loader.state_dict())

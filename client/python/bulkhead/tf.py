@@ -29,7 +29,7 @@ __all__ = ["Loader"]
 # has not let go of yet, one on its way into the buffer, and one for the service to send.
 _BESIDE_BUFFER = 4
 _ALIGNMENT = 64
-_KEPT_COPIES = 8  # blocks that nobody uses
+_KEPT_COPIES = 8  # unused blocks
 
 
 def _with_advice(error: errors.BulkheadError) -> errors.BulkheadError:
@@ -75,8 +75,8 @@ class Loader(LoaderFacts):
             callbacks=[train.callback()],
         )
 
-    `structure` chooses and arranges the outputs: an output's name, or a dict or tuple of such;
-    without it an element is a dict of all outputs. Byte strings come as tf.string; of packed rows,
+    `structure` selects and arranges the outputs: an output's name, or a dict or tuple of such;
+    without it an element is a dict of all outputs. Byte strings are tf.string; of packed rows,
     `tf.RaggedTensor.from_row_splits(boxes, boxes_offsets)` makes a ragged tensor. `rank`,
     `world_size` and all further keyword arguments are those of `bulkhead.Loader` (`workers`,
     `cursor`, …).
@@ -87,16 +87,17 @@ class Loader(LoaderFacts):
     - `epoch()`: an iteration is what is left of one epoch, the next one the next epoch.
     - `validation()`: an iteration is the whole of epoch 0, from its position 0, every time.
 
-    Tensors view the memory in which the workers wrote them, without a copy; over shared memory
-    the slot comes back when the tensor is gone. Those under `copy_below` (64 KiB) are copies. `buffer` batches (2) are made ready in the
-    background, and `credits` follows from it. Add no `prefetch`, `cache`, `shuffle` or `batch`
-    that holds many elements: they would hold the slots, and wait for themselves until
-    SlotsExhausted. Where they are wanted, `copy=True` gives tensors of their own.
+    Tensors are views of the memory in which the workers wrote them; over shared memory the slot is
+    released when the tensor is gone. Those smaller than `copy_below` (64 KiB) are copies. `buffer`
+    batches (2) are prepared in the background, and `credits` follows from it. Add no `prefetch`,
+    `cache`, `shuffle` or `batch` that holds many elements: they would hold the slots and then wait
+    for one until SlotsExhausted. Where you need them, `copy=True` gives tensors with memory of
+    their own.
 
-    tf.data fetches ahead of the training step, so the cursor has to be told what a step got:
+    tf.data fetches ahead of the training step, so the cursor must be told what a step received:
     iterating this object counts, and so does the Keras callback of `callback()`. Then a new
-    iteration goes on behind the last step, and `state_dict` is the cursor there. Without either a
-    new iteration goes on behind what was fetched, and `state_dict` raises.
+    iteration continues after the last step, and `state_dict` is the cursor there. Without either,
+    a new iteration continues after what was fetched, and `state_dict` raises.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Loader(LoaderFacts):
     # Datasets.
 
     def stream(self) -> tf.data.Dataset:
-        """Elements of all epochs that are left, one after the other."""
+        """Elements of all remaining epochs."""
         return self._dataset(lambda: self._go_on(self.loader.stream))
 
     def epoch(self) -> tf.data.Dataset:
@@ -218,7 +219,7 @@ class Loader(LoaderFacts):
     # Checkpoints.
 
     def callback(self, path: Optional[str] = None) -> Any:
-        """A Keras callback that tells the cursor what the training steps got.
+        """A Keras callback that tells the cursor what the training steps received.
 
         With `path` it writes the cursor there, as JSON, at the end of each epoch; a run that goes
         on gives it as `cursor`. Put it before ModelCheckpoint, and resume both from the same
@@ -229,11 +230,11 @@ class Loader(LoaderFacts):
         return StepCallback(self._steps, path)
 
     def state_dict(self) -> Dict[str, Any]:
-        """The cursor after the last element that a training step got, ready for JSON."""
+        """The cursor after the last element that a training step received, JSON-serializable."""
         return self._steps.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a cursor; iterations that are under way end."""
+        """Continues from a cursor; iterations that are under way end."""
         with self._fetching:
             self._iteration += 1
             self._seek(state)

@@ -57,7 +57,7 @@ def _tensor(array: np.ndarray, dtype_name: str) -> torch.Tensor:
 
 
 def _group_place(group: Any) -> Optional[Any]:
-    """(rank, world size) in the process group; None when there is none."""
+    """(rank, world size) in the process group; None without a group."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(group), distributed.get_world_size(group)
@@ -94,38 +94,39 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
             for batch in dataset:             # what is left of one epoch
                 train(batch["image"], batch["label"])
 
-    Each element is a batch. A tensor views the memory in which the workers wrote it, without a
-    copy, and keeps it: over shared memory a slot comes back when the last tensor on it dies, and
-    `credits` of them may be held. Tensors under `copy_below` (64 KiB) are copies. Loops, `stream()`, `len`, `set_epoch` and errors are those of
-    `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits`,
-    `copy_below` …).
+    Each element is a batch. A tensor is a view of the memory in which the workers wrote it, and
+    keeps it: over shared memory a slot is released when the last tensor on it is gone. Hold at
+    most `credits` batches at a time. Tensors smaller than `copy_below` (64 KiB) are copies. Loops,
+    `stream()`, `len`, `set_epoch` and errors are those of `bulkhead.Loader`; further keyword
+    arguments go to it (`workers`, `cursor`, `credits`, `copy_below` …).
 
-    `structure` chooses and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
-    renames; without it an element is a dict of all outputs. Byte strings come as uint8 with a last
-    dimension of their bound, filled up with zeros.
+    `structure` selects and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
+    renames; without it an element is a dict of all outputs. Byte strings are uint8 with their
+    bound as last dimension, padded with zeros.
 
-    `rank` and `world_size` are those of the process group where torch.distributed is initialized
-    (`group`, else the default one), else of the environment variables RANK and WORLD_SIZE, else 0
-    and 1; arguments win. In a process group every rank must open a dataset at the same time:
-    their cursors, batch sizes, numbers of batches and world sizes are compared, and a difference is
-    CursorMismatch on all of them; records quarantined for one are for all. A rank that cannot open,
-    or is gone, is OTHER_RANK_FAILED on the others; one that is late is waited for until the group's
-    timeout, and the log says so after 10 s. No comparison takes place when `rank` or `world_size`
-    is given without `group`. `load_state_dict` and a resume compare again.
+    `rank` and `world_size` default to those of the process group if torch.distributed is
+    initialized (`group`, else the default one), else to the environment variables RANK and
+    WORLD_SIZE, else to 0 and 1. In a process group every rank must open a dataset at the same
+    time: their cursors, batch sizes, numbers of batches and world sizes are compared, and a
+    difference raises CursorMismatch on all of them. Records quarantined for one are quarantined
+    for all. If a rank cannot open, or is gone, the others raise OTHER_RANK_FAILED. A late rank is
+    waited for until the group's timeout, and the log says so after 10 s. Nothing is compared when
+    `rank` or `world_size` is given without `group`. `load_state_dict` and a resume compare again.
 
-    `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the one
-    that comes next included; to a GPU through pinned memory on a CUDA stream of its own. Without
-    it `in_flight` is 1. With `from_arena=True` the GPU reads a batch where the workers wrote it:
-    the stream's shared memory is registered with CUDA (cudaHostRegister), no CPU copies it, and its
-    slot comes back when the copy is done, so that `credits` should exceed `in_flight`. Where that
-    cannot be, over gRPC say, a warning is logged once, and copies go through pinned memory.
+    `device` copies elements there, `in_flight` of them (2 by default) ahead of the loop, the next
+    one included; to a GPU through pinned memory on a CUDA stream of its own. Without it
+    `in_flight` is 1. With `from_arena=True` the GPU reads a batch where the workers wrote it: the
+    stream's shared memory is registered with CUDA (cudaHostRegister), no CPU copies it, and its
+    slot is released when the copy is done, so `credits` should exceed `in_flight`. Where that is
+    impossible, for instance over gRPC, a warning is logged once, and copies go through pinned
+    memory.
 
-    `validation()` is an iterable that begins anew with each loop.
+    `validation()` is an iterable that starts again with each loop.
 
-    Checkpoints: `state_dict` is the cursor after the last batch that the loop got, which makes it
-    work by itself and in torchdata's StatefulDataLoader(dataset, batch_size=None). A DataLoader
-    must have batch_size=None (an element is a batch already) and num_workers=0; others are told so
-    (InvalidArgument) as they begin to iterate.
+    Checkpoints: `state_dict` is the cursor after the last batch that the loop received, by itself
+    and in torchdata's StatefulDataLoader(dataset, batch_size=None). A DataLoader must have
+    batch_size=None (an element is already a batch) and num_workers=0; others raise InvalidArgument
+    when they begin to iterate.
 
     Raises InvalidArgument when an output has a type that this PyTorch lacks, and what Loader
     raises.

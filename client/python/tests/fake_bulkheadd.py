@@ -201,6 +201,8 @@ class Service:
                     batches_left_in_epoch=len(turns) - place - 1,
                     substitutions=int(mode == "substitute"),
                 )
+                if sent == 1:
+                    header["code"] = spec.get("code_later", [])
                 yield from sender.wait()
                 if sender.gone():
                     context.abort(grpc.StatusCode.UNAVAILABLE, "the client hung up")

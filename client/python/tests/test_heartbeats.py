@@ -128,6 +128,24 @@ def test_the_code_of_a_pipeline_is_in_its_cursors(fake):
     assert again.state_dict() == loader.state_dict()
 
 
+LATE = {"name": "a.py", "digest": "cc", "later": True}
+
+
+def test_code_that_is_loaded_later_joins_the_cursor_with_its_batch(fake):
+    loader = fake.open(samples=80, code=CODE, code_later=[LATE])
+    batches = loader.stream()
+    assert next(batches).cursor["code"] == CODE == loader.state_dict()["code"]
+    assert next(batches).cursor["code"] == [LATE, *CODE] == loader.state_dict()["code"]
+    assert next(batches).cursor["code"] == [LATE, *CODE]
+    fake.open(samples=80, code=CODE, loader={"cursor": loader.state_dict()})
+    assert [file.later for file in fake.opens[-1].cursor.code] == [True, False, False]
+
+
+def test_code_of_an_unordered_stream_joins_whichever_batch_tells_of_it(fake):
+    loader = fake.open(samples=80, reverse=3, code_later=[LATE])
+    assert ["code" in batch.cursor for batch in loader] == [False] + 9 * [True]
+
+
 def test_a_cursor_without_code_has_no_such_member(fake):
     assert "code" not in fake.open().next_batch().cursor
 
@@ -146,6 +164,19 @@ def test_ranks_that_run_other_code_are_told_the_file(fake):
     with pytest.raises(bulkhead.CursorMismatch, match="rank 1 has code of b.py 'bb', rank 0 has 'aa'"):
         _ranks._common_cursor(ranks)
     assert _ranks._common_cursor([ranks[0], ranks[0]]) == mine
+
+
+def test_ranks_may_have_loaded_more_or_less_of_the_code(fake):
+    mine = fake.open(code=CODE).state_dict()
+    later = {**mine, "code": [LATE, *CODE]}
+    other = {**mine, "code": [{**LATE, "digest": "dd"}, *CODE]}
+
+    def common(*cursors):
+        return _ranks._common_cursor([_ranks.Standing(cursor, "", {}) for cursor in cursors])
+
+    assert common(mine, later, mine) == common(later, mine) == later
+    with pytest.raises(bulkhead.CursorMismatch, match="rank 1 has code of a.py 'dd', rank 0 has 'cc'"):
+        common(later, other)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _buffers
+from bulkhead import _buffers, _incarnation
 from conftest import eventually
 
 
@@ -121,6 +121,21 @@ def test_a_clock_that_is_set_back_makes_no_older_consumer(fake, monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: wall - 3_600 * 10**9)
     loader.set_epoch(1)
     assert fake.opens[1].incarnation > fake.opens[0].incarnation
+    assert len(fake.opens[0].machine_boot) == 16
+    assert fake.opens[1].machine_boot == fake.opens[0].machine_boot
+    assert fake.opens[1].since_boot > fake.opens[0].since_boot
+
+
+def test_two_consumers_of_one_moment_are_told_apart(monkeypatch):
+    monkeypatch.setattr(_incarnation, "_boot", lambda: (b"b", 5))
+    older, newer = _incarnation.next_incarnation(), _incarnation.next_incarnation()
+    assert newer.since_boot > older.since_boot and newer.wall > older.wall
+
+
+def test_without_a_boot_there_is_the_wall_clock(monkeypatch):
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    older, newer = _incarnation.next_incarnation(), _incarnation.next_incarnation()
+    assert (newer.machine_boot, newer.since_boot) == (b"", 0) and newer.wall > older.wall
 
 
 def test_set_epoch_goes_to_its_start(fake):

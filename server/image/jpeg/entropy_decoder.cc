@@ -12,7 +12,7 @@
 namespace bulkhead::jpeg {
 namespace {
 
-// Predictors of blocks that nobody looks at may be larger than any DC coefficient that is kept.
+// Predictors of blocks that are not used may be larger than any DC coefficient that is kept.
 constexpr int kMaxPredictor = 32767;
 
 #if defined(__x86_64__)

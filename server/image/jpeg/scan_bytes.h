@@ -12,12 +12,12 @@ namespace bulkhead::jpeg {
 // The entropy-coded data of a scan up to its next marker, without the zero bytes that are stuffed
 // behind each FF: in pieces, in a buffer that stays in the caches. So the decoder of bits meets
 // neither stuffing nor the end of the data: it asks for a piece before each MCU, which is sure to
-// hold as much as any MCU takes, and looks behind it whether that was beyond the end.
+// hold as much as any MCU takes, and checks afterwards whether that was beyond the end.
 //
 //   bytes.Begin(file, offset);
 //   const uint8_t* at = bytes.begin();
 //   … at = bytes.Fill(at);       // before each MCU: kMcuBytes can be read, at the least
-//   … if (bytes.IsBeyond(at, unused bits)) …   // behind it
+//   … if (bytes.IsBeyond(at, unused bits)) …   // afterwards
 class ScanBytes {
  public:
   // Ten blocks of 64 symbols of at most 31 bits, and what refills read ahead.

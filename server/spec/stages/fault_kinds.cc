@@ -6,7 +6,7 @@
 namespace bulkhead {
 namespace {
 
-// A day: whoever waits longer means `hang`.
+// A day: use `hang` to wait longer.
 constexpr double kMaxSlowSeconds = 86'400;
 
 // One spelling of each size, so that equal stages have equal fingerprints.

@@ -64,7 +64,7 @@ class StageKind {
                          SpecProblems& problems) const = 0;
 
   // Replaces the features before the stage, sorted by name and all that it reads among them, by
-  // those behind it. Errors: SPEC_INVALID with metadata `path`.
+  // those after it. Errors: SPEC_INVALID with metadata `path`.
   virtual absl::Status Infer(const v1::Stage& stage, absl::string_view path,
                              std::vector<FeatureSignature>& features) const = 0;
 

@@ -157,7 +157,7 @@ FeatureSignature SignatureOf(const v1::StageOutput& output, absl::string_view pa
   return feature;
 }
 
-// Reads features and makes others, or the same anew.
+// Reads features and makes others, or the same ones again.
 template <typename Message>
 class UserKind : public StageKind {
  public:

@@ -173,8 +173,8 @@ class Stage:
         return f"it returned {got}, and is declared to return {len(self._outputs)} ({names})"
 
     def _check_kept(self, arguments, views, before) -> None:
-        """An input is a view of memory that the next sample uses: nobody may hold it."""
-        gc.collect()  # what only a cycle holds is held by nobody
+        """An input is a view of memory that the next sample uses: no code may keep it."""
+        gc.collect()  # what only a reference cycle holds is not kept
         after = list(map(sys.getrefcount, views))
         for view, count, earlier in zip(views, after, before):
             if count <= earlier:

@@ -37,7 +37,7 @@ def _note(path: str, data: bytes) -> None:
 
 
 def watch() -> None:
-    """From now on files are noted as they are loaded, by the very bytes that are run."""
+    """From now on files are noted as they are loaded, by the bytes that are run."""
     compile_cached = SourceFileLoader.get_code
     load_compiled = SourcelessFileLoader.get_code
 

@@ -1,0 +1,77 @@
+#!/bin/bash
+# The tests that take long or download much, and are not part of scripts/check.sh: runs each, and prints a table of what
+# passed and how long it took.
+#
+#   scripts/extended.sh                      all of them
+#   scripts/extended.sh chaos protobuf       these
+#   scripts/extended.sh --list               what there is
+#
+# The logs are in build/extended. Builds what the tests need.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+readonly LOGS=$ROOT/build/extended
+export BULKHEAD_BIN_DIR=$BIN BULKHEAD_SOURCE_DIR=$ROOT
+
+# NAME: what it is.
+readonly TESTS=(
+  "chaos: 1,000 faults while a trainer trains, and 1,000 killed trainers"
+  "python-versions: the Python client and Python stages with every CPython that is found"
+  "protobuf: the Python client with protobuf from 3.20.3 to the newest"
+  "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
+  "fresh-debian: quickstart.sh and test.sh on a bare Debian 12 (as root; needs mmdebstrap)"
+)
+
+# What `extended.sh --one NAME` does: in a shell of its own, in which the first command that fails ends the test.
+run_test() {
+  case $1 in
+    chaos)
+      "$ROOT/tests/chaos/run.py" --faults 1000 --seed 2026
+      "$ROOT/tests/chaos/kill_clients.py" --kills 1000
+      ;;
+    python-versions) "$ROOT/scripts/python_versions.sh" ;;
+    protobuf) "$ROOT/scripts/protobuf_versions.sh" ;;
+    fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
+    fresh-debian) "$ROOT/scripts/chroot_test.sh" "$LOGS/fresh-debian-root" ;;
+  esac
+}
+
+if [[ ${1:-} == --one ]]; then
+  run_test "$2"
+  exit
+fi
+if [[ ${1:-} == --list ]]; then
+  printf '%s\n' "${TESTS[@]}"
+  exit 0
+fi
+wanted=("$@")
+if ((${#wanted[@]} == 0)); then wanted=("${TESTS[@]%%:*}"); fi
+for name in "${wanted[@]}"; do
+  if ! printf '%s\n' "${TESTS[@]}" | grep -q "^$name: "; then
+    echo "extended: there is no '$name'; there are:" >&2
+    printf '  %s\n' "${TESTS[@]}" >&2
+    exit 2
+  fi
+done
+
+"$ROOT/scripts/setup.sh" --test
+"$ROOT/scripts/build.sh" all
+mkdir -p "$LOGS"
+table=()
+failed=0
+for name in "${wanted[@]}"; do
+  echo "extended: $name; its log is $LOGS/$name.log"
+  started=$SECONDS
+  if "$ROOT/scripts/extended.sh" --one "$name" >"$LOGS/$name.log" 2>&1; then
+    result=passed
+  else
+    result=failed
+    failed=1
+    tail -n 20 "$LOGS/$name.log"
+  fi
+  table+=("| $name | $result | $((SECONDS - started)) s |")
+done
+echo "| test | result | time |"
+echo "|---|---|---|"
+printf '%s\n' "${table[@]}"
+exit $failed

@@ -1,0 +1,78 @@
+#!/bin/bash
+# How big the house is: lines of code by room, classes with many methods, folders with many files, the README's words,
+# and the files that a stage is spread over.
+#
+#   scripts/house.sh           the figures, with a mark at each that is over its limit; the exit status stays 0
+#   scripts/house.sh --check   the same, and exit status 1 when one is over its limit
+#
+# Counts what git knows, without tests where it says so. Needs cloc and universal-ctags (scripts/setup.sh --dev).
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT"
+
+readonly MOST_METHODS=30 MOST_FILES=40 MOST_README_WORDS=700 MOST_STAGE_FILES=6
+# A stage of one file each way, which no other stage's name holds.
+readonly STAGE=posterize
+over=0
+
+# row FIGURE LIMIT WORDS - prints one figure, and marks it when it is over its limit.
+row() {
+  local mark=" "
+  if (($1 > $2)); then
+    mark="!"
+    over=$((over + 1))
+  fi
+  printf '%s %7d  %s\n' "$mark" "$1" "$3"
+}
+
+# methods - "COUNT CLASS" of every class and struct of the product, public and private; a method that is declared in
+# one place and defined in another counts once, and of overloads those with as many parameters as another.
+methods() {
+  {
+    git ls-files -- '*.h' '*.cc' ':!tests/*' |
+      ctags -L - -f - --langmap=C++:.h.cc --kinds-C++=fp --fields=sS
+    git ls-files -- 'client/python/bulkhead/*.py' |
+      ctags -L - -f - --kinds-Python=m --fields=s
+  } 2>/dev/null | awk -F '\t' '
+    {
+      scope = ""; parameters = 0
+      for (i = 4; i <= NF; ++i) {
+        if ($i ~ /^(class|struct):/) { scope = $i; sub(/^[a-z]*:/, "", scope) }
+        if ($i ~ /^signature:/ && $i !~ /^signature:\(\)/) { parameters = 1 + gsub(/,/, ",", $i) }
+      }
+      sub(/__anon[0-9a-f]*::/, "", scope)
+      if (scope != "" && !seen[scope, $1, parameters]++) ++count[scope]
+    }
+    END { for (scope in count) print count[scope], scope }' | sort -k1,1nr -k2
+}
+
+echo "lines of code, without comments, blank lines and generated files"
+for room in server client/cpp client/python/bulkhead tools include proto tests client/python/tests bench scripts; do
+  lines=$(git ls-files -- "$room" | grep -vE '\.(binpb|json|txt|md)$' |
+    cloc --quiet --csv --list-file=- 2>/dev/null | awk -F, '$2 == "SUM" { print $5 }')
+  printf '  %7d  %s\n' "${lines:-0}" "$room"
+done
+
+echo
+echo "methods of the largest classes (at most $MOST_METHODS)"
+while read -r count class; do row "$count" "$MOST_METHODS" "$class"; done < <(methods | head -n 12)
+
+echo
+echo "files of the largest folders, without those of folders in them (at most $MOST_FILES)"
+while read -r count folder; do row "$count" "$MOST_FILES" "$folder"; done < <(
+  git ls-files -- server client tools include proto bench scripts | xargs -d '\n' -n 1 dirname | sort | uniq -c |
+    sort -k1,1nr | head -n 8
+)
+
+echo
+echo "words"
+row "$(wc -w <README.md)" "$MOST_README_WORDS" "README.md (at most $MOST_README_WORDS)"
+printf '  %7d  %s\n' "$(git ls-files -z -- 'docs/*.md' | xargs -0 cat | wc -w)" "docs"
+
+echo
+echo "files of the product that name the stage '$STAGE' (at most $MOST_STAGE_FILES with its tests)"
+files=$(git grep -lw -- "$STAGE" ':!docs/*' ':!CHANGELOG.md' ':!README.md' | sort)
+row "$(wc -l <<<"$files")" "$MOST_STAGE_FILES" "in all:"
+while read -r file; do echo "           $file"; done <<<"$files"
+
+if [[ ${1:-} == --check ]] && ((over)); then exit 1; fi
