@@ -3,11 +3,11 @@
 
 #include "tools/bench/bench_command.h"
 #include "tools/common/command_line.h"
+#include "tools/common/local_data.h"
 #include "tools/cursor/cursor_command.h"
 #include "tools/explain/explain_command.h"
 #include "tools/explain/kept_look.h"
 #include "tools/index/index_command.h"
-#include "tools/order/indexed_spec.h"
 #include "tools/order/order_command.h"
 #include "tools/pack/pack_command.h"
 #include "tools/preview/preview_command.h"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
@@ -78,12 +79,13 @@ std::string FingerprintWithCode(const std::string& bytes_fingerprint,
 
 absl::Status CodeChanged(const std::string& name, const std::string& before,
                          const std::string& now) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
-                   absl::StrCat(name, " was changed while the stream ran: one worker runs ", before,
-                                ", another would run ", now,
-                                "; open the stream anew, and from a cursor with "
-                                "allow_changed_bytes"),
-                   {{"file", name}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
+      absl::StrCat(Printable(name), " was changed while the stream ran: one worker runs ",
+                   Printable(before), ", another would run ", Printable(now),
+                   "; open the stream anew, and from a cursor with "
+                   "allow_changed_bytes"),
+      {{"file", name}});
 }
 
 }  // namespace bulkhead

@@ -26,8 +26,11 @@ void Add(int64_t& sum, int64_t more) {
 // At most `bytes` of what a worker wrote, unprintable bytes replaced.
 std::string CleanText(const char* text, size_t bytes) {
   std::string clean(text, strnlen(text, bytes));
-  for (char& c : clean) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  for (size_t i = 0; i < clean.size(); ++i) {
+    if (static_cast<unsigned char>(clean[i]) < 0x20 || clean[i] == 0x7f) clean[i] = '?';
+    // A control character of two bytes, U+0080 to U+009F: the first is no text by itself.
+    if (i > 0 && clean[i - 1] == '\xc2' && static_cast<unsigned char>(clean[i]) < 0xa0)
+      clean[i] = '?';
   }
   for (size_t at; (at = FirstByteThatIsNoText(clean)) != std::string::npos;) clean[at] = '?';
   return clean;
@@ -128,13 +131,22 @@ void FlightRecorder::EndBatch(uint32_t thread) const {
   own.lease_id.store(0, std::memory_order_release);
 }
 
-FlightSnapshot FlightRecorder::Snapshot() const {
-  FlightSnapshot snapshot;
+std::vector<std::string> FlightRecorder::StageNames() const {
   const size_t stages = std::min<size_t>(header_->stage_count.load(std::memory_order_acquire),
                                          FlightThread::kMaxStages);
+  std::vector<std::string> names;
+  for (size_t s = 0; s < stages; ++s) {
+    names.push_back(CleanText(header_->names[s], FlightHeader::kNameBytes));
+  }
+  return names;
+}
+
+FlightSnapshot FlightRecorder::Snapshot(absl::Span<const std::string> names) const {
+  FlightSnapshot snapshot;
+  const size_t stages = std::min(names.size(), FlightThread::kMaxStages);
   for (size_t s = 0; s < stages; ++s) {
     FlightSnapshot::Stage stage;
-    stage.name = CleanText(header_->names[s], FlightHeader::kNameBytes);
+    stage.name = names[s];
     uint64_t busy_ns = 0;
     for (uint32_t i = 0; i <= threads_; ++i) {
       const FlightCounters& counters = shards_[i].counters[s];

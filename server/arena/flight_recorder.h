@@ -159,7 +159,8 @@ struct FlightSnapshot {
 // which outlives it, so that its end can be explained. The supervisor creates it and passes the
 // descriptor to the worker, which attaches and writes; no locks, no system calls, so that notes may
 // be taken inside malloc and in signal handlers. A worker may write anything into it: Snapshot
-// checks every number and every text.
+// keeps within its bounds and cleans every text; what can be true of it FlightReader tells
+// (server/supervisor).
 //
 //     | header, stage names | shard 0 (threads that are no decode threads) | decode thread 0 | … |
 //
@@ -171,6 +172,9 @@ class FlightRecorder {
   static constexpr uint32_t kSourceStage = 1;
   static constexpr uint32_t kFirstStage = 2;
   static constexpr uint32_t kMaxThreads = 256;
+  // The names of the first two.
+  static constexpr char kWorkerName[] = "worker";
+  static constexpr char kSourceName[] = "source";
 
   static absl::StatusOr<FlightRecorder> Create(uint32_t threads);
   // INVALID_ARGUMENT when `fd` holds no recorder of this build for that many threads.
@@ -194,8 +198,11 @@ class FlightRecorder {
   // The same for the stages of a batch: no sample more is counted.
   void EndBatch(uint32_t thread) const;
 
-  // The supervisor's side.
-  FlightSnapshot Snapshot() const;
+  // The supervisor's side. The names that stand there, by tag; and what is noted, of stages that
+  // have these names.
+  std::vector<std::string> StageNames() const;
+  FlightSnapshot Snapshot(absl::Span<const std::string> names) const;
+  FlightSnapshot Snapshot() const { return Snapshot(StageNames()); }
 
  private:
   FlightRecorder(UniqueFd fd, MemoryMap map, uint32_t threads);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/base/utf8.h"
 
 namespace bulkhead {
@@ -16,6 +17,10 @@ std::string AsText(std::string text) {
     text[at] = '?';
   }
   return text;
+}
+
+void MakePrintable(internal::v1::WorkerError& error) {
+  *error.mutable_message() = PrintableLines(error.message());
 }
 
 }  // namespace
@@ -39,6 +44,30 @@ absl::Status StatusFromWorkerError(const internal::v1::WorkerError& error) {
   if (error.code() < 0 || error.code() > 16) code = absl::StatusCode::kUnknown;
   return MakeError(code, error.reason().empty() ? reason::kInternal : error.reason(),
                    error.message(), {error.metadata().begin(), error.metadata().end()});
+}
+
+void MakePrintable(internal::v1::FromWorker& message) {
+  using Message = internal::v1::FromWorker;
+  switch (message.message_case()) {
+    case Message::kBound:
+      for (v1::SandboxPart& part : *message.mutable_bound()->mutable_sandbox()) {
+        *part.mutable_reason() = PrintableLines(part.reason());
+      }
+      break;
+    case Message::kLeaseDone:
+      for (auto& substitution : *message.mutable_lease_done()->mutable_substitutions()) {
+        MakePrintable(*substitution.mutable_error());
+      }
+      break;
+    case Message::kLeaseFailed:
+      MakePrintable(*message.mutable_lease_failed()->mutable_error());
+      break;
+    case Message::kFailed:
+      MakePrintable(*message.mutable_failed()->mutable_error());
+      break;
+    default:
+      break;  // it has nothing for people
+  }
 }
 
 }  // namespace bulkhead

@@ -29,21 +29,35 @@ size_t FirstUnprintable(absl::string_view name) {
   return ascii ? absl::string_view::npos : FirstByteThatIsNoText(name);
 }
 
+// `text` with "\xHH" for every byte that cannot be shown, but those of `kept`; in one pass.
+std::string Escape(absl::string_view text, absl::string_view kept) {
+  std::string escaped;
+  size_t begin = 0;  // of what is to be added
+  size_t no_text = FirstByteThatIsNoText(text);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c1 = BeginsWithC1(text.substr(i));
+    const bool control = IsControl(byte) && kept.find(text[i]) == absl::string_view::npos;
+    if (!control && !c1 && i != no_text) continue;
+    absl::StrAppend(&escaped, text.substr(begin, i - begin), "\\x",
+                    absl::Hex(byte, absl::kZeroPad2));
+    begin = i + 1;
+    if (c1) {
+      no_text = begin;  // its second byte
+    } else if (i == no_text) {
+      const size_t next = FirstByteThatIsNoText(text.substr(begin));
+      no_text = next == absl::string_view::npos ? next : begin + next;
+    }
+  }
+  absl::StrAppend(&escaped, text.substr(begin));
+  return escaped;
+}
+
 }  // namespace
 
-std::string Printable(absl::string_view name) {
-  std::string text;
-  while (true) {
-    // A control character may stand behind bytes that are no text: the lesser of the two counts.
-    size_t bad = FirstUnprintable(name);
-    if (bad != absl::string_view::npos) bad = std::min(bad, FirstByteThatIsNoText(name));
-    absl::StrAppend(&text, name.substr(0, bad));
-    if (bad == absl::string_view::npos) return text;
-    absl::StrAppend(&text, "\\x",
-                    absl::Hex(static_cast<unsigned char>(name[bad]), absl::kZeroPad2));
-    name.remove_prefix(bad + 1);
-  }
-}
+std::string Printable(absl::string_view name) { return Escape(name, ""); }
+
+std::string PrintableLines(absl::string_view text) { return Escape(text, "\n\t"); }
 
 bool IsPrintable(absl::string_view name) {
   return FirstUnprintable(name) == absl::string_view::npos;

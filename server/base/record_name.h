@@ -10,8 +10,9 @@
 namespace bulkhead {
 
 // What a record is called, everywhere: in messages, in the flight recorder, in quarantine sets and
-// cursors, on the command line. "pos-003.tfrecord@81923" (file and offset), "photos/cats/one.jpg",
-// "range@17". Files are called relative to the spec's folder or to their data root.
+// cursors, on the command line. "pos-003.tfrecord@81923" (file and offset), "cats/one.jpg",
+// "range@17"; in a mixture with the number of its source before it: "1:cats/one.jpg". Files are
+// called by what the spec alone says of them (server/data/file_names.h).
 
 // The longest name. The flight recorder has room for one byte more, so one that fills it was cut.
 inline constexpr size_t kMaxRecordNameBytes = 191;
@@ -24,7 +25,9 @@ std::string CanonicalRecordName(std::string name);
 // `name`, which came from outside, as messages and logs show it: bytes that are no text, and
 // control characters, which could forge a line of a log or command a terminal, become "\xHH".
 std::string Printable(absl::string_view name);
-// Whether it is that already, as nearly all names are.
+// The same of a text that may have lines and tabs, such as an exception's.
+std::string PrintableLines(absl::string_view text);
+// Whether a name is printable already, as nearly all are.
 bool IsPrintable(absl::string_view name);
 
 // For an error's metadata: `record`, `file`, and `offset` where the name has one.

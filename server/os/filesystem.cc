@@ -15,11 +15,13 @@
 #include <climits>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/checksum.h"
+#include "server/base/error.h"
 #include "server/os/random_name.h"
 #include "server/os/storage_watch.h"
 
@@ -111,18 +113,35 @@ absl::Status CheckPrivateFolder(const std::string& path) {
 namespace {
 
 // What speaks against trusting a file or a folder with these permissions, and the cure.
-absl::Status CheckOwner(const struct stat& info, const std::string& path) {
+// `closed`: permissions that others must not have.
+absl::Status CheckOwner(const struct stat& info, const std::string& path, mode_t closed = 077) {
   if (info.st_uid != geteuid()) {
     return absl::PermissionDeniedError(absl::StrCat(path, " belongs to user ", info.st_uid,
                                                     ", not to this service's user ", geteuid()));
   }
-  if ((info.st_mode & 077) != 0) {
+  if ((info.st_mode & closed) != 0) {
     return absl::PermissionDeniedError(
         absl::StrFormat("%s is open to other users (mode %04o); if all that lies there is to be "
                         "trusted: chmod go= %s",
                         path, info.st_mode & 07777, path));
   }
   return absl::OkStatus();
+}
+
+// The folder and the name in it.
+std::pair<std::string, std::string> SplitPath(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {path.substr(0, std::max<size_t>(slash, 1)), path.substr(slash + 1)};
+}
+
+// A folder in which nobody else may write, as it is now.
+absl::StatusOr<UniqueFd> OpenOwnFolder(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat info;
+  if (!fd || fstat(fd.get(), &info) != 0) return SystemError(errno, path);
+  if (absl::Status own = CheckOwner(info, path, 022); !own.ok()) return own;
+  return fd;
 }
 
 }  // namespace
@@ -139,8 +158,10 @@ absl::Status CheckOwnFile(int fd, const std::string& path) {
 absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable) {
   const StorageCall call(path);
   if (!call.status().ok()) return call.status();
-  UniqueFd fd(
-      open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const auto [folder_path, name] = SplitPath(path);
+  BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd folder, OpenOwnFolder(folder_path));
+  UniqueFd fd(openat(folder.get(), name.c_str(),
+                     (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd && errno == ELOOP) {
     return absl::PermissionDeniedError(absl::StrCat(path, " is a symbolic link"));
   }
@@ -167,7 +188,8 @@ absl::Status TakeOwnFolder(const std::string& path) {
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory) {
   const StorageCall call(directory);
   if (!call.status().ok()) return call.status();
-  UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd folder, OpenOwnFolder(directory));
+  UniqueFd fd(openat(folder.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) return SystemError(errno, absl::StrCat("creating a file in ", directory));
   return fd;
 }
@@ -230,6 +252,11 @@ bool IsFileAt(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
+void CutFile(int fd, uint64_t bytes) {
+  const absl::StatusOr<uint64_t> size = FileSize(fd);
+  if (size.ok() && *size > bytes) (void)!ftruncate(fd, static_cast<off_t>(bytes));
+}
+
 void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes) {
   const absl::StatusOr<uint64_t> size = FileSize(fd);
   if (!size.ok() || *size <= most_bytes || kept_bytes > *size) return;
@@ -253,9 +280,7 @@ bool IsInMemory(const std::string& folder) {
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
   const StorageCall call(path);
   if (!call.status().ok()) return call.status();
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(folder);
+  const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(SplitPath(path).first);
   if (!file.ok()) return file.status();
   while (!bytes.empty()) {
     const ssize_t count = write(file->get(), bytes.data(), bytes.size());

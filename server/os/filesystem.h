@@ -53,7 +53,9 @@ absl::Status CheckPrivateFolder(const std::string& path);
 absl::Status CheckOwnFile(int fd, const std::string& path);
 
 // Opens a file that CheckOwnFile accepts, for reading, or for reading and writing. Symbolic links
-// are not followed, and a pipe does not block. NOT_FOUND when there is none.
+// are not followed, and a pipe does not block. NOT_FOUND when there is none. PERMISSION_DENIED,
+// too, when by now its folder is another user's, or others may write to it: they may have put
+// anything there.
 absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable);
 
 // Whether what lies in a folder can only have been put there by this user: PERMISSION_DENIED, with
@@ -62,7 +64,8 @@ absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable);
 absl::Status TakeOwnFolder(const std::string& path);
 
 // A new regular file without a name in `directory`, open for reading and writing: it vanishes
-// unless it is published.
+// unless it is published. PERMISSION_DENIED when the folder is another user's, or others may write
+// to it.
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 
 // Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the
@@ -89,6 +92,9 @@ bool TryLockFile(int fd);
 
 // Whether an open file is the one that `path` names now; links are not followed.
 bool IsFileAt(int fd, const std::string& path);
+
+// Cuts an open file that is longer to its first `bytes`; best effort. Blocks for the disk.
+void CutFile(int fd, uint64_t bytes);
 
 // Cuts an open file of more than `most_bytes` to its last `kept_bytes`. What others append at that
 // moment may be lost.

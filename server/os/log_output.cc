@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/os/event_loop.h"
 #include "server/os/thread.h"
 
@@ -29,6 +30,18 @@ void BlockSignals() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+// Bytes at the end that begin a character of UTF-8 and are not all of it.
+size_t UnfinishedBytes(absl::string_view text) {
+  for (size_t back = 1; back < 4 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    size_t needed = 1;
+    if (byte >= 0xc2 && byte < 0xf5) needed = byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    return needed > back ? back : 0;
+  }
+  return 0;
 }
 
 // False when nothing can be written there any more.
@@ -99,14 +112,20 @@ void LogOutput::State::WriteQueued() {
 
 void LogOutput::State::ReadPipe() {
   std::string part(kPartBytes, '\0');
+  size_t held = 0;  // bytes that wait for the rest of their character
   pollfd readable = {read_end.get(), POLLIN, 0};
   while (true) {
     if (poll(&readable, 1, -1) < 0 && errno != EINTR) return;
     // Under the lock, so that what was said is always in the pipe or in the queue.
     absl::MutexLock lock(&mutex);
-    const ssize_t count = read(read_end.get(), part.data(), part.size());
+    const ssize_t count = read(read_end.get(), part.data() + held, part.size() - held);
+    if (count < 0) continue;
+    absl::string_view text(part.data(), held + static_cast<size_t>(count));
+    held = count == 0 ? 0 : UnfinishedBytes(text);
+    // Who says it may be anybody's code, and who reads it has a terminal.
+    Queue(PrintableLines(text.substr(0, text.size() - held)));
     if (count == 0) return;
-    if (count > 0) Queue({part.data(), static_cast<size_t>(count)});
+    std::copy(text.end() - held, text.end(), part.begin());
   }
 }
 

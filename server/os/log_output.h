@@ -18,8 +18,10 @@ namespace bulkhead {
 //   workers ──pipe──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
 //                                       └───────┘
 //
-// Where lines were dropped, a line says how many. Both threads are detached, as the writing one may
-// hang in the kernel for ever; they end when this object is gone, if they can. Thread-safe.
+// What comes by the pipe is made printable: it is lines and tabs, other control characters, which
+// could command a terminal, are written as "\xHH". Where lines were dropped, a line says how many.
+// Both threads are detached, as the writing one may hang in the kernel for ever; they end when this
+// object is gone, if they can. Thread-safe.
 class LogOutput {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;

@@ -24,11 +24,13 @@ struct SandboxOptions {
   uint64_t max_file_bytes = 0;
 };
 
+// The parts, in the order in which they are reported; "scratch" where one was asked for.
+inline constexpr const char* kSandboxParts[] = {"no_new_privs", "file-limit", "landlock",
+                                                "capabilities", "scratch",    "seccomp"};
+
 // Whether one part is in force.
 struct SandboxPart {
-  // "no_new_privs", "file-limit", "capabilities", "landlock", "seccomp", and "scratch" where one
-  // was asked for
-  std::string name;
+  std::string name;  // of kSandboxParts
   bool active = false;
   std::string reason;  // why it is not, for people
 };

@@ -180,11 +180,11 @@ class StagedPipeline : public Pipeline {
   absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
                            const SampleKey& key, const StagedContext& own) const {
     const std::string position = absl::StrCat(key.position);
-    if (!read.ok()) {
-      return Annotate(read, absl::StrCat("position ", position), {{"position", position}});
-    }
     std::map<std::string, std::string> metadata = RecordMetadata(Identity(record));
     metadata["position"] = position;
+    if (!read.ok()) {
+      return Annotate(read, absl::StrCat("position ", position), std::move(metadata));
+    }
     return Annotate(produced, absl::StrCat("position ", position, ": ", own.record.origin),
                     std::move(metadata));
   }

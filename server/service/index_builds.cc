@@ -11,7 +11,6 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/os/event_loop.h"
-#include "server/os/filesystem.h"
 #include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
@@ -20,17 +19,6 @@ namespace {
 // Jobs beyond those that are worked on. A worker ends when it finds none, and a small file is done
 // long before the thread that waits here is awake.
 constexpr size_t kMostWaiting = 64;
-
-// Checks what a worker wrote, without trusting or parsing more than its header.
-absl::StatusOr<IndexHeader> CheckIndex(int fd, uint32_t kind) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd, IndexHeader::kBytes));
-  BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd));
-  if (header.kind != kind || size - IndexHeader::kBytes != header.payload_bytes) {
-    return absl::DataLossError("an index worker wrote an index that is not one");
-  }
-  return header;
-}
 
 // What the threads of one Builder share: the caller waits, the supervisor's thread reports.
 struct Build {
@@ -128,8 +116,7 @@ absl::Status Builder::Collect(absl::Duration timeout) {
   for (const auto& job : done) {
     if (!job->result->ok()) return job->result->status();
     internal::v1::ResolvedFile& file = *resolved_.mutable_files(static_cast<int>(job->file));
-    BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header,
-                              CheckIndex(job->fd.get(), kind_.header_kind));
+    BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, CheckIndex(job->fd.get(), kind_));
     if (!kind_.belongs(header, file)) {
       return absl::DataLossError("an index worker wrote something about another file");
     }
@@ -156,17 +143,16 @@ void Builder::AddProgress(uint64_t& records, double& files) const {
 
 }  // namespace
 
-IndexBuilds::IndexBuilds(IndexFolder* folder, uint32_t max_parallel, uint64_t worker_quota_bytes,
-                         Supervisor* supervisor)
-    : folder_(folder),
-      max_parallel_(max_parallel),
+IndexBuilds::IndexBuilds(uint32_t max_parallel, uint64_t worker_quota_bytes, Supervisor* supervisor)
+    : max_parallel_(max_parallel),
       worker_quota_bytes_(worker_quota_bytes),
       supervisor_(supervisor) {}
 
 absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& missing,
-                              internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
-                              const CancelledFn& cancelled) const {
-  Builder builder(kind, resolved, folder_, worker_quota_bytes_, supervisor_);
+                              IndexFolder& folder, internal::v1::ResolvedSource& resolved,
+                              const FindProgressFn& progress,
+                              const FindCancelledFn& cancelled) const {
+  Builder builder(kind, resolved, &folder, worker_quota_bytes_, supervisor_);
   const int64_t begin_ns = MonotonicNanos();
   size_t next = 0;
   while (next < missing.size() || builder.busy()) {

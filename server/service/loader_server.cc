@@ -15,6 +15,7 @@
 #include "server/os/random_name.h"
 #include "server/os/thread.h"
 #include "server/os/unix_address.h"
+#include "server/service/index_builds.h"
 
 namespace bulkhead {
 namespace {
@@ -48,7 +49,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(
       IndexFolder::Config{server->config_.cache_dir, server->config_.index_bytes, FdLimit() / 2},
-      limits.workers, limits.worker_quota_bytes, server->supervisor_.get());
+      [builds = IndexBuilds(limits.workers, limits.worker_quota_bytes, server->supervisor_.get())](
+          auto&&... arguments) { return builds.Run(arguments...); });
   server->preparer_ =
       std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
-#include "server/sampler/mixture_order.h"
+#include "server/data/data_finder.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize.h"
@@ -18,18 +18,6 @@
 
 namespace bulkhead {
 namespace {
-
-// Of a source that was resolved, indexed and selected from.
-absl::StatusOr<uint64_t> SamplesPerEpoch(const v1::Source& source,
-                                         const internal::v1::ResolvedSource& resolved) {
-  if (!source.has_mixture()) return CountSelected(source, resolved).samples();
-  std::vector<uint64_t> records;
-  for (int i = 0; i < resolved.mixed_size(); ++i) {
-    records.push_back(
-        CountSelected(source.mixture().sources(i).source(), resolved.mixed(i)).samples());
-  }
-  return MixtureSamplesPerEpoch(source.mixture(), records);
-}
 
 // Code of the user's comes from folders that the service names; without one there is none.
 absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits& limits) {
@@ -75,9 +63,6 @@ absl::Status CheckQuota(const PipelineSignature& signature, const ServiceLimits&
                    " for samples; declare smaller sizes or give a larger --worker-quota"),
       {{"path", signature.declared_where}});
 }
-
-// How often one opening has the indexes of a source built again that are damaged.
-constexpr int kMostRebuilds = 2;
 
 // Refuses what would not fit if nobody else were there.
 absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Config& memory) {
@@ -149,82 +134,16 @@ std::vector<v1::CodeFile> Preparer::ReadCode(std::vector<std::string> names) con
   return files;
 }
 
-absl::Status Preparer::FindSource(const std::string& base_dir, const v1::Source& source,
-                                  const google::protobuf::Map<std::string, v1::Feature>& features,
-                                  const internal::v1::Selection& selection,
-                                  internal::v1::ResolvedSource& resolved,
-                                  const IndexStore::ProgressFn& progress,
-                                  const IndexStore::CancelledFn& cancelled) const {
-  for (int rebuilt = 0;; ++rebuilt) {
-    const absl::Status found =
-        FindOnce(base_dir, source, features, selection, resolved, progress, cancelled);
-    const auto info = GetErrorInfo(found);
-    const bool damaged = info.has_value() && info->reason == reason::kIndexDamaged;
-    if (!damaged || rebuilt == kMostRebuilds) return found;
-    NoteDamage(resolved, found);
-  }
-}
-
-absl::Status Preparer::FindOnce(const std::string& base_dir, const v1::Source& source,
-                                const google::protobuf::Map<std::string, v1::Feature>& features,
-                                const internal::v1::Selection& selection,
-                                internal::v1::ResolvedSource& resolved,
-                                const IndexStore::ProgressFn& progress,
-                                const IndexStore::CancelledFn& cancelled) const {
-  BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(source, base_dir, roots_));
-  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(source, resolved, progress, cancelled));
-  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureSelections(source, FilterFeatures(features, selection),
-                                                      selection, resolved, progress, cancelled));
-  SetWindow(selection, resolved);
-  return CheckSelected(selection, CountSelected(source, resolved));
-}
-
-absl::Status Preparer::FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
-                                   internal::v1::ResolvedSource& resolved,
-                                   const IndexStore::ProgressFn& progress,
-                                   const IndexStore::CancelledFn& cancelled) const {
-  const v1::MixtureSource& mixture = spec.source().mixture();
-  uint64_t files_before = 0;
-  uint64_t records_before = 0;
-  for (int i = 0; i < mixture.sources_size(); ++i) {
-    const auto progress_of_all = [&](const v1::Progress& of_one) {
-      v1::Progress report = of_one;
-      report.set_files_done(files_before + of_one.files_done());
-      report.set_files_total(files_before + of_one.files_total());
-      report.set_records(records_before + of_one.records());
-      // Nothing is known yet of the sources to come.
-      if (i + 1 < mixture.sources_size()) report.clear_eta();
-      report.set_activity(
-          absl::StrCat("source ", i + 1, " of ", mixture.sources_size(), ": ", of_one.activity()));
-      progress(report);
-    };
-    const v1::MixedSource& mixed = mixture.sources(i);
-    internal::v1::ResolvedSource& found = *resolved.add_mixed();
-    const absl::Status status =
-        FindSource(base_dir, mixed.source(), mixed.features(), SelectionOf(mixed, spec.errors()),
-                   found, progress_of_all, cancelled);
-    if (!status.ok()) return Annotate(status, MixedSourcePath(i));
-    files_before += found.files_size();
-    records_before += CountSelected(mixed.source(), found).records();
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
-                                const IndexStore::ProgressFn& progress,
-                                const IndexStore::CancelledFn& cancelled) const {
-  const v1::PipelineSpec& spec = prepared.spec;
+                                const FindProgressFn& progress,
+                                const FindCancelledFn& cancelled) const {
   if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // the spec alone told
-  if (spec.source().has_mixture()) {
-    BULKHEAD_RETURN_IF_ERROR(FindMixture(base_dir, spec, prepared.resolved, progress, cancelled));
-  } else {
-    BULKHEAD_RETURN_IF_ERROR(FindSource(base_dir, spec.source(), spec.features(),
-                                        SelectionOf(spec, spec.errors()), prepared.resolved,
-                                        progress, cancelled));
-  }
-  BULKHEAD_ASSIGN_OR_RETURN(prepared.samples_per_epoch,
-                            SamplesPerEpoch(spec.source(), prepared.resolved));
-  prepared.order_fingerprint = OrderFingerprint(spec, prepared.resolved);
+  const DataFinder finder(roots_, indexes_);
+  BULKHEAD_ASSIGN_OR_RETURN(FoundData data,
+                            finder.Find(prepared.spec, base_dir, progress, cancelled));
+  prepared.resolved = std::move(data.resolved);
+  prepared.samples_per_epoch = data.samples_per_epoch;
+  prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
   BULKHEAD_ASSIGN_OR_RETURN(prepared.index_fds, indexes_->KeepOpen(prepared.resolved));
   return absl::OkStatus();
 }

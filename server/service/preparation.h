@@ -10,8 +10,8 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/code_files.h"
-#include "server/service/index_store.h"
-#include "server/service/source_resolver.h"
+#include "server/data/index_store.h"
+#include "server/data/source_resolver.h"
 #include "server/spec/signature.h"
 #include "server/supervisor/memory_budget.h"
 
@@ -66,18 +66,10 @@ class Preparer {
   // one for redoing the head.
   absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input,
                                               uint32_t slots = kDefaultSlots) const;
-  // Finds and indexes the files of one source, and selects its records; `resolved` becomes
-  // complete. Blocks; see IndexStore::EnsureIndexes. NO_SAMPLES, with counts, when nothing is left.
-  absl::Status FindSource(const std::string& base_dir, const v1::Source& source,
-                          const google::protobuf::Map<std::string, v1::Feature>& features,
-                          const internal::v1::Selection& selection,
-                          internal::v1::ResolvedSource& resolved,
-                          const IndexStore::ProgressFn& progress,
-                          const IndexStore::CancelledFn& cancelled) const;
-  // The same for the source of an understood spec, of a mixture for one after the other. Blocks.
+  // Finds, indexes and selects from the data of an understood spec. Blocks. Errors: those of
+  // DataFinder::Find.
   absl::Status FindData(const std::string& base_dir, PreparedPipeline& prepared,
-                        const IndexStore::ProgressFn& progress,
-                        const IndexStore::CancelledFn& cancelled) const;
+                        const FindProgressFn& progress, const FindCancelledFn& cancelled) const;
 
   // What FindData found turned out to be damaged.
   void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage) const {
@@ -90,18 +82,6 @@ class Preparer {
   const ServiceLimits& limits() const { return limits_; }
 
  private:
-  // The same, but that a damaged index is an error.
-  absl::Status FindOnce(const std::string& base_dir, const v1::Source& source,
-                        const google::protobuf::Map<std::string, v1::Feature>& features,
-                        const internal::v1::Selection& selection,
-                        internal::v1::ResolvedSource& resolved,
-                        const IndexStore::ProgressFn& progress,
-                        const IndexStore::CancelledFn& cancelled) const;
-  absl::Status FindMixture(const std::string& base_dir, const v1::PipelineSpec& spec,
-                           internal::v1::ResolvedSource& resolved,
-                           const IndexStore::ProgressFn& progress,
-                           const IndexStore::CancelledFn& cancelled) const;
-
   const ServiceLimits limits_;
   const DataRoots roots_;
   IndexStore* const indexes_;

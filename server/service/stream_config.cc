@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/checksum.h"
+#include "server/base/cursor_version.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
@@ -56,10 +57,8 @@ absl::Status CheckCode(const v1::Cursor& cursor, const std::vector<v1::CodeFile>
 
 absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared) {
   const v1::Cursor& cursor = open.cursor();
-  if (cursor.version() != 1) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-                     absl::StrCat("the cursor has version ", cursor.version(),
-                                  ", this service reads version 1"));
+  if (std::string problem = CursorVersionProblem(cursor.version()); !problem.empty()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch, problem);
   }
   if (cursor.samples_per_epoch() != prepared.samples_per_epoch) {
     return Mismatch("number of samples per epoch", absl::StrCat(prepared.samples_per_epoch),
@@ -254,7 +253,7 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   opened.set_unordered(IsUnordered(prepared.spec));
   v1::Cursor& cursor = *opened.mutable_cursor();
   cursor = open.cursor();
-  cursor.set_version(1);
+  cursor.set_version(kCursorVersion);
   cursor.set_order_fingerprint(prepared.order_fingerprint);
   cursor.set_bytes_fingerprint(prepared.bytes_fingerprint);
   cursor.set_samples_per_epoch(prepared.samples_per_epoch);
@@ -288,6 +287,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
+  config.stages = StageLabels(prepared.spec);
   config.python = !FirstPythonStage(prepared.spec).empty();
   config.code = prepared.code_on_disk;
   config.user_code = absl::StrJoin(UserCodeOf(prepared.spec), ", ");

@@ -69,9 +69,8 @@ class ImageSource final : public Source {
  public:
   struct Parts {
     ImageRows rows;
-    std::string name;         // of the list; empty for folders
-    std::string folder;       // where relative paths start
-    std::string folder_name;  // what it is called; empty for the one that names are relative to
+    std::string name;    // of the list; empty for folders
+    std::string folder;  // where relative paths start
     std::vector<Column> columns;
     Roots roots;
     std::vector<FeatureSignature> features;
@@ -95,7 +94,7 @@ class ImageSource final : public Source {
       if (column.kind == Column::Kind::kImage) {
         const absl::Status status = ReadImage(index, column.number, mine, bytes);
         if (!status.ok()) {
-          return Annotate(status, record.origin, {{"offset", "0"}, {"record", RecordName(index)}});
+          return Annotate(status, record.origin, {{"offset", "0"}});
         }
       } else if (column.kind == Column::Kind::kLabel) {
         bytes = mine.row.labels.substr(column.number * column.label_bytes, column.label_bytes);
@@ -135,8 +134,8 @@ class ImageSource final : public Source {
 
  private:
   // A list may spell the path of one file in many ways.
-  void NamePath(absl::string_view path, std::string& name) const {
-    JoinPath(parts_.folder_name, path, name);
+  static void NamePath(absl::string_view path, std::string& name) {
+    name.assign(path.data(), path.size());
     name = PlainPath(std::move(name));
     if (!IsPrintable(name)) name = Printable(name);
   }
@@ -232,12 +231,10 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   std::string folder = !is_list              ? file.path()
                        : file.path().empty() ? resolved.base_dir()
                                              : FolderOf(file.path());
-  std::string folder_name = is_list ? FolderOf(file.name()) : file.name();
-  if (folder_name == ".") folder_name.clear();
   std::vector<Column> columns = Columns(list, label_bytes, signatures);
-  return std::make_unique<ImageSource>(ImageSource::Parts{
-      std::move(rows), Printable(name), std::move(folder), std::move(folder_name),
-      std::move(columns), Roots(resolved.roots()), std::move(signatures)});
+  return std::make_unique<ImageSource>(
+      ImageSource::Parts{std::move(rows), Printable(name), std::move(folder), std::move(columns),
+                         Roots(resolved.roots()), std::move(signatures)});
 }
 
 }  // namespace bulkhead

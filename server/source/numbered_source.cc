@@ -1,8 +1,10 @@
 #include "server/source/numbered_source.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/spec/source_signature.h"
@@ -12,7 +14,10 @@ namespace {
 
 class NumberedSource final : public Source {
  public:
-  NumberedSource(std::unique_ptr<Source> source, int64_t source_id) : source_(std::move(source)) {
+  NumberedSource(std::unique_ptr<Source> source, int64_t source_id)
+      : source_(std::move(source)),
+        prefix_(absl::StrCat(source_id, ":")),
+        place_in_spec_(absl::StrCat("source.mixture.sources[", source_id, "]")) {
     StoreLittle<int64_t>(source_id_, source_id);
     features_ = source_->features();
     const auto place = std::find_if(
@@ -31,7 +36,9 @@ class NumberedSource final : public Source {
   std::unique_ptr<ReadContext> NewContext() const override { return source_->NewContext(); }
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
-    BULKHEAD_RETURN_IF_ERROR(source_->Read(index, context, record));
+    const absl::Status read = source_->Read(index, context, record);
+    if (!read.ok()) return Annotate(read, place_in_spec_);
+    record.origin.insert(0, prefix_);
     record.values.insert(record.values.begin() + place_, {source_id_, sizeof(source_id_), 1});
     return absl::OkStatus();
   }
@@ -43,10 +50,13 @@ class NumberedSource final : public Source {
   }
   void NameRecord(uint64_t index, std::string& name) const override {
     source_->NameRecord(index, name);
+    if (!name.empty()) name.insert(0, prefix_);
   }
 
  private:
   const std::unique_ptr<Source> source_;
+  const std::string prefix_;  // of records' names
+  const std::string place_in_spec_;
   std::byte source_id_[sizeof(int64_t)];
   std::vector<FeatureSignature> features_;
   ptrdiff_t place_ = 0;  // of source_id among them

@@ -9,7 +9,9 @@
 namespace bulkhead {
 
 // A source of a mixture: the records of `source`, each with the int64 scalar `source_id` besides.
-// `source` has no feature of that name.
+// `source` has no feature of that name. Two sources may have files of one name, so `source_id`
+// comes before the names of the records ("1:cats/one.jpg"). Their identities stay as they are: a
+// split is the same within a mixture.
 std::unique_ptr<Source> MakeNumberedSource(std::unique_ptr<Source> source, int64_t source_id);
 
 }  // namespace bulkhead

@@ -21,8 +21,9 @@ namespace {
 constexpr uint64_t kProgressRecords = 4096;
 
 // The record fails the indexing: it is no verdict on one sample.
-absl::Status Unreadable(const absl::Status& status) {
-  const ErrorInfo info = *GetErrorInfo(status);
+absl::Status Unreadable(const absl::Status& status, const std::string& record) {
+  ErrorInfo info = *GetErrorInfo(status);
+  info.metadata["record"] = record;
   return MakeError(status.code(), info.reason,
                    absl::StrCat(std::string(status.message()),
                                 "; so `filter` cannot tell whether to keep the record: mend it, "
@@ -54,7 +55,7 @@ class Selector {
     if (status.ok()) return filter_.Keeps(record_.values);
     if (!IsSampleError(status)) return status;
     if (keep_unreadable_) return true;
-    return Unreadable(status);
+    return Unreadable(status, source_.RecordName(index));
   }
 
   uint64_t part_count() const { return part_count_; }

@@ -31,12 +31,12 @@ struct Record {
   // In the order of Source::features().
   std::vector<FeatureValue> values;
   // Where it came from, for messages: its name (Source::RecordName), of a list's record with the
-  // line before it: "pos-003.tfrecord@81923", "photos/cats/one.jpg", "train.txt:17 (cats/one.jpg)".
+  // line before it: "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17 (cats/one.jpg)".
   std::string origin;
 };
 
-// What the parts of a split go by, whatever else joins the data set: a record's file relative to
-// the source's root and the offset in it; an image's path as the source writes it (the first
+// What the parts of a split go by, whatever else joins the data set: the name of a record's file
+// (ResolvedFile.name) and the offset in it; an image's path as the source writes it (the first
 // one's); a range's value. `name` is a view of the source.
 struct RecordIdentity {
   absl::string_view name;
@@ -82,8 +82,8 @@ class Source {
   virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
 
   // Sets `name` to what record `index` < record_count() is called (server/base/record_name.h; not
-  // yet canonical), from the index alone, reusing its memory. Files of two sources have one name
-  // only if they are one file. Empty when that part of the index is damaged.
+  // yet canonical), from the index alone, reusing its memory. Empty when that part of the index is
+  // damaged.
   virtual void NameRecord(uint64_t index, std::string& name) const = 0;
   std::string RecordName(uint64_t index) const {
     std::string name;

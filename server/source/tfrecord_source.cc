@@ -77,9 +77,8 @@ class TfRecordSource final : public Source {
     if (status.ok()) return status;
     // Errors of the file system name the file themselves.
     const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.shown);
-    return Annotate(
-        status, is_named ? "" : record.origin,
-        {{"file", file.name}, {"offset", absl::StrCat(begin)}, {"record", record.origin}});
+    return Annotate(status, is_named ? "" : record.origin,
+                    {{"file", file.name}, {"offset", absl::StrCat(begin)}});
   }
 
   // A compressed record stands nowhere in its file.

@@ -74,7 +74,9 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
   std::string text = absl::StrCat("source=", SourceOrderText(source), "\n");
   for (const internal::v1::ResolvedFile& file : resolved.files()) {
     if (source.has_range()) break;  // its only file is its selection
-    absl::StrAppend(&text, "file=", CanonicalString(file.name()), " size=", file.size_bytes(),
+    // What a folder is called may be one machine's affair; its records are named below it.
+    const std::string name = source.has_image_folder() ? "." : file.name();
+    absl::StrAppend(&text, "file=", CanonicalString(name), " size=", file.size_bytes(),
                     " records=", file.record_count(),
                     " checksum=", absl::BytesToHexString(file.checksum()), "\n");
   }
@@ -123,7 +125,7 @@ v1::PipelineSpec WithPreparedStages(v1::PipelineSpec spec) {
 
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved) {
-  std::string text = "bulkhead order 1\n";
+  std::string text = "bulkhead order 2\n";
   absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec, spec.errors()));
   const v1::MixtureSource& mixture = spec.source().mixture();
   for (int i = 0; i < mixture.sources_size() && i < resolved.mixed_size(); ++i) {

@@ -14,9 +14,9 @@ namespace bulkhead {
 // are in neither.
 
 // Fingerprint of what decides which record stands at which position: the source (its files by
-// name relative to their root, size, number of records and checksum; never by absolute path, time
-// or glob), how a list is cut into columns, filter, split, skip and take, order, reshuffle and
-// seed; of a mixture all that for each of its sources, their weights and when an epoch ends.
+// name, size, number of records and checksum; never by absolute path, time or glob; a folder by
+// what it holds), how a list is cut into columns, filter, split, skip and take, order, reshuffle
+// and seed; of a mixture all that for each of its sources, their weights and when an epoch ends.
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved);
 

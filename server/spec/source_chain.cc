@@ -62,6 +62,20 @@ std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec) {
   return code;
 }
 
+std::set<std::string> StageLabels(const v1::PipelineSpec& spec) {
+  std::set<std::string> labels;
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      labels.insert(absl::StrCat(step.path, " ", StageName(*step.stage)));
+    }
+    for (const SourceChain::CachePoint& cache : chain.caches) labels.insert(cache.path + " cache");
+  }
+  for (int i = 0; i < spec.batch_stages_size(); ++i) {
+    labels.insert(absl::StrCat(BatchStagePath(i), " ", BatchStageName(spec.batch_stages(i))));
+  }
+  return labels;
+}
+
 std::string MixedSourcePath(int source) {
   return absl::StrCat("source.mixture.sources[", source, "]");
 }

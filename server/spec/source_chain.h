@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,11 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec);
 // The user's own code that a spec names, each once, in the order of its stages: "augment:process"
 // of Python, "libmeans.so" of a library. Empty: it has none.
 std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec);
+
+// What the stages of a spec are called where each is told of by itself, in messages, in the status,
+// in metrics: "stages[0] decode_image", "source.mixture.sources[1].stages[0] resize",
+// "batch_stages[0] mixup". A running pipeline has no others, but may have joined some to others.
+std::set<std::string> StageLabels(const v1::PipelineSpec& spec);
 
 // The place of the first cache stage, "stages[1].cache"; empty when there is none.
 std::string FirstCacheStage(const v1::PipelineSpec& spec);

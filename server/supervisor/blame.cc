@@ -80,7 +80,7 @@ std::vector<Suspicion> SuspicionsOf(const EndFacts& facts) {
 }
 
 std::string Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& flight,
-                           v1::ExitCause cause, const std::string& reason) const {
+                           v1::ExitCause cause, const std::string& reason) {
   EndFacts facts{cause, worker.held, flight, config_.quota_bytes, {}, worker.hung_since_ns, 0};
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     facts.grown_bytes.push_back(worker.memory.GrownBy(flight, i));
@@ -105,7 +105,7 @@ bool Blame::OnIdleDeath(const Slot& slot) {
 
 std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
                               const Suspicion& suspicion, v1::ExitCause cause,
-                              const std::string& reason) const {
+                              const std::string& reason) {
   const PoolWorker::Held& held = worker.held[suspicion.held];
   const auto stream = streams_.Find(held.stream_id);
   if (stream == nullptr) return "";
@@ -130,7 +130,7 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
   const bool named = thread != nullptr && !thread->sample.empty() &&
                      thread->sample.size() < FlightThread::kSampleBytes;
   if (alone && suspicion.by_itself && named) {
-    const uint32_t poisoned = stream->NotePoison(thread->sample);
+    const uint32_t poisoned = ++poison_deaths_[{stream->id(), thread->sample}];
     if (poisoned >= kPoisonDeaths) {
       Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage), poisoned);
       return work;

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -73,7 +75,7 @@ class Blame {
   // tells the workers what is in quarantine by now. Returns what the worker was at, for people;
   // empty: nothing.
   std::string OnDeath(const PoolWorker& worker, const FlightSnapshot& flight, v1::ExitCause cause,
-                      const std::string& reason) const;
+                      const std::string& reason);
   // A worker died without a lease, or could not be started. True when nobody is left to work.
   bool OnIdleDeath(const Slot& slot);
   uint32_t idle_deaths() const { return idle_deaths_; }
@@ -84,7 +86,7 @@ class Blame {
   // Returns what the worker was at, for people.
   std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
                          const Suspicion& suspicion, v1::ExitCause cause,
-                         const std::string& reason) const;
+                         const std::string& reason);
   void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
                   const std::string& work) const;
   // As Stream::Quarantine: tells the workers before any of them gets another lease.
@@ -98,6 +100,8 @@ class Blame {
   const absl::Duration hang_;
   const Crew& crew_;
   const PoolStreams& streams_;
+  // Deaths of fresh workers that did nothing else, by stream and record.
+  std::map<std::pair<uint64_t, std::string>, uint32_t> poison_deaths_;
   uint32_t idle_deaths_ = 0;  // of workers without a lease, since a lease was finished
 };
 

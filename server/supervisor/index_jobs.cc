@@ -1,7 +1,6 @@
 #include "server/supervisor/index_jobs.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -222,9 +221,9 @@ void IndexJobs::OnProgress(Worker& worker, const internal::v1::IndexProgress& pr
   if (progress.records() > worker.records || progress.bytes_done() > worker.bytes_done) {
     worker.last_progress_ns = MonotonicNanos();
   }
-  worker.records = progress.records();
-  worker.bytes_done = progress.bytes_done();
-  worker.entry->job.on_progress(progress.records(), progress.bytes_done());
+  worker.records = std::max(worker.records, progress.records());
+  worker.bytes_done = std::max(worker.bytes_done, progress.bytes_done());
+  worker.entry->job.on_progress(worker.records, worker.bytes_done);
 }
 
 void IndexJobs::CheckForHangs() {
@@ -325,10 +324,7 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
   loop_->Post([worker] {});  // this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;
-    // The next worker begins from the start of an empty file; the offset is shared with the dead
-    // one.
-    const bool emptied = ftruncate(entry.job.fd, 0) == 0 && lseek(entry.job.fd, 0, SEEK_SET) == 0;
-    if (++entry.deaths >= kMaxDeaths || !emptied) {
+    if (++entry.deaths >= kMaxDeaths) {
       const std::unique_ptr<Entry> dead = std::move(worker->entry);
       dead->job.on_done(
           MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,

@@ -23,7 +23,9 @@ namespace bulkhead {
 // One index to build.
 struct IndexJob {
   internal::v1::BuildIndex request;  // job_id is filled in
-  int fd = -1;                       // where to; the caller's, open until on_done
+  // Where to: the caller's, open until on_done. Workers write from its beginning, whatever its
+  // position; behind what the last one wrote there may be more, of one that died.
+  int fd = -1;
   // Whose job it is. Jobs that share it are those of one client, who names their files.
   std::shared_ptr<const void> opening;
   // Called on the supervisor's thread. `records` and `bytes_done` as far as the worker has come.

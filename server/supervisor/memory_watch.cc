@@ -50,7 +50,7 @@ void MemoryWatch::Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memo
                        int64_t now_ns) {
   uint64_t mapped_bytes = config_.mapped_bytes;
   for (const auto& [stream, mapped] : worker.claims->mapped) mapped_bytes += mapped.bytes;
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   const uint64_t held = worker.memory.Note(memory, mapped_bytes, flight, now_ns);
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);

@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SUPERVISOR_PIPELINE_CONFIG_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct PipelineConfig {
   // Those indexes, open, in the order of IndexPaths: workers that come later need them whatever
   // becomes of their folder. Empty: workers open them by their paths.
   std::vector<SharedFd> index_fds;
+  // What its stages are called: its workers name others in vain.
+  std::set<std::string> stages;
   bool attribution = true;  // allocations are counted by stage
   bool python = false;      // it has stages of Python
   // The user's files that are known of the pipeline, as they are on the disk; without a digest:

@@ -135,7 +135,10 @@ void PlannedReplacement::OnWarmedUp(PoolWorker& worker, const internal::v1::Warm
   record_.set_start_seconds(Seconds(worker.spawned_ns, worker.hello_ns));
   record_.set_bind_seconds(Seconds(worker.hello_ns, worker.bound_ns));
   record_.set_warm_seconds(Seconds(worker.bound_ns, worker.warm_ns));
-  record_.set_touch_seconds(warmed_up.touch_seconds());
+  // The worker's own word, which is no number at all, or longer than the whole.
+  const bool can_be =
+      warmed_up.touch_seconds() >= 0 && warmed_up.touch_seconds() <= record_.warm_seconds();
+  record_.set_touch_seconds(can_be ? warmed_up.touch_seconds() : 0);
   // Known better by now than when the successor was started.
   slot_->grew_by = slot_->worker->memory.BytesPerSample();
   worker.memory.growth().Expect(slot_->grew_by);
@@ -149,7 +152,7 @@ void PlannedReplacement::StopIfDrained() {
   PoolWorker& old = *slot_->predecessor;
   if (!old.held.empty()) return;
   drained_ns_ = MonotonicNanos();
-  AppendStages(old.recorder.Snapshot(), *record_.mutable_stages());
+  AppendStages(old.flight.Read(), *record_.mutable_stages());
   record_.set_memory_bytes(old.memory.growth().used_bytes());
   old.process->Stop(context_.timeouts.stop_grace);
 }

@@ -40,7 +40,7 @@ v1::WorkerStatus PoolReport::StatusOf(uint32_t slot, uint32_t generation) const 
   return status;
 }
 
-void PoolReport::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const {
+void PoolReport::AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const {
   v1::WorkerStatus& status = *response.add_workers();
   status = StatusOf(worker.slot, worker.generation);
   status.set_quota_level(config_.quota_bytes == 0 ? "off" : worker.cell->level());
@@ -48,9 +48,9 @@ void PoolReport::AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& r
   status.set_samples(worker.samples);
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(worker.started));
   DescribeProcess(*worker.process, worker.memory.peak_bytes(), status);
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   AppendStages(flight, *status.mutable_stages());
-  AppendActivity(flight, *status.mutable_activity());
+  AppendActivity(streams_.WithinLeases(worker.id, flight), *status.mutable_activity());
   const Crew::Standing standing = crew_.StandingOf(worker);
   status.set_standby(standing == Crew::Standing::kSuccessor);
   status.set_draining(standing == Crew::Standing::kPredecessor);
@@ -66,7 +66,7 @@ void PoolReport::AppendWorkers(bool starts, v1::GetStatusResponse& response) con
       status.set_state(v1::WORKER_STATE_BACKOFF);
     }
   }
-  crew_.ForEachBeside([&](const PoolWorker& worker) { AppendWorker(worker, response); });
+  crew_.ForEachBeside([&](PoolWorker& worker) { AppendWorker(worker, response); });
   v1::Containment& containment = *response.mutable_containment();
   if (!containment.sandbox().empty()) return;
   for (const v1::SandboxPart& part : sandbox_) *containment.add_sandbox() = part;
@@ -78,8 +78,7 @@ void PoolReport::AppendTotals(v1::GetStatusResponse& response) const {
   AddDecodes(past_jpeg_, jpeg);
   kept.set_found(kept.found() + past_kept_.found());
   kept.set_added(kept.added() + past_kept_.added());
-  crew_.ForEach(
-      [&](const PoolWorker& worker) { AddDecodes(worker.recorder.Snapshot(), jpeg, kept); });
+  crew_.ForEach([&](PoolWorker& worker) { AddDecodes(worker.flight.Read(), jpeg, kept); });
   response.set_samples_produced(response.samples_produced() + samples_);
   response.set_samples_redone(response.samples_redone() + samples_redone_);
   response.set_leases_redone(response.leases_redone() + leases_redone_);

@@ -2,11 +2,13 @@
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_REPORT_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "server/supervisor/crew.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/pipeline_config.h"
+#include "server/supervisor/pool_streams.h"
 #include "server/supervisor/worker_process.h"
 
 namespace bulkhead {
@@ -15,13 +17,12 @@ namespace bulkhead {
 class PoolReport {
  public:
   // `exits` outlives it.
-  PoolReport(const PipelineConfig& config, const Crew& crew, ExitLog* exits)
-      : config_(config), crew_(crew), exits_(exits) {}
+  PoolReport(const PipelineConfig& config, const Crew& crew, const PoolStreams& streams,
+             ExitLog* exits)
+      : config_(config), crew_(crew), streams_(streams), exits_(exits) {}
 
   // A worker was bound, in such a sandbox.
-  void OnBound(const google::protobuf::RepeatedPtrField<v1::SandboxPart>& sandbox) {
-    sandbox_.assign(sandbox.begin(), sandbox.end());
-  }
+  void OnBound(std::vector<v1::SandboxPart> sandbox) { sandbox_ = std::move(sandbox); }
   void OnSamples(uint32_t samples) { samples_ += samples; }
   // A worker ended, and so many of its leases are done again.
   void OnExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,
@@ -35,10 +36,11 @@ class PoolReport {
 
  private:
   v1::WorkerStatus StatusOf(uint32_t slot, uint32_t generation) const;
-  void AppendWorker(const PoolWorker& worker, v1::GetStatusResponse& response) const;
+  void AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const;
 
   const PipelineConfig& config_;
   const Crew& crew_;
+  const PoolStreams& streams_;
   ExitLog* const exits_;
   std::vector<v1::SandboxPart> sandbox_;  // of the worker that was bound last
   uint64_t samples_ = 0;

@@ -45,6 +45,17 @@ std::optional<internal::v1::Lease> PoolStreams::Assign(LeaseTable::WorkerId work
   return std::nullopt;
 }
 
+FlightSnapshot PoolStreams::WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const {
+  for (FlightSnapshot::Thread& thread : flight.threads) {
+    const auto stream = Find(thread.stream_id);
+    if (stream == nullptr ||
+        !stream->CanBeAt(thread.lease_id, worker, thread.epoch, thread.position)) {
+      thread.lease_id = 0;
+    }
+  }
+  return flight;
+}
+
 void PoolStreams::AppendTotals(v1::GetStatusResponse& response) const {
   response.set_samples_substituted(response.samples_substituted() + past_.samples_substituted());
   response.set_samples_delivered(response.samples_delivered() + past_.samples_delivered());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "server/arena/flight_recorder.h"
 #include "server/supervisor/stream.h"
 
 namespace bulkhead {
@@ -28,6 +29,10 @@ class PoolStreams {
   bool reads_again() const;
   // The next lease, or suspect, for a worker, round-robin over the streams.
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect);
+
+  // `flight` of a worker, without threads at samples of which it holds no lease: what is told of
+  // its activity.
+  FlightSnapshot WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const;
 
   // Adds what they and those before them were given.
   void AppendTotals(v1::GetStatusResponse& response) const;

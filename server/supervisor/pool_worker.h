@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/arena/flight_recorder.h"
 #include "server/cache/segment_folder.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/cpu_share.h"
+#include "server/supervisor/flight_reader.h"
 #include "server/supervisor/lease_table.h"
 #include "server/supervisor/memory_budget.h"
 #include "server/supervisor/scratch_folders.h"
@@ -46,7 +46,7 @@ struct PoolWorker {
   std::unique_ptr<WorkerHandle> process;  // null only while it is being deleted
   std::unique_ptr<Compartment::Cell> cell;
   std::shared_ptr<ScratchFolders::Folder> scratch;  // null: it has none
-  FlightRecorder recorder;
+  FlightReader flight;
   std::deque<Held> held;  // in the order in which it was given them, and takes them up
   uint64_t samples = 0;   // of leases that it has finished
   uint64_t leases_given = 0;
@@ -100,8 +100,8 @@ struct PoolWorker {
   double cpu_seconds_at_rest = -1;
   bool runnable_at_rest = false;
 
-  PoolWorker(FlightRecorder flight_recorder, uint32_t threads, uint64_t quota_bytes)
-      : recorder(std::move(flight_recorder)), memory(threads, quota_bytes), cpu_share(threads) {}
+  PoolWorker(FlightReader flight_reader, uint32_t threads, uint64_t quota_bytes)
+      : flight(std::move(flight_reader)), memory(threads, quota_bytes), cpu_share(threads) {}
 
   bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }
   uint64_t held_samples() const {

@@ -57,7 +57,7 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
   }
   if (worker.held.empty()) return true;
   // One thread may hang while the others make progress.
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   std::vector<int64_t> hung = HungThreads(flight, timeouts_.hang, now_ns);
   const bool any_hung = std::any_of(hung.begin(), hung.end(), [](int64_t ns) { return ns != 0; });
   if (!any_hung && !IsStalled(worker, flight, now_ns)) {
@@ -102,23 +102,25 @@ void ProgressWatch::TellActivity(const PoolStreams& streams, int64_t now_ns) {
   activity_told_ns_ = now_ns;
   for (const auto& stream : streams.all()) {
     if (stream->WithoutBatch(now_ns) < kSilence) continue;
-    stream->config().observer->OnActivity(ActivityFor(*stream, now_ns));
+    stream->config().observer->OnActivity(ActivityFor(streams, *stream, now_ns));
   }
 }
 
-std::string ProgressWatch::ActivityFor(const Stream& stream, int64_t now_ns) const {
+std::string ProgressWatch::ActivityFor(const PoolStreams& streams, const Stream& stream,
+                                       int64_t now_ns) const {
   // By the time for which it has gone on.
   std::multimap<int64_t, std::string> at_samples;
   std::vector<std::string> not_ready;
   const auto for_people = [now_ns](int64_t since_ns) {
     return absl::FormatDuration(absl::Trunc(Between(since_ns, now_ns), absl::Seconds(1)));
   };
-  crew_.ForEach([&](const PoolWorker& worker) {
+  crew_.ForEach([&](PoolWorker& worker) {
     if (!worker.bound) {
       not_ready.push_back(absl::StrCat("worker ", worker.slot, " has been starting for ",
                                        for_people(worker.spawned_ns)));
     }
-    for (const FlightSnapshot::Thread& thread : worker.recorder.Snapshot().threads) {
+    for (const FlightSnapshot::Thread& thread :
+         streams.WithinLeases(worker.id, worker.flight.Read()).threads) {
       const bool at_it = thread.lease_id != 0 && thread.stream_id == stream.id();
       if (!at_it || thread.turn == FlightTurn::kWaiting) continue;
       at_samples.emplace(thread.began_ns,

@@ -34,7 +34,7 @@ class ProgressWatch {
   // Asks a worker one of whose threads hangs in the interpreter for its stacks. True while it may
   // still answer.
   bool AwaitsStacks(PoolWorker& worker, int64_t now_ns) const;
-  std::string ActivityFor(const Stream& stream, int64_t now_ns) const;
+  std::string ActivityFor(const PoolStreams& streams, const Stream& stream, int64_t now_ns) const;
 
   const PipelineConfig& config_;
   const PoolTimeouts& timeouts_;

@@ -127,6 +127,13 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
   return true;
 }
 
+bool Stream::CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t epoch,
+                     uint64_t position) const {
+  const auto lease = leases_.HeldLease(lease_id, worker);
+  return lease.has_value() &&
+         LeaseCovers(*lease, config_.binding.samples_per_epoch(), epoch, position);
+}
+
 std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
                                                bool alone, bool by_itself) {
   const auto noted = leases_.NoteDeath(lease_id, worker, alone, by_itself);

@@ -144,6 +144,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
   // What LeaseDone says of substitutions cannot be true (lease_word.h): INTERNAL, for people.
   absl::Status CheckWord(const internal::v1::LeaseDone& done, LeaseTable::WorkerId worker) const;
+  // Whether a worker can be at that sample: it holds the lease, and the sample belongs to it.
+  bool CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t epoch,
+               uint64_t position) const;
   // The worker's word on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);
@@ -168,8 +171,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // it was in the set already, or the stream has ended: under `fail` with POISON_SAMPLE
   // (FAILED_PRECONDITION), with a full set with QUARANTINE_FULL.
   bool Quarantine(const std::string& record, const std::string& reason, uint32_t deaths);
-  // Another fresh worker that did nothing else ended at that record; how many it were so far.
-  uint32_t NotePoison(const std::string& record) { return ++poison_deaths_[record]; }
   // What is in force for leases that are given out now, as workers are told.
   internal::v1::SetQuarantine quarantine() const;
 
@@ -213,9 +214,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   LeaseTable leases_;
   QuarantineSet quarantined_;
   std::string quarantine_digest_;
-  std::map<std::string, uint32_t> poison_deaths_;  // by record
-  std::map<std::string, std::string> code_;        // digest by name
-  std::vector<v1::CodeFile> untold_code_;          // of it, for the header of the next batch
+  std::map<std::string, std::string> code_;  // digest by name
+  std::vector<v1::CodeFile> untold_code_;    // of it, for the header of the next batch
   uint64_t next_sequence_ = 0;
   int64_t quiet_since_ns_ = 0;  // a batch was delivered or a slot came back
   // Delivered before their turn, in this stream or before it.

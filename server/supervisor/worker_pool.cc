@@ -12,6 +12,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/process_memory.h"
+#include "server/os/sandbox.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
@@ -26,6 +27,19 @@ void SendStream(PoolWorker& worker, const Stream& stream) {
   *binding.mutable_quarantined() = stream.quarantine().quarantined();
   worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
   worker.process->Send(message, {stream.config().arena->fd()});
+}
+
+// What a worker says of its sandbox, where it can be true: each part once. The user's code may have
+// been imported by then, and their names go into metrics.
+std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
+  std::vector<v1::SandboxPart> parts;
+  for (const char* name : kSandboxParts) {
+    const auto said =
+        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
+                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    if (said != bound.sandbox().end()) parts.push_back(*said);
+  }
+  return parts;
 }
 
 // A worker met its quota, or hung, while it imported the user's code: another one would, too.
@@ -69,7 +83,7 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       progress_watch_(config_, context_.timeouts, crew_),
       replacement_(context_, config_, crew_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
-      report_(config_, crew_, context_.exits) {}
+      report_(config_, crew_, streams_, context_.exits) {}
 
 WorkerPool::~WorkerPool() {
   code_.Fail(absl::CancelledError("the service ends"));
@@ -207,8 +221,9 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
 
 void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   if (!worker.process->MarkBound()) return;
-  report_.OnBound(bound.sandbox());
-  for (const v1::SandboxPart& part : bound.sandbox()) {
+  const std::vector<v1::SandboxPart> sandbox = KnownParts(bound);
+  report_.OnBound(sandbox);
+  for (const v1::SandboxPart& part : sandbox) {
     if (part.name() == "seccomp" && !part.active()) {
       context_.compartment->NoteWithoutSeccomp(part.reason());
     }
@@ -224,7 +239,9 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   worker.bound = true;
   crew_.SlotOf(worker).failed_starts = 0;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
-  worker.memory.SetDataLimit(ReadDataLimit(worker.process->pid()).value_or(0));
+  const uint64_t data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
+  worker.memory.SetDataLimit(data_limit_bytes);
+  worker.flight.LimitMemory(data_limit_bytes);
   for (const auto& stream : streams_.all()) SendStream(worker, *stream);
   segments_.Tell();
   if (crew_.StandingOf(worker) == Crew::Standing::kSuccessor) {
@@ -250,7 +267,7 @@ void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed
 }
 
 void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
-  const FlightSnapshot flight = worker.recorder.Snapshot();
+  const FlightSnapshot flight = worker.flight.Read();
   WorkerEnd end = Explain(told_end, *worker.cell, flight);
   const bool met_limit = ExitLog::IsLimitEvent(end.cause);
   const bool grew = met_limit && !worker.memory.IsOneSamplesDoing(flight);
@@ -265,9 +282,10 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   // Those of a worker that was written off were blamed then.
   const std::string work =
       worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  const FlightSnapshot told = streams_.WithinLeases(worker.id, flight);
   uint32_t redone = 0;
   for (const auto& stream : streams_.all()) redone += stream->WorkerGone(worker.id);
-  report_.OnExit(worker, end, flight, redone);
+  report_.OnExit(worker, end, told, redone);
   segments_.OnGone(worker);
 
   Slot& slot = crew_.SlotOf(worker);
@@ -387,7 +405,7 @@ void WorkerPool::Watch() {
 
 void WorkerPool::WriteOff(PoolWorker& worker) {
   worker.written_off = true;
-  blame_.OnDeath(worker, worker.recorder.Snapshot(), v1::EXIT_CAUSE_HUNG,
+  blame_.OnDeath(worker, worker.flight.Read(), v1::EXIT_CAUSE_HUNG,
                  "it was killed and does not end");
   for (const auto& stream : streams_.all()) stream->WriteOff(worker.id);
   dispatcher_.StopSuspectAt(worker);

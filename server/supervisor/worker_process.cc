@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/arena/exit_codes.h"
+#include "server/arena/worker_error.h"
 
 namespace bulkhead {
 
@@ -214,6 +215,7 @@ void WorkerProcess::HandOver(const std::string& bytes) {
     const bool first = phase_ == WorkerPhase::kStarting;
     if (!Apply(WorkerEvent::kHello) || !first) return;
   }
+  MakePrintable(message);
   callbacks_.on_message(message);
 }
 

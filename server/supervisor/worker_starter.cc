@@ -24,8 +24,10 @@ LeaseTable::WorkerId NextWorkerId() {
 
 absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) const {
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder, FlightRecorder::Create(config_.threads));
+  const uint32_t most_threads = config_.threads + 1 + context_.sandbox.extra_threads();
   auto worker =
-      std::make_unique<PoolWorker>(std::move(recorder), config_.threads, config_.quota_bytes);
+      std::make_unique<PoolWorker>(FlightReader(std::move(recorder), config_.stages, most_threads),
+                                   config_.threads, config_.quota_bytes);
   PoolWorker& raw = *worker;
   raw.id = NextWorkerId();
   raw.slot = slot.index;
@@ -69,7 +71,7 @@ void WorkerStarter::Bind(PoolWorker& worker) const {
     return;
   }
   internal::v1::ToWorker message;
-  std::vector<int> fds = {memory->get(), worker.recorder.fd()};
+  std::vector<int> fds = {memory->get(), worker.flight.recorder().fd()};
   absl::StatusOr<Pipe> stacks = absl::UnimplementedError("it has no Python stages");
   if (config_.python) stacks = Pipe::Make();
   if (stacks.ok()) {

@@ -24,7 +24,7 @@ void Add(std::atomic<uint64_t>& counter, uint64_t more) {
 }  // namespace
 
 std::vector<std::string> FlightStageNames(const Pipeline& pipeline) {
-  std::vector<std::string> names = {"worker", "source"};
+  std::vector<std::string> names = {FlightRecorder::kWorkerName, FlightRecorder::kSourceName};
   for (std::string& name : pipeline.StageNames()) names.push_back(std::move(name));
   return names;
 }

@@ -27,6 +27,25 @@ TEST(WorkerErrorTest, BytesThatAreNoTextDoNotLoseTheMessage) {
   EXPECT_EQ(received.metadata().at("file"), "?.jpg");
 }
 
+TEST(WorkerErrorTest, WhatIsForPeopleCommandsNoTerminalInAnyMessage) {
+  const auto with_text = [](internal::v1::WorkerError& error) {
+    error.set_message("one\n\ttwo\033[2J\xc2\x9b");
+    (*error.mutable_metadata())["file"] = "a\033.jpg";
+  };
+  internal::v1::FromWorker messages[4];
+  with_text(*messages[0].mutable_failed()->mutable_error());
+  with_text(*messages[1].mutable_lease_failed()->mutable_error());
+  with_text(*messages[2].mutable_lease_done()->add_substitutions()->mutable_error());
+  messages[3].mutable_bound()->add_sandbox()->set_reason("one\n\ttwo\033[2J\xc2\x9b");
+  for (internal::v1::FromWorker& message : messages) MakePrintable(message);
+  const std::string expected = "one\n\ttwo\\x1b[2J\\xc2\\x9b";
+  EXPECT_EQ(messages[0].failed().error().message(), expected);
+  EXPECT_EQ(messages[0].failed().error().metadata().at("file"), "a\033.jpg");
+  EXPECT_EQ(messages[1].lease_failed().error().message(), expected);
+  EXPECT_EQ(messages[2].lease_done().substitutions(0).error().message(), expected);
+  EXPECT_EQ(messages[3].bound().sandbox(0).reason(), expected);
+}
+
 TEST(WorkerErrorTest, DoesNotTrustTheCode) {
   internal::v1::WorkerError error;
   EXPECT_EQ(StatusFromWorkerError(error).code(), absl::StatusCode::kInternal);

@@ -27,6 +27,17 @@ TEST(RecordNameTest, WhatCommandsATerminalIsNotPrintable) {
   EXPECT_FALSE(IsPrintable("\xff"));
 }
 
+TEST(RecordNameTest, ATextKeepsItsLines) {
+  EXPECT_EQ(PrintableLines("one\n\ttwo ü\r\n\033]0;title\007\xc2\x9b"
+                           "2J\xff\xc3"),
+            "one\n\ttwo ü\\x0d\n\\x1b]0;title\\x07\\xc2\\x9b2J\\xff\\xc3");
+}
+
+TEST(RecordNameTest, ATextOfNothingElseIsEscapedInOnePass) {
+  const std::string text(size_t{4} << 20, '\1');
+  EXPECT_EQ(PrintableLines(text).size(), 4 * text.size());
+}
+
 TEST(RecordNameTest, ShortensNamesThatAreTooLongToTheirEndsAndKeepsThemApart) {
   const std::string tail(300, 'x');
   const std::string one = CanonicalRecordName("one/" + tail + "@7");

@@ -214,6 +214,22 @@ TEST_F(SegmentFolderTest, FilesThatAreNotOursAreLeftAloneAndNamed) {
   EXPECT_THAT(refused, testing::HasSubstr("seek-builtin-pipe.segment is no regular file"));
 }
 
+TEST_F(SegmentFolderTest, AFolderThatOthersMayWriteToByNowLendsNothing) {
+  const auto folder = SegmentFolder::Open(Config());
+  const auto first = folder->Lend(kShared);
+  ASSERT_TRUE(first.ok());
+  folder->GiveBack((*first)->id);
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  // Whose lock is held need not be opened.
+  EXPECT_TRUE(folder->Lend(kShared).ok());
+  const absl::Status refused = folder->Lend(kShared).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("is open to other users"));
+  EXPECT_TRUE(SegmentFolder::Open(Config())->segments().empty());
+  ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
+  EXPECT_TRUE(folder->Lend(kShared).ok());
+}
+
 TEST_F(SegmentFolderTest, AFolderThatVanishedIsMadeAgain) {
   const auto folder = SegmentFolder::Open(Config());
   const auto before = folder->Lend(kShared);

@@ -16,7 +16,7 @@ namespace {
 
 std::shared_ptr<BatchContext> FakeContext() {
   v1::Cursor cursor;
-  cursor.set_version(1);
+  cursor.set_version(2);
   cursor.set_samples_per_epoch(20);
   return std::make_shared<BatchContext>(*MakeLayout(FakeSchema()), cursor, 4);
 }
@@ -163,7 +163,7 @@ TEST(LayoutTest, RefusesSchemasThatDoNotFit) {
 
 TEST(CursorTest, JsonSurvivesARoundTrip) {
   v1::Cursor cursor;
-  cursor.set_version(1);
+  cursor.set_version(2);
   cursor.set_order_fingerprint("ab");
   cursor.set_consumed(uint64_t{1} << 60);
   cursor.add_quarantined("quote\" back\\ line\n ü");

@@ -126,7 +126,7 @@ grpc::Status FakeService::Deliver(Session& session) {
   opened->set_boot_id("fake");
   auto* cursor = opened->mutable_cursor();
   *cursor = session.open.cursor();
-  cursor->set_version(1);
+  cursor->set_version(2);
   cursor->set_order_fingerprint("aa");
   cursor->set_samples_per_epoch(kSamples);
   const auto& known = cursor->quarantined();

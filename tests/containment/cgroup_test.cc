@@ -232,6 +232,28 @@ TEST_F(CgroupV2Test, TheServiceMovesAsideAndBack) {
   EXPECT_EQ(Own(), pod_);
 }
 
+// The controller has to be offered by every group above.
+TEST_F(CgroupV2Test, ALeafWeighsAsMuchAsItsThreads) {
+  std::ofstream(root_ + "/cgroup.subtree_control") << "+cpu" << std::flush;
+  ASSERT_TRUE(Exists(pod_ + "/cpu.weight")) << "this kernel has no cpu controller";
+  tree_ = CgroupTree::Open("weighs").value();
+  for (const auto& [threads, weight] : {std::pair{0u, "100\n"}, {3u, "300\n"}, {500u, "10000\n"}}) {
+    const CgroupLeaf leaf =
+        tree_->MakeLeaf(absl::StrCat("leaf-", threads), {kLimit, 16, threads}).value();
+    EXPECT_EQ(ReadPrefix(leaf.path() + "/cpu.weight", 16).value(), weight);
+  }
+}
+
+TEST_F(CgroupV2Test, ALeafWithoutACpuControllerIsALeafAllTheSame) {
+  std::ofstream(root_ + "/cgroup.subtree_control") << "-cpu" << std::flush;
+  ASSERT_FALSE(Exists(pod_ + "/cpu.weight"));
+  tree_ = CgroupTree::Open("weighs").value();
+  const auto leaf = tree_->MakeLeaf("leaf", {kLimit, 16, 3});
+  ASSERT_TRUE(leaf.ok()) << leaf.status();
+  EXPECT_FALSE(Exists(leaf->path() + "/cpu.weight"));
+  EXPECT_EQ(ReadPrefix(leaf->path() + "/memory.max", 16).value(), absl::StrCat(kLimit, "\n"));
+}
+
 TEST_F(CgroupV2Test, OtherProcessesInItsGroupAreInTheWayAndNamedSo) {
   Hog other("touch", kMebibyte);
   Enter(pod_, other.pid());

@@ -151,3 +151,26 @@ def test_indexes_that_nobody_uses_any_more_are_removed(start, folder, photos):
         next(iter(loader))
     indexes = list((folder / "cache").glob("*.index"))
     assert len(indexes) == 1 and old not in indexes
+
+
+def test_a_folder_that_others_may_write_to_later_is_not_used_until_it_is_closed(start, folder, photos):
+    service = start()
+    cache = folder / "cache"
+
+    def epoch(spec):
+        with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+            return [batch["label"].tolist() for batch in loader]
+
+    spec = records_spec(folder, photos, epochs=1)
+    expected = epoch(spec)
+    with bulkhead.Loader(records_spec(folder, photos), service.target, timeout=60) as loader:
+        batches = loader.stream()
+        cache.chmod(0o777)
+        # What is open goes on, with new workers, too.
+        assert [next(batches)["label"].tolist() for _ in range(15)] == expected
+        end_workers(service)
+        assert [next(batches)["label"].tolist() for _ in range(15)] == expected
+    with pytest.raises(bulkhead.BulkheadError, match="open to other users.*chmod go= "):
+        epoch(records_spec(folder, photos, epochs=1))
+    cache.chmod(0o700)
+    assert epoch(spec) == expected

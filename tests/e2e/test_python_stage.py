@@ -157,6 +157,27 @@ def test_an_exception_is_a_sample_error_with_its_lines(start, folder):
     assert error.metadata["position"] == "1"
 
 
+@pytest.mark.parametrize("policy", ["fail", "substitute"])
+def test_neither_prints_nor_exceptions_command_a_terminal(start, folder, policy):
+    service = start()
+    spec = over_range(folder, "commands_a_terminal", [number()], size=2, batch=2,
+                      errors={"policy": policy, "max_fraction": 1} if policy == "substitute" else {"policy": policy})
+    if policy == "fail":
+        texts = [str(error_of(service, spec))]
+    else:
+        with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+            assert [batch["index"].tolist() for batch in loader] == [[1, 1]]
+            texts = [one.message for one in loader.substitutions]
+    service.stop()
+    log = (folder / "service0/service.log").read_text()
+    for text in texts:
+        assert "first line\n\\x1b]0;forged\\x07second \\xc2\\x9b line" in text
+    for text in (*texts, log):
+        assert not set(text) & {*map(chr, range(9)), *map(chr, range(11, 32)), "\x7f", "\x9b"}
+    assert "\nprinted\twith an ü \\x1b[2J\n" in log
+    assert "\nwritten \\x1b[2J\n" in log
+
+
 def test_substitute_takes_the_next_sample_that_passes(start, folder):
     spec = over_range(folder, "needs_even", [number()], size=10, batch=5, errors={"policy": "substitute", "max_fraction": 1})
     batches = read(start(), spec)

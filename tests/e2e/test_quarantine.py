@@ -95,7 +95,7 @@ def test_equal_sets_give_equal_bytes_with_any_workers_and_clients(photos, folder
             folder / str(workers), "--root", folder, "--root", photos, "--workers", workers
         )
         before = digest_of("cpp", spec, target=running.target)
-        add(running, *(path.relative_to(photos) for path in some))
+        add(running, *(path.relative_to(photos / "folder") for path in some))
         for client in ("cpp", "python"):
             digests[workers, client] = digest_of(client, spec, target=running.target)
         assert before != digests[workers, "cpp"]
@@ -114,7 +114,7 @@ def frames(path):
 def test_a_tfrecord_goes_by_file_and_offset(folder, service):
     subprocess.run([BIN / "bulkhead", "synth", folder / "n", "--schema", "range"], check=True, stdout=subprocess.DEVNULL)
     second = sorted((folder / "n").glob("*.tfrecord"))[1]
-    record = f"n/{second.name}@{list(frames(second))[3]}"  # of 2,000 a file
+    record = f"{second.name}@{list(frames(second))[3]}"  # of 2,000 a file
     spec = write_spec(
         folder / "spec.yaml",
         source={"tfrecord": {"files": "n/*.tfrecord"}},
@@ -153,11 +153,11 @@ def test_two_folders_of_one_mixture_are_told_apart(photos, folder, service):
         epochs=1,
         errors={**SUBSTITUTE, "max_fraction": 0.5},
     )  # fmt: skip
-    add(service, "neg/c/1.jpg")
+    add(service, "1:c/1.jpg", "c/0.jpg")
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
         list(loader)
         assert len(loader.substitutions) == 1
-        assert "neg/c/1.jpg" in loader.substitutions[0].message
+        assert "1:c/1.jpg" in loader.substitutions[0].message
 
 
 def test_a_restarted_service_keeps_its_set_and_a_damaged_file_is_forgotten(folder):

@@ -28,7 +28,9 @@ def end(service, mount=None):
     the storage of `mount` answers; all else of it is gone by then."""
     service.process.send_signal(signal.SIGTERM)
     pid = service.process.pid
+    deadline = time.monotonic() + 60
     while mount is not None and state_of(pid) != "Z" and service.process.poll() is None:
+        assert time.monotonic() < deadline, "it does not end"
         time.sleep(0.01)
     if mount is not None:
         mount.end()

@@ -54,6 +54,14 @@ def needs_even(index):
     return index
 
 
+def commands_a_terminal(index):
+    if index == 0:
+        print("\nprinted\twith an \u00fc \033[2J", flush=True)
+        os.write(2, b"\nwritten \033[2J\n")
+        raise ValueError("first line\n\033]0;forged\007second \x9b line")
+    return index
+
+
 def odd(index):
     raise ValueError(f"{index} is odd")
 

@@ -31,6 +31,7 @@ def plant(root: pathlib.Path, path: str, *lines: str) -> None:
         ("server/base/a.cc", '"server/os/spawn.h"', "server/base may not include server/os"),
         ("server/service/a.cc", '"server/image/decode.h"', "server/service may not include server/image"),
         ("server/service/a.cc", '"server/pipeline/pipeline.h"', "server/service may not include server/pipeline"),
+        ("server/data/a.cc", '"server/source/file.h"', "server/data may not include server/source"),
         ("server/supervisor/a.cc", '"server/source/source.h"', "server/supervisor may not include server/source"),
         ("server/supervisor/a.cc", '"server/service/service.h"', "may not include server/service"),
         ("server/source/a.cc", '"server/spec/parse.h"', "of server/spec, not server/spec/parse.h"),

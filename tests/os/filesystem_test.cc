@@ -119,6 +119,38 @@ TEST_F(FilesystemTest, AFileOfAnothersOrOpenToOthersIsNotOurs) {
   EXPECT_THAT(std::string(others.message()), testing::HasSubstr("belongs to user 65534"));
 }
 
+TEST_F(FilesystemTest, AFolderThatOthersMayWriteToByNowIsNotTrusted) {
+  ASSERT_EQ(mkdir((folder_ + "/cache").c_str(), 0700), 0);
+  const std::string path = Write("cache/f", "text");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  for (const mode_t mode : {0777, 0770, 0720, 0702}) {
+    ASSERT_EQ(chmod((folder_ + "/cache").c_str(), mode), 0);
+    for (const absl::Status& refused :
+         {OpenOwnFile(path, false).status(), OpenOwnFile(path, true).status(),
+          CreateUnnamedFile(folder_ + "/cache").status(), ReplaceFile(path, "forged")}) {
+      EXPECT_TRUE(absl::IsPermissionDenied(refused)) << mode << " " << refused;
+      EXPECT_THAT(std::string(refused.message()),
+                  testing::HasSubstr("chmod go= " + folder_ + "/cache"));
+    }
+  }
+  // Who may look at it harms nobody.
+  ASSERT_EQ(chmod((folder_ + "/cache").c_str(), 0755), 0);
+  EXPECT_TRUE(OpenOwnFile(path, false).ok());
+  EXPECT_TRUE(CreateUnnamedFile(folder_ + "/cache").ok());
+  if (chown((folder_ + "/cache").c_str(), 65534, 65534) != 0) return;
+  EXPECT_TRUE(absl::IsPermissionDenied(OpenOwnFile(path, false).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(CreateUnnamedFile(folder_ + "/cache").status()));
+}
+
+TEST_F(FilesystemTest, ACutFileKeepsItsBeginning) {
+  const std::string path = Write("f", "one and the rest");
+  const auto fd = OpenFile(path, /*writable=*/true);
+  CutFile(fd->get(), 100);
+  EXPECT_EQ(ReadPrefix(path, 100).value(), "one and the rest");
+  CutFile(fd->get(), 3);
+  EXPECT_EQ(ReadPrefix(path, 100).value(), "one");
+}
+
 TEST_F(FilesystemTest, WhatIsNoRegularFileIsNotOurs) {
   ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   EXPECT_TRUE(absl::IsPermissionDenied(OpenOwnFile(folder_ + "/pipe", false).status()));

@@ -49,6 +49,18 @@ TEST(LogOutputTest, WritesWhatThisProcessAndOthersSay) {
   EXPECT_THAT(text, testing::AnyOf("one\ntwo\n", "two\none\n"));
 }
 
+TEST(LogOutputTest, WhatOthersSayCommandsNoTerminal) {
+  Pipe log;
+  auto output = LogOutput::Start(std::move(log.write_end)).value();
+  // A character in two parts is one all the same, and one without its end none.
+  for (const absl::string_view part : {"one\n\ttwo\033[2J \xe6\x97", "\xa5 \xc2\x9b \xe6", "x\n"}) {
+    ASSERT_EQ(write(output->pipe(), part.data(), part.size()), static_cast<ssize_t>(part.size()));
+    EXPECT_TRUE(output->Flush(kLong));
+  }
+  output.reset();
+  EXPECT_EQ(log.ReadAll(), "one\n\ttwo\\x1b[2J \xe6\x97\xa5 \\xc2\\x9b \\xe6x\n");
+}
+
 TEST(LogOutputTest, NobodyWaitsForAReaderThatDoesNotReadAndTheRestIsCounted) {
   Pipe log;
   auto output = LogOutput::Start(std::move(log.write_end)).value();

@@ -61,6 +61,7 @@ std::unique_ptr<Pipeline> TwoSources(const std::string& third, const std::string
   }
   auto made = MakePipeline(std::move(sources), spec, {.fuse = fuse});
   EXPECT_TRUE(made.ok()) << made.status();
+  ExpectKnownNames(**made, spec);
   return *std::move(made);
 }
 
@@ -95,11 +96,17 @@ TEST(MixturePipelineTest, RecordsCountThroughAllSources) {
 }
 
 // The same file through one source alone, whose flip is keyed by another path of the spec.
-TEST(MixturePipelineTest, RecordsAreCalledAsTheirSourcesCallThem) {
-  const auto pipeline = TwoSources(MakeJpeg(40, 50));
-  EXPECT_EQ(pipeline->Identity(1), "fake.tfrecord@100");
-  EXPECT_EQ(pipeline->Identity(2), "fake.tfrecord@0");
-  EXPECT_EQ(pipeline->Identity(4), "fake.tfrecord@200");
+// Both have a file of this name.
+TEST(MixturePipelineTest, RecordsAreCalledByTheNumberOfTheirSourceAndItsNameForThem) {
+  const auto pipeline = TwoSources("no image");
+  EXPECT_EQ(pipeline->Identity(0), "0:fake.tfrecord@0");
+  EXPECT_EQ(pipeline->Identity(1), "0:fake.tfrecord@100");
+  EXPECT_EQ(pipeline->Identity(2), "1:fake.tfrecord@0");
+  EXPECT_EQ(pipeline->Identity(4), "1:fake.tfrecord@200");
+  const auto context = pipeline->NewContext();
+  const absl::Status status = Make(*pipeline, 2, {1, 2, 3}, *context).status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("position 3: 1:fake.tfrecord@0: "));
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("record"), "1:fake.tfrecord@0");
 }
 
 TEST(MixturePipelineTest, OwnStagesAreKeyedByTheSourcesNumber) {

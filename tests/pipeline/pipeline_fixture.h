@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "server/base/error.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/spec/normalize.h"
+#include "server/spec/source_chain.h"
 #include "tests/image/test_images.h"
 #include "tests/pipeline/fake_source.h"
 
@@ -51,6 +53,12 @@ struct Produced {
   std::vector<std::string> outputs;
 };
 
+// What a pipeline calls its stages the service, which plans none, knows from the spec.
+inline void ExpectKnownNames(const Pipeline& pipeline, const v1::PipelineSpec& spec) {
+  const std::set<std::string> known = StageLabels(spec);
+  for (const std::string& name : pipeline.StageNames()) EXPECT_EQ(known.count(name), 1u) << name;
+}
+
 // A pipeline over records in memory, and a context for it.
 class PipelineUnderTest {
  public:
@@ -65,6 +73,7 @@ class PipelineUnderTest {
     auto made = MakePipeline(std::move(sources), spec, {.fuse = fuse, .user_code = user_code});
     EXPECT_TRUE(made.ok()) << made.status();
     pipeline_ = std::move(*made);
+    ExpectKnownNames(*pipeline_, spec);
     context_ = pipeline_->NewContext();
   }
 

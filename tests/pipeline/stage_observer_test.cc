@@ -48,6 +48,14 @@ TEST(StageObserverTest, IsToldBeforeEachThingBegins) {
                           "enter 4", "enter 0", "enter 0", "end"));
 }
 
+TEST(StageObserverTest, ACacheStageHasANameThatTheSpecTells) {
+  PipelineUnderTest pipeline(MakeSpec(R"(
+      stages { decode_image {} } stages { center_crop { size: [8, 8] } } stages { cache {} }
+      stages { random_horizontal_flip {} })"),
+                             {MakeRecord(MakeJpeg(20, 20))});
+  EXPECT_THAT(pipeline.pipeline().StageNames(), testing::Contains("stages[2] cache"));
+}
+
 TEST(StageObserverTest, ABadSampleEndsToo) {
   FakeRecord unreadable;
   unreadable.error = SampleError(reason::kCorruptRecord, "it is damaged");

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/cursor_version.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -29,7 +30,7 @@ v1::Open OpenRequest() {
 v1::Open OpenAt(uint64_t epoch, uint64_t consumed) {
   v1::Open open = OpenRequest();
   v1::Cursor& cursor = *open.mutable_cursor();
-  cursor.set_version(1);
+  cursor.set_version(kCursorVersion);
   cursor.set_order_fingerprint("order");
   cursor.set_bytes_fingerprint("bytes");
   cursor.set_samples_per_epoch(100);
@@ -49,6 +50,23 @@ TEST(PlanBatchesTest, BeginsWhereTheCursorStands) {
   EXPECT_EQ(plan->At(0).epoch, 3);
   EXPECT_EQ(plan->At(0).first_position, 60);
   EXPECT_EQ(plan->batches_left_in_first_epoch(), 2);
+}
+
+TEST(PlanBatchesTest, CursorsOfOtherVersionsAreRefusedInWords) {
+  const auto problem = [](uint32_t version) {
+    v1::Open open = OpenAt(0, 0);
+    open.mutable_cursor()->set_version(version);
+    const absl::Status status = PlanBatches(open, Prepared()).status();
+    EXPECT_EQ(GetErrorInfo(status)->reason, "CURSOR_MISMATCH");
+    return std::string(status.message());
+  };
+  EXPECT_EQ(problem(1),
+            "the cursor has version 1, and this release reads version 2, which names files by the "
+            "spec alone, so splits and orders may differ; finish the run with the release that "
+            "wrote the cursor, or start without one");
+  EXPECT_EQ(problem(3),
+            "the cursor has version 3, and this release reads version 2; use the release of "
+            "Bulkhead that wrote it");
 }
 
 // A cursor of an unordered stream that stands at position 0 of epoch 0, before four batches.
@@ -128,7 +146,7 @@ TEST(PlanBatchesTest, RefusesACursorOfOtherData) {
   open.mutable_cursor()->set_samples_per_epoch(99);
   EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
   open = OpenAt(0, 0);
-  open.mutable_cursor()->set_version(2);
+  open.mutable_cursor()->set_version(1);
   EXPECT_EQ(ReasonOf(open), "CURSOR_MISMATCH");
   EXPECT_EQ(ReasonOf(OpenAt(0, 101)), "CURSOR_MISMATCH");
 }

@@ -63,19 +63,17 @@ TEST_F(ImageFolderTest, OrderIsThatOfWholePathsAlsoWhereOneClassBeginsLikeAnothe
               ElementsAre("a-b/1.jpg 1", "a/1.jpg 0", "a/b-c.jpg 0", "a/b.jpg 0", "a/b/c.jpg 0"));
 }
 
-TEST_F(ImageFolderTest, RecordsAreCalledByTheirPathsBehindTheFoldersName) {
+TEST_F(ImageFolderTest, RecordsAreCalledByTheirPathsBelowTheFolder) {
   Put("c/a.jpg");
   ASSERT_TRUE(Index().ok());
-  for (const auto& [folder, name] : {std::pair("photos/set", "photos/set/c/a.jpg"),
-                                     {".", "c/a.jpg"},
-                                     {"/set", "/set/c/a.jpg"}}) {
+  for (const char* folder : {"photos/set", ".", "/set"}) {
     test_.resolved.mutable_files(0)->set_name(folder);
     const auto source = test_.Open();
-    EXPECT_EQ((*source)->RecordName(0), name);
+    EXPECT_EQ((*source)->RecordName(0), "c/a.jpg");
     const auto context = (*source)->NewContext();
     Record record;
     ASSERT_TRUE((*source)->Read(0, *context, record).ok());
-    EXPECT_EQ(record.origin, name);
+    EXPECT_EQ(record.origin, "c/a.jpg");
   }
 }
 

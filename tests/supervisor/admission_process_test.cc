@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include "absl/synchronization/notification.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
@@ -20,9 +22,9 @@ class AdmissionTest : public SupervisorProcessTest {
   // Holds four workers of a unit, or arenas in their place.
   void StartWithRoomForFour() {
     Supervisor::Config config;
-    config.worker_program = FakeWorkerPath();
+    config.worker_program = program_;
     config.max_index_workers = 2;
-    config.timeouts = ShortBackoff();
+    config.timeouts = timeouts_;
     config.index_worker_quota_bytes = kUnit;
     config.memory.supervisor_bytes = kUnit;
     config.memory.replacement_bytes = kUnit;
@@ -83,6 +85,8 @@ class AdmissionTest : public SupervisorProcessTest {
 
   std::atomic<uint64_t> limit_bytes_{1000 * kUnit};
   absl::Duration idle_stream_ = absl::InfiniteDuration();
+  std::string program_ = FakeWorkerPath();
+  PoolTimeouts timeouts_ = ShortBackoff();
 };
 
 TEST_F(AdmissionTest, APipelineGetsTheWorkersThatFit) {
@@ -255,6 +259,38 @@ TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
   EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(GetErrorInfo(ended)->reason, reason::kStreamIdle);
   EXPECT_EQ(unread->batches(), 4u) << "whole batches, none twice";
+}
+
+// It has more places than before, and none of them has a worker when the first start fails.
+TEST_F(AdmissionTest, APoolThatIsResumedWhileNoWorkerStartsGoesOnOnceOneDoes) {
+  char folder[] = "/tmp/bulkhead-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  program_ = std::string(folder) + "/worker";
+  const auto install = [&] { return symlink(FakeWorkerPath().c_str(), program_.c_str()) == 0; };
+  ASSERT_TRUE(install());
+  timeouts_.first_backoff = absl::Milliseconds(50);
+  idle_stream_ = absl::Nanoseconds(1);
+  StartWithRoomForFour();
+  auto first = Admit("first", 3);
+  const auto unread = OpenUnread("sound", 1);
+  const auto other = Admit("other", 1);
+  ASSERT_TRUE(first.ok() && other.ok());
+  ASSERT_TRUE(unread->idle());
+  first = absl::CancelledError();  // gives up its place
+  ASSERT_EQ(unlink(program_.c_str()), 0);  // an upgrade replaces the program, say
+  const auto second = Admit("sound", 3);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(unread->idle());
+  const auto status = supervisor_->GetStatus();
+  EXPECT_EQ(
+      std::count_if(status.workers().begin(), status.workers().end(),
+                    [](const auto& worker) { return worker.state() == v1::WORKER_STATE_BACKOFF; }),
+      3);
+  ASSERT_TRUE(install());
+  unread->LetGo();
+  EXPECT_TRUE(unread->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*unread, 20);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirPlacesLast) {

@@ -112,7 +112,7 @@ TEST_F(DispatcherTest, AWorkerNearItsQuotaWaitsForItsSuccessor) {
   AddStream();
   ProcessMemory memory;
   memory.anonymous_bytes = 990;
-  WorkerAt(0).memory.Note(memory, 0, WorkerAt(0).recorder.Snapshot(), 1);
+  WorkerAt(0).memory.Note(memory, 0, WorkerAt(0).flight.Read(), 1);
   crew_.slots()[0]->successor = MakeWorker(0);
   EXPECT_FALSE(dispatcher_.GiveLeases());
   crew_.slots()[0]->successor = nullptr;

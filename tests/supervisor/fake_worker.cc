@@ -245,6 +245,11 @@ class FakeWorker {
       const UniqueFd mark(open(name.c_str() + 12, O_WRONLY | O_CREAT | O_EXCL, 0600));
       if (mark) raise(SIGSTOP);
     }
+    // The same, but that it dies, when it has written something.
+    if (name.rfind("dies-first:", 0) == 0) {
+      const UniqueFd mark(open(name.c_str() + 11, O_WRONLY | O_CREAT | O_EXCL, 0600));
+      if (mark && pwrite(fd, "half an index", 13, 0) > 0) raise(SIGKILL);
+    }
     if (name == "takes-much") {
       Hold(100 << 20);
       pause();
@@ -256,7 +261,7 @@ class FakeWorker {
       message.mutable_failed()->mutable_error()->set_message("bad@12");
       message.mutable_failed()->mutable_error()->set_reason("TRUNCATED_RECORD");
     } else {
-      if (write(fd, name.data(), name.size()) < 0) _exit(1);
+      if (pwrite(fd, name.data(), name.size(), 0) < 0) _exit(1);
       message.mutable_index_done()->set_job_id(request.job_id());
       message.mutable_index_done()->set_records(name == "pid" ? getpid() : name.size());
     }

@@ -1,9 +1,11 @@
 // Index jobs of a supervisor whose worker processes are killed and stopped for real.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
@@ -97,6 +99,22 @@ TEST_F(IndexJobsProcessTest, AFileThatKillsItsWorkersIsNamed) {
   const absl::Status status = result->Await().status();
   EXPECT_EQ(GetErrorInfo(status)->reason, "WORKER_CRASH_LOOP");
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "kills-workers");
+}
+
+// Its disk may not answer, and the supervisor waits for none.
+TEST_F(IndexJobsProcessTest, TheFileOfADeadWorkerIsTouchedByNobodyButTheNextOne) {
+  StartSupervisor();
+  char folder[] = "/tmp/bulkhead-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  // What cannot be cut.
+  const UniqueFd file(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const std::string name = absl::StrCat("dies-first:", folder, "/mark");
+  auto result = std::make_shared<IndexResult>();
+  AddIndexJob(*supervisor_, name, file.get(), result);
+  const absl::StatusOr<uint64_t> records = result->Await();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(*records, name.size());
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(IndexJobsProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {

@@ -66,8 +66,9 @@ class PoolWorld : public testing::Test {
  protected:
   // A worker that is bound, in no place yet.
   std::unique_ptr<PoolWorker> MakeWorker(uint32_t slot) {
-    auto worker = std::make_unique<PoolWorker>(FlightRecorder::Create(config_.threads).value(),
-                                               config_.threads, config_.quota_bytes);
+    auto worker = std::make_unique<PoolWorker>(
+        FlightReader(FlightRecorder::Create(config_.threads).value(), config_.stages, 64),
+        config_.threads, config_.quota_bytes);
     worker->id = ++last_worker_;
     worker->slot = slot;
     worker->bound = true;

@@ -137,6 +137,7 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.key = mode;
     pipeline.name = mode;
     pipeline.binding = mode;
+    pipeline.stages = {"stages[0] fake"};
     pipeline.workers = workers;
     pipeline.quota_bytes = quota_bytes_;
     StreamConfig stream;

@@ -47,7 +47,7 @@ TEST_F(ProgressWatchTest, AWorkerThatFinishesNothingIsKilled) {
 
 TEST_F(ProgressWatchTest, OneThreadThatHangsIsEnough) {
   WorkerAt(0).held.push_back({});
-  WorkerAt(0).recorder.BeginSample(0, 1, 1, 0, 0);
+  WorkerAt(0).flight.recorder().BeginSample(0, 1, 1, 0, 0);
   const int64_t now = MonotonicNanos();
   WorkerAt(0).last_progress_ns = now;
   EXPECT_EQ(KilledAt(now / kSecond + 20), "");

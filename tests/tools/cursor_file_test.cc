@@ -1,5 +1,6 @@
 #include "tools/cursor/cursor_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
@@ -8,8 +9,10 @@
 namespace bulkhead::tools {
 namespace {
 
+using ::testing::HasSubstr;
+
 constexpr char kGood[] =
-    R"({"version": 1, "order_fingerprint": "0a1b", "bytes_fingerprint": "ff", "epoch": 2,
+    R"({"version": 2, "order_fingerprint": "0a1b", "bytes_fingerprint": "ff", "epoch": 2,
 "consumed": 128, "samples_per_epoch": 1000, "quarantined": ["a\"b"], "substitutions": 3})";
 
 std::string Problem(const std::string& text) {
@@ -24,7 +27,7 @@ std::string With(const char* from, const char* to) {
 TEST(CursorFileTest, ReadsWhatTheClientsWrite) {
   const auto cursor = ParseCursor(kGood, "c.json");
   ASSERT_TRUE(cursor.ok()) << cursor.status();
-  EXPECT_EQ(cursor->version(), 1);
+  EXPECT_EQ(cursor->version(), 2);
   EXPECT_EQ(cursor->order_fingerprint(), "0a1b");
   EXPECT_EQ(cursor->bytes_fingerprint(), "ff");
   EXPECT_EQ(cursor->epoch(), 2);
@@ -39,7 +42,7 @@ TEST(CursorFileTest, WritesWhatItReads) {
   ASSERT_TRUE(cursor.ok());
   const std::string json = CursorJson(*cursor);
   EXPECT_EQ(json,
-            R"({"version": 1, "order_fingerprint": "0a1b", "bytes_fingerprint": "ff", "epoch": 2, )"
+            R"({"version": 2, "order_fingerprint": "0a1b", "bytes_fingerprint": "ff", "epoch": 2, )"
             R"("consumed": 128, "samples_per_epoch": 1000, "quarantined": ["a\"b"], )"
             R"("substitutions": 3})");
 }
@@ -92,7 +95,9 @@ TEST(CursorFileTest, RefusesMembersThatAreUnknownMissingOrDoubled) {
 }
 
 TEST(CursorFileTest, RefusesValuesThatCannotBe) {
-  EXPECT_TRUE(absl::StrContains(Problem(With("\"version\": 1", "\"version\": 2")), "version 2"));
+  EXPECT_THAT(Problem(With("\"version\": 2", "\"version\": 3")), HasSubstr("has version 3, "));
+  EXPECT_THAT(Problem(With("\"version\": 2", "\"version\": 1")),
+              HasSubstr("finish the run with the release that wrote the cursor"));
   EXPECT_EQ(Problem(With("128", "1001")),
             "c.json:2:13: consumed is 1001, but an epoch has only 1000 samples "
             "(samples_per_epoch)");

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 v1::Cursor At(uint64_t epoch, uint64_t consumed, uint64_t size = 100) {
   v1::Cursor cursor;
-  cursor.set_version(1);
+  cursor.set_version(2);
   cursor.set_order_fingerprint("aa");
   cursor.set_bytes_fingerprint("bb");
   cursor.set_epoch(epoch);

@@ -15,11 +15,10 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
     const v1::PipelineSpec& spec, const std::string& base_dir, const PipelineOptions& options) {
   std::unique_ptr<LocalPipeline> local(new LocalPipeline());
   BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
-  BULKHEAD_ASSIGN_OR_RETURN(
-      local->indexed_,
-      IndexedSpec::Create(spec, base_dir, [](const std::string&, uint64_t, uint64_t) {}));
+  BULKHEAD_ASSIGN_OR_RETURN(local->data_,
+                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources,
-                            local->indexed_->OpenPlain());
+                            local->data_->OpenPlain());
   BULKHEAD_ASSIGN_OR_RETURN(local->pipeline_, MakePipeline(std::move(sources), spec, options));
   internal::v1::StreamBinding& binding = local->stream_.binding;
   *binding.mutable_schema() = local->signature_.schema;
@@ -28,8 +27,8 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
   binding.set_error_action(spec.errors().policy());
   // Measurements may read the data twice.
   binding.set_reads_again(true);
-  // Owned by indexed_.
-  local->stream_.order = {std::shared_ptr<void>(), &local->indexed_->order()};
+  // Owned by data_.
+  local->stream_.order = {std::shared_ptr<void>(), &local->data_->order()};
   return local;
 }
 

@@ -11,7 +11,7 @@
 #include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/pipeline.h"
 #include "server/spec/signature.h"
-#include "tools/order/indexed_spec.h"
+#include "tools/common/local_data.h"
 
 namespace bulkhead::tools {
 
@@ -20,14 +20,14 @@ namespace bulkhead::tools {
 class LocalPipeline {
  public:
   // Indexes the data of `spec`, which is normalized, and opens it. Blocks. Relative paths start
-  // from `base_dir`. Errors: those of IndexedSpec::Create and MakePipeline.
+  // from `base_dir`. Errors: those of LocalData::Create and MakePipeline.
   static absl::StatusOr<std::unique_ptr<LocalPipeline>> Create(const v1::PipelineSpec& spec,
                                                                const std::string& base_dir,
                                                                const PipelineOptions& options = {});
 
   const PipelineSignature& signature() const { return signature_; }
   const v1::BatchSchema& schema() const { return signature_.schema; }
-  uint64_t samples_per_epoch() const { return indexed_->samples_per_epoch(); }
+  uint64_t samples_per_epoch() const { return data_->samples_per_epoch(); }
   uint64_t seed() const { return stream_.binding.seed(); }
   const Pipeline& pipeline() const { return *pipeline_; }
 
@@ -46,7 +46,7 @@ class LocalPipeline {
  private:
   LocalPipeline() = default;
 
-  std::unique_ptr<IndexedSpec> indexed_;
+  std::unique_ptr<LocalData> data_;
   PipelineSignature signature_;
   std::unique_ptr<Pipeline> pipeline_;
   StreamView stream_;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "server/base/cursor_version.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
 #include "server/spec/yaml_scalar.h"
@@ -71,10 +72,8 @@ std::string SetMember(const YamlNode& value, const google::protobuf::FieldDescri
 
 // What cannot be true of a cursor, with the member it is about.
 std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
-  if (cursor.version() != 1) {
-    return {"version", absl::StrCat("the cursor has version ", cursor.version(),
-                                    ", and this program knows version 1; use the release of "
-                                    "Bulkhead that wrote it")};
+  if (std::string problem = CursorVersionProblem(cursor.version()); !problem.empty()) {
+    return {"version", std::move(problem)};
   }
   if (!IsHex(cursor.order_fingerprint())) {
     return {"order_fingerprint", "order_fingerprint must be lower-case hexadecimal digits"};

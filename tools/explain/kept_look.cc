@@ -6,7 +6,6 @@
 
 #include "server/base/error.h"
 #include "server/base/value_map.h"
-#include "server/os/filesystem.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/pipeline/stage_observer.h"
 #include "tools/common/local_pipeline.h"
@@ -41,9 +40,7 @@ class ReadBytes final : public StageObserver {
 }  // namespace
 
 absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::string& base_dir) {
-  const auto real = RealPath(base_dir);
-  BULKHEAD_ASSIGN_OR_RETURN(const auto local,
-                            LocalPipeline::Create(spec, real.ok() ? *real : base_dir));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto local, LocalPipeline::Create(spec, base_dir));
   ReadBytes read;
   ValueMap kept;
   const std::unique_ptr<PipelineContext> context = local->pipeline().NewContext();

@@ -19,10 +19,10 @@
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
 #include "tools/common/json.h"
+#include "tools/common/local_data.h"
 #include "tools/common/local_pipeline.h"
 #include "tools/common/progress_line.h"
 #include "tools/order/feature_values.h"
-#include "tools/order/indexed_spec.h"
 #include "tools/order/order_survey.h"
 #include "tools/order/scatter_plot.h"
 
@@ -44,15 +44,15 @@ constexpr uint64_t kMaxDots = 20'000;
 constexpr size_t kMaxFileBorders = 50;
 
 // Says what it is about once that takes longer than people wait in silence.
-absl::StatusOr<std::unique_ptr<IndexedSpec>> Index(const v1::PipelineSpec& spec,
-                                                   const std::string& base_dir) {
+absl::StatusOr<std::unique_ptr<LocalData>> Index(const v1::PipelineSpec& spec,
+                                                 const std::string& base_dir) {
   ProgressLine line;
   const absl::Time quiet_until = absl::Now() + absl::Seconds(1);
-  return IndexedSpec::Create(
-      spec, base_dir, [&](const std::string& file, uint64_t done, uint64_t total) {
-        if (absl::Now() < quiet_until || !line.Due()) return;
-        line.Show(absl::StrCat("indexing ", file, ", ", done, " of ", total));
-      });
+  return LocalData::Create(spec, base_dir, [&](const v1::Progress& progress) {
+    if (absl::Now() < quiet_until || !line.Due()) return;
+    line.Show(absl::StrCat(progress.activity(), ", ", progress.files_done(), " of ",
+                           progress.files_total()));
+  });
 }
 
 // "interleave {cycle_length: 4, block_length: 1}".
@@ -88,7 +88,7 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 absl::Status WritePlot(const OrderOptions& options, const v1::PipelineSpec& spec,
-                       const IndexedSpec& source, uint64_t positions) {
+                       const LocalData& source, uint64_t positions) {
   const SampleOrder& order = source.order();
   ScatterPlot plot;
   const std::string name = std::filesystem::path(options.spec).filename().string();
@@ -126,8 +126,8 @@ absl::Status WritePlot(const OrderOptions& options, const v1::PipelineSpec& spec
   return WriteFile(options.png, png);
 }
 
-void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec,
-                 const IndexedSpec& source, const OrderSurvey& survey, std::ostream& out) {
+void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec, const LocalData& source,
+                 const OrderSurvey& survey, std::ostream& out) {
   const std::string& file = source.file_names()[survey.longest_run_file];
   if (options.json) {
     JsonObject run;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/internal/error.h"
+#include "client/cpp/internal/utf8.h"
 
 namespace bulkhead {
 
@@ -27,6 +28,28 @@ absl::Status CannotRead(const std::string& path, int error) {
       missing ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
       missing ? "FILE_NOT_FOUND" : "FILE_UNREADABLE",
       absl::StrCat("cannot read the spec ", path, ": ", std::strerror(error)), {{"file", path}});
+}
+
+// Protobuf's strings are UTF-8, and what it says of others names no field. `field`: where the text
+// comes from, for people.
+absl::Status CheckText(absl::string_view text, const std::string& field) {
+  const size_t at = FirstByteThatIsNotUtf8(text);
+  if (at == absl::string_view::npos) return absl::OkStatus();
+  const std::string byte = absl::StrCat(absl::Hex(static_cast<unsigned char>(text[at])));
+  return MakeClientError(absl::StatusCode::kInvalidArgument, "SPEC_INVALID",
+                         absl::StrCat(field, " is not UTF-8: byte 0x", byte, " at offset ", at,
+                                      "; save it as UTF-8, or give it another name"),
+                         {{"field", field}, {"offset", absl::StrCat(at)}});
+}
+
+// As CheckText, of all fields that the user gave.
+absl::Status CheckTexts(const SpecSource& source, const v1::SpecInput& input) {
+  const bool is_file = !source.path.empty();
+  absl::Status status = CheckText(input.text().name(), "spec.path");
+  status.Update(CheckText(input.base_dir(), is_file ? "the folder of spec.path" : "spec.base_dir"));
+  status.Update(CheckText(input.text().text(),
+                          is_file ? absl::StrCat("the spec ", source.path) : "spec.text"));
+  return status;
 }
 
 }  // namespace
@@ -57,6 +80,7 @@ absl::StatusOr<v1::SpecInput> ToSpecInput(const SpecSource& source) {
                            absl::StrCat(text->name(), ": a spec has at most 1 MiB"),
                            {{"file", text->name()}});
   }
+  if (absl::Status texts = CheckTexts(source, input); !texts.ok()) return texts;
   return input;
 }
 

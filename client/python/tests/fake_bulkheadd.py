@@ -163,7 +163,7 @@ class Service:
             transport=1, epochs=epochs, batches_left_in_epoch=left,
             unordered="reverse" in spec, transport_reason=spec.get("why", ""),
             cursor=dict(
-                version=1, order_fingerprint="aa", bytes_fingerprint="bb", epoch=epoch,
+                version=2, order_fingerprint="aa", bytes_fingerprint="bb", epoch=epoch,
                 consumed=consumed, samples_per_epoch=samples,
                 quarantined=sorted({*opening.cursor.quarantined, 'a"b'}),
                 completed=completed, batch_size=opening.cursor.batch_size,

@@ -75,7 +75,7 @@ def test_after_a_reconnect_numbers_go_on_and_nothing_comes_twice(fake, lose_afte
 
 def test_a_cursor_with_completed_batches_travels_both_ways():
     values = {
-        "version": 1, "order_fingerprint": "aa", "bytes_fingerprint": "bb", "epoch": 1,
+        "version": 2, "order_fingerprint": "aa", "bytes_fingerprint": "bb", "epoch": 1,
         "consumed": 40, "samples_per_epoch": 100, "quarantined": [], "substitutions": 0,
     }  # fmt: skip
     assert cursor_to_dict(cursor_from_dict(values)) == values, "an old one stays as it is"

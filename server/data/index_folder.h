@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_INDEX_FOLDER_H_
-#define BULKHEAD_SERVER_SERVICE_INDEX_FOLDER_H_
+#ifndef BULKHEAD_SERVER_DATA_INDEX_FOLDER_H_
+#define BULKHEAD_SERVER_DATA_INDEX_FOLDER_H_
 
 #include <cstdint>
 #include <map>
@@ -69,4 +69,4 @@ class IndexFolder {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_INDEX_FOLDER_H_
+#endif  // BULKHEAD_SERVER_DATA_INDEX_FOLDER_H_

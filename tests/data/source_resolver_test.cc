@@ -1,5 +1,6 @@
-#include "server/service/source_resolver.h"
+#include "server/data/source_resolver.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -11,6 +12,8 @@
 
 namespace bulkhead {
 namespace {
+
+using ::testing::ElementsAre;
 
 class SourceResolverTest : public testing::Test {
  protected:
@@ -32,6 +35,11 @@ class SourceResolverTest : public testing::Test {
     for (const std::string& file : files) source.mutable_tfrecord()->add_files(file);
     return source;
   }
+  static std::vector<std::string> Names(const internal::v1::ResolvedSource& resolved) {
+    std::vector<std::string> names;
+    for (const auto& file : resolved.files()) names.push_back(file.name());
+    return names;
+  }
   std::string ReasonOf(const v1::Source& source) {
     const auto resolved = ResolveSource(source, folder_ + "/data", roots_);
     return resolved.ok() ? "OK" : GetErrorInfo(resolved.status())->reason;
@@ -41,13 +49,10 @@ class SourceResolverTest : public testing::Test {
   DataRoots roots_;
 };
 
-TEST_F(SourceResolverTest, FindsFilesInOrderNamedByTheirPlaceBelowTheBase) {
+TEST_F(SourceResolverTest, FindsFilesInTheOrderOfTheirNames) {
   const auto resolved =
       ResolveSource(Records({"deep/*.rec", "*.rec"}), folder_ + "/data", roots_).value();
-  ASSERT_EQ(resolved.files_size(), 3);
-  EXPECT_EQ(resolved.files(0).name(), "a.rec");
-  EXPECT_EQ(resolved.files(1).name(), "b.rec");
-  EXPECT_EQ(resolved.files(2).name(), "deep/c.rec");
+  EXPECT_THAT(Names(resolved), ElementsAre("a.rec", "b.rec", "c.rec"));
   EXPECT_EQ(resolved.files(0).path(), folder_ + "/data/a.rec");
   EXPECT_EQ(resolved.files(0).size_bytes(), 10);
   EXPECT_GT(resolved.files(0).mtime_ns(), 0);
@@ -112,12 +117,41 @@ TEST_F(SourceResolverTest, WithoutRootsNothingMayBeRead) {
   EXPECT_EQ(ReasonOf(Records({"../secret/key.rec"})), "OK");
 }
 
-TEST_F(SourceResolverTest, AFileFarFromTheBaseIsNamedByItsPath) {
-  roots_.roots.clear();
-  roots_.unrestricted = true;
-  const auto resolved =
-      ResolveSource(Records({"../secret/key.rec"}), folder_ + "/data", roots_).value();
-  EXPECT_EQ(resolved.files(0).name(), folder_ + "/secret/key.rec");
+TEST_F(SourceResolverTest, NamesDependNeitherOnRootsNorOnTheBaseFolder) {
+  const std::string link = folder_ + "/link";
+  std::filesystem::create_symlink(folder_ + "/data", link);
+  for (const DataRoots& roots :
+       {roots_, DataRoots{{folder_}, false}, DataRoots{{}, /*unrestricted=*/true}}) {
+    for (const auto& [base, data] : {std::pair(folder_ + "/data", std::string()),
+                                     {folder_ + "/data", folder_ + "/data/"},
+                                     {folder_ + "/data/deep", "../"},
+                                     {folder_ + "/secret", "../data/"},
+                                     {folder_ + "/secret", link + "/"},
+                                     {link, "./"}}) {
+      const auto resolved =
+          ResolveSource(Records({data + "*/c.rec", data + "a.rec"}), base, roots).value();
+      EXPECT_THAT(Names(resolved), ElementsAre("a.rec", "deep/c.rec")) << base << " " << data;
+    }
+  }
+}
+
+TEST_F(SourceResolverTest, TheBaseFolderIsNoPattern) {
+  const std::string base = folder_ + "/data/x[1]*";
+  std::filesystem::create_directories(base + "/more");
+  std::filesystem::create_directories(folder_ + "/data/x1y");
+  for (const char* name : {"/d.rec", "/more/e.rec"}) std::ofstream(base + name) << name;
+  std::ofstream(folder_ + "/data/x1y/d.rec") << "d";
+  const auto resolved = ResolveSource(Records({"d.rec", "*/*.rec"}), base, roots_).value();
+  EXPECT_THAT(Names(resolved), ElementsAre("d.rec", "more/e.rec"));
+  EXPECT_EQ(resolved.files(0).path(), base + "/d.rec");
+}
+
+TEST_F(SourceResolverTest, AFolderIsCalledByWhereItLeadsIfItsSpellingSaysNothing) {
+  v1::Source folder;
+  for (const auto& [path, name] : {std::pair("deep", "deep"), {".", "data"}, {"deep/..", "data"}}) {
+    folder.mutable_image_folder()->set_path(path);
+    EXPECT_THAT(Names(ResolveSource(folder, folder_ + "/data", roots_).value()), ElementsAre(name));
+  }
 }
 
 TEST_F(SourceResolverTest, MissingFilesAndWrongKindsAreNamed) {

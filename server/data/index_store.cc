@@ -1,4 +1,4 @@
-#include "server/service/index_store.h"
+#include "server/data/index_store.h"
 
 #include <optional>
 #include <set>
@@ -44,9 +44,8 @@ bool BelongsTo(const IndexHeader& header, const internal::v1::ResolvedFile& file
 
 }  // namespace
 
-IndexStore::IndexStore(IndexFolder::Config folder, uint32_t max_parallel,
-                       uint64_t worker_quota_bytes, Supervisor* supervisor)
-    : folder_(std::move(folder)), builds_(&folder_, max_parallel, worker_quota_bytes, supervisor) {}
+IndexStore::IndexStore(IndexFolder::Config folder, BuildIndexesFn build)
+    : folder_(std::move(folder)), build_(std::move(build)) {}
 
 std::string IndexStore::CachedPath(const v1::Source& source,
                                    const internal::v1::ResolvedFile& file) const {
@@ -59,7 +58,8 @@ std::string IndexStore::CachedPath(const v1::Source& source,
 
 absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
                                        internal::v1::ResolvedSource& resolved,
-                                       const ProgressFn& progress, const CancelledFn& cancelled) {
+                                       const FindProgressFn& progress,
+                                       const FindCancelledFn& cancelled) {
   if (source.has_range()) return absl::OkStatus();
   if (resolved.files().empty()) resolved.add_files()->set_name("entries");  // an inline list
 
@@ -103,7 +103,7 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
 absl::Status IndexStore::EnsureSelections(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
     const internal::v1::Selection& selection, internal::v1::ResolvedSource& resolved,
-    const ProgressFn& progress, const CancelledFn& cancelled) {
+    const FindProgressFn& progress, const FindCancelledFn& cancelled) {
   if (!SelectsRecords(selection)) return absl::OkStatus();
   if (source.has_range()) {
     internal::v1::ResolvedFile& file = *resolved.add_files();
@@ -147,10 +147,10 @@ absl::Status IndexStore::EnsureSelections(
 }
 
 absl::Status IndexStore::Build(const IndexKind& kind, const std::vector<size_t>& missing,
-                               internal::v1::ResolvedSource& resolved, const ProgressFn& progress,
-                               const CancelledFn& cancelled) {
+                               internal::v1::ResolvedSource& resolved,
+                               const FindProgressFn& progress, const FindCancelledFn& cancelled) {
   if (missing.empty()) return absl::OkStatus();
-  BULKHEAD_RETURN_IF_ERROR(builds_.Run(kind, missing, resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(build_(kind, missing, folder_, resolved, progress, cancelled));
   std::set<std::string> needed;
   for (const std::string* path : IndexPaths(resolved)) needed.insert(*path);
   folder_.Collect(needed);

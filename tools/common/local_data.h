@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_ORDER_INDEXED_SPEC_H_
-#define BULKHEAD_TOOLS_ORDER_INDEXED_SPEC_H_
+#ifndef BULKHEAD_TOOLS_COMMON_LOCAL_DATA_H_
+#define BULKHEAD_TOOLS_COMMON_LOCAL_DATA_H_
 
 #include <cstdint>
 #include <memory>
@@ -9,23 +9,28 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/data/data_finder.h"
 #include "server/sampler/order.h"
 #include "server/source/source.h"
-#include "tools/order/indexed_source.h"
 
 namespace bulkhead::tools {
 
 // All sources of a spec, one or those of a mixture, found, indexed and selected from by this very
-// process, and the order of their records. Immutable.
-class IndexedSpec {
+// process, without a service, and the order of their records: for tools that look at data which
+// their user trusts. The indexes lie in a temporary folder that goes with this object. Immutable.
+class LocalData {
  public:
   // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed.
-  // Errors: those of IndexedSource::Create, MakeOrder and MixtureSamplesPerEpoch.
-  static absl::StatusOr<std::unique_ptr<IndexedSpec>> Create(
-      const v1::PipelineSpec& spec, const std::string& base_dir,
-      const IndexedSource::ProgressFn& progress);
+  // Errors: those of DataFinder::Find and MakeOrder.
+  static absl::StatusOr<std::unique_ptr<LocalData>> Create(const v1::PipelineSpec& spec,
+                                                           const std::string& base_dir,
+                                                           const FindProgressFn& progress);
+  ~LocalData();
+  LocalData(const LocalData&) = delete;
+  LocalData& operator=(const LocalData&) = delete;
 
-  // Of all sources, one after the other, as their records count.
+  // The files of all sources, one after the other, as their records count, and how many records of
+  // each the selections leave. A range is one file.
   const std::vector<std::string>& file_names() const { return file_names_; }
   const std::vector<uint64_t>& file_records() const { return file_records_; }
   uint64_t record_count() const { return record_count_; }
@@ -41,11 +46,14 @@ class IndexedSpec {
   absl::StatusOr<std::vector<std::unique_ptr<Source>>> OpenPlain() const;
 
  private:
-  IndexedSpec() = default;
-  absl::Status MakeOrders(const v1::PipelineSpec& spec);
+  explicit LocalData(const v1::PipelineSpec& spec) : spec_(spec) {}
+  absl::Status MakeFolder();
+  // Counts the records of what was found, and puts them in order.
+  absl::Status MakeOrders();
 
-  bool mixture_ = false;
-  std::vector<std::unique_ptr<IndexedSource>> sources_;
+  const v1::PipelineSpec spec_;
+  std::string folder_;  // of the indexes
+  FoundData data_;
   std::vector<std::string> file_names_;
   std::vector<uint64_t> file_records_;
   uint64_t record_count_ = 0;
@@ -54,10 +62,10 @@ class IndexedSpec {
 };
 
 // What the spec's selections leave of how many records, and the samples of an epoch, found by
-// indexing them. Blocks; errors as IndexedSpec::Create's.
+// indexing them. Blocks; errors as LocalData::Create's.
 absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
                                                  const std::string& base_dir);
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_ORDER_INDEXED_SPEC_H_
+#endif  // BULKHEAD_TOOLS_COMMON_LOCAL_DATA_H_

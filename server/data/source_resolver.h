@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_SOURCE_RESOLVER_H_
-#define BULKHEAD_SERVER_SERVICE_SOURCE_RESOLVER_H_
+#ifndef BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_
+#define BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_
 
 #include <string>
 #include <vector>
@@ -19,11 +19,11 @@ struct DataRoots {
 
 // Finds the files of a source (of one, not of a mixture): expands globs, resolves symbolic
 // links, checks that every file lies beneath a root, notes sizes and times. Reads names only, never
-// contents. `base_dir` (absolute, or empty for the first root) is where relative paths start. Names
-// for messages and fingerprints are relative to the base folder where the file lies beneath it,
-// else to its root. Errors: NOT_FOUND (FILE_NOT_FOUND), PERMISSION_DENIED (PATH_NOT_ALLOWED,
-// FILE_UNREADABLE), FAILED_PRECONDITION for a folder where a file is needed, and the other way
-// round.
+// contents. `base_dir` (absolute, or empty for the first root) is where relative paths start. Files
+// are named and ordered as server/data/file_names.h says; an image folder is called by its last
+// component, for messages alone. Errors: NOT_FOUND (FILE_NOT_FOUND), PERMISSION_DENIED
+// (PATH_NOT_ALLOWED, FILE_UNREADABLE), INVALID_ARGUMENT (SPEC_INVALID) for a file that is named
+// twice, FAILED_PRECONDITION for a folder where a file is needed, and the other way round.
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
                                                            const DataRoots& roots);
@@ -33,4 +33,4 @@ void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resol
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_SOURCE_RESOLVER_H_
+#endif  // BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_

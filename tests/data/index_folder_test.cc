@@ -1,4 +1,4 @@
-#include "server/service/index_folder.h"
+#include "server/data/index_folder.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-#include "server/service/source_resolver.h"
+#include "server/data/source_resolver.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
+#include "server/data/file_names.h"
 #include "server/os/filesystem.h"
 
 namespace bulkhead {
@@ -35,34 +35,53 @@ std::string PlaceOf(const std::string& path) {
   }
 }
 
+constexpr char kGlobCharacters[] = "*?[\\";
+
+// A pattern that matches `path` alone: the spec's folder is no part of its patterns.
+std::string Literally(const std::string& path) {
+  std::string pattern;
+  for (const char c : path) {
+    if (absl::StrContains(kGlobCharacters, c)) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 class Resolver {
  public:
   Resolver(std::string base_dir, const DataRoots& roots)
       : base_dir_(std::move(base_dir)), roots_(roots) {}
 
-  absl::Status AddPattern(const std::string& pattern);
-  absl::Status AddPath(const std::string& path, bool want_directory);
+  // Adds the files that pattern number `number` of the spec matches.
+  absl::Status AddPattern(const std::string& pattern, size_t number);
+  // Adds the file or folder at `path`, called `name`; without one, as its last component says.
+  absl::Status AddPath(const std::string& path, bool want_directory, std::string name = "",
+                       size_t pattern = 0);
 
-  internal::v1::ResolvedSource Take() {
-    resolved_.set_base_dir(base_dir_);
-    for (const std::string& root : roots_.roots) resolved_.add_roots(root);
-    return std::move(resolved_);
-  }
+  // What was added. SPEC_INVALID when a file was added twice.
+  absl::StatusOr<internal::v1::ResolvedSource> Take();
 
  private:
   std::string Absolute(const std::string& path) const {
     return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir_, "/", path);
   }
-  // The root above a resolved path; absent when none allows it.
-  std::optional<std::string> RootOf(const std::string& path) const;
-  // Whether `path`, of which not everything need exist, lies beneath a root.
-  bool IsAllowed(const std::string& path) const { return RootOf(PlaceOf(path)).has_value(); }
+  // Whether `path`, whose links are resolved, lies beneath a root.
+  bool LiesInside(const std::string& path) const;
+  // The same of any absolute path, of which not everything need exist.
+  bool IsAllowed(const std::string& path) const { return LiesInside(PlaceOf(path)); }
   absl::Status NotAllowed(const std::string& path) const;
 
   const std::string base_dir_;
   const DataRoots& roots_;
-  internal::v1::ResolvedSource resolved_;
+  std::vector<FoundFile> found_;
 };
+
+// What a path is called that no pattern found: a folder may be spelt "." or "..", which says
+// nothing to people; where it leads does.
+std::string LastComponent(const std::string& path, const std::string& real) {
+  std::string name = NameFromPattern("", path);
+  return name.empty() || name == ".." ? NameFromPattern("", real) : name;
+}
 
 // Names travel in messages of text.
 absl::Status CheckText(const std::string& name) {
@@ -73,12 +92,10 @@ absl::Status CheckText(const std::string& name) {
                    {{"file", printable}});
 }
 
-std::optional<std::string> Resolver::RootOf(const std::string& path) const {
-  if (roots_.unrestricted) return "/";
-  for (const std::string& root : roots_.roots) {
-    if (IsBeneath(path, root)) return root;
-  }
-  return std::nullopt;
+bool Resolver::LiesInside(const std::string& path) const {
+  return roots_.unrestricted ||
+         std::any_of(roots_.roots.begin(), roots_.roots.end(),
+                     [&](const std::string& root) { return IsBeneath(path, root); });
 }
 
 absl::Status Resolver::NotAllowed(const std::string& path) const {
@@ -91,16 +108,19 @@ absl::Status Resolver::NotAllowed(const std::string& path) const {
       {{"file", path}});
 }
 
-absl::Status Resolver::AddPattern(const std::string& pattern) {
+absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   const std::string absolute = Absolute(pattern);
-  const std::string begin = FolderOf(absolute.substr(0, absolute.find_first_of("*?[\\")));
+  const std::string begin =
+      FolderOf(Absolute(pattern.substr(0, pattern.find_first_of(kGlobCharacters))));
   const std::string place = PlaceOf(begin);
-  const bool begins_inside = RootOf(place).has_value();
+  const bool begins_inside = LiesInside(place);
   const bool may_lead_inside =
       std::any_of(roots_.roots.begin(), roots_.roots.end(),
                   [&](const std::string& root) { return IsBeneath(root, place); });
   if (!begins_inside && !may_lead_inside) return NotAllowed(pattern);
-  const auto paths = ExpandGlob(absolute);
+  const bool relative = !absl::StartsWith(pattern, "/");
+  const auto paths =
+      ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern);
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
@@ -120,11 +140,14 @@ absl::Status Resolver::AddPattern(const std::string& pattern) {
                      "); relative paths start from the spec's folder"),
         {{"file", pattern}});
   }
-  for (const std::string& path : *paths) BULKHEAD_RETURN_IF_ERROR(AddPath(path, false));
+  for (const std::string& path : *paths) {
+    BULKHEAD_RETURN_IF_ERROR(AddPath(path, false, NameFromPattern(pattern, path), number));
+  }
   return absl::OkStatus();
 }
 
-absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
+absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std::string name,
+                               size_t pattern) {
   const std::string absolute = Absolute(path);
   const auto real = RealPath(absolute);
   if (!real.ok() && !IsAllowed(absolute)) return NotAllowed(path);
@@ -139,8 +162,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
   }
   BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
   BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
-  const auto root = RootOf(*real);
-  if (!root.has_value()) return NotAllowed(path);
+  if (!LiesInside(*real)) return NotAllowed(path);
   const auto info = StatFile(*real);
   if (GetErrorInfo(info.status()).has_value()) return info.status();
   if (!info.ok()) {
@@ -153,18 +175,33 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory) {
         absl::StrCat(Printable(absolute), " is not a ", want_directory ? "folder" : "regular file"),
         {{"file", path}});
   }
-  internal::v1::ResolvedFile& file = *resolved_.add_files();
-  const std::string& name_root = IsBeneath(*real, base_dir_) ? base_dir_ : *root;
-  file.set_path(*real);
-  // Outside of every folder that could give it a shorter one, a file's name is its path.
-  file.set_name(*real == name_root ? "."
-                : name_root == "/" ? *real
-                                   : real->substr(name_root.size() + 1));
-  file.set_size_bytes(info->size_bytes);
-  file.set_mtime_ns(info->mtime_ns);
+  if (name.empty()) name = LastComponent(path, *real);
+  FoundFile& found = found_.emplace_back();
+  found.pattern = pattern;
+  found.file.set_path(*real);
+  found.file.set_name(std::move(name));
+  found.file.set_size_bytes(info->size_bytes);
+  found.file.set_mtime_ns(info->mtime_ns);
   // Workers are shared by all who name the same files.
-  if (HasLastingInodes(*real)) file.set_inode(info->inode);
+  if (HasLastingInodes(*real)) found.file.set_inode(info->inode);
   return absl::OkStatus();
+}
+
+absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
+  std::set<absl::string_view> paths;
+  for (const FoundFile& found : found_) {
+    if (paths.insert(found.file.path()).second) continue;
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+        absl::StrCat("source.tfrecord.files names ", Printable(found.file.name()), " twice"),
+        {{"file", found.file.name()}});
+  }
+  NameAndSort(found_);
+  internal::v1::ResolvedSource resolved;
+  for (FoundFile& found : found_) *resolved.add_files() = std::move(found.file);
+  resolved.set_base_dir(base_dir_);
+  for (const std::string& root : roots_.roots) resolved.add_roots(root);
+  return resolved;
 }
 
 }  // namespace
@@ -185,8 +222,9 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   Resolver resolver(base, roots);
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
-      for (const std::string& pattern : source.tfrecord().files()) {
-        BULKHEAD_RETURN_IF_ERROR(resolver.AddPattern(pattern));
+      for (int i = 0; i < source.tfrecord().files_size(); ++i) {
+        BULKHEAD_RETURN_IF_ERROR(
+            resolver.AddPattern(source.tfrecord().files(i), static_cast<size_t>(i)));
       }
       break;
     case v1::Source::kImageList:
@@ -200,23 +238,8 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
     default:
       break;
   }
-  internal::v1::ResolvedSource resolved = resolver.Take();
+  BULKHEAD_ASSIGN_OR_RETURN(internal::v1::ResolvedSource resolved, resolver.Take());
   if (source.has_range()) AddRootsOfRange(roots, resolved);
-  if (source.has_tfrecord()) {
-    // Several patterns may name a file twice, and each sorts for itself.
-    auto& files = *resolved.mutable_files();
-    std::sort(files.begin(), files.end(),
-              [](const auto& a, const auto& b) { return a.path() < b.path(); });
-    const auto same =
-        std::adjacent_find(files.begin(), files.end(),
-                           [](const auto& a, const auto& b) { return a.path() == b.path(); });
-    if (same != files.end()) {
-      return MakeError(
-          absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-          absl::StrCat("source.tfrecord.files names ", Printable(same->name()), " twice"),
-          {{"file", same->name()}});
-    }
-  }
   return resolved;
 }
 

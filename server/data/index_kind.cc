@@ -1,0 +1,20 @@
+#include "server/data/index_kind.h"
+
+#include "server/base/error.h"
+#include "server/os/filesystem.h"
+
+namespace bulkhead {
+
+absl::StatusOr<IndexHeader> CheckIndex(int fd, const IndexKind& kind) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd, IndexHeader::kBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
+  // What stands behind is of a worker that died.
+  CutFile(fd, IndexHeader::kBytes + header.payload_bytes);
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd));
+  if (header.kind != kind.header_kind || size - IndexHeader::kBytes != header.payload_bytes) {
+    return absl::DataLossError("an index worker wrote an index that is not one");
+  }
+  return header;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,150 @@
+#include "tools/common/local_data.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/os/fd.h"
+#include "server/sampler/mixture_order.h"
+#include "server/source/index_builder.h"
+#include "server/source/numbered_source.h"
+#include "server/spec/selection.h"
+
+namespace bulkhead::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status Unwritable(const std::string& path, int error) {
+  return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                   absl::StrCat(path, ": ", std::generic_category().message(error),
+                                "; set TMPDIR to a folder that can be written to"),
+                   {{"file", path}});
+}
+
+// A BuildIndexesFn: builds the indexes here, in `folder`, under names that nobody looks for.
+absl::Status BuildHere(const IndexKind& kind, const std::vector<size_t>& missing,
+                       IndexFolder& folder, internal::v1::ResolvedSource& resolved,
+                       const FindProgressFn& progress) {
+  for (size_t i = 0; i < missing.size(); ++i) {
+    internal::v1::ResolvedFile& file = *resolved.mutable_files(static_cast<int>(missing[i]));
+    v1::Progress report;
+    report.set_files_done(i);
+    report.set_files_total(missing.size());
+    report.set_activity(absl::StrCat(kind.activity, " ", file.name()));
+    progress(report);
+    std::string path = folder.path() + "/XXXXXX";
+    const UniqueFd fd(mkostemp(path.data(), O_CLOEXEC));
+    if (!fd) return Unwritable(path, errno);
+    internal::v1::BuildIndex request = kind.request(file);
+    request.set_base_dir(resolved.base_dir());
+    *request.mutable_roots() = resolved.roots();
+    const auto built = BuildIndex(request, fd.get(), [](uint64_t, uint64_t) {});
+    if (!built.ok()) return built.status();
+    BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, CheckIndex(fd.get(), kind));
+    kind.adopt(header, path, file);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineSpec& spec,
+                                                             const std::string& base_dir,
+                                                             const FindProgressFn& progress) {
+  std::unique_ptr<LocalData> local(new LocalData(spec));
+  BULKHEAD_RETURN_IF_ERROR(local->MakeFolder());
+  IndexStore indexes(
+      {local->folder_, /*most_bytes=*/0, /*most_open=*/0},
+      [](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
+         internal::v1::ResolvedSource& resolved, const FindProgressFn& told,
+         const FindCancelledFn&) { return BuildHere(kind, missing, folder, resolved, told); });
+  const DataFinder finder({{}, /*unrestricted=*/true}, &indexes);
+  BULKHEAD_ASSIGN_OR_RETURN(local->data_,
+                            finder.Find(spec, base_dir, progress, [] { return false; }));
+  BULKHEAD_RETURN_IF_ERROR(local->MakeOrders());
+  return local;
+}
+
+LocalData::~LocalData() {
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+absl::Status LocalData::MakeFolder() {
+  std::error_code no_folder;
+  const fs::path temporary = fs::temp_directory_path(no_folder);
+  folder_ = ((no_folder ? fs::path("/tmp") : temporary) / "bulkhead-index-XXXXXX").string();
+  if (mkdtemp(folder_.data()) != nullptr) return absl::OkStatus();
+  const absl::Status status = Unwritable(folder_, errno);
+  folder_.clear();
+  return status;
+}
+
+absl::Status LocalData::MakeOrders() {
+  std::vector<MixedRecords> mixed;
+  const v1::MixtureSource& mixture = spec_.source().mixture();
+  const auto add = [&](const v1::Source& source, const internal::v1::ResolvedSource& resolved) {
+    for (const auto& file : resolved.files()) file_names_.push_back(file.name());
+    if (resolved.files().empty()) file_names_.push_back("range");
+    const std::vector<uint64_t> records = SelectedFileRecords(source, resolved);
+    file_records_.insert(file_records_.end(), records.begin(), records.end());
+    const v1::SelectionCounts counts = CountSelected(source, resolved);
+    record_count_ += counts.samples();
+    counts_.set_records(counts_.records() + counts.records());
+    counts_.set_in_part(counts_.in_part() + counts.in_part());
+    counts_.set_kept(counts_.kept() + counts.kept());
+    return records;
+  };
+  counts_.set_samples(data_.samples_per_epoch);
+  if (!spec_.source().has_mixture()) {
+    add(spec_.source(), data_.resolved);
+    BULKHEAD_ASSIGN_OR_RETURN(order_, MakeOrder(spec_.order(), spec_.seed(), file_records_));
+    return absl::OkStatus();
+  }
+  for (int i = 0; i < mixture.sources_size(); ++i) {
+    const v1::MixedSource& source = mixture.sources(i);
+    mixed.push_back(
+        {source.weight(), source.order(), add(source.source(), data_.resolved.mixed(i))});
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(order_, MakeMixtureOrder(mixed, spec_.seed(), data_.samples_per_epoch));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Source>>> LocalData::Open() const {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources, OpenPlain());
+  for (size_t i = 0; spec_.source().has_mixture() && i < sources.size(); ++i) {
+    sources[i] = MakeNumberedSource(std::move(sources[i]), static_cast<int64_t>(i));
+  }
+  return sources;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Source>>> LocalData::OpenPlain() const {
+  std::vector<std::unique_ptr<Source>> sources;
+  if (!spec_.source().has_mixture()) {
+    BULKHEAD_ASSIGN_OR_RETURN(sources.emplace_back(),
+                              OpenSource(spec_.source(), spec_.features(), data_.resolved));
+    return sources;
+  }
+  for (int i = 0; i < data_.resolved.mixed_size(); ++i) {
+    const v1::MixedSource& mixed = spec_.source().mixture().sources(i);
+    BULKHEAD_ASSIGN_OR_RETURN(sources.emplace_back(), OpenSource(mixed.source(), mixed.features(),
+                                                                 data_.resolved.mixed(i)));
+  }
+  return sources;
+}
+
+absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
+                                                 const std::string& base_dir) {
+  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
+                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+  return data->counts();
+}
+
+}  // namespace bulkhead::tools
