@@ -85,7 +85,17 @@ class StagedPipeline : public Pipeline {
                        absl::Span<std::byte* const> destinations) const override {
     auto& own = static_cast<StagedContext&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(key);
-    const absl::Status status = ProduceNoted(record, key, own, destinations);
+    const absl::Status read = ReadRecord(record, own);
+    absl::Status status = read;
+    if (read.ok()) {
+      const PipelinePart& part = parts_[PartOf(record)];
+      const Sample sample = NewSample(part, record, key);
+      const Way way = BeginWay(part, sample, own, destinations);
+      status = RunStages(*way.plan, way.begin, way.plan->stages.size(), sample, own, destinations);
+      if (status.ok()) status = WriteOutputs(*way.plan, own, destinations);
+    }
+    own.Enter(StageObserver::kOutside);
+    if (!status.ok()) status = NameFailure(read, status, record, key, own);
     own.GiveBackShare();
     if (own.observer != nullptr) {
       own.counts.jpeg = own.decoder.jpeg_counts();
@@ -140,19 +150,6 @@ class StagedPipeline : public Pipeline {
     return StageObserver::kFirstStage + number;
   }
 
-  absl::Status ProduceNoted(uint64_t record, const SampleKey& key, StagedContext& own,
-                            absl::Span<std::byte* const> destinations) const {
-    const PipelinePart& part = parts_[PartOf(record)];
-    const absl::Status read = ReadRecord(record, own);
-    absl::Status produced;
-    if (read.ok()) {
-      produced = RunStages(part, record, key, own, destinations);
-    }
-    own.Enter(StageObserver::kOutside);
-    if (read.ok() && produced.ok()) return produced;
-    return NameFailure(read, produced, record, key, own);
-  }
-
   // Makes it the record at hand.
   absl::Status ReadRecord(uint64_t record, StagedContext& own) const {
     const size_t number = PartOf(record);
@@ -198,15 +195,6 @@ class StagedPipeline : public Pipeline {
         parts_.begin() + 1, parts_.end(), record,
         [](uint64_t wanted, const PipelinePart& part) { return wanted < part.first_record; });
     return behind - parts_.begin() - 1;
-  }
-
-  absl::Status RunStages(const PipelinePart& part, uint64_t record, const SampleKey& key,
-                         StagedContext& own, absl::Span<std::byte* const> destinations) const {
-    const Sample sample = NewSample(part, record, key);
-    const Way way = BeginWay(part, sample, own, destinations);
-    BULKHEAD_RETURN_IF_ERROR(
-        RunStages(*way.plan, way.begin, way.plan->stages.size(), sample, own, destinations));
-    return WriteOutputs(*way.plan, own, destinations);
   }
 
   struct Sample {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "server/base/error.h"
-#include "server/os/thread.h"
 #include "server/sampler/batch_plan.h"
 #include "server/service/rpc_error.h"
 #include "server/spec/selection.h"
@@ -20,29 +19,22 @@ DescribeSession* DescribeSession::Start(const SessionContext& context,
                                         const v1::DescribeRequest& request) {
   std::shared_ptr<DescribeSession> session(new DescribeSession(context));
   session->self_ = session;
-  context.sessions->AddThread();
   DescribeSession* const raw = session.get();
-  const absl::Status started = StartDetachedThread(
-      [session, request, storage = context.storage, sessions = context.sessions]() mutable {
-        {
-          const StorageWatch::Scope watched(storage, session->caller_);
-          absl::StatusOr<v1::Description> description = session->Describe(request);
-          if (description.ok()) {
-            v1::DescribeResponse response;
-            *response.mutable_description() = *std::move(description);
-            session->Enqueue(std::move(response));
-          }
-          session->FinishWith(description.status());
-        }
-        session.reset();
-        sessions->RemoveThread();
-      });
+  const absl::Status started = context.sessions->StartThread([session, request] {
+    const StorageWatch::Scope watched(session->context_.storage, session->caller_);
+    absl::StatusOr<v1::Description> description = session->Describe(request);
+    if (description.ok()) {
+      v1::DescribeResponse response;
+      *response.mutable_description() = *std::move(description);
+      session->Enqueue(std::move(response));
+    }
+    session->FinishWith(description.status());
+  });
   if (started.ok()) {
     context.loop->Post([weak = session->weak_from_this()] {
       if (const auto self = weak.lock()) self->Look();
     });
   } else {
-    context.sessions->RemoveThread();
     session->FinishWith(started);
   }
   return raw;

@@ -9,7 +9,6 @@
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/base/version.h"
-#include "server/os/thread.h"
 #include "server/service/describe_session.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
@@ -92,15 +91,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
 grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc,
                                                      std::function<absl::Status()> answer) const {
   grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
-  SessionRegistry* const sessions = context_.sessions;
-  sessions->AddThread();
-  const absl::Status started = StartDetachedThread([reactor, sessions, answer = std::move(answer)] {
-    reactor->Finish(ToRpcStatus(answer()));
-    sessions->RemoveThread();
-  });
-  if (started.ok()) return reactor;
-  sessions->RemoveThread();
-  reactor->Finish(ToRpcStatus(started));
+  const absl::Status started = context_.sessions->StartThread(
+      [reactor, answer = std::move(answer)] { reactor->Finish(ToRpcStatus(answer())); });
+  if (!started.ok()) reactor->Finish(ToRpcStatus(started));
   return reactor;
 }
 

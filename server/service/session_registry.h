@@ -2,6 +2,8 @@
 #define BULKHEAD_SERVER_SERVICE_SESSION_REGISTRY_H_
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -10,6 +12,7 @@
 #include "absl/time/time.h"
 #include "server/base/error.h"
 #include "server/os/monotonic_wait.h"
+#include "server/os/thread.h"
 
 namespace bulkhead {
 
@@ -39,13 +42,17 @@ class SessionRegistry {
     absl::MutexLock lock(&mutex_);
     --sessions_;
   }
-  void AddThread() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    ++threads_;
-  }
-  void RemoveThread() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    --threads_;
+  // Runs `work` on a thread of its own, which counts until what `work` holds is gone, too. Errors
+  // as StartDetachedThread's.
+  absl::Status StartThread(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_) {
+    AddThread();
+    const absl::Status started = StartDetachedThread([this, work = std::move(work)]() mutable {
+      work();
+      work = nullptr;
+      RemoveThread();
+    });
+    if (!started.ok()) RemoveThread();
+    return started;
   }
   // False when calls or threads are left after `patience`.
   bool WaitUntilEmpty(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -71,6 +78,15 @@ class SessionRegistry {
   }
 
  private:
+  void AddThread() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ++threads_;
+  }
+  void RemoveThread() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    --threads_;
+  }
+
   mutable absl::Mutex mutex_;
   uint32_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t threads_ ABSL_GUARDED_BY(mutex_) = 0;

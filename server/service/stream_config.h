@@ -6,8 +6,8 @@
 #include "server/sampler/batch_plan.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
+#include "server/supervisor/pipeline_config.h"
 #include "server/supervisor/stream.h"
-#include "server/supervisor/worker_pool.h"
 
 namespace bulkhead {
 

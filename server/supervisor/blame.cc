@@ -1,8 +1,14 @@
 #include "server/supervisor/blame.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
 #include "server/supervisor/exit_log.h"
+#include "server/supervisor/lease_word.h"
 
 namespace bulkhead {
 namespace {
@@ -71,6 +77,110 @@ std::vector<Suspicion> SuspicionsOf(const EndFacts& facts) {
     suspicions.push_back({i, std::nullopt, false, false});
   }
   return suspicions;
+}
+
+std::string Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& flight,
+                           v1::ExitCause cause, const std::string& reason) {
+  EndFacts facts{cause, worker.held, flight, config_.quota_bytes, {}, worker.hung_since_ns, 0};
+  for (size_t i = 0; i < flight.threads.size(); ++i) {
+    facts.grown_bytes.push_back(worker.memory.GrownBy(flight, i));
+  }
+  // Of whole batches all threads are at the first one.
+  facts.begun = config_.whole_batches ? 1 : config_.threads;
+  std::string first;
+  for (const Suspicion& suspicion : SuspicionsOf(facts)) {
+    const std::string at = BlameLease(worker, flight, suspicion, cause, reason);
+    // Without a thread's word nobody knows which of them it was.
+    if (first.empty() && suspicion.thread.has_value()) first = at;
+  }
+  return first;
+}
+
+bool Blame::OnIdleDeath(const Slot& slot) {
+  // One bad moment may befall all places at once: so one of them must have failed time and again.
+  if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return false;
+  // As long as one worker is ready the streams go on, if slowly.
+  return !crew_.AnyReady();
+}
+
+std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                              const Suspicion& suspicion, v1::ExitCause cause,
+                              const std::string& reason) {
+  const PoolWorker::Held& held = worker.held[suspicion.held];
+  const auto stream = streams_.Find(held.stream_id);
+  if (stream == nullptr) return "";
+  // Where several threads were at one lease nobody can say which sample it was.
+  const bool alone = worker.leases_given == 1 && !worker.rehearsed && !held.shared;
+  const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
+  if (!death.has_value()) return "";
+  std::string work = death->work;
+  // The worker may have written anything: of a sample of another lease it cannot speak.
+  const FlightSnapshot::Thread* thread =
+      suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;
+  const uint64_t positions = stream->config().binding.samples_per_epoch();
+  if (thread != nullptr && !LeaseCovers(death->lease, positions, thread->epoch, thread->position)) {
+    thread = nullptr;
+  }
+  if (thread != nullptr && !thread->sample.empty()) {
+    work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
+  } else if (thread != nullptr && config_.whole_batches) {
+    work = absl::StrCat(thread->stage, " of the batch (", work, ")");
+  }
+  if (thread != nullptr && suspicion.hung) ReportHang(worker, *stream, *thread, work);
+  const bool named = thread != nullptr && !thread->sample.empty() &&
+                     thread->sample.size() < FlightThread::kSampleBytes;
+  if (alone && suspicion.by_itself && named) {
+    const uint32_t poisoned = ++poison_deaths_[{stream->id(), thread->sample}];
+    if (poisoned >= kPoisonDeaths) {
+      Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage), poisoned);
+      return work;
+    }
+  }
+  if (death->convicting + LeaseTable::kSuspectDeaths >= kMaxDeaths) {
+    stream->Fail(CrashLoop(death->deaths, cause, reason, work));
+  }
+  return work;
+}
+
+void Blame::ReportHang(const PoolWorker& worker, Stream& stream,
+                       const FlightSnapshot::Thread& thread, const std::string& work) const {
+  if (stream.finished()) return;
+  v1::SampleEvent event;
+  event.set_kind(v1::SampleEvent::KIND_HUNG);
+  event.set_epoch(thread.epoch);
+  event.set_position(thread.position);
+  event.set_record(thread.sample);
+  event.set_message(absl::StrCat("worker ", worker.slot, " made no progress for ",
+                                 absl::FormatDuration(hang_), " at ", work,
+                                 worker.stack.empty() ? "" : "; Python was at ", worker.stack,
+                                 "; it is ended, and others do its work"));
+  stream.config().observer->OnEvent(event);
+}
+
+void Blame::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                       uint32_t deaths) const {
+  if (!stream.Quarantine(record, reason, deaths)) return;
+  spdlog::warn("{} is quarantined in stream {}: it ended {} workers; the last one: {}", record,
+               stream.config().name, deaths, reason);
+  internal::v1::ToWorker message;
+  *message.mutable_set_quarantine() = stream.quarantine();
+  crew_.Send(message);
+}
+
+absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
+                              const std::string& work) const {
+  const std::string advice =
+      cause == v1::EXIT_CAUSE_HUNG
+          ? absl::StrCat(
+                "The storage may hang; if such samples are that slow, raise "
+                "--worker-hang-timeout (now ",
+                absl::FormatDuration(hang_), ")")
+          : absl::StrCat("If memory ran out, raise --worker-quota (now ",
+                         FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels");
+  return MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+                   absl::StrCat("the same samples ended ", deaths,
+                                " workers; the last one: ", reason, ", at ", work, ". ", advice),
+                   {{"work", work}, {"cause", reason}});
 }
 
 }  // namespace bulkhead

@@ -36,7 +36,8 @@ void LeaseTable::BeginBatch(const v1::BatchHeader& header) {
   batch.undecided = batch.leases.size();
 }
 
-std::optional<internal::v1::Lease> LeaseTable::Assign(std::set<Place>& from, WorkerId worker) {
+std::optional<internal::v1::Lease> LeaseTable::Assign(WorkerId worker, bool suspect) {
+  std::set<Place>& from = suspect ? suspects_ : planned_;
   if (from.empty()) return std::nullopt;
   const Place place = *from.begin();
   from.erase(from.begin());

@@ -37,7 +37,7 @@ class LeaseTable {
   using WorkerId = uint64_t;
 
   // A lease at which this many workers died, or one by the lease's own doing, is a suspect: it is
-  // given out by AssignSuspect alone, to a worker that holds nothing else, so that it cannot bring
+  // given out as a suspect alone, to a worker that holds nothing else, so that it cannot bring
   // others into bad repute.
   static constexpr uint32_t kSuspectDeaths = 3;
   // Without order, a batch is taken at most this many batches before its turn.
@@ -59,10 +59,7 @@ class LeaseTable {
   bool has_planned() const { return !planned_.empty(); }
   bool has_suspect() const { return !suspects_.empty(); }
   // Gives the oldest planned lease, or the oldest suspect, to `worker`; absent when there is none.
-  std::optional<internal::v1::Lease> Assign(WorkerId worker) { return Assign(planned_, worker); }
-  std::optional<internal::v1::Lease> AssignSuspect(WorkerId worker) {
-    return Assign(suspects_, worker);
-  }
+  std::optional<internal::v1::Lease> Assign(WorkerId worker, bool suspect = false);
 
   // A lease that the worker holds; absent when it does not.
   std::optional<internal::v1::Lease> HeldLease(uint64_t lease_id, WorkerId worker) const;
@@ -168,7 +165,6 @@ class LeaseTable {
   const LeaseEntry& At(const Place& place) const {
     return batches_.at(place.batch).leases[place.lease];
   }
-  std::optional<internal::v1::Lease> Assign(std::set<Place>& from, WorkerId worker);
   LeaseEntry* FindHeld(uint64_t lease_id, WorkerId worker);
   // A held lease is ready, or failed. False when it is planned again instead, being outdated.
   bool Decide(LeaseEntry& entry, LeaseState state);

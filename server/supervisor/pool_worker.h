@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -16,12 +17,17 @@
 #include "server/supervisor/flight_reader.h"
 #include "server/supervisor/lease_table.h"
 #include "server/supervisor/memory_budget.h"
-#include "server/supervisor/memory_growth.h"
 #include "server/supervisor/scratch_folders.h"
 #include "server/supervisor/stage_times.h"
-#include "server/supervisor/worker_process.h"
+#include "server/supervisor/worker_handle.h"
+#include "server/supervisor/worker_memory.h"
 
 namespace bulkhead {
+
+// Between two times of MonotonicNanos; zero where `to_ns` is the earlier one.
+inline absl::Duration Between(int64_t from_ns, int64_t to_ns) {
+  return absl::Nanoseconds(std::max<int64_t>(0, to_ns - from_ns));
+}
 
 // One worker process of a pool, with all that its pool knows of it. Owned by the pool, in a place
 // or as a replacement under way; lives on the supervisor's thread.
@@ -37,7 +43,7 @@ struct PoolWorker {
   LeaseTable::WorkerId id = 0;  // unique over all pools
   uint32_t slot = 0;            // its place
   uint32_t generation = 0;
-  std::unique_ptr<WorkerProcess> process;  // null only while it is being deleted
+  std::unique_ptr<WorkerHandle> process;  // null only while it is being deleted
   std::unique_ptr<Compartment::Cell> cell;
   std::shared_ptr<ScratchFolders::Folder> scratch;  // null: it has none
   FlightReader flight;
@@ -63,7 +69,6 @@ struct PoolWorker {
   int64_t stacks_asked_ns = 0;
   std::string stacks_dump;
   std::string stack;  // of the thread that hangs, for people
-  int64_t memory_read_ns = 0;
 
   // What its process may hold of the memory budget, beside its part of the pool's quotas: until it
   // was reaped, also when the pool is gone by then.
@@ -88,25 +93,15 @@ struct PoolWorker {
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
   bool rehearsed = false;  // produced samples for its warm-up
-  uint64_t peak_memory_bytes = 0;
-  // RLIMIT_DATA, once it is bound; 0: not known.
-  uint64_t data_limit_bytes = 0;
-  MemoryGrowth growth;
+  WorkerMemory memory;
   StageTimes stage_times;
-  // What each thread was at when memory was last read, and the memory before that sample.
-  struct AtSample {
-    int64_t began_ns = 0;
-    uint64_t used_before = 0;
-  };
-  std::vector<AtSample> at_sample;
-
   CpuShare cpu_share;
-  // What WorkerPool::IsRestless saw last; negative: nothing yet.
+  // What ProgressWatch::IsRestless saw last; negative: nothing yet.
   double cpu_seconds_at_rest = -1;
   bool runnable_at_rest = false;
 
-  PoolWorker(FlightReader flight_reader, uint32_t threads)
-      : flight(std::move(flight_reader)), cpu_share(threads) {}
+  PoolWorker(FlightReader flight_reader, uint32_t threads, uint64_t quota_bytes)
+      : flight(std::move(flight_reader)), memory(threads, quota_bytes), cpu_share(threads) {}
 
   bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }
   uint64_t held_samples() const {

@@ -85,15 +85,10 @@ void Stream::BeginBatches() {
   }
 }
 
-std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker) {
+std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect) {
   if (finished_) return std::nullopt;
-  return leases_.Assign(worker);
-}
-
-std::optional<internal::v1::Lease> Stream::AssignSuspect(LeaseTable::WorkerId worker) {
-  if (finished_) return std::nullopt;
-  std::optional<internal::v1::Lease> lease = leases_.AssignSuspect(worker);
-  if (lease.has_value()) lease->set_one_thread(true);
+  std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect);
+  if (lease.has_value() && suspect) lease->set_one_thread(true);
   return lease;
 }
 
@@ -192,10 +187,6 @@ bool Stream::Quarantine(const std::string& record, const std::string& reason, ui
   return true;
 }
 
-void Stream::ReportHang(const v1::SampleEvent& event) {
-  if (!finished_) config_.observer->OnEvent(event);
-}
-
 void Stream::NoteCode(const std::string& name, const std::string& digest) {
   const auto [known, is_new] = code_.emplace(name, digest);
   if (is_new) {
@@ -220,13 +211,8 @@ internal::v1::SetQuarantine Stream::quarantine() const {
   return message;
 }
 
-void Stream::Fail(const absl::Status& status) {
-  if (finished_) return;
-  finished_ = true;
-  config_.observer->OnFailed(status);
-}
-
-void Stream::Evict(const absl::Status& status) {
+void Stream::Fail(const absl::Status& status, bool evict) {
+  if (finished_ && !evict) return;
   finished_ = true;
   config_.observer->OnFailed(status);
 }
@@ -329,6 +315,11 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
     });
   };
   return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release), config_.memory);
+}
+
+void Stream::AppendTotals(v1::GetStatusResponse& response) const {
+  response.set_samples_substituted(response.samples_substituted() + total_substitutions_);
+  response.set_samples_delivered(response.samples_delivered() + samples_delivered_);
 }
 
 v1::StreamStatus Stream::Status() const {

@@ -133,18 +133,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t id() const { return id_; }
   const StreamConfig& config() const { return config_; }
   bool finished() const { return finished_; }
-  uint64_t batches_released() const { return released_; }
-  uint64_t substitutions() const { return total_substitutions_; }
-  uint64_t samples_delivered() const { return samples_delivered_; }
-  absl::Time opened() const { return opened_; }
 
   // Fills free slots with the next batches.
   void BeginBatches();
   // Leases to be given out; suspects as in LeaseTable.
-  bool has_planned() const { return !finished_ && leases_.has_planned(); }
   bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
-  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker);
-  std::optional<internal::v1::Lease> AssignSuspect(LeaseTable::WorkerId worker);
+  bool has_work() const { return has_suspect() || (!finished_ && leases_.has_planned()); }
+  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false);
   // Epoch and position of a sample that comes soon, for warming up; absent when none comes.
   std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
   // What LeaseDone says of substitutions cannot be true (lease_word.h): INTERNAL, for people.
@@ -176,10 +171,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // it was in the set already, or the stream has ended: under `fail` with POISON_SAMPLE
   // (FAILED_PRECONDITION), with a full set with QUARANTINE_FULL.
   bool Quarantine(const std::string& record, const std::string& reason, uint32_t deaths);
-  // A worker was ended because it made no progress at a sample; reports `event`, a KIND_HUNG.
-  void ReportHang(const v1::SampleEvent& event);
-  // Another fresh worker that did nothing else ended at that record; how many it were so far.
-  uint32_t NotePoison(const std::string& record) { return ++poison_deaths_[record]; }
   // What is in force for leases that are given out now, as workers are told.
   internal::v1::SetQuarantine quarantine() const;
 
@@ -191,13 +182,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // is, as when the client holds all slots.
   absl::Duration WithoutBatch(int64_t now_ns) const;
 
-  // Ends the stream with an error, whatever is under way.
-  void Fail(const absl::Status& status);
+  // Ends the stream with an error, whatever is under way; with `evict` although its last batch may
+  // have been delivered: its client does not take what there is.
+  void Fail(const absl::Status& status, bool evict = false);
   // Nobody listens any more.
   void Close() { finished_ = true; }
-  // Ends the stream with an error although its last batch may have been delivered: its client does
-  // not take what there is.
-  void Evict(const absl::Status& status);
 
   // For how long its client has taken no batch although one is there, and nothing is left to do for
   // it but to wait; zero: it takes them, or waits itself.
@@ -206,6 +195,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t evictable_bytes() const;
 
   v1::StreamStatus Status() const;
+  // Adds what it was given.
+  void AppendTotals(v1::GetStatusResponse& response) const;
 
  private:
   void DeliverFinished();
@@ -223,9 +214,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   LeaseTable leases_;
   QuarantineSet quarantined_;
   std::string quarantine_digest_;
-  std::map<std::string, uint32_t> poison_deaths_;  // by record
-  std::map<std::string, std::string> code_;        // digest by name
-  std::vector<v1::CodeFile> untold_code_;          // of it, for the header of the next batch
+  std::map<std::string, std::string> code_;  // digest by name
+  std::vector<v1::CodeFile> untold_code_;    // of it, for the header of the next batch
   uint64_t next_sequence_ = 0;
   int64_t quiet_since_ns_ = 0;  // a batch was delivered or a slot came back
   // Delivered before their turn, in this stream or before it.

@@ -18,9 +18,8 @@
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/memory_budget.h"
+#include "server/supervisor/pools.h"
 #include "server/supervisor/scratch_folders.h"
-#include "server/supervisor/stream.h"
-#include "server/supervisor/worker_pool.h"
 #include "server/supervisor/worker_timeouts.h"
 #include "server/supervisor/worker_usage.h"
 
@@ -85,14 +84,6 @@ class Supervisor {
   static absl::StatusOr<std::unique_ptr<Supervisor>> Start(Config config);
   ~Supervisor();
 
-  // What a stream was promised. Its arena's memory, until the last copy of `arena` is gone; and its
-  // pipeline's workers, which other streams cannot starve while there is a copy of `workers` or a
-  // stream on the pipeline.
-  struct Admission {
-    uint32_t worker_count = 0;
-    std::shared_ptr<MemoryClaim> arena;
-    std::shared_ptr<const void> workers;
-  };
   // The loop's thread is said to be silent when it was at one thing for so long.
   static constexpr absl::Duration kSilence = absl::Seconds(5);
   // For how long it has been silent, as far as those know who ask every second or so; zero when it
@@ -111,17 +102,18 @@ class Supervisor {
   // The user's files that workers of the pipeline have loaded, whichever content they had. Blocks
   // for the loop.
   std::vector<std::string> CodeOf(const std::string& pipeline_key);
-  // As WorkerPool::WhenLoaded, of a pipeline that a stream was admitted to; `told` is called on the
+  // As LoadedCode::WhenKnown, of the pool that a stream was admitted to; `told` is called on the
   // loop's thread.
-  void WhenLoaded(const PipelineConfig& pipeline, WorkerPool::CodeTold told);
+  void WhenLoaded(const PoolSeat& pool, LoadedCode::Told told);
 
-  // Waits until the workers of an admitted pipeline have what they may write to of caches, for a
-  // stream that reads its data more than once; a moment at most: without, they keep nothing.
-  void AwaitSegments(const PipelineConfig& pipeline);
+  // Waits until the workers of the pool that a stream was admitted to have what they may write to
+  // of caches, for a stream that reads its data more than once; a moment at most: without, they
+  // keep nothing.
+  void AwaitSegments(const PoolSeat& pool);
 
-  // Opens a stream on a pipeline, whose workers are started when nobody uses it yet. Returns the
-  // stream's id; all else comes through the observer.
-  uint64_t OpenStream(PipelineConfig pipeline, StreamConfig stream);
+  // Opens a stream on the pool that it was admitted to. Returns the stream's id; all else comes
+  // through the observer.
+  uint64_t OpenStream(const PoolSeat& pool, StreamConfig stream);
   // Nobody listens to the stream any more. The observer may still be called until this was carried
   // out.
   void CloseStream(uint64_t stream_id);
@@ -155,58 +147,12 @@ class Supervisor {
   Supervisor(Config config, std::shared_ptr<EventLoop> loop,
              std::unique_ptr<Compartment> compartment, std::shared_ptr<MemoryBudget> budget);
 
-  struct PoolEntry {
-    std::unique_ptr<WorkerPool> pool;
-    std::shared_ptr<MemoryClaim> memory;  // of its workers
-    int64_t idle_since_ns = 0;
-    uint32_t admitted = 0;  // streams that were promised it, whether or not they are there yet
-    bool waking = false;    // it was parked, and waits for memory
-
-    bool idle() const { return admitted == 0 && pool->idle(); }
-    // For how long nobody has read any of its streams; zero: somebody does, or may soon.
-    absl::Duration unread_for(int64_t now_ns) const;
-  };
-
-  // The pool whose workers run what the pipeline's files hold now.
-  PoolEntry* FindPool(const PipelineConfig& pipeline);
-  // The same, or the one that was admitted to: it has broken since, and can say why, or the files
-  // were changed while its workers loaded them.
-  PoolEntry* AdmittedPool(const PipelineConfig& pipeline);
-  PoolEntry* FindEntry(const WorkerPool* pool);
-  PoolEntry& StartPool(const PipelineConfig& pipeline, MemoryClaim claim);
-  // Absent, with `demand` filled in: memory that it needs is on its way back, and `may_wait`.
-  std::optional<absl::StatusOr<Admission>> AdmitOnLoop(const PipelineConfig& pipeline,
-                                                       bool may_wait, MemoryBudget::Demand& demand,
-                                                       Legacy* legacy);
-  // What pipelines without streams could give up, besides the one with that key.
-  uint64_t IdleBytes(const std::string& but_key) const;
-  // What streams that nobody reads could give up; of the pipeline with that key, not the workers.
-  uint64_t UnreadBytes(const std::string& but_key) const;
-  // Whether there is room, or will be: then pipelines without streams have given up what it takes,
-  // besides the one with that key, and with `from_streams` streams that nobody reads have. Nobody
-  // gives up anything in vain.
-  bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key, bool from_streams);
-  // The one that was read least recently gives up its workers, or its place. False when there is
-  // none.
-  bool ParkUnreadPool(const std::string& but_key);
-  bool EvictUnreadStream();
-  absl::Status StreamIdle() const;
-  // A parked pool has work again: it gets workers, or its streams end (STREAM_IDLE).
-  void WakeSoon(WorkerPool* pool);
-  void Wake(WorkerPool* pool, int64_t deadline_ns);
-  // The pipeline's workers are not given up until the last copy is gone.
-  std::shared_ptr<const void> Reserve(PoolEntry& entry);
+  Pools::Config PoolsConfig();
   // Null when the place for a replacement is smaller than an index worker's quota.
   ReplacementGate* IndexWorkersGate();
-  // As IndexJobs::ClaimFn.
-  absl::StatusOr<MemoryClaim> AdmitIndexWorker(bool end_idle);
-  void DropIdlePools();
-  void DropPoolsIf(const std::function<bool(const PoolEntry&)>& condition);
-  // False when no pool is idle, besides the one with that key.
-  bool DropLongestIdlePool(const std::string& but_key);
   void CheckMemoryLimit();
-  // The pipeline with the quota that its workers are held to; 0: none.
-  PipelineConfig HeldTo(PipelineConfig pipeline) const;
+  // Tells the workers of all pools what is new in the caches.
+  void SendSegments();
   // Ends the loop when every worker is reaped, or when it is `deadline_ns`.
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
@@ -214,8 +160,6 @@ class Supervisor {
   // The same, unless the loop is silent or falls silent: then false, and `work`, which owns what it
   // touches, may be run later.
   bool TryOnLoop(std::function<void()> work);
-  // Tells the workers of all pools what is new in the caches.
-  void SendSegments();
 
   const Config config_;
   const std::shared_ptr<EventLoop> loop_;
@@ -233,12 +177,8 @@ class Supervisor {
   std::unique_ptr<ScratchFolders> scratch_;  // null: there are none
   ExitLog exits_;
   ReplacementGate replacement_gate_;
+  Pools pools_;
   std::unique_ptr<IndexJobs> index_jobs_;
-  std::vector<PoolEntry> pools_;
-  absl::Status ending_;                // not OK once streams are opened no more
-  v1::GetStatusResponse past_totals_;  // of pools that are gone
-  int64_t index_wait_began_ns_ = 0;    // for memory; 0: it does not wait
-  int64_t index_wait_seen_ns_ = 0;     // when it was asked for last
 
   UsageReader usage_;
 };

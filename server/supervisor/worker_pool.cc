@@ -3,48 +3,98 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
-#include "server/supervisor/lease_word.h"
+#include "server/os/process_memory.h"
+#include "server/os/sandbox.h"
+#include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {
-WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
-    : context_(std::move(context)), config_(std::move(config)) {
-  if (config_.user_code.empty()) segment_domain_ = config_.trust_domain;
+namespace {
+
+void SendStream(PoolWorker& worker, const Stream& stream) {
+  if (worker.process->phase() >= WorkerPhase::kKilled) return;  // it will never map the arena
+  internal::v1::ToWorker message;
+  internal::v1::StreamBinding& binding = *message.mutable_add_stream()->mutable_stream();
+  binding = stream.config().binding;
+  binding.set_stream_id(stream.id());
+  *binding.mutable_quarantined() = stream.quarantine().quarantined();
+  worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
+  worker.process->Send(message, {stream.config().arena->fd()});
 }
 
+// What a worker says of its sandbox, where it can be true: each part once. The user's code may have
+// been imported by then, and their names go into metrics.
+std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
+  std::vector<v1::SandboxPart> parts;
+  for (const char* name : kSandboxParts) {
+    const auto said =
+        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
+                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    if (said != bound.sandbox().end()) parts.push_back(*said);
+  }
+  return parts;
+}
+
+// A worker met its quota, or hung, while it imported the user's code: another one would, too.
+absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
+  const std::string what =
+      end.cause == v1::EXIT_CAUSE_HUNG
+          ? absl::StrCat(" does not end: ", end.reason, "; look at what it waits for")
+          : absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
+                         ": ", end.reason, "; give the service a larger --worker-quota");
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                   absl::StrCat("loading ", config.user_code, what));
+}
+
+// How a worker ended, with what it and its cell say of that.
+WorkerEnd Explain(WorkerEnd end, const Compartment::Cell& cell, const FlightSnapshot& flight) {
+  if (end.cause == v1::EXIT_CAUSE_KILLED && cell.OomKills() > 0) {
+    end.cause = v1::EXIT_CAUSE_CGROUP;
+    end.reason += ": it met the limit of its cgroup";
+  }
+  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
+    end.reason += ": " + DescribeWildAccess(*flight.wild);
+  }
+  return end;
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
+    : context_(std::move(context)),
+      config_(std::move(config)),
+      code_([this](const v1::CodeFile& file) {
+        for (const auto& stream : streams_.all()) stream->NoteCode(file.name(), file.digest());
+      }),
+      segments_(context_, config_, crew_),
+      memory_watch_(context_, config_),
+      starter_(context_, config_, memory_watch_,
+               {[this](PoolWorker& worker, const auto& message) { OnMessage(worker, message); },
+                [this](PoolWorker& worker, const WorkerEnd& end) { OnExit(worker, end); }}),
+      dispatcher_(config_, crew_, streams_),
+      blame_(config_, context_.timeouts.hang, crew_, streams_),
+      progress_watch_(config_, context_.timeouts, crew_),
+      replacement_(context_, config_, crew_, dispatcher_,
+                   [this](Slot& slot) { return starter_.Start(slot); }),
+      report_(config_, crew_, streams_, context_.exits) {}
+
 WorkerPool::~WorkerPool() {
-  TellCode(absl::CancelledError("the service ends"));
+  code_.Fail(absl::CancelledError("the service ends"));
   context_.loop->Cancel(watch_timer_);
-  for (const auto& slot : slots_) context_.loop->Cancel(slot->restart_timer);
-  if (replacement_ != nullptr) KeepPlaceUntilReaped();
-  context_.gate->Leave(this);
-  ForEachWorker([&](PoolWorker& worker) { GiveSegmentsBack(worker); });
+  for (const auto& slot : crew_.slots()) context_.loop->Cancel(slot->restart_timer);
 }
 
 void WorkerPool::Start() {
-  for (uint32_t index = 0; index < config_.workers; ++index) {
-    slots_.push_back(std::make_unique<Slot>());
-    slots_.back()->index = index;
-    StartWorker(*slots_.back());
-  }
+  crew_.Resize(config_.workers);
+  for (const auto& slot : crew_.slots()) StartWorker(*slot);
   ScheduleWatch(/*soon=*/!config_.user_code.empty());
-}
-
-void WorkerPool::SendStream(PoolWorker& worker, const Stream& stream) {
-  if (worker.process->phase() >= WorkerPhase::kKilled) return;  // it will never map the arena
-  internal::v1::ToWorker message;
-  *message.mutable_add_stream()->mutable_stream() = stream.config().binding;
-  message.mutable_add_stream()->mutable_stream()->set_stream_id(stream.id());
-  *message.mutable_add_stream()->mutable_stream()->mutable_quarantined() =
-      stream.quarantine().quarantined();
-  worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
-  worker.process->Send(message, {stream.config().arena->fd()});
 }
 
 void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
@@ -52,314 +102,340 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
     stream->Fail(failure_);
     return;
   }
-  streams_.push_back(stream);
-  ForEachWorker([](PoolWorker& worker) { worker.cpu_seconds_at_rest = -1; });
+  streams_.Add(stream);
   stream->config().observer->OnAdded();
-  ForEachWorker([&](PoolWorker& worker) {
+  crew_.ForEach([&](PoolWorker& worker) {
+    worker.cpu_seconds_at_rest = -1;
     if (worker.bound) SendStream(worker, *stream);
   });
-  writes_segments_ = writes_segments_ || stream->config().binding.reads_again();
-  SendSegments();
-  for (const auto& [name, digest] : code_) stream->NoteCode(name, digest);
+  if (stream->config().binding.reads_again()) segments_.SetWrites(true);
+  segments_.Tell();
+  for (const auto& [name, digest] : code_.digests()) stream->NoteCode(name, digest);
   stream->BeginBatches();
   Dispatch();
 }
 
 bool WorkerPool::RemoveStream(uint64_t stream_id) {
-  const auto found = std::find_if(
-      streams_.begin(), streams_.end(),
-      [&](const std::shared_ptr<Stream>& stream) { return stream->id() == stream_id; });
-  if (found == streams_.end()) return false;
-  (*found)->Close();
-  past_substitutions_ += (*found)->substitutions();
-  past_delivered_ += (*found)->samples_delivered();
-  streams_.erase(found);
-  writes_segments_ = std::any_of(streams_.begin(), streams_.end(), [](const auto& other) {
-    return other->config().binding.reads_again();
-  });
+  if (!streams_.Remove(stream_id)) return false;
+  segments_.SetWrites(streams_.reads_again());
   internal::v1::ToWorker message;
   message.mutable_remove_stream()->set_stream_id(stream_id);
-  ForEachWorker([&](PoolWorker& worker) {
-    if (worker.bound) worker.process->Send(message);
-  });
+  crew_.Send(message);
   return true;
-}
-
-std::shared_ptr<Stream> WorkerPool::FindStream(uint64_t stream_id) const {
-  for (const auto& stream : streams_) {
-    if (stream->id() == stream_id) return stream;
-  }
-  return nullptr;
-}
-
-bool WorkerPool::CanTakeLease(const PoolWorker* worker) const {
-  return worker != nullptr && worker->is_ready() && worker->held.size() < Capacity() &&
-         !WaitsForSuccessor(*worker);
 }
 
 void WorkerPool::Dispatch() {
   if (parked()) {
-    if (has_work()) context_.on_wanted(this);
-    return;
+    if (streams_.has_work()) context_.on_wanted(this);
+  } else if (!broken() && dispatcher_.GiveLeases()) {
+    ScheduleWatch(/*soon=*/true);
   }
-  GiveSuspect();
-  while (!broken()) {
-    PoolWorker* best = nullptr;
-    for (const auto& slot : slots_) {
-      PoolWorker* const worker = slot->worker.get();
-      if (!CanTakeLease(worker) || slot.get() == set_apart_) continue;
-      if (best == nullptr || worker->held.size() < best->held.size()) best = worker;
-    }
-    if (best == nullptr || !GiveLease(*best)) return;
-  }
-}
-
-bool WorkerPool::has_work() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->has_planned() || stream->has_suspect();
-  });
-}
-
-bool WorkerPool::GiveLease(PoolWorker& worker) {
-  for (size_t tried = 0; tried < streams_.size(); ++tried) {
-    Stream& stream = *streams_[next_stream_++ % streams_.size()];
-    const auto lease = stream.Assign(worker.id);
-    if (!lease.has_value()) continue;
-    SendLease(worker, *lease);
-    return true;
-  }
-  return false;
-}
-
-void WorkerPool::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
-                            uint32_t deaths) {
-  if (!stream.Quarantine(record, reason, deaths)) return;
-  spdlog::warn("{} is quarantined in stream {}: it ended {} workers; the last one: {}", record,
-               stream.config().name, deaths, reason);
-  internal::v1::ToWorker message;
-  *message.mutable_set_quarantine() = stream.quarantine();
-  ForEachWorker([&](PoolWorker& worker) {
-    if (worker.bound) worker.process->Send(message);
-  });
-}
-
-WorkerPool::Slot* WorkerPool::SlotToSetApart() const {
-  const auto suspects = [](const auto& stream) { return stream->has_suspect(); };
-  if (std::none_of(streams_.begin(), streams_.end(), suspects)) return nullptr;
-  // A fresh process if there is one, or will be; else the one that is done soonest, whose successor
-  // will be.
-  const auto rank = [](const Slot& slot) {
-    const PoolWorker* const worker = slot.worker.get();
-    const bool comes = worker == nullptr || !worker->bound;
-    const bool used = !comes && (worker->leases_given > 0 || worker->rehearsed);
-    return std::make_tuple(!Starts(slot), used, comes, comes ? 0 : worker->held.size());
-  };
-  Slot* best = nullptr;
-  for (const auto& slot : slots_) {
-    const PoolWorker* const worker = slot->worker.get();
-    const bool ends =
-        worker != nullptr && (worker->written_off || (worker->bound && !worker->is_ready()));
-    if (ends) continue;
-    if (best == nullptr || rank(*slot) < rank(*best)) best = slot.get();
-  }
-  return best;
-}
-
-bool WorkerPool::Starts(const Slot& slot) {
-  return slot.failed_starts == 0 || (slot.worker != nullptr && slot.worker->bound);
-}
-
-void WorkerPool::GiveSuspect() {
-  if (set_apart_ == nullptr || !Starts(*set_apart_)) set_apart_ = SlotToSetApart();
-  if (set_apart_ == nullptr) return;
-  PoolWorker* const worker = set_apart_->worker.get();
-  if (!CanTakeLease(worker) || !worker->held.empty()) return;
-  for (size_t tried = 0; tried < streams_.size(); ++tried) {
-    Stream& stream = *streams_[next_stream_++ % streams_.size()];
-    const auto lease = stream.AssignSuspect(worker->id);
-    if (!lease.has_value()) continue;
-    SendLease(*worker, *lease);
-    return;
-  }
-  set_apart_ = nullptr;
-}
-
-void WorkerPool::SendLease(PoolWorker& worker, const internal::v1::Lease& lease) {
-  internal::v1::ToWorker message;
-  *message.mutable_lease() = lease;
-  // Waiting for work is no lack of progress.
-  if (worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
-  const bool shared = config_.whole_batches && !lease.one_thread() && config_.threads > 1;
-  worker.held.push_back({lease.stream_id(), lease.lease_id(), lease.count(), shared});
-  largest_lease_ = std::max(largest_lease_, lease.count());
-  ++worker.leases_given;
-  worker.samples_given += lease.count();
-  worker.process->Send(message);
-  ScheduleWatch(/*soon=*/true);
-}
-
-bool WorkerPool::TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id) {
-  const auto found =
-      std::find_if(worker.held.begin(), worker.held.end(), [&](const PoolWorker::Held& held) {
-        return held.stream_id == stream_id && held.lease_id == lease_id;
-      });
-  if (found == worker.held.end()) return false;
-  worker.held.erase(found);
-  worker.last_progress_ns = MonotonicNanos();
-  Slot& slot = *slots_[worker.slot];
-  slot.deaths = 0;
-  if (&slot == set_apart_ && slot.worker.get() == &worker && worker.held.empty()) {
-    set_apart_ = nullptr;
-  }
-  EndIfDrained();
-  return true;
-}
-
-void WorkerPool::OnLeaseDone(PoolWorker& worker, const internal::v1::LeaseDone& done) {
-  if (const auto stream = FindStream(done.stream_id())) {
-    // Then it still holds the lease, which is done again by another.
-    if (const absl::Status word = stream->CheckWord(done, worker.id); !word.ok()) {
-      worker.process->Kill(v1::EXIT_CAUSE_PROTOCOL,
-                           absl::StrCat("it broke the protocol: ", std::string(word.message())));
-      return;
-    }
-  }
-  if (!TakeBack(worker, done.stream_id(), done.lease_id())) return;
-  if (const auto stream = FindStream(done.stream_id())) {
-    if (const auto samples = stream->Complete(done, worker.id)) {
-      idle_deaths_ = 0;
-      worker.samples += *samples;
-      samples_ += *samples;
-    }
-  }
-  Dispatch();
-}
-
-void WorkerPool::OnLeaseFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed) {
-  if (!TakeBack(worker, failed.stream_id(), failed.lease_id())) return;
-  if (failed.error().reason() == reason::kIndexDamaged) {
-    // All workers have it mapped; those of the streams' next opening get the one that is built
-    // anew.
-    FailAll(StatusFromWorkerError(failed.error()));
-    return;
-  }
-  if (const auto stream = FindStream(failed.stream_id())) {
-    stream->FailLease(failed, worker.id);
-  }
-  Dispatch();
-}
-
-uint64_t WorkerPool::GrownBy(const PoolWorker& worker, const FlightSnapshot& flight,
-                             size_t thread) const {
-  const auto tracked =
-      static_cast<uint64_t>(std::max<int64_t>(0, flight.threads[thread].grown_bytes));
-  uint64_t seen = 0;
-  if (thread < worker.at_sample.size() &&
-      worker.at_sample[thread].began_ns == flight.threads[thread].began_ns) {
-    const uint64_t before = worker.at_sample[thread].used_before;
-    const uint64_t now = worker.growth.used_bytes();
-    seen = now > before ? now - before : 0;
-  }
-  const bool refused = flight.refused_thread == static_cast<int>(thread);
-  return std::max(tracked, seen) + (refused ? flight.refused_bytes : 0);
-}
-
-bool WorkerPool::IsOneSamplesDoing(const PoolWorker& worker, const FlightSnapshot& flight) const {
-  for (size_t i = 0; i < flight.threads.size(); ++i) {
-    if (GrownBy(worker, flight, i) > config_.quota_bytes / 4) return true;
-  }
-  return false;
-}
-
-std::string WorkerPool::BlameLeases(const PoolWorker& worker, const FlightSnapshot& flight,
-                                    v1::ExitCause cause, const std::string& reason) {
-  EndFacts facts{cause, worker.held, flight, config_.quota_bytes, {}, worker.hung_since_ns, 0};
-  for (size_t i = 0; i < flight.threads.size(); ++i) {
-    facts.grown_bytes.push_back(GrownBy(worker, flight, i));
-  }
-  // Of whole batches all threads are at the first one.
-  facts.begun = config_.whole_batches ? 1 : config_.threads;
-  std::string first;
-  for (const Suspicion& suspicion : SuspicionsOf(facts)) {
-    const std::string at = BlameLease(worker, flight, suspicion, cause, reason);
-    // Without a thread's word nobody knows which of them it was.
-    if (first.empty() && suspicion.thread.has_value()) first = at;
-  }
-  return first;
-}
-
-std::string WorkerPool::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
-                                   const Suspicion& suspicion, v1::ExitCause cause,
-                                   const std::string& reason) {
-  const PoolWorker::Held& held = worker.held[suspicion.held];
-  const auto stream = FindStream(held.stream_id);
-  if (stream == nullptr) return "";
-  // Where several threads were at one lease nobody can say which sample it was.
-  const bool alone = worker.leases_given == 1 && !worker.rehearsed && !held.shared;
-  const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
-  if (!death.has_value()) return "";
-  std::string work = death->work;
-  // The worker may have written anything: of a sample of another lease it cannot speak.
-  const FlightSnapshot::Thread* thread =
-      suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;
-  const uint64_t positions = stream->config().binding.samples_per_epoch();
-  if (thread != nullptr && !LeaseCovers(death->lease, positions, thread->epoch, thread->position)) {
-    thread = nullptr;
-  }
-  if (thread != nullptr && !thread->sample.empty()) {
-    work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
-  } else if (thread != nullptr && config_.whole_batches) {
-    work = absl::StrCat(thread->stage, " of the batch (", work, ")");
-  }
-  if (thread != nullptr && suspicion.hung) ReportHang(worker, *stream, *thread, work);
-  const bool named = thread != nullptr && !thread->sample.empty() &&
-                     thread->sample.size() < FlightThread::kSampleBytes;
-  if (alone && suspicion.by_itself && named) {
-    const uint32_t poisoned = stream->NotePoison(thread->sample);
-    if (poisoned >= kPoisonDeaths) {
-      Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage), poisoned);
-      return work;
-    }
-  }
-  if (death->convicting + LeaseTable::kSuspectDeaths >= kMaxDeaths) {
-    stream->Fail(CrashLoop(death->deaths, cause, reason, work));
-  }
-  return work;
-}
-
-void WorkerPool::ReportHang(const PoolWorker& worker, Stream& stream,
-                            const FlightSnapshot::Thread& thread, const std::string& work) const {
-  v1::SampleEvent event;
-  event.set_kind(v1::SampleEvent::KIND_HUNG);
-  event.set_epoch(thread.epoch);
-  event.set_position(thread.position);
-  event.set_record(thread.sample);
-  event.set_message(absl::StrCat("worker ", worker.slot, " made no progress for ",
-                                 absl::FormatDuration(context_.timeouts.hang), " at ", work,
-                                 worker.stack.empty() ? "" : "; Python was at ", worker.stack,
-                                 "; it is ended, and others do its work"));
-  stream.ReportHang(event);
-}
-
-absl::Status WorkerPool::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
-                                   const std::string& work) const {
-  const std::string advice =
-      cause == v1::EXIT_CAUSE_HUNG
-          ? absl::StrCat(
-                "The storage may hang; if such samples are that slow, raise "
-                "--worker-hang-timeout (now ",
-                absl::FormatDuration(context_.timeouts.hang), ")")
-          : absl::StrCat("If memory ran out, raise --worker-quota (now ",
-                         FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels");
-  return MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
-                   absl::StrCat("the same samples ended ", deaths,
-                                " workers; the last one: ", reason, ", at ", work, ". ", advice),
-                   {{"work", work}, {"cause", reason}});
 }
 
 void WorkerPool::FailStreams(const absl::Status& status) {
-  TellCode(status);
-  for (const auto& stream : streams_) stream->Fail(status);
+  code_.Fail(status);
+  for (const auto& stream : streams_.all()) stream->Fail(status);
+}
+
+uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
+  uint32_t count = 0;
+  for (const auto& place : crew_.slots()) {
+    if (broken() || (slot.has_value() && *slot != place->index)) continue;
+    place->asked = true;
+    ++count;
+  }
+  if (count > 0) replacement_.BeginIfDue(MonotonicNanos());
+  ScheduleWatch(/*soon=*/true);
+  return count;
+}
+
+void WorkerPool::StartWorker(Slot& slot) {
+  if (broken() || parked_) return;
+  slot.restart_timer = 0;
+  auto worker = starter_.Start(slot);
+  if (worker.ok()) {
+    slot.Install(*std::move(worker));
+    return;
+  }
+  // No process, no descriptor: may pass, so it is a death like any other.
+  const std::string message(worker.status().message());
+  spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
+               message);
+  ++slot.failed_starts;
+  slot.last_end = absl::StrCat("none could be started: ", message);
+  RestartLater(slot, MakeError(absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop,
+                               absl::StrCat("no worker could be started: ", message)));
+  Dispatch();  // what was set apart for it goes to another
+}
+
+void WorkerPool::RestartLater(Slot& slot, const absl::Status& idle) {
+  ++slot.deaths;
+  if (!idle.ok() && blame_.OnIdleDeath(slot)) FailAll(idle);
+  if (broken()) return;
+  slot.restart_timer = context_.loop->After(context_.timeouts.Backoff(slot.deaths),
+                                            [this, &slot] { StartWorker(slot); });
+}
+
+void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message) {
+  switch (message.message_case()) {
+    case internal::v1::FromWorker::kHello:
+      worker.hello_ns = MonotonicNanos();
+      return;
+    case internal::v1::FromWorker::kBound:
+      OnBound(worker, message.bound());
+      return;
+    case internal::v1::FromWorker::kWarmedUp:
+      replacement_.OnWarmedUp(worker, message.warmed_up());
+      break;
+    case internal::v1::FromWorker::kLeaseDone:
+      if (const auto samples = dispatcher_.OnDone(worker, message.lease_done())) {
+        blame_.OnProgress();
+        worker.samples += *samples;
+        report_.OnSamples(*samples);
+      }
+      break;
+    case internal::v1::FromWorker::kLeaseFailed:
+      FailAll(dispatcher_.OnFailed(worker, message.lease_failed()));
+      break;
+    case internal::v1::FromWorker::kLeaseProgress:
+      if (!worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
+      return;
+    case internal::v1::FromWorker::kStreamRemoved:
+      worker.claims->mapped.erase(message.stream_removed().stream_id());
+      return;
+    case internal::v1::FromWorker::kSegmentFull:
+      segments_.OnFull(worker, message.segment_full().kind());
+      return;
+    case internal::v1::FromWorker::kCodeLoaded:
+      FailAll(code_.Note(message.code_loaded().code()));
+      return;
+    case internal::v1::FromWorker::kFailed:
+      OnFailed(worker, message.failed());
+      return;
+    default:
+      return;  // one that this version does not know
+  }
+  replacement_.StopIfDrained();
+  Dispatch();
+}
+
+void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
+  if (!worker.process->MarkBound()) return;
+  const std::vector<v1::SandboxPart> sandbox = KnownParts(bound);
+  report_.OnBound(sandbox);
+  for (const v1::SandboxPart& part : sandbox) {
+    if (part.name() == "seccomp" && !part.active()) {
+      context_.compartment->NoteWithoutSeccomp(part.reason());
+    }
+  }
+  if (const absl::Status same = code_.Note(bound.code()); !same.ok()) {
+    FailAll(same);
+    return;
+  }
+  code_.OnBound(bound.code());
+  if (segments_.domain().empty() && code_.first() != nullptr) {
+    segments_.SetDomain(FingerprintWithCode(config_.trust_domain, *code_.first()));
+  }
+  worker.bound = true;
+  crew_.SlotOf(worker).failed_starts = 0;
+  worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
+  const uint64_t data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
+  worker.memory.SetDataLimit(data_limit_bytes);
+  worker.flight.LimitMemory(data_limit_bytes);
+  for (const auto& stream : streams_.all()) SendStream(worker, *stream);
+  segments_.Tell();
+  if (crew_.StandingOf(worker) == Crew::Standing::kSuccessor) {
+    replacement_.WarmUp(worker, streams_);
+  } else {
+    Dispatch();
+  }
+}
+
+void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
+  worker.claims->mapped.erase(failed.stream_id());  // it could not, or has none
+  if (const auto stream = streams_.Find(failed.stream_id())) {
+    stream->Fail(StatusFromWorkerError(failed.error()));
+  } else if (failed.stream_id() == 0 && !worker.bound) {
+    // While another worker serves, this one may have met a passing fault of the storage.
+    if (crew_.AnyReady() && failed.error().reason() != reason::kIndexDamaged) {
+      worker.process->Kill(v1::EXIT_CAUSE_TOLD,
+                           absl::StrCat("it could not be bound: ", failed.error().message()));
+    } else {
+      FailAll(StatusFromWorkerError(failed.error()));
+    }
+  }
+}
+
+void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
+  const FlightSnapshot flight = worker.flight.Read();
+  WorkerEnd end = Explain(told_end, *worker.cell, flight);
+  const bool met_limit = ExitLog::IsLimitEvent(end.cause);
+  const bool grew = met_limit && !worker.memory.IsOneSamplesDoing(flight);
+  if (grew && config_.quota_bytes > 0) {
+    const std::string haste = replacement_.WhyTooLate(worker, MonotonicNanos());
+    if (!haste.empty()) end.reason += "; " + haste;
+  }
+  const bool at_import = !worker.bound && !config_.user_code.empty();
+  if (at_import && (met_limit || end.cause == v1::EXIT_CAUSE_HUNG) && !crew_.AnyReady()) {
+    FailAll(ImportError(config_, end));
+  }
+  // Those of a worker that was written off were blamed then.
+  const std::string work =
+      worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  const FlightSnapshot told = streams_.WithinLeases(worker.id, flight);
+  uint32_t redone = 0;
+  for (const auto& stream : streams_.all()) redone += stream->WorkerGone(worker.id);
+  report_.OnExit(worker, end, told, redone);
+  segments_.OnGone(worker);
+
+  Slot& slot = crew_.SlotOf(worker);
+  const Crew::Standing standing = crew_.StandingOf(worker);
+  if (standing == Crew::Standing::kInPlace) {
+    if (!worker.bound) ++slot.failed_starts;
+    slot.last_end = end.reason;
+    slot.grew_by = worker.memory.BytesPerSample();
+    if (grew) {
+      // It may have been too fast for its growth to be known.
+      slot.grew_by = std::max(slot.grew_by, worker.memory.growth().SinceStart());
+      memory_watch_.LookMoreOften(MonotonicNanos());
+    }
+  }
+  // This call comes from inside the process object, so it is deleted later.
+  context_.loop->Post([gone = std::shared_ptr<PoolWorker>(crew_.TakeOut(worker))] {});
+  if (broken()) return;
+  if (!end.as_told) {
+    spdlog::warn("worker {} of pipeline {}: {}{}{}; {} leases are done again", slot.index,
+                 config_.name, end.reason, work.empty() ? "" : " at ", work, redone);
+  }
+  if (parked_ && standing == Crew::Standing::kInPlace) {
+    OnUnmanned();
+  } else if (replacement_.OnExit(standing, slot, end)) {
+    ScheduleWatch(/*soon=*/replacement_.active());
+  } else {
+    // A place that is set apart stays so: the next worker in it is fresh.
+    const bool idle = worker.held.empty();
+    RestartLater(slot, idle
+                           ? MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+                                       absl::StrCat("workers end before they have anything to do, ",
+                                                    blame_.idle_deaths() + 1,
+                                                    " in a row; the last one: ", end.reason))
+                           : absl::OkStatus());
+  }
+  Dispatch();
+}
+
+void WorkerPool::FailAll(const absl::Status& status) {
+  if (broken() || status.ok()) return;
+  failure_ = status;
+  FailStreams(status);
+  for (const auto& slot : crew_.slots()) context_.loop->Cancel(slot->restart_timer);
+  crew_.ForEach([&](PoolWorker& worker) { worker.process->Stop(context_.timeouts.stop_grace); });
+  replacement_.Leave();
+}
+
+bool WorkerPool::Park() {
+  const auto is_busy = [](const auto& slot) {
+    return slot->worker != nullptr && (!slot->worker->held.empty() || slot->worker->killed_ns != 0);
+  };
+  const bool busy = std::any_of(crew_.slots().begin(), crew_.slots().end(), is_busy);
+  if (busy || broken() || parked_ || replacement_.active() || crew_.AnyLost()) return false;
+  parked_ = true;
+  dispatcher_.Park();
+  context_.memory->MarkReturning();
+  for (const auto& slot : crew_.slots()) {
+    context_.loop->Cancel(std::exchange(slot->restart_timer, 0));
+    if (slot->worker != nullptr) slot->worker->process->Stop(context_.timeouts.stop_grace);
+  }
+  for (const auto& stream : streams_.all()) stream->config().observer->OnIdle(true);
+  OnUnmanned();
+  return true;
+}
+
+void WorkerPool::Resume(uint32_t workers, MemoryClaim memory) {
+  resume_ = Resumption{workers, std::move(memory)};
+  OnUnmanned();
+}
+
+void WorkerPool::OnUnmanned() {
+  if (crew_.AnyInPlace()) return;
+  context_.memory->Release();
+  if (!resume_.has_value()) return;
+  *context_.memory = std::move(resume_->memory);
+  dispatcher_.Park();  // places may go
+  crew_.Resize(resume_->workers);
+  resume_.reset();
+  parked_ = false;
+  for (const auto& slot : crew_.slots()) StartWorker(*slot);
+  for (const auto& stream : streams_.all()) stream->config().observer->OnIdle(false);
+  ScheduleWatch(/*soon=*/false);
+}
+
+void WorkerPool::ScheduleWatch(bool soon) {
+  if (watch_timer_ != 0 && (watch_soon_ || !soon)) return;
+  context_.loop->Cancel(watch_timer_);
+  watch_soon_ = soon;
+  const absl::Duration delay =
+      soon ? memory_watch_.Interval(MonotonicNanos()) : context_.timeouts.CheckInterval();
+  watch_timer_ = context_.loop->After(delay, [this] {
+    watch_timer_ = 0;
+    Watch();
+  });
+}
+
+void WorkerPool::Watch() {
+  const int64_t now_ns = MonotonicNanos();
+  bool busy = replacement_.active();
+  std::vector<PoolWorker*> stuck;
+  crew_.ForEach([&](PoolWorker& worker) {
+    // What is imported may take memory fast.
+    busy = busy || !worker.held.empty() || !worker.bound;
+    memory_watch_.Look(worker, crew_.SlotOf(worker), now_ns);
+    if (!progress_watch_.Look(worker, now_ns)) WriteOff(worker);
+    if (worker.written_off) stuck.push_back(&worker);
+  });
+  if (context_.scratch != nullptr) context_.scratch->LookSoon();
+  segments_.Tell();
+  progress_watch_.TellActivity(streams_, now_ns);
+  for (PoolWorker* const worker : stuck) replacement_.GiveUp(*worker);
+  // Their predecessors wait no longer.
+  if (!stuck.empty()) Dispatch();
+  if (!broken()) replacement_.BeginIfDue(now_ns);
+  ScheduleWatch(busy || replacement_.active());
+}
+
+void WorkerPool::WriteOff(PoolWorker& worker) {
+  worker.written_off = true;
+  blame_.OnDeath(worker, worker.flight.Read(), v1::EXIT_CAUSE_HUNG,
+                 "it was killed and does not end");
+  for (const auto& stream : streams_.all()) stream->WriteOff(worker.id);
+  dispatcher_.StopSuspectAt(worker);
+  spdlog::warn("worker {} of pipeline {} (pid {}) was killed and does not end: it is written off",
+               worker.slot, config_.name, worker.process->pid());
+  const auto is_lost = [this](const auto& slot) {
+    return slot->worker == nullptr ? parked_ : slot->worker->written_off;
+  };
+  if (std::all_of(crew_.slots().begin(), crew_.slots().end(), is_lost)) {
+    FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                      "every worker was killed for want of progress and does not end, so nobody "
+                      "is left to work; their storage may hang"));
+  }
+  Dispatch();
+}
+
+void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
+  report_.AppendWorkers(/*starts=*/!parked_, response);
+  for (const auto& stream : streams_.all()) {
+    v1::StreamStatus& status = *response.add_streams();
+    status = stream->Status();
+    status.set_pipeline(config_.name);
+    status.set_idle(parked_);
+  }
+  AppendTotals(response);
+}
+
+void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
+  streams_.AppendTotals(response);
+  report_.AppendTotals(response);
 }
 
 }  // namespace bulkhead

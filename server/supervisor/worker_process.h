@@ -14,7 +14,7 @@
 #include "server/os/child_process.h"
 #include "server/os/event_loop.h"
 #include "server/os/packet_socket.h"
-#include "server/supervisor/worker_life.h"
+#include "server/supervisor/worker_handle.h"
 #include "server/supervisor/worker_program.h"
 
 namespace bulkhead {
@@ -33,7 +33,7 @@ struct WorkerEnd {
 // handed over and the process was reaped. From then on it holds nothing that the worker could
 // touch; delete it (on_exit itself must not: it is called from inside; post the deletion to the
 // loop).
-class WorkerProcess {
+class WorkerProcess final : public WorkerHandle {
  public:
   struct Callbacks {
     std::function<void(const internal::v1::FromWorker&)> on_message;
@@ -56,28 +56,22 @@ class WorkerProcess {
                                                               const WorkerProgram& program,
                                                               Callbacks callbacks);
   // Kills a process that still runs; the loop reaps it.
-  ~WorkerProcess();
+  ~WorkerProcess() override;
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  pid_t pid() const { return child_.pid(); }
+  pid_t pid() const override { return child_.pid(); }
   // A worker whose process has ended counts as stopping until its last words were handed over.
-  WorkerPhase phase() const {
+  WorkerPhase phase() const override {
     return ended_ && phase_ < WorkerPhase::kStopping ? WorkerPhase::kStopping : phase_;
   }
 
-  // Sends a message, or queues it while the socket is full; never blocks. A worker that does not
-  // read is killed when too much waits for it.
-  void Send(const internal::v1::ToWorker& message, const std::vector<int>& fds = {});
-  // Asks the worker to end; it is terminated, then killed, when it does not within `grace`.
-  void Stop(absl::Duration grace);
-  // Kills it at once; `cause` and `reason` are what its exit will report.
-  void Kill(v1::ExitCause cause, const std::string& reason);
-  // Asks it to write its stacks (FlightSnapshot::tells_stacks).
-  void AskForStacks() const { child_.Signal(SIGQUIT); }
-  // The worker reported that it is bound. False when that makes no sense now: it is being ended, or
-  // is killed for it.
-  bool MarkBound() { return Apply(WorkerEvent::kBound) && phase() == WorkerPhase::kReady; }
+  using WorkerHandle::Send;
+  void Send(const internal::v1::ToWorker& message, const std::vector<int>& fds) override;
+  void Stop(absl::Duration grace) override;
+  void Kill(v1::ExitCause cause, const std::string& reason) override;
+  void AskForStacks() const override { child_.Signal(SIGQUIT); }
+  bool MarkBound() override { return Apply(WorkerEvent::kBound) && phase() == WorkerPhase::kReady; }
 
  private:
   WorkerProcess(EventLoop& loop, ChildProcess child, PacketSocket socket, Callbacks callbacks);

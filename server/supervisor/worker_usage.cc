@@ -43,7 +43,7 @@ v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_mem
   return record;
 }
 
-void DescribeProcess(const WorkerProcess& process, uint64_t peak_memory_bytes,
+void DescribeProcess(const WorkerHandle& process, uint64_t peak_memory_bytes,
                      v1::WorkerStatus& status) {
   status.set_pid(process.pid());
   status.set_state(StateOf(process.phase(), status.leases()));

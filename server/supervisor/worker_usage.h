@@ -17,7 +17,7 @@ namespace bulkhead {
 v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_memory_bytes);
 
 // Fills in what a living process is: pid, state, the peak known so far. Needs status.leases().
-void DescribeProcess(const WorkerProcess& process, uint64_t peak_memory_bytes,
+void DescribeProcess(const WorkerHandle& process, uint64_t peak_memory_bytes,
                      v1::WorkerStatus& status);
 
 // The stages that hold anything or have run, those that hold most first.

@@ -83,7 +83,7 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
                          Seconds(timeouts.max_backoff)));
   EXPECT_EQ(Row("a worker that is told to end is killed after"), Seconds(timeouts.stop_grace));
   EXPECT_EQ(Row("deaths at one lease, or in one place, before the stream or the pool fails"),
-            absl::StrCat(WorkerPool::kMaxDeaths));
+            absl::StrCat(Blame::kMaxDeaths));
   EXPECT_EQ(Row("tries to index a file"), absl::StrCat(IndexJobs::kMaxDeaths));
   EXPECT_EQ(Row("slots of an arena, beside the one for redoing the head"),
             absl::StrCat(Preparer::kDefaultSlots));

@@ -36,9 +36,8 @@ class AdmissionTest : public SupervisorProcessTest {
     supervisor_ = Supervisor::Start(config).value();
   }
 
-  absl::StatusOr<Supervisor::Admission> Admit(const std::string& key, uint32_t workers,
-                                              uint64_t slot_bytes = 0, uint32_t slots = 1,
-                                              Legacy* legacy = nullptr) {
+  absl::StatusOr<Admission> Admit(const std::string& key, uint32_t workers, uint64_t slot_bytes = 0,
+                                  uint32_t slots = 1, Legacy* legacy = nullptr) {
     PipelineConfig pipeline;
     pipeline.key = key;
     pipeline.name = key;
@@ -78,7 +77,7 @@ class AdmissionTest : public SupervisorProcessTest {
     auto recorder = std::make_shared<Recorder>();
     recorder->HoldBatches();
     quota_bytes_ = kUnit;
-    Open(key, 20, recorder, workers);
+    Open(key, 20, recorder, workers, 0, admission->pool);
     arena_ = nullptr;
     recorder->AwaitBatches(4);  // and one slot is kept
     return recorder;
@@ -217,7 +216,7 @@ TEST_F(AdmissionTest, AnArenaCountsUntilTheLastWorkerSaysThatItHasItNoMore) {
   memory_ = std::make_shared<ArenaMemory>(arena_, std::move(*admission->arena));
   auto recorder = std::make_shared<Recorder>();
   quota_bytes_ = kUnit;
-  const uint64_t stream_id = Open("keeps-arenas", 3, recorder, 1);
+  const uint64_t stream_id = Open("keeps-arenas", 3, recorder, 1, 0, admission->pool);
   ASSERT_TRUE(recorder->AwaitEnd().ok());
   supervisor_->CloseStream(stream_id);
   const auto status = supervisor_->GetStatus();  // behind that
@@ -326,7 +325,7 @@ TEST_F(AdmissionTest, AStreamTakesOverWhatItsPredecessorHad) {
   const auto arena = Arena::Create(3 * kUnit, 1).value();
   auto memory = std::make_shared<ArenaMemory>(arena, std::move(*first->arena));
   std::shared_ptr<const void> writer = memory->MakeWriter();
-  const std::shared_ptr<Legacy> legacy = memory->Bequeath(first->workers);
+  const std::shared_ptr<Legacy> legacy = memory->Bequeath(first->pool);
   writer.reset();
   EXPECT_FALSE(Admit("other", 1, kUnit).ok()) << "it is the successor's";
   const auto second = Admit("sound", 1, 3 * kUnit, 1, legacy.get());
@@ -341,7 +340,7 @@ TEST_F(AdmissionTest, AStreamKeepsItsWorkersFromBeingGivenUp) {
   {
     const auto admission = Admit("sound", 4);
     ASSERT_TRUE(admission.ok());
-    stream_id = Open("sound", 3, recorder, 4);
+    stream_id = Open("sound", 3, recorder, 4, 0, admission->pool);
   }
   EXPECT_TRUE(recorder->AwaitEnd().ok());
   EXPECT_FALSE(Admit("other", 1).ok());
@@ -371,7 +370,7 @@ TEST_F(AdmissionTest, ALoweredLimitEndsIdlePipelinesAndOpensNothingMore) {
   {
     const auto admission = Admit("sound", 2);
     ASSERT_TRUE(admission.ok());
-    Open("sound", 20, recorder, 2);
+    Open("sound", 20, recorder, 2, 0, admission->pool);
   }
   ASSERT_TRUE(Admit("idle", 2).ok());
   recorder->AwaitBatches(1);

@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/error.h"
+#include "tests/supervisor/pool_world.h"
+
 namespace bulkhead {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -107,6 +111,83 @@ TEST_F(BlameTest, OfSeveralThreadsAtALeaseTheOneThatDidItSpeaks) {
   ASSERT_EQ(suspicions.size(), 1);
   EXPECT_EQ(suspicions[0].thread, 1);
   EXPECT_TRUE(suspicions[0].by_itself);
+}
+
+// Workers that die one after another at the leases that they were given.
+class BlameOfDeathsTest : public PoolWorld {
+ protected:
+  // Gives a fresh worker the stream's next suspect, or else its next lease, and has it die at a
+  // sample of that.
+  void Die(v1::ExitCause cause, const std::string& sample) {
+    crew_.slots()[0]->Install(MakeWorker(0));
+    PoolWorker& worker = WorkerAt(0);
+    auto lease = streams_.Assign(worker.id, /*suspect=*/true);
+    if (!lease.has_value()) lease = streams_.Assign(worker.id, /*suspect=*/false);
+    ASSERT_TRUE(lease.has_value());
+    worker.held.push_back({lease->stream_id(), lease->lease_id(), lease->count(), false});
+    worker.leases_given = 1;
+    FlightSnapshot flight;
+    FlightSnapshot::Thread thread;
+    thread.stage = "stages[0] decode_image";
+    thread.sample = sample;
+    thread.stream_id = lease->stream_id();
+    thread.lease_id = lease->lease_id();
+    thread.position = lease->first_position() + lease->first_sample();
+    flight.threads.push_back(thread);
+    work_ = blame_.OnDeath(worker, flight, cause, "killed by signal 11");
+    streams_.all()[0]->WorkerGone(worker.id);
+  }
+
+  Blame blame_{config_, absl::Seconds(5), crew_, streams_};
+  std::string work_;
+};
+
+TEST_F(BlameOfDeathsTest, ARecordThatEndsFreshWorkersIsPoison) {
+  Man(2);
+  const auto observer = AddStream();
+  for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) {
+    EXPECT_TRUE(observer->events.empty()) << i;
+    Die(v1::EXIT_CAUSE_CRASHED, "a.tfrecord@7");
+    EXPECT_THAT(work_, StartsWith("stages[0] decode_image of a.tfrecord@7 (epoch 0, positions 0"));
+  }
+  ASSERT_EQ(observer->events.size(), 1u);
+  EXPECT_EQ(observer->events[0].kind(), v1::SampleEvent::KIND_QUARANTINED);
+  EXPECT_EQ(observer->events[0].record(), "a.tfrecord@7");
+  EXPECT_FALSE(observer->end.has_value());
+  // The others hear of it before they get another lease.
+  ASSERT_EQ(HandleOf(WorkerAt(1)).sent.size(), 1u);
+  EXPECT_EQ(HandleOf(WorkerAt(1)).sent[0].set_quarantine().quarantined(0), "a.tfrecord@7");
+}
+
+TEST_F(BlameOfDeathsTest, ARecordThatIsNotKnownEndsItsStreamAfterMoreDeaths) {
+  Man(1);
+  const auto observer = AddStream();
+  uint32_t deaths = 0;
+  for (; !observer->end.has_value() && deaths < 20; ++deaths) Die(v1::EXIT_CAUSE_CRASHED, "");
+  EXPECT_EQ(deaths, Blame::kMaxDeaths - LeaseTable::kSuspectDeaths);
+  EXPECT_EQ(GetErrorInfo(*observer->end)->reason, reason::kWorkerCrashLoop);
+}
+
+TEST_F(BlameOfDeathsTest, KillsFromOutsideConvictOnlyWhoWasAlone) {
+  Man(1);
+  const auto observer = AddStream(v1::ERROR_ACTION_FAIL);
+  for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_KILLED, "a.tfrecord@7");
+  EXPECT_TRUE(observer->events.empty());
+  EXPECT_FALSE(observer->end.has_value());
+}
+
+TEST_F(BlameOfDeathsTest, IdleDeathsEndThePoolOnceOnePlaceFailedTimeAndAgain) {
+  crew_.Resize(2);
+  Slot& slot = *crew_.slots()[0];
+  for (uint32_t i = 1; i < Blame::kMaxDeaths; ++i) EXPECT_FALSE(blame_.OnIdleDeath(slot));
+  EXPECT_FALSE(blame_.OnIdleDeath(slot)) << "in places all over";
+  slot.deaths = Blame::kMaxDeaths;
+  EXPECT_TRUE(blame_.OnIdleDeath(slot));
+  blame_.OnProgress();
+  EXPECT_FALSE(blame_.OnIdleDeath(slot)) << "they are counted anew";
+  for (uint32_t i = 0; i < Blame::kMaxDeaths; ++i) blame_.OnIdleDeath(slot);
+  crew_.slots()[1]->Install(MakeWorker(1));
+  EXPECT_FALSE(blame_.OnIdleDeath(slot)) << "one worker is ready";
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(LeaseTableTest, GivesASuspectOnlyToThoseWhoAskForOne) {
   EXPECT_NE(other->lease_id(), culprit);
   EXPECT_FALSE(table.Assign(8).has_value());
   EXPECT_FALSE(table.has_planned());
-  EXPECT_EQ(table.AssignSuspect(9)->lease_id(), culprit);
+  EXPECT_EQ(table.Assign(9, /*suspect=*/true)->lease_id(), culprit);
   EXPECT_FALSE(table.has_suspect());
   EXPECT_TRUE(table.Complete(culprit, 9, {}));
   EXPECT_TRUE(table.Complete(other->lease_id(), 8, {}));
@@ -421,7 +421,7 @@ TEST(LeaseTableTest, RedoingKeepsTheSuspectsThatWereNotTriedAlone) {
   table.NoteDeath(second->lease_id(), 2, /*alone=*/false, /*by_itself=*/true);
   table.WorkerGone(1);
   table.WorkerGone(2);
-  const auto tried = table.AssignSuspect(3);
+  const auto tried = table.Assign(3, /*suspect=*/true);
   EXPECT_EQ(table.NoteDeath(tried->lease_id(), 3, /*alone=*/true, true)->convicting, 1u);
   table.WorkerGone(3);
   table.RedoAll();
@@ -431,7 +431,7 @@ TEST(LeaseTableTest, RedoingKeepsTheSuspectsThatWereNotTriedAlone) {
   EXPECT_EQ(cleared->first_sample(), tried->first_sample());
   EXPECT_EQ(table.NoteDeath(cleared->lease_id(), 4, true)->convicting, 1u);
   EXPECT_FALSE(table.has_planned());
-  const auto suspect = table.AssignSuspect(5);
+  const auto suspect = table.Assign(5, /*suspect=*/true);
   ASSERT_TRUE(suspect.has_value());
   EXPECT_EQ(table.NoteDeath(suspect->lease_id(), 5)->deaths, 1u);
 }

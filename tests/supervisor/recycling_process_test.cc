@@ -92,7 +92,7 @@ TEST_F(RecyclingProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {
   EXPECT_THAT(std::string(end.message()), testing::HasSubstr("of its quota of 64MiB"));
   EXPECT_THAT(std::string(end.message()), testing::StartsWith("120 ended 3 fresh workers"));
   const v1::GetStatusResponse status = supervisor_->GetStatus();
-  EXPECT_EQ(status.limit_events(), 1u + WorkerPool::kPoisonDeaths);
+  EXPECT_EQ(status.limit_events(), 1u + Blame::kPoisonDeaths);
   ASSERT_GE(status.recent_exits_size(), 1);
   const v1::WorkerExit& exit = status.recent_exits(0);
   EXPECT_EQ(exit.cause(), v1::EXIT_CAUSE_WATCHDOG);
@@ -108,7 +108,7 @@ TEST_F(RecyclingProcessTest, ASampleThatCrashesItsWorkerIsSetApartAtOnce) {
   EXPECT_THAT(std::string(end.message()), testing::HasSubstr("bulkhead quarantine add '120'"));
   const v1::GetStatusResponse status = supervisor_->GetStatus();
   // One in company, and then alone each.
-  EXPECT_EQ(Ends(status, v1::EXIT_CAUSE_CRASHED), 1u + WorkerPool::kPoisonDeaths);
+  EXPECT_EQ(Ends(status, v1::EXIT_CAUSE_CRASHED), 1u + Blame::kPoisonDeaths);
 }
 
 TEST_F(RecyclingProcessTest, TheServiceReplacesOneWorkerAtATime) {

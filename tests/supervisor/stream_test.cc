@@ -304,7 +304,7 @@ TEST_F(StreamTest, ASuspectIsDoneByOneThread) {
   ASSERT_TRUE(stream_->NoteDeath(lease.lease_id(), kWorker, false, true).has_value());
   EXPECT_EQ(stream_->WorkerGone(kWorker), leases_.size());
   ASSERT_TRUE(stream_->has_suspect());
-  const auto again = stream_->AssignSuspect(kWorker + 1);
+  const auto again = stream_->Assign(kWorker + 1, /*suspect=*/true);
   EXPECT_EQ(again->lease_id(), lease.lease_id());
   EXPECT_TRUE(again->one_thread());
 }

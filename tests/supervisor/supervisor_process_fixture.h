@@ -130,8 +130,9 @@ class SupervisorProcessTest : public testing::Test {
     supervisor_ = Supervisor::Start(config).value();
   }
 
+  // `pool`: that the stream was admitted to; null: it is admitted here.
   uint64_t Open(const std::string& mode, uint64_t batches, std::shared_ptr<Recorder> recorder,
-                uint32_t workers = 2, uint64_t first_position = 0) {
+                uint32_t workers = 2, uint64_t first_position = 0, PoolSeat pool = nullptr) {
     PipelineConfig pipeline;
     pipeline.key = mode;
     pipeline.name = mode;
@@ -159,7 +160,8 @@ class SupervisorProcessTest : public testing::Test {
       header.set_sample_count(50);
       return header;
     };
-    return supervisor_->OpenStream(pipeline, stream);
+    if (pool == nullptr) pool = supervisor_->Admit(pipeline, 0, 0).value().pool;
+    return supervisor_->OpenStream(pool, stream);
   }
 
   // Asks for the status until `enough` says so.

@@ -51,7 +51,7 @@ TEST_F(SupervisorProcessTest, AThreadThatIsAtOneThingIsSaidToBeSilentByOthers) {
   stream.batch_at = [](uint64_t) { return std::nullopt; };
   PipelineConfig pipeline;
   pipeline.key = pipeline.name = pipeline.binding = "ok";
-  supervisor_->OpenStream(pipeline, stream);
+  supervisor_->OpenStream(supervisor_->Admit(pipeline, 0, 0).value().pool, stream);
   keeper->AwaitBegin();
   const v1::GetStatusResponse silent = supervisor_->GetStatus();
   EXPECT_GE(silent.supervisor_silent_seconds(), 5);

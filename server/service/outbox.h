@@ -1,0 +1,110 @@
+#ifndef BULKHEAD_SERVER_SERVICE_OUTBOX_H_
+#define BULKHEAD_SERVER_SERVICE_OUTBOX_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/service/arena_client.h"
+
+namespace bulkhead {
+
+// What one call of Loader.Stream sends to its client, in order and within the client's credits: a
+// batch's bytes, or, to a client that came through the arena door, which slot it lies in: through
+// that door if the client wishes it. One write is under way at a time; then comes the end.
+//
+//   Put, Release, Beat, … ─▶ queue ─▶ frames of one message ─▶ Wire::write ─▶ OnWritten ─▶ …
+//
+// Thread-safe.
+class Outbox {
+ public:
+  using Outgoing = std::variant<grpc::ByteBuffer, v1::SampleEvent, ReadyBatch>;
+  // The call. Called with the outbox locked; must not call it.
+  struct Wire {
+    std::function<void(const grpc::ByteBuffer*)> write;  // OnWritten follows
+    std::function<void(const absl::Status&)> finish;     // nothing follows
+  };
+  // How batches travel.
+  struct Transport {
+    v1::BatchSchema schema;
+    std::shared_ptr<ArenaClient> client;  // null: their bytes are sent
+    uint64_t arena_id = 0;
+    bool at_door = false;  // slots and events go through the door
+  };
+
+  explicit Outbox(Wire wire) : wire_(std::move(wire)) {}
+
+  // Before the first batch; what is 0 gets its default.
+  void SetCredits(v1::Credits credits) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The stream is ready to be opened: keeps the answer until Open.
+  void SetOpened(const v1::StreamResponse& opened, Transport transport) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Open() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Put(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Put(const v1::StreamResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For the heartbeats until the next batch.
+  void SetActivity(const std::string& activity) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetIdle(bool idle) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sends a heartbeat when nothing else was sent since the last call; `silent`: for how long the
+  // supervisor's thread has been. False when the call has ended.
+  bool Beat(absl::Duration silent) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The client is done with the batches up to that one; with so many slots, whichever.
+  void Release(uint64_t through_sequence) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReleaseSlots(uint32_t slots) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Ends the call with `status` behind what is queued, unless its end is known already.
+  void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The client is gone: the same, but nothing more is sent.
+  void Abandon(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the call with `status` at once, whatever it was to end with.
+  void Evict(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nobody reads any more.
+  bool gone() const { return gone_; }
+
+ private:
+  // Starts the next write, or the end of the call, if none is under way and credits allow. `beat`:
+  // a heartbeat, if there is nothing else.
+  void WriteNext(bool beat = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasCredit(const ReadyBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves what comes next out of the queue and into frames_; nothing when credit is missing.
+  void FrameNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends what comes next through the arena door; false when it has to go, or to wait, otherwise.
+  bool AnnounceNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The slot is the client's from now on. Nothing, and the stream is over, when the client is gone.
+  std::optional<v1::SlotBatch> HandOut(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Wire wire_;
+  std::atomic<bool> gone_{false};
+  absl::Mutex mutex_;
+  v1::Credits credits_ ABSL_GUARDED_BY(mutex_);
+  Transport transport_ ABSL_GUARDED_BY(mutex_);
+  grpc::ByteBuffer opened_ ABSL_GUARDED_BY(mutex_);  // until Open
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<grpc::ByteBuffer> frames_ ABSL_GUARDED_BY(mutex_);  // of the batch under way
+  grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);
+  bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
+  bool wrote_since_beat_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::Heartbeat heartbeat_ ABSL_GUARDED_BY(mutex_);  // the next one
+  bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
+  // Sent and not released: sequence number and bytes of each batch, in the order of sending.
+  std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
+  uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_OUTBOX_H_

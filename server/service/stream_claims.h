@@ -1,0 +1,65 @@
+#ifndef BULKHEAD_SERVER_SERVICE_STREAM_CLAIMS_H_
+#define BULKHEAD_SERVER_SERVICE_STREAM_CLAIMS_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/supervisor/arena_memory.h"
+
+namespace bulkhead {
+
+// What one stream has of the service: its name, slots, memory, workers, its place with the
+// supervisor. It goes back all at once, and what comes later goes back as it comes. Thread-safe.
+class StreamClaims {
+ public:
+  // `give_back` is called once, when it all goes back; without a lock held.
+  void Add(std::function<void()> give_back) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!ended_) {
+        claims_.push_back(std::move(give_back));
+        return;
+      }
+    }
+    give_back();
+  }
+  // The arena, and what keeps the stream's workers from being given up.
+  void SetMemory(std::shared_ptr<ArenaMemory> memory, std::shared_ptr<const void> workers)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (ended_) return;
+    memory_ = std::move(memory);
+    workers_ = std::move(workers);
+  }
+
+  // `bequeath`: another stream takes this one over, so the arena goes back although the client may
+  // not read any more, or be gone without a word. Returns what is left to the other; null: nothing.
+  std::shared_ptr<Legacy> End(bool bequeath = false) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::ReleasableMutexLock lock(&mutex_);
+    ended_ = true;
+    const std::vector<std::function<void()>> claims = std::exchange(claims_, {});
+    const std::shared_ptr<const void> workers = std::exchange(workers_, nullptr);
+    const std::shared_ptr<ArenaMemory> memory = std::exchange(memory_, nullptr);
+    lock.Release();
+    std::shared_ptr<Legacy> legacy;
+    if (bequeath && memory != nullptr) legacy = memory->Bequeath(workers);
+    // What came last goes first.
+    for (auto claim = claims.rbegin(); claim != claims.rend(); ++claim) (*claim)();
+    return legacy;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> claims_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<ArenaMemory> memory_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const void> workers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_STREAM_CLAIMS_H_

@@ -1,0 +1,214 @@
+#include "server/service/stream_opening.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
+#include "server/service/stream_config.h"
+#include "server/spec/source_chain.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
+constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
+constexpr absl::Duration kCodePause = absl::Milliseconds(50);
+// For what others have added to the quarantine; without it the stream knows what this service does.
+constexpr absl::Duration kRefreshPatience = absl::Seconds(1);
+// One is kept for redoing the head; and who holds a batch needs another one for the next.
+constexpr uint32_t kFewestSlots = 3;
+
+// In shared memory the batches that the client holds stay in their slots, so it gets as many as it
+// wants to hold; over gRPC they leave them.
+uint32_t Slots(const v1::Open& open) {
+  if (open.transport() == v1::TRANSPORT_GRPC || open.arena_token().empty()) {
+    return Preparer::kDefaultSlots;
+  }
+  return std::clamp(open.credits().batches(), Preparer::kDefaultSlots, Preparer::kMaxSlots);
+}
+
+}  // namespace
+
+absl::Status StreamOpening::Run(const v1::Open& open, Session session) {
+  uint64_t claim_id = 0;
+  std::shared_ptr<Legacy> legacy;
+  BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
+      open.name(), open.rank(), {open.incarnation(), open.machine_boot(), open.since_boot()},
+      std::move(session.evict), claim_id, legacy));
+  claims_.Add([directory = context_.directory, name = open.name(), rank = open.rank(), claim_id] {
+    directory->Release(name, rank, claim_id);
+  });
+  const absl::Status status = Open(open, std::move(session), legacy.get());
+  return status.ok() || !context_.sessions->draining() ? status : SessionRegistry::Draining();
+}
+
+absl::Status StreamOpening::Open(const v1::Open& open, Session session, Legacy* legacy) {
+  const Preparer& preparer = *context_.preparer;
+  BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
+                            preparer.Understand(open.spec(), Slots(open)));
+  BULKHEAD_RETURN_IF_ERROR(preparer.FindData(
+      open.spec().base_dir(), prepared,
+      [this](const v1::Progress& progress) {
+        v1::StreamResponse response;
+        *response.mutable_progress() = progress;
+        outbox_.Put(response);
+      },
+      [this] { return outbox_.gone() || context_.sessions->draining(); }));
+  PipelineConfig pipeline = MakePipelineConfig(prepared);
+  const bool user_code = !pipeline.user_code.empty();
+  if (user_code) {
+    std::vector<std::string> names = context_.supervisor->CodeOf(pipeline.key);
+    for (const v1::CodeFile& file : open.cursor().code()) names.push_back(file.name());
+    prepared.code_on_disk = pipeline.code = preparer.ReadCode(std::move(names));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
+  BULKHEAD_ASSIGN_OR_RETURN(const Admission admission, Admit(pipeline, prepared.memory, legacy));
+  if (user_code) BULKHEAD_RETURN_IF_ERROR(AwaitCode(admission.pool, prepared));
+  QuarantineStore::RefreshWithin(context_.quarantine, *context_.io, kRefreshPatience);
+  BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
+                            QuarantineAtOpen(open, prepared, *context_.quarantine));
+  prepared.memory.set_workers(admission.worker_count);
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const std::shared_ptr<Arena> arena,
+      Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count()));
+  StreamConfig config = MakeStreamConfig(open, prepared, plan);
+  config.quarantined = quarantined;
+  config.on_quarantined = Remember(prepared.bytes_fingerprint);
+  config.arena = arena;
+  config.memory = std::make_shared<ArenaMemory>(arena, std::move(*admission.arena));
+  // This thread writes, too.
+  const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
+  config.observer = std::move(session.observer);
+  config.peer = peer_;
+
+  v1::StreamResponse response;
+  v1::Opened& opened = *response.mutable_opened();
+  opened = MakeOpened(open, prepared, plan, quarantined, context_.boot_id);
+  BULKHEAD_ASSIGN_OR_RETURN(Outbox::Transport transport,
+                            ChooseTransport(open, *arena, std::move(session.on_released), opened));
+  transport.schema = prepared.signature.schema;
+  config.transport = opened.transport();
+  resolved_ = prepared.resolved;
+  outbox_.SetOpened(response, std::move(transport));
+  claims_.SetMemory(config.memory, admission.pool);
+  // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
+  // first slot before the first lease, the others while it is worked on.
+  arena->Prefault(0);
+  if (config.binding.reads_again()) context_.supervisor->AwaitSegments(admission.pool);
+  Supervisor* const supervisor = context_.supervisor;
+  const uint64_t id = supervisor->OpenStream(admission.pool, std::move(config));
+  claims_.Add([supervisor, id] { supervisor->CloseStream(id); });
+  for (uint32_t slot = 1; slot < arena->slot_count() && !outbox_.gone(); ++slot) {
+    arena->Prefault(slot);
+  }
+  // Workers open and close slots all the time.
+  for (uint32_t slot = 0; slot < arena->slot_count() && !outbox_.gone(); ++slot) {
+    arena->UseHugePages(slot);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Admission> StreamOpening::Admit(const PipelineConfig& pipeline, v1::MemoryPlan& plan,
+                                               Legacy* legacy) const {
+  const int64_t begin_ns = MonotonicNanos();
+  absl::Status refusal;  // of all slots
+  for (uint32_t slots = plan.slot_count(); !outbox_.gone();) {
+    absl::StatusOr<Admission> admission =
+        context_.supervisor->Admit(pipeline, slots, plan.slot_bytes(), legacy);
+    if (!absl::IsResourceExhausted(admission.status())) {
+      if (admission.ok() && slots < plan.slot_count()) {
+        spdlog::info("pipeline {}: {} of a stream's {} slots fit into the memory budget",
+                     pipeline.name, slots, plan.slot_count());
+      }
+      plan.set_slot_count(slots);
+      plan.set_arena_bytes(slots * plan.slot_bytes());
+      return admission;
+    }
+    if (slots == plan.slot_count()) refusal = admission.status();
+    if (absl::Nanoseconds(MonotonicNanos() - begin_ns) <= kAdmissionPatience) {
+      absl::SleepFor(kAdmissionPause);
+    } else if (slots-- <= kFewestSlots) {
+      return refusal;
+    }
+  }
+  return absl::CancelledError("the client is gone");
+}
+
+absl::Status StreamOpening::AwaitCode(const PoolSeat& pool, PreparedPipeline& prepared) const {
+  struct Answer {
+    absl::Mutex mutex;
+    std::optional<absl::StatusOr<std::vector<v1::CodeFile>>> code ABSL_GUARDED_BY(mutex);
+  };
+  const auto answer = std::make_shared<Answer>();
+  context_.supervisor->WhenLoaded(pool, [answer](const auto& code) {
+    absl::MutexLock lock(&answer->mutex);
+    answer->code = code;
+  });
+  {
+    absl::MutexLock lock(&answer->mutex);
+    const auto told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answer->code.has_value(); };
+    // A worker that does not come is killed after a while, and the pool fails with it.
+    while (!AwaitFor(answer->mutex, told, kCodePause)) {
+      if (outbox_.gone()) return absl::CancelledError("the client is gone");
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(prepared.code, *std::move(answer->code));
+  }
+  prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Outbox::Transport> StreamOpening::ChooseTransport(
+    const v1::Open& open, const Arena& arena, ArenaClient::OnReleased on_released,
+    v1::Opened& opened) const {
+  Outbox::Transport transport;
+  opened.set_transport(v1::TRANSPORT_GRPC);
+  if (open.transport() == v1::TRANSPORT_GRPC) return transport;
+  std::shared_ptr<ArenaClient> client;
+  std::string why_not;
+  if (open.arena_token().empty()) {
+    why_not = "the client did not come through the arena door";
+  } else if (context_.door == nullptr) {
+    why_not = "this service has no arena door, because it listens on TCP or its log says why";
+  } else if (client = context_.door->FindClient(open.arena_token()); client == nullptr) {
+    why_not = "the client's connection to the arena door is not one to this service";
+  } else {
+    const absl::StatusOr<uint64_t> id = client->Grant(arena, std::move(on_released));
+    if (id.ok()) {
+      opened.set_transport(v1::TRANSPORT_SHM);
+      opened.set_arena_id(*id);
+      opened.set_announced_at_door(open.announce_at_door());
+      claims_.Add([client, id = *id] { client->Retire(id); });
+      transport.client = std::move(client);
+      transport.arena_id = *id;
+      transport.at_door = open.announce_at_door();
+      return transport;
+    }
+    why_not = std::string(id.status().message());
+  }
+  if (open.transport() == v1::TRANSPORT_SHM) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kTransportUnavailable,
+                     absl::StrCat("shared memory was asked for and cannot be had: ", why_not));
+  }
+  opened.set_transport_reason(why_not);
+  return transport;
+}
+
+std::function<void(const v1::QuarantinedRecord&)> StreamOpening::Remember(
+    const std::string& fingerprint) const {
+  return [store = context_.quarantine, io = context_.io,
+          fingerprint](const v1::QuarantinedRecord& record) {
+    if (absl::Status added = store->Add(record, fingerprint); !added.ok()) {
+      spdlog::warn("a quarantined record will not be remembered: {}", std::string(added.message()));
+      return;
+    }
+    // Not on this thread, which is the supervisor's: the disk may hang.
+    QuarantineStore::SaveSoon(store, *io);
+  };
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,67 @@
+#ifndef BULKHEAD_SERVER_SERVICE_STREAM_OPENING_H_
+#define BULKHEAD_SERVER_SERVICE_STREAM_OPENING_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/service/outbox.h"
+#include "server/service/session_context.h"
+#include "server/service/stream_claims.h"
+
+namespace bulkhead {
+
+// The way of one stream from Open to its first batch:
+//
+//   claim its name ─▶ understand the spec ─▶ find its data ─▶ be admitted to a pool ─▶ know the
+//   user's code ─▶ choose the transport ─▶ be opened on that pool
+//
+// Works on a thread of its own, which Run blocks.
+class StreamOpening {
+ public:
+  // The session that opens, as others call it.
+  struct Session {
+    std::shared_ptr<StreamObserver> observer;
+    StreamDirectory::Evict evict;
+    ArenaClient::OnReleased on_released;
+  };
+
+  StreamOpening(const SessionContext& context, std::string peer, Outbox& outbox,
+                StreamClaims& claims)
+      : context_(context), peer_(std::move(peer)), outbox_(outbox), claims_(claims) {}
+
+  // Opens the stream: `outbox` has the answer when the observer is told that it was added. Errors
+  // are the call's.
+  absl::Status Run(const v1::Open& open, Session session);
+  // The opened stream failed: what was found of its data may be damaged.
+  void OnFailed(const absl::Status& status) const {
+    context_.preparer->NoteDamage(resolved_, status);
+  }
+
+ private:
+  absl::Status Open(const v1::Open& open, Session session, Legacy* legacy);
+  // Waits a little for memory of streams that are about to end: the client's own last one, say.
+  // What does not come by then it does without, if fewer slots fit: `plan` says how many.
+  absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, v1::MemoryPlan& plan,
+                                  Legacy* legacy) const;
+  // Waits until a worker has loaded the user's code, and makes it a part of the fingerprint.
+  absl::Status AwaitCode(const PoolSeat& pool, PreparedPipeline& prepared) const;
+  // Passes the arena through the door if client and service can; `opened` says what came of it.
+  absl::StatusOr<Outbox::Transport> ChooseTransport(const v1::Open& open, const Arena& arena,
+                                                    ArenaClient::OnReleased on_released,
+                                                    v1::Opened& opened) const;
+  // Adds a quarantined record to what the service remembers.
+  std::function<void(const v1::QuarantinedRecord&)> Remember(const std::string& fingerprint) const;
+
+  const SessionContext& context_;
+  const std::string peer_;
+  Outbox& outbox_;
+  StreamClaims& claims_;
+  internal::v1::ResolvedSource resolved_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_STREAM_OPENING_H_

@@ -1,0 +1,58 @@
+#include "server/supervisor/loaded_code.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/arena/code_files.h"
+
+namespace bulkhead {
+
+absl::Status LoadedCode::Note(const Files& files) {
+  for (const v1::CodeFile& file : files) {
+    const auto [known, is_new] = digests_.emplace(file.name(), file.digest());
+    if (is_new) {
+      on_new_(file);
+    } else if (known->second != file.digest()) {
+      return CodeChanged(file.name(), known->second, file.digest());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void LoadedCode::OnBound(const Files& files) {
+  if (answer_.has_value()) return;
+  std::vector<v1::CodeFile> sorted(files.begin(), files.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  Tell(std::move(sorted));
+}
+
+void LoadedCode::Fail(const absl::Status& status) {
+  if (!answer_.has_value() || answer_->ok()) Tell(status);
+}
+
+const std::vector<v1::CodeFile>* LoadedCode::first() const {
+  return answer_.has_value() && answer_->ok() ? &**answer_ : nullptr;
+}
+
+bool LoadedCode::DiffersFrom(const std::vector<v1::CodeFile>& files) const {
+  return std::any_of(files.begin(), files.end(), [this](const v1::CodeFile& file) {
+    const auto known = digests_.find(file.name());
+    return known != digests_.end() && known->second != file.digest();
+  });
+}
+
+void LoadedCode::WhenKnown(Told told) {
+  if (answer_.has_value()) {
+    told(*answer_);
+  } else {
+    waiting_.push_back(std::move(told));
+  }
+}
+
+void LoadedCode::Tell(absl::StatusOr<std::vector<v1::CodeFile>> answer) {
+  answer_ = std::move(answer);
+  for (const Told& told : std::exchange(waiting_, {})) told(*answer_);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,352 @@
+#include "server/supervisor/pools.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+// What a worker may take to be reaped.
+constexpr absl::Duration kReapPatience = absl::Seconds(2);
+// Between looks at workers that have no stream: two of them tell who does not rest.
+constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
+constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);
+
+}  // namespace
+
+Pools::Pools(Config config)
+    : config_(std::move(config)), loop_(*config_.context.loop), budget_(*config_.context.budget) {
+  loop_.After(kRestInterval, [this] { DropIdle(); });
+}
+
+void Pools::ForEach(const std::function<void(WorkerPool&)>& visit) const {
+  for (const Entry& entry : entries_) visit(*entry.pool);
+}
+
+void Pools::RemoveStream(uint64_t stream_id) {
+  for (Entry& entry : entries_) {
+    if (entry.pool->RemoveStream(stream_id)) entry.idle_since_ns = MonotonicNanos();
+  }
+}
+
+void Pools::End(const absl::Status& status) {
+  ended_ = status;
+  ForEach([&](WorkerPool& pool) { pool.FailStreams(status); });
+}
+
+void Pools::Clear() {
+  if (ended_.ok()) ended_ = absl::CancelledError("the service has ended");
+  entries_.clear();
+}
+
+void Pools::AppendStatus(v1::GetStatusResponse& response) const {
+  response.MergeFrom(past_totals_);
+  ForEach([&](const WorkerPool& pool) { pool.AppendStatus(response); });
+}
+
+Pools::Entry* Pools::Find(const PipelineConfig& pipeline) {
+  for (Entry& entry : entries_) {
+    if (entry.pipeline().key == pipeline.key && !entry.pool->broken() &&
+        !entry.pool->code().DiffersFrom(pipeline.code)) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+Pools::Entry* Pools::Find(const WorkerPool* pool) {
+  for (Entry& entry : entries_) {
+    if (entry.pool.get() == pool) return &entry;
+  }
+  return nullptr;
+}
+
+Pools::Entry& Pools::Start(const PipelineConfig& pipeline, MemoryClaim claim) {
+  PoolContext context = config_.context;
+  context.memory = std::make_shared<MemoryClaim>(std::move(claim));
+  context.on_wanted = [this](WorkerPool* pool) { WakeSoon(pool); };
+  PipelineConfig held_to = pipeline;
+  if (!config_.enforce_quotas) held_to.quota_bytes = 0;
+  const std::shared_ptr<MemoryClaim> memory = context.memory;
+  auto pool = std::make_unique<WorkerPool>(std::move(context), std::move(held_to));
+  pool->Start();
+  entries_.push_back({std::move(pool), memory, MonotonicNanos()});
+  return entries_.back();
+}
+
+uint64_t Pools::IdleBytes(const std::string& but_key) const {
+  uint64_t bytes = 0;
+  for (const Entry& entry : entries_) {
+    // Of one whose workers end anyway it is on its way back.
+    if (!entry.idle() || entry.pool->parked() || entry.pipeline().key == but_key) continue;
+    bytes += entry.memory->quota_bytes();
+  }
+  return bytes;
+}
+
+absl::Duration Pools::Entry::unread_for(int64_t now_ns) const {
+  absl::Duration shortest = absl::InfiniteDuration();
+  for (const auto& stream : pool->streams().all()) {
+    shortest = std::min(shortest, stream->idle_for(now_ns));
+  }
+  // Some stream that was promised its workers is not there yet.
+  const bool all_there = pool->streams().all().size() >= admitted;
+  return all_there && !pool->streams().empty() && !pool->parked() ? shortest : absl::ZeroDuration();
+}
+
+uint64_t Pools::UnreadBytes(const std::string& but_key) const {
+  const int64_t now_ns = MonotonicNanos();
+  uint64_t bytes = 0;
+  for (const Entry& entry : entries_) {
+    const bool gives_workers = entry.pipeline().key != but_key;
+    if (gives_workers && entry.unread_for(now_ns) >= config_.idle_stream) {
+      bytes += entry.memory->quota_bytes();
+    }
+    for (const auto& stream : entry.pool->streams().all()) {
+      if (stream->idle_for(now_ns) >= config_.idle_stream) bytes += stream->evictable_bytes();
+    }
+  }
+  return bytes;
+}
+
+bool Pools::ParkUnreadPool(const std::string& but_key) {
+  const int64_t now_ns = MonotonicNanos();
+  std::vector<std::pair<absl::Duration, WorkerPool*>> unread;
+  for (const Entry& entry : entries_) {
+    if (entry.pipeline().key == but_key) continue;
+    const absl::Duration quiet = entry.unread_for(now_ns);
+    if (quiet >= config_.idle_stream) unread.emplace_back(quiet, entry.pool.get());
+  }
+  std::sort(unread.rbegin(), unread.rend());
+  const auto parked = std::find_if(unread.begin(), unread.end(),
+                                   [](const auto& candidate) { return candidate.second->Park(); });
+  if (parked == unread.end()) return false;
+  spdlog::info(
+      "pipeline {}: its streams are not read, and give up their workers, whose memory is needed",
+      parked->second->config().name);
+  return true;
+}
+
+bool Pools::EvictUnreadStream() {
+  const int64_t now_ns = MonotonicNanos();
+  std::shared_ptr<Stream> longest;
+  for (const Entry& entry : entries_) {
+    for (const auto& stream : entry.pool->streams().all()) {
+      const absl::Duration idle = stream->idle_for(now_ns);
+      if (idle < config_.idle_stream || stream->evictable_bytes() == 0) continue;
+      if (longest == nullptr || idle > longest->idle_for(now_ns)) longest = stream;
+    }
+  }
+  if (longest == nullptr) return false;
+  const StreamConfig& config = longest->config();
+  spdlog::info("stream {} of rank {} is not read, and gives up its place, whose memory is needed",
+               config.name, config.rank);
+  config.memory->MarkReturning();
+  longest->Fail(StreamIdle(), /*evict=*/true);
+  RemoveStream(longest->id());
+  return true;
+}
+
+absl::Status Pools::StreamIdle() const {
+  return MakeError(
+      absl::StatusCode::kUnavailable, reason::kStreamIdle,
+      absl::StrCat("no batch was taken for ", absl::FormatDuration(config_.idle_stream),
+                   " or longer, and another stream needed the memory; open the stream again to "
+                   "read on, which the clients do by themselves"));
+}
+
+bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key,
+                     bool from_streams) {
+  const uint64_t unread = from_streams ? UnreadBytes(but_key) : 0;
+  if (!budget_.CouldAdmit(demand, IdleBytes(but_key) + unread)) return false;
+  while (!budget_.WillFitWholly(demand) && DropLongestIdle(but_key)) {
+  }
+  while (!budget_.CouldAdmit(demand, 0) && (ParkUnreadPool(but_key) || EvictUnreadStream())) {
+  }
+  return true;
+}
+
+bool Pools::RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key) {
+  return MakeRoom(demand, but_key, /*from_streams=*/true) && !budget_.FitsWholly(demand) &&
+         budget_.returning_bytes() > 0;
+}
+
+void Pools::WakeSoon(WorkerPool* pool) {
+  Entry* const entry = Find(pool);
+  if (entry == nullptr || entry->waking) return;
+  entry->waking = true;
+  const int64_t deadline_ns = MonotonicNanos() + absl::ToInt64Nanoseconds(kReapPatience);
+  loop_.Post([this, pool, deadline_ns] { Wake(pool, deadline_ns); });
+}
+
+void Pools::Wake(WorkerPool* pool, int64_t deadline_ns) {
+  Entry* const entry = Find(pool);
+  if (entry == nullptr) return;
+  entry->waking = false;
+  if (!pool->parked() || !pool->streams().has_work()) return;
+  MemoryBudget::Demand demand;
+  demand.workers = pool->config().workers;
+  demand.worker_quota_bytes = pool->config().quota_bytes;
+  if (RoomComes(demand, pool->config().key) && MonotonicNanos() < deadline_ns) {
+    Find(pool)->waking = true;  // others were dropped, so it may have moved
+    loop_.After(kWakeRetry, [this, pool, deadline_ns] { Wake(pool, deadline_ns); });
+    return;
+  }
+  absl::StatusOr<MemoryBudget::Admission> admitted = budget_.Admit(demand);
+  if (admitted.ok()) {
+    pool->Resume(admitted->worker_count, std::move(admitted->workers));
+    return;
+  }
+  const std::vector<std::shared_ptr<Stream>> streams = pool->streams().all();
+  for (const auto& stream : streams) {
+    if (stream->has_work()) stream->Fail(StreamIdle());
+  }
+}
+
+std::optional<absl::StatusOr<Admission>> Pools::Admit(const PipelineConfig& pipeline, bool may_wait,
+                                                      MemoryBudget::Demand& demand,
+                                                      Legacy* legacy) {
+  if (!ended_.ok()) return ended_;
+  DropIf([&](const Entry& entry) {
+    const bool outdated =
+        entry.pipeline().key == pipeline.key && entry.pool->code().DiffersFrom(pipeline.code);
+    return entry.idle() && (entry.pool->broken() || outdated);
+  });
+  Entry* entry = Find(pipeline);
+  const bool has_workers = entry != nullptr && !entry->pool->parked();
+  demand.workers = has_workers ? 0 : pipeline.workers;
+  demand.worker_quota_bytes = pipeline.quota_bytes;
+  demand.inherited_bytes = legacy == nullptr ? 0 : legacy->bytes();
+  if (RoomComes(demand, pipeline.key) && may_wait) return std::nullopt;
+  absl::StatusOr<MemoryBudget::Admission> admitted = budget_.Admit(demand);
+  if (!admitted.ok()) return admitted.status();
+  entry = Find(pipeline);  // others were dropped, so it may have moved
+  if (entry == nullptr) {
+    PipelineConfig fitting = pipeline;
+    fitting.workers = admitted->worker_count;
+    if (fitting.workers < pipeline.workers) {
+      spdlog::info("pipeline {}: {} of {} workers fit into the memory budget; promised are {}",
+                   pipeline.name, fitting.workers, pipeline.workers, budget_.Arithmetic());
+    }
+    entry = &Start(fitting, std::move(admitted->workers));
+  } else if (entry->pool->parked()) {
+    entry->pool->Resume(admitted->worker_count, std::move(admitted->workers));
+  }
+  Admission admission;
+  admission.worker_count = entry->pipeline().workers;
+  admission.arena = std::make_shared<MemoryClaim>(std::move(admitted->arena));
+  if (legacy != nullptr) {
+    admission.arena->Merge(legacy->Take());
+    // More may have come back, or have been left, than it needs.
+    const uint64_t wanted = uint64_t{demand.slot_count} * demand.slot_bytes;
+    admission.arena->Split(admission.arena->bytes() - std::min(admission.arena->bytes(), wanted));
+  }
+  admission.pool = Reserve(*entry);
+  return admission;
+}
+
+PoolSeat Pools::Reserve(Entry& entry) {
+  ++entry.admitted;
+  // Nobody's pool: what counts is who lets go of it. The loop outlives whoever posts to it, and
+  // runs nothing more when this object is gone.
+  return PoolSeat(entry.pool.get(), [this, loop = config_.context.loop](WorkerPool* pool) {
+    loop->Post([this, pool] {
+      Entry* const entry = Find(pool);
+      if (entry == nullptr) return;
+      --entry->admitted;
+      entry->idle_since_ns = MonotonicNanos();
+    });
+  });
+}
+
+absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
+  absl::StatusOr<MemoryClaim> claim = budget_.AdmitWorker(config_.index_worker_quota_bytes);
+  if (claim.ok() || !end_idle) return claim;
+  MemoryBudget::Demand demand;
+  demand.workers = 1;
+  demand.worker_quota_bytes = config_.index_worker_quota_bytes;
+  if (!MakeRoom(demand, "", /*from_streams=*/false)) {
+    index_wait_began_ns_ = 0;
+    return claim;
+  }
+  const int64_t now_ns = MonotonicNanos();
+  // A wait that nobody has been at for a while is another's.
+  const bool goes_on = index_wait_began_ns_ != 0 &&
+                       absl::Nanoseconds(now_ns - index_wait_seen_ns_) < kReapPatience / 2;
+  if (!goes_on) index_wait_began_ns_ = now_ns;
+  index_wait_seen_ns_ = now_ns;
+  if (absl::Nanoseconds(now_ns - index_wait_began_ns_) > kReapPatience) {
+    index_wait_began_ns_ = 0;
+    return claim;
+  }
+  return absl::UnavailableError("workers that gave up their memory are not reaped yet");
+}
+
+bool Pools::DropLongestIdle(const std::string& but_key) {
+  const Entry* longest = nullptr;
+  for (const Entry& entry : entries_) {
+    if (!entry.idle() || entry.pipeline().key == but_key) continue;
+    if (longest == nullptr || entry.idle_since_ns < longest->idle_since_ns) longest = &entry;
+  }
+  if (longest == nullptr) return false;
+  spdlog::info("pipeline {}: gives up its workers, whose memory is needed",
+               longest->pool->config().name);
+  DropIf([pool = longest->pool.get()](const Entry& entry) { return entry.pool.get() == pool; });
+  return true;
+}
+
+void Pools::SetLimit(uint64_t limit_bytes) {
+  if (!budget_.SetLimit(limit_bytes)) return;
+  spdlog::info("the memory limit is {} now", FormatBytes(limit_bytes));
+  while (budget_.overdrawn() && DropLongestIdle("")) {
+  }
+  if (budget_.overdrawn()) {
+    spdlog::warn(
+        "the memory limit was lowered to {}, and more than 90% of it is promised: {}; no stream "
+        "is opened until enough of them ended",
+        FormatBytes(limit_bytes), budget_.Arithmetic());
+  }
+}
+
+void Pools::DropIdle() {
+  const int64_t now = MonotonicNanos();
+  const auto is_done = [&](const Entry& entry) {
+    if (!entry.idle()) return false;
+    const bool old = absl::Nanoseconds(now - entry.idle_since_ns) >= config_.idle_pool;
+    if (old || entry.pool->broken()) return true;
+    // Its workers are kept for a next stream, and not for what threads of theirs go on doing. What
+    // they do at first is the last stream's end.
+    const bool ending = absl::Nanoseconds(now - entry.idle_since_ns) < kRestInterval / 3;
+    const bool restless = !ending && entry.pool->IsRestless();
+    if (restless) {
+      spdlog::info("pipeline {}: its workers go on working without a stream, and are ended",
+                   entry.pool->config().name);
+    }
+    return restless;
+  };
+  DropIf(is_done);
+  loop_.After(std::min(kRestInterval, config_.idle_pool / 4), [this] { DropIdle(); });
+}
+
+void Pools::DropIf(const std::function<bool(const Entry&)>& condition) {
+  const auto dropped = std::stable_partition(entries_.begin(), entries_.end(),
+                                             [&](const Entry& entry) { return !condition(entry); });
+  std::vector<SharedFd> indexes;
+  for (auto entry = dropped; entry != entries_.end(); ++entry) {
+    entry->pool->AppendTotals(past_totals_);
+    entry->memory->MarkReturning();
+    const std::vector<SharedFd>& open = entry->pipeline().index_fds;
+    indexes.insert(indexes.end(), open.begin(), open.end());
+  }
+  entries_.erase(dropped, entries_.end());
+  // To close a file may wait for its disk.
+  if (!indexes.empty()) config_.io->Post([gone = std::move(indexes)] {});
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,168 @@
+#include "server/service/outbox.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace bulkhead {
+namespace {
+
+using ::testing::ElementsAre;
+
+// An outbox whose writes the test carries out.
+class OutboxTest : public testing::Test {
+ protected:
+  OutboxTest() {
+    v1::TensorSchema& tensor = *transport_.schema.add_tensors();
+    tensor.set_sample_bytes(100);
+    transport_.schema.set_batch_size(10);
+    transport_.schema.set_batch_bytes(1000);
+    v1::Credits credits;
+    credits.set_batches(2);
+    outbox_.SetCredits(credits);
+  }
+
+  void Open() {
+    v1::StreamResponse response;
+    response.mutable_opened();
+    outbox_.SetOpened(response, transport_);
+    outbox_.Open();
+  }
+  void PutBatch(uint64_t sequence) {
+    ReadyBatch batch;
+    batch.header.set_sequence(sequence);
+    batch.header.set_sample_count(10);
+    batch.hold = std::make_shared<const SlotHold>(arena_, 0, [this] { ++released_; });
+    outbox_.Put(std::move(batch));
+  }
+  void PutEvent(const std::string& message) {
+    v1::SampleEvent event;
+    event.set_message(message);
+    outbox_.Put(event);
+  }
+  // Ends writes until none is under way; what was written.
+  std::vector<std::string> Written() {
+    while (writing_) {
+      writing_ = false;
+      outbox_.OnWritten(true);
+    }
+    return std::exchange(written_, {});
+  }
+
+  void OnWrite(const grpc::ByteBuffer* message) {
+    EXPECT_FALSE(writing_) << "one at a time";
+    EXPECT_FALSE(end_.has_value()) << "nothing follows the end";
+    writing_ = true;
+    std::vector<grpc::Slice> slices;
+    EXPECT_TRUE(message->Dump(&slices).ok());
+    std::string bytes;
+    for (const grpc::Slice& slice : slices) {
+      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    v1::StreamResponse response;
+    EXPECT_TRUE(response.ParseFromString(bytes));
+    if (response.has_opened()) written_.push_back("opened");
+    if (response.has_event()) written_.push_back(response.event().message());
+    if (response.has_heartbeat()) written_.push_back("beat " + response.heartbeat().activity());
+    if (response.has_part()) {
+      written_.push_back("batch " + std::to_string(response.part().header().sequence()));
+    }
+  }
+
+  const std::shared_ptr<Arena> arena_ = Arena::Create(4096, 1).value();
+  Outbox::Transport transport_;
+  bool writing_ = false;
+  std::vector<std::string> written_;
+  std::optional<absl::Status> end_;
+  int released_ = 0;
+  Outbox outbox_{{[this](const grpc::ByteBuffer* message) { OnWrite(message); },
+                  [this](const absl::Status& status) { end_ = status; }}};
+};
+
+TEST_F(OutboxTest, KeepsTheOrderAndTheCredits) {
+  Open();
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  PutEvent("behind them");
+  EXPECT_THAT(Written(), ElementsAre("opened", "batch 0", "batch 1"));
+  EXPECT_EQ(released_, 2) << "what was sent holds no slot";
+  outbox_.Release(7);  // never sent
+  EXPECT_THAT(Written(), ElementsAre());
+  outbox_.Release(0);
+  EXPECT_THAT(Written(), ElementsAre("batch 2", "behind them"));
+}
+
+TEST_F(OutboxTest, OneBatchGoesWhateverItsBytes) {
+  v1::Credits credits;
+  credits.set_batches(5);
+  credits.set_bytes(1500);
+  outbox_.SetCredits(credits);
+  Open();
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  EXPECT_THAT(Written(), ElementsAre("opened", "batch 0"));
+  outbox_.Release(0);
+  EXPECT_THAT(Written(), ElementsAre("batch 1"));
+}
+
+TEST_F(OutboxTest, AHeartbeatComesWhereNothingElseDoes) {
+  Open();
+  Written();
+  EXPECT_TRUE(outbox_.Beat(absl::ZeroDuration()));
+  EXPECT_THAT(Written(), ElementsAre()) << "something was sent since the last one";
+  outbox_.SetActivity("worker 0 reads");
+  EXPECT_TRUE(outbox_.Beat(absl::ZeroDuration()));
+  EXPECT_THAT(Written(), ElementsAre("beat worker 0 reads"));
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  EXPECT_THAT(Written(), ElementsAre("batch 0", "batch 1"));
+  outbox_.Beat(absl::ZeroDuration());
+  outbox_.Beat(absl::ZeroDuration());
+  EXPECT_THAT(Written(), ElementsAre("beat ")) << "instead of a batch without credit";
+}
+
+TEST_F(OutboxTest, EndsBehindWhatIsQueued) {
+  Open();
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  outbox_.Finish(absl::DataLossError("damaged"));
+  outbox_.Finish(absl::OkStatus());  // the first one counts
+  Written();
+  EXPECT_FALSE(end_.has_value()) << "a batch waits for its credit";
+  outbox_.Release(1);
+  Written();
+  EXPECT_EQ(end_, absl::DataLossError("damaged"));
+  EXPECT_FALSE(outbox_.Beat(absl::ZeroDuration()));
+  PutEvent("too late");
+  EXPECT_THAT(Written(), ElementsAre());
+}
+
+TEST_F(OutboxTest, WhoIsGoneGetsNothingMore) {
+  Open();
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  outbox_.Abandon(absl::CancelledError("gone"));
+  EXPECT_TRUE(outbox_.gone());
+  EXPECT_FALSE(end_.has_value()) << "a write is under way";
+  EXPECT_THAT(Written(), ElementsAre("opened"));
+  EXPECT_EQ(end_, absl::CancelledError("gone"));
+  EXPECT_EQ(released_, 3);
+}
+
+TEST_F(OutboxTest, AnEvictionOverridesAnEndThatWaits) {
+  Open();
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  outbox_.Finish(absl::OkStatus());
+  Written();
+  outbox_.Evict(absl::UnavailableError("idle"));
+  EXPECT_EQ(end_, absl::UnavailableError("idle"));
+}
+
+TEST_F(OutboxTest, AFailedWriteIsTheEnd) {
+  Open();
+  PutBatch(0);
+  writing_ = false;
+  outbox_.OnWritten(false);
+  EXPECT_TRUE(outbox_.gone());
+  EXPECT_EQ(end_->code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,63 @@
+#include "server/supervisor/loaded_code.h"
+
+#include <gtest/gtest.h>
+
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+LoadedCode::Files Files(const std::vector<std::pair<std::string, std::string>>& digests) {
+  LoadedCode::Files files;
+  for (const auto& [name, digest] : digests) {
+    files.Add()->set_name(name);
+    files.rbegin()->set_digest(digest);
+  }
+  return files;
+}
+
+LoadedCode Heard(std::vector<std::string>& names) {
+  return LoadedCode([&](const v1::CodeFile& file) { names.push_back(file.name()); });
+}
+
+TEST(LoadedCodeTest, TheFirstWorkersFilesAreToldSorted) {
+  LoadedCode code([](const v1::CodeFile&) {});
+  std::vector<v1::CodeFile> told;
+  code.WhenKnown([&](const auto& files) { told = files.value(); });
+  EXPECT_TRUE(told.empty());
+  code.OnBound(Files({{"b.py", "2"}, {"a.py", "1"}}));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].name(), "a.py");
+  code.OnBound(Files({{"c.py", "3"}}));
+  told.clear();
+  code.WhenKnown([&](const auto& files) { told = files.value(); });
+  EXPECT_EQ(told.size(), 2u) << "those of the first";
+  EXPECT_EQ(code.first()->size(), 2u);
+}
+
+TEST(LoadedCodeTest, TwoContentsOfOneFileAreAnError) {
+  std::vector<std::string> names;
+  LoadedCode code = Heard(names);
+  EXPECT_TRUE(code.Note(Files({{"a.py", "1"}})).ok());
+  EXPECT_TRUE(code.Note(Files({{"a.py", "1"}, {"b.py", "2"}})).ok());
+  EXPECT_EQ(names, (std::vector<std::string>{"a.py", "b.py"})) << "each once";
+  const absl::Status changed = code.Note(Files({{"b.py", "3"}}));
+  EXPECT_EQ(GetErrorInfo(changed)->reason, reason::kCodeChanged);
+  EXPECT_TRUE(code.DiffersFrom({Files({{"a.py", "4"}})[0]}));
+  EXPECT_FALSE(code.DiffersFrom({Files({{"other.py", "4"}})[0]}));
+}
+
+TEST(LoadedCodeTest, AFailureIsToldInstead) {
+  LoadedCode code([](const v1::CodeFile&) {});
+  absl::Status told;
+  code.WhenKnown([&](const auto& files) { told = files.status(); });
+  code.Fail(absl::AbortedError("crash loop"));
+  EXPECT_EQ(told.message(), "crash loop");
+  code.Fail(absl::AbortedError("another"));
+  code.WhenKnown([&](const auto& files) { told = files.status(); });
+  EXPECT_EQ(told.message(), "crash loop") << "the first one";
+  EXPECT_EQ(code.first(), nullptr);
+}
+
+}  // namespace
+}  // namespace bulkhead
