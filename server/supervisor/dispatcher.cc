@@ -26,7 +26,8 @@ bool Dispatcher::GiveLeases() {
 
 bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
   return worker != nullptr && worker->is_ready() &&
-         worker->held.size() < config_.LeasesOfWorker() && !WaitsForSuccessor(*worker);
+         worker->held.size() < config_.LeasesOfWorker() && !WaitsForSuccessor(*worker) &&
+         !WaitsForLook(*worker);
 }
 
 bool Dispatcher::WaitsForSuccessor(const PoolWorker& worker) const {
@@ -38,6 +39,17 @@ bool Dispatcher::WaitsForSuccessor(const PoolWorker& worker) const {
   const auto quota = static_cast<double>(config_.quota_bytes);
   return static_cast<double>(growth.used_bytes()) + worker.memory.BytesPerSample() * ahead >=
          RecycleConfig::kQuotaShare * quota;
+}
+
+bool Dispatcher::WaitsForLook(const PoolWorker& worker) const {
+  if (config_.quota_bytes == 0 || worker.samples_given == worker.samples_seen) return false;
+  const auto ahead =
+      static_cast<double>(worker.samples_given - worker.samples_seen + largest_lease_);
+  const double growth = worker.memory.LikelyBytesPerSample() * ahead;
+  const auto quota = static_cast<double>(config_.quota_bytes);
+  return growth >= (1 - RecycleConfig::kQuotaShare) * quota &&
+         static_cast<double>(worker.memory.growth().used_bytes()) + growth >=
+             RecycleConfig::kQuotaShare * quota;
 }
 
 bool Dispatcher::GiveSuspect() {

@@ -39,6 +39,9 @@ class Dispatcher {
   // Whether one more lease may have a worker meet its quota that is about to be replaced: it waits
   // for its successor then.
   bool WaitsForSuccessor(const PoolWorker& worker) const;
+  // Whether one more lease may have a worker with a fast leak meet its quota before it is looked
+  // at: on a busy machine looks come late.
+  bool WaitsForLook(const PoolWorker& worker) const;
   // Gives a suspect to the place that is set apart, or sets one apart. A place in which no worker
   // starts is given up for another.
   bool GiveSuspect();

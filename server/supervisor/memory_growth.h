@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_GROWTH_H_
 #define BULKHEAD_SERVER_SUPERVISOR_MEMORY_GROWTH_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -34,6 +35,10 @@ class MemoryGrowth {
   // bear it out; else that of all samples if the last looks all saw more than half of
   // `quota_bytes`; else 0.
   double BytesPerSample(uint64_t quota_bytes) const;
+  // The larger of that and of what is expected: the worst that its next samples are likely to do.
+  double LikelyBytesPerSample(uint64_t quota_bytes) const {
+    return std::max(expected_, BytesPerSample(quota_bytes));
+  }
   // The same from the first look to the last, warm-up and all.
   double SinceStart() const;
   // Samples per second: the fastest that a few looks in a row saw, or the later half of all of

@@ -38,7 +38,7 @@ void MemoryWatch::LookMoreOften(int64_t now_ns) {
 }
 
 void MemoryWatch::Look(PoolWorker& worker, Slot& slot, int64_t now_ns) {
-  if (!worker.held.empty() || !worker.bound ||
+  if (!worker.held.empty() || !worker.bound || worker.is_unseen() ||
       Between(worker.memory.looked_ns(), now_ns) >= kIdleInterval) {
     const auto memory = ReadProcessMemory(worker.process->pid());
     if (memory.ok()) Note(worker, slot, *memory, now_ns);  // else it has just ended
@@ -52,6 +52,7 @@ void MemoryWatch::Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memo
   for (const auto& [stream, mapped] : worker.claims->mapped) mapped_bytes += mapped.bytes;
   const FlightSnapshot flight = worker.flight.Read();
   const uint64_t held = worker.memory.Note(memory, mapped_bytes, flight, now_ns);
+  worker.samples_seen = worker.samples_given - worker.held_samples();
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
   worker.cpu_share.Watch(worker.process->pid(), memory.threads, now_ns);

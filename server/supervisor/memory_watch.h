@@ -18,7 +18,8 @@ class MemoryWatch {
   MemoryWatch(const PoolContext& context, const PipelineConfig& config)
       : context_(context), config_(config) {}
 
-  // Reads what a worker holds. Without work nothing grows, so an idle one is read once a second.
+  // Reads what a worker holds. Without work nothing grows, so one that has been idle since it was
+  // read is read once a second.
   void Look(PoolWorker& worker, Slot& slot, int64_t now_ns);
   // Judges what was read.
   void Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memory, int64_t now_ns);

@@ -51,6 +51,7 @@ struct PoolWorker {
   uint64_t samples = 0;   // of leases that it has finished
   uint64_t leases_given = 0;
   uint64_t samples_given = 0;  // of them
+  uint64_t samples_seen = 0;   // those that were done when its memory was last looked at
   bool bound = false;
   bool written_off = false;
 
@@ -103,6 +104,8 @@ struct PoolWorker {
   PoolWorker(FlightReader flight_reader, uint32_t threads, uint64_t quota_bytes)
       : flight(std::move(flight_reader)), memory(threads, quota_bytes), cpu_share(threads) {}
 
+  // Whether it has finished leases since its memory was looked at.
+  bool is_unseen() const { return samples_given - held_samples() != samples_seen; }
   bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }
   uint64_t held_samples() const {
     uint64_t sum = 0;

@@ -33,6 +33,7 @@ class WorkerMemory {
   MemoryGrowth& growth() { return growth_; }
   const MemoryGrowth& growth() const { return growth_; }
   double BytesPerSample() const { return growth_.BytesPerSample(quota_bytes_); }
+  double LikelyBytesPerSample() const { return growth_.LikelyBytesPerSample(quota_bytes_); }
   uint64_t peak_bytes() const { return peak_bytes_; }
   int64_t looked_ns() const { return looked_ns_; }
 

@@ -388,7 +388,7 @@ void WorkerPool::Watch() {
   std::vector<PoolWorker*> stuck;
   crew_.ForEach([&](PoolWorker& worker) {
     // What is imported may take memory fast.
-    busy = busy || !worker.held.empty() || !worker.bound;
+    busy = busy || !worker.held.empty() || !worker.bound || worker.is_unseen();
     memory_watch_.Look(worker, crew_.SlotOf(worker), now_ns);
     if (!progress_watch_.Look(worker, now_ns)) WriteOff(worker);
     if (worker.written_off) stuck.push_back(&worker);
@@ -397,9 +397,9 @@ void WorkerPool::Watch() {
   segments_.Tell();
   progress_watch_.TellActivity(streams_, now_ns);
   for (PoolWorker* const worker : stuck) replacement_.GiveUp(*worker);
-  // Their predecessors wait no longer.
-  if (!stuck.empty()) Dispatch();
   if (!broken()) replacement_.BeginIfDue(now_ns);
+  // Some waited to be looked at, or for a successor that is given up.
+  if (!parked_) Dispatch();
   ScheduleWatch(busy || replacement_.active());
 }
 

@@ -119,5 +119,23 @@ TEST_F(DispatcherTest, AWorkerNearItsQuotaWaitsForItsSuccessor) {
   EXPECT_TRUE(dispatcher_.GiveLeases()) << "nobody comes, so it goes on";
 }
 
+TEST_F(DispatcherTest, AWorkerThatMayLeakFastIsLookedAtBeforeItCouldMeetItsQuota) {
+  config_.quota_bytes = 1000;
+  Man(1);
+  AddStream();
+  PoolWorker& worker = WorkerAt(0);
+  worker.memory.growth().Expect(30);  // as the one before it did: 480 bytes with each lease
+  ProcessMemory memory;
+  memory.anonymous_bytes = 100;
+  worker.memory.Note(memory, 0, worker.flight.Read(), 1);
+  EXPECT_TRUE(dispatcher_.GiveLeases());
+  ASSERT_EQ(LeasesOf(worker).size(), 1u) << "with two it might hold 1060";
+  ASSERT_EQ(dispatcher_.OnDone(worker, DoneWith(LeasesOf(worker)[0])), 16u);
+  EXPECT_FALSE(dispatcher_.GiveLeases()) << "what that one took is not known yet";
+  EXPECT_TRUE(worker.is_unseen());
+  worker.samples_seen = worker.samples_given;  // as MemoryWatch notes it
+  EXPECT_TRUE(dispatcher_.GiveLeases()) << "it was looked at, and is not to be replaced";
+}
+
 }  // namespace
 }  // namespace bulkhead
