@@ -93,12 +93,12 @@ def test_a_refusal_while_healing_is_asked_again(fake):
 
 def test_a_refusal_that_stays_is_raised_as_it_is(fake):
     loader = fake.open(
-        samples=80, lose_after=3, refused=[2, 1000], loader={"reconnect_timeout": 0.5}
+        samples=80, lose_after=3, refused=[2, 1000], loader={"reconnect_timeout": 2}
     )
     with pytest.raises(bulkhead.BudgetExceeded) as caught:
         list(loader)
     assert (caught.value.message, caught.value.code) == ("1 of 2 MiB are left", "RESOURCE_EXHAUSTED")
-    assert len(fake.opens) > 3
+    assert len(fake.opens) > 2, "it was tried again"
 
 
 def test_a_refusal_of_the_first_opening_is_an_error_at_once(fake):
