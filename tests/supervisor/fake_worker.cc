@@ -68,7 +68,10 @@ class FakeWorker {
       pause();
     }
     internal::v1::FromWorker message;
-    if (mode_ == "fail-to-bind") {
+    // "fail-to-bind-while:FILE": as long as there is one.
+    const std::string while_there = "fail-to-bind-while:";
+    if (mode_ == "fail-to-bind" || (mode_.rfind(while_there, 0) == 0 &&
+                                    access(mode_.c_str() + while_there.size(), F_OK) == 0)) {
       message.mutable_failed()->mutable_error()->set_code(9);
       message.mutable_failed()->mutable_error()->set_message("the index is damaged");
       message.mutable_failed()->mutable_error()->set_reason("CORRUPT_RECORD");
