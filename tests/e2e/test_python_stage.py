@@ -189,7 +189,9 @@ def test_a_long_complaint_about_a_deep_path_reaches_the_client(start, folder):
     deep.mkdir(parents=True)
     write_tfrecord(deep / "a.tfrecord", range(8))
     stage = {"function": "user_functions:complains_at_length", "inputs": ["label"], "outputs": [number()]}
-    spec = tfrecord_spec(folder / "long.json", str(deep / "a.tfrecord"), stages=[{"python": stage}], outputs=["label"],
+    # The name of a file that a pattern finds begins where its first wildcard is.
+    pattern = folder.joinpath("*", *deep.relative_to(folder).parts[1:], "a.tfrecord")
+    spec = tfrecord_spec(folder / "long.json", str(pattern), stages=[{"python": stage}], outputs=["label"],
                          errors={"policy": "substitute", "max_fraction": 1})
     with bulkhead.Loader(spec, start("--root", folder).target) as loader:
         assert np.concatenate([batch["label"] for batch in loader]).tolist() == [0, 2, 2, 4, 4, 6, 6, 0]
