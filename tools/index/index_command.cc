@@ -123,8 +123,7 @@ void AddIndexCommand(CLI::App& app, int& exit_code) {
       ->excludes(target);
   command->footer(
       "The service does the same by itself: record indexes when a stream is opened, seek entries\n"
-      "while the first epoch is decoded. A record is known by its name, which may depend on the\n"
-      "service's --root; so give --target where a service runs.\n"
+      "while the first epoch is decoded. With --target they land in that service's cache folder.\n"
       "\n"
       "Examples:\n"
       "  bulkhead index --spec train.yaml\n"
