@@ -4,6 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
@@ -75,6 +77,15 @@ std::string FingerprintWithCode(const std::string& bytes_fingerprint,
   Sha256 sha;
   sha.Update(absl::StrCat("bulkhead code 1\n", bytes_fingerprint, "\n", counted));
   return sha.FinishHex();
+}
+
+bool IsCodeName(absl::string_view name) {
+  if (name.empty() || name.size() > kMostCodeNameBytes || !IsPrintable(name)) return false;
+  absl::ConsumePrefix(&name, "/");
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
+  return std::none_of(parts.begin(), parts.end(), [](absl::string_view part) {
+    return part.empty() || part == "." || part == "..";
+  });
 }
 
 absl::Status CodeChanged(const std::string& name, const std::string& before,

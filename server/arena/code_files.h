@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_ARENA_CODE_FILES_H_
 #define BULKHEAD_SERVER_ARENA_CODE_FILES_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,14 @@ class CodeFolders {
  private:
   std::vector<std::string> folders_;
 };
+
+// Files of the user's that one pipeline may load, and bytes of the name of one.
+inline constexpr size_t kMostCodeFiles = 4096;
+inline constexpr size_t kMostCodeNameBytes = 1024;
+
+// Whether CodeFolders gives such names: a path without empty components, "." and "..", and without
+// control characters. Workers and cursors may say anything.
+bool IsCodeName(absl::string_view name);
 
 // CodeFile::digest of a SHA-256 in hex.
 std::string CodeDigest(absl::string_view sha256_hex);

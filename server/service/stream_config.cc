@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/arena/code_files.h"
 #include "server/base/checksum.h"
 #include "server/base/cursor_version.h"
 #include "server/base/error.h"
@@ -47,7 +48,7 @@ absl::Status CheckCode(const v1::Cursor& cursor, const std::vector<v1::CodeFile>
     if (digest == file.digest()) continue;
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-        absl::StrCat("the cursor's batches were made by other code: ", file.name(), " ",
+        absl::StrCat("the cursor's batches were made by other code: ", Printable(file.name()), " ",
                      digest.empty() ? "is not there any more" : "was changed since",
                      "; allow_changed_bytes goes on all the same"),
         {{"file", file.name()}});
@@ -194,6 +195,17 @@ uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size)
 }
 
 }  // namespace
+
+absl::Status CheckCodeNames(const v1::Cursor& cursor) {
+  const auto is_name = [](const v1::CodeFile& file) { return IsCodeName(file.name()); };
+  const bool few = static_cast<size_t>(cursor.code_size()) <= kMostCodeFiles;
+  if (few && std::all_of(cursor.code().begin(), cursor.code().end(), is_name)) {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                   absl::StrCat("the cursor is damaged: its code must name at most ",
+                                kMostCodeFiles, " files, by printable paths without '..'"));
+}
 
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared) {
   const uint64_t world_size = std::max(open.world_size(), 1u);

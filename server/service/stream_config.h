@@ -11,6 +11,10 @@
 
 namespace bulkhead {
 
+// CURSOR_MISMATCH (FAILED_PRECONDITION) when a cursor names more code than a pipeline may load, or
+// files by what is no IsCodeName: nothing is read for such a one.
+absl::Status CheckCodeNames(const v1::Cursor& cursor);
+
 // Checks an Open against the prepared pipeline, whose `code` is not known yet: name, rank, world
 // size, cursor. Returns how the
 // stream's batches are cut. Errors: INVALID_ARGUMENT (PROTOCOL_VIOLATION), FAILED_PRECONDITION

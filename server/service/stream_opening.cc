@@ -49,6 +49,7 @@ absl::Status StreamOpening::Run(const v1::Open& open, Session session) {
 
 absl::Status StreamOpening::Open(const v1::Open& open, Session session, Legacy* legacy) {
   const Preparer& preparer = *context_.preparer;
+  BULKHEAD_RETURN_IF_ERROR(CheckCodeNames(open.cursor()));
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             preparer.Understand(open.spec(), Slots(open)));
   BULKHEAD_RETURN_IF_ERROR(preparer.FindData(

@@ -3,12 +3,28 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/arena/code_files.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
 
 namespace bulkhead {
 
 absl::Status LoadedCode::Note(const Files& files) {
   for (const v1::CodeFile& file : files) {
+    if (!IsCodeName(file.name()) || file.digest().size() > kMostCodeNameBytes) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                       absl::StrCat("a stage loaded code from a file whose name cannot be kept: '",
+                                    Printable(absl::string_view(file.name()).substr(0, 200)),
+                                    "'; give it a shorter name of printable UTF-8"));
+    }
+    if (digests_.size() >= kMostCodeFiles && digests_.count(file.name()) == 0) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                       absl::StrCat("the stages load more than ", kMostCodeFiles,
+                                    " files below --python-path and --native-path, each of which "
+                                    "is watched for changes; install what is not edited (below "
+                                    "site-packages), or leave it outside of these folders"));
+    }
     const auto [known, is_new] = digests_.emplace(file.name(), file.digest());
     if (is_new) {
       on_new_(file);

@@ -27,7 +27,7 @@ class LoadedCode {
       : on_new_(std::move(on_new)) {}
 
   // A worker has loaded these. FAILED_PRECONDITION (CODE_CHANGED) when another one loaded something
-  // else of the same name.
+  // else of the same name; (STAGE_UNUSABLE) beyond kMostCodeFiles, and for what is no IsCodeName.
   absl::Status Note(const Files& files);
   // A worker was bound with these: the first one's are told.
   void OnBound(const Files& files);

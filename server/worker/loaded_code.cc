@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/base/record_name.h"
 #include "server/os/loaded_libraries.h"
 
 namespace bulkhead {
@@ -13,9 +14,9 @@ std::vector<std::string> FoldersOf(const UserCode& user_code) {
   return folders;
 }
 
-v1::CodeFile MakeFile(std::string name, std::string digest) {
+v1::CodeFile MakeFile(const std::string& name, std::string digest) {
   v1::CodeFile file;
-  file.set_name(std::move(name));
+  file.set_name(Printable(name));  // it may be no UTF-8
   file.set_digest(std::move(digest));
   return file;
 }
@@ -30,16 +31,16 @@ std::vector<v1::CodeFile> LoadedCode::TakeNew() {
   absl::MutexLock lock(&mutex_);
   if (python_ != nullptr) {
     for (const PythonHost::LoadedFile& loaded : python_->TakeLoaded()) {
-      std::string name = folders_.NameOf(loaded.path);
-      if (!name.empty()) files.push_back(MakeFile(std::move(name), CodeDigest(loaded.digest)));
+      const std::string name = folders_.NameOf(loaded.path);
+      if (!name.empty()) files.push_back(MakeFile(name, CodeDigest(loaded.digest)));
     }
   }
   const uint64_t loads = LibraryLoads();
   if (std::exchange(library_loads_, loads) == loads) return files;
   for (const std::string& path : LoadedLibraries()) {
-    std::string name = folders_.NameOf(path);
+    const std::string name = folders_.NameOf(path);
     if (name.empty() || !libraries_.insert(path).second) continue;
-    files.push_back(MakeFile(std::move(name), DigestOfCode(path)));
+    files.push_back(MakeFile(name, DigestOfCode(path)));
   }
   return files;
 }

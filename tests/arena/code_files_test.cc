@@ -80,5 +80,19 @@ TEST(FingerprintWithCodeTest, DependsOnNamesAndContents) {
   EXPECT_EQ(FingerprintWithCode("ab", {other}), "ab");
 }
 
+TEST(CodeNameTest, IsAPathThatFoldersGive) {
+  for (const char* name :
+       {"a.py", "pkg/a.py", "/srv/code/a.py", "pkg/\xc3\xa4.py", ".hidden/a.py"}) {
+    EXPECT_TRUE(IsCodeName(name)) << name;
+  }
+  for (const char* name : {"", "/", "./a.py", "pkg/./a.py", "pkg//a.py", "../a.py", "pkg/..",
+                           "a\n.py", "a\x1b[2J.py", "\xff.py"}) {
+    EXPECT_FALSE(IsCodeName(name)) << name;
+  }
+  EXPECT_FALSE(IsCodeName(std::string("a.py\0x", 6)));
+  EXPECT_TRUE(IsCodeName(std::string(kMostCodeNameBytes, 'a')));
+  EXPECT_FALSE(IsCodeName(std::string(kMostCodeNameBytes + 1, 'a')));
+}
+
 }  // namespace
 }  // namespace bulkhead

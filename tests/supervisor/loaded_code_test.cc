@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/arena/code_files.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -57,6 +58,18 @@ TEST(LoadedCodeTest, AFailureIsToldInstead) {
   code.WhenKnown([&](const auto& files) { told = files.status(); });
   EXPECT_EQ(told.message(), "crash loop") << "the first one";
   EXPECT_EQ(code.first(), nullptr);
+}
+
+TEST(LoadedCodeTest, KeepsABoundedNumberOfFilesWithNamesOfFiles) {
+  LoadedCode code([](const v1::CodeFile&) {});
+  EXPECT_EQ(GetErrorInfo(code.Note(Files({{"../etc/passwd", "1"}})))->reason,
+            reason::kStageUnusable);
+  for (size_t i = 0; i < kMostCodeFiles; ++i) {
+    ASSERT_TRUE(code.Note(Files({{"f" + std::to_string(i) + ".py", "1"}})).ok());
+  }
+  EXPECT_TRUE(code.Note(Files({{"f0.py", "1"}})).ok()) << "it is known";
+  EXPECT_EQ(GetErrorInfo(code.Note(Files({{"more.py", "1"}})))->reason, reason::kStageUnusable);
+  EXPECT_EQ(code.digests().size(), kMostCodeFiles);
 }
 
 }  // namespace
