@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/os/loaded_libraries.h"
+#include "server/os/process/loaded_libraries.h"
 
 namespace bulkhead {
 namespace {
