@@ -13,8 +13,8 @@
 
 #include "server/base/random.h"
 #include "server/base/value_map.h"
-#include "server/image/jpeg_decoder.h"
-#include "server/image/plain_jpeg.h"
+#include "server/image/codecs/jpeg_decoder.h"
+#include "server/image/codecs/plain_jpeg.h"
 #include "tools/common/machine.h"
 #include "tools/measure/decode_limit.h"
 

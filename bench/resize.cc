@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/image/linear_resize.h"
-#include "server/image/normalize.h"
+#include "server/image/color/normalize.h"
+#include "server/image/resize/linear_resize.h"
 #include "tools/common/machine.h"
 
 namespace bulkhead {

@@ -9,9 +9,9 @@
 #include "server/app/config.h"
 #include "server/app/daemon.h"
 #include "server/app/log_sink.h"
-#include "server/os/fd.h"
-#include "server/os/log_output.h"
-#include "server/os/process_memory.h"
+#include "server/os/files/fd.h"
+#include "server/os/files/log_output.h"
+#include "server/os/memory/process_memory.h"
 
 namespace {
 

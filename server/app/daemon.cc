@@ -27,11 +27,11 @@
 #include "server/base/utf8.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
-#include "server/os/child_process.h"
-#include "server/os/fd_parcel.h"
-#include "server/os/filesystem.h"
-#include "server/os/process_memory.h"
-#include "server/os/process_usage.h"
+#include "server/os/files/fd_parcel.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/memory/process_memory.h"
+#include "server/os/process/child_process.h"
+#include "server/os/process/process_usage.h"
 
 namespace bulkhead {
 namespace {

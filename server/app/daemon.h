@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/app/config.h"
-#include "server/os/log_output.h"
+#include "server/os/files/log_output.h"
 #include "server/service/loader_server.h"
 
 namespace bulkhead {

@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "server/os/fd.h"
-#include "server/os/filesystem.h"
-#include "server/os/unix_address.h"
+#include "server/os/files/fd.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/sockets/unix_address.h"
 #include "server/service/arena_door.h"
 
 namespace bulkhead {

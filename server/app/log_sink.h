@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "server/os/log_output.h"
+#include "server/os/files/log_output.h"
 
 namespace bulkhead {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "server/os/memory_map.h"
+#include "server/os/memory/memory_map.h"
 
 namespace bulkhead {
 

@@ -9,7 +9,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "server/os/memory_fault.h"
-#include "server/os/memory_map.h"
+#include "server/os/memory/memory_fault.h"
+#include "server/os/memory/memory_map.h"
 
 namespace bulkhead {
 

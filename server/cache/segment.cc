@@ -11,7 +11,7 @@
 #include "server/base/checksum.h"
 #include "server/base/random.h"
 #include "server/base/read_fault.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

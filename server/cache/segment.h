@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/base/value_store.h"
-#include "server/os/memory_map.h"
+#include "server/os/memory/memory_map.h"
 
 namespace bulkhead {
 

@@ -10,8 +10,8 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/cache/segment.h"
-#include "server/os/filesystem.h"
-#include "server/os/random_name.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/files/random_name.h"
 
 namespace bulkhead {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
-#include "server/os/storage_watch.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/files/storage_watch.h"
 
 namespace bulkhead {
 namespace {

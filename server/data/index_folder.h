@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/base/index_header.h"
-#include "server/os/fd_parcel.h"
+#include "server/os/files/fd_parcel.h"
 
 namespace bulkhead {
 

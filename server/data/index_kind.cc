@@ -1,7 +1,7 @@
 #include "server/data/index_kind.h"
 
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 

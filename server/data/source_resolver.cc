@@ -11,7 +11,7 @@
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
 #include "server/data/file_names.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

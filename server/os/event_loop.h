@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 

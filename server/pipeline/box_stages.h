@@ -2,7 +2,7 @@
 #define BULKHEAD_SERVER_PIPELINE_BOX_STAGES_H_
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/boxes.h"
+#include "server/image/boxes/boxes.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/spec/annotation.h"
 

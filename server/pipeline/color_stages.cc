@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "server/image/blur.h"
-#include "server/image/color.h"
+#include "server/image/color/blur.h"
+#include "server/image/color/color.h"
 #include "server/pipeline/stage_factory.h"
 
 namespace bulkhead {

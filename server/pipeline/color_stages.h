@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/erase.h"
-#include "server/image/pixel_ops.h"
+#include "server/image/color/pixel_ops.h"
+#include "server/image/geometry/erase.h"
 #include "server/pipeline/sample_stage.h"
 
 namespace bulkhead {

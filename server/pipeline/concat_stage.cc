@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/image/concat.h"
+#include "server/image/geometry/concat.h"
 #include "server/pipeline/geometry_options.h"
 
 namespace bulkhead {

@@ -3,10 +3,10 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/crop.h"
+#include "server/image/geometry/crop.h"
+#include "server/image/geometry/pad.h"
 #include "server/image/image.h"
-#include "server/image/pad.h"
-#include "server/image/resize.h"
+#include "server/image/resize/resize.h"
 #include "server/pipeline/geometry_options.h"
 #include "server/pipeline/resize_pass.h"
 #include "server/pipeline/sample_stage.h"

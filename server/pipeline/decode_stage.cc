@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/string_view.h"
-#include "server/image/orientation.h"
+#include "server/image/geometry/orientation.h"
 #include "server/spec/stage_signature.h"
 
 namespace bulkhead {

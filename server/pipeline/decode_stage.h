@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/decode_options.h"
+#include "server/image/codecs/decode_options.h"
 #include "server/image/pixel_format.h"
 #include "server/pipeline/geometry_stages.h"
 #include "server/pipeline/sample_stage.h"

@@ -1,6 +1,6 @@
 #include "server/pipeline/flip_stages.h"
 
-#include "server/image/flip.h"
+#include "server/image/geometry/flip.h"
 
 namespace bulkhead {
 namespace {

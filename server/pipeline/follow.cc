@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/image/move_mask.h"
+#include "server/image/boxes/move_mask.h"
 
 namespace bulkhead {
 namespace {

@@ -2,8 +2,8 @@
 #define BULKHEAD_SERVER_PIPELINE_FOLLOW_H_
 
 #include "absl/status/status.h"
-#include "server/image/boxes.h"
-#include "server/image/geometry.h"
+#include "server/image/boxes/boxes.h"
+#include "server/image/geometry/geometry.h"
 #include "server/image/image.h"
 #include "server/pipeline/value.h"
 #include "server/spec/annotation.h"

@@ -2,9 +2,9 @@
 #define BULKHEAD_SERVER_PIPELINE_GEOMETRY_OPTIONS_H_
 
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/pad.h"
 #include "server/image/image.h"
-#include "server/image/pad.h"
-#include "server/image/resize.h"
+#include "server/image/resize/resize.h"
 #include "server/pipeline/sample_stage.h"
 
 // Options that several stages of a normalized spec have in common.

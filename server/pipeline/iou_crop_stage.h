@@ -2,8 +2,8 @@
 #define BULKHEAD_SERVER_PIPELINE_IOU_CROP_STAGE_H_
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/boxes.h"
-#include "server/image/iou_crop.h"
+#include "server/image/boxes/boxes.h"
+#include "server/image/boxes/iou_crop.h"
 #include "server/pipeline/sample_stage.h"
 
 namespace bulkhead {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "server/base/element_type.h"
-#include "server/image/boxes.h"
+#include "server/image/boxes/boxes.h"
 
 namespace bulkhead {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "server/base/element_type.h"
-#include "server/image/mix.h"
+#include "server/image/color/mix.h"
 
 namespace bulkhead {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/mosaic.h"
+#include "server/image/boxes/mosaic.h"
 #include "server/pipeline/sample_stage.h"
 #include "server/spec/signature.h"
 

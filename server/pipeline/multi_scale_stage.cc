@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "server/base/element_type.h"
-#include "server/image/boxes.h"
-#include "server/image/float_resize.h"
-#include "server/image/linear_resize.h"
-#include "server/image/resize.h"
-#include "server/image/resize_size.h"
+#include "server/image/boxes/boxes.h"
+#include "server/image/resize/float_resize.h"
+#include "server/image/resize/linear_resize.h"
+#include "server/image/resize/resize.h"
+#include "server/image/resize/resize_size.h"
 #include "server/pipeline/follow.h"
 
 namespace bulkhead {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/normalize.h"
+#include "server/image/color/normalize.h"
 #include "server/pipeline/sample_stage.h"
 
 namespace bulkhead {

@@ -2,8 +2,8 @@
 #define BULKHEAD_SERVER_PIPELINE_PAD_STAGES_H_
 
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/pad.h"
 #include "server/image/image.h"
-#include "server/image/pad.h"
 #include "server/pipeline/geometry_options.h"
 #include "server/pipeline/sample_stage.h"
 

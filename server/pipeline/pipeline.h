@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/base/quarantine_set.h"
-#include "server/image/decode_allowance.h"
+#include "server/image/codecs/decode_allowance.h"
 #include "server/sampler/order.h"
 
 namespace bulkhead {

@@ -1,7 +1,7 @@
 #include "server/pipeline/resize_pass.h"
 
-#include "server/image/flip.h"
-#include "server/image/linear_resize.h"
+#include "server/image/geometry/flip.h"
+#include "server/image/resize/linear_resize.h"
 
 namespace bulkhead {
 namespace {

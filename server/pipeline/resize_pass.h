@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "server/image/image.h"
-#include "server/image/resize.h"
+#include "server/image/resize/resize.h"
 #include "server/pipeline/flip_stages.h"
 #include "server/pipeline/number_stages.h"
 #include "server/pipeline/sample_stage.h"

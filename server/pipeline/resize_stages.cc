@@ -1,7 +1,7 @@
 #include "server/pipeline/resize_stages.h"
 
-#include "server/image/legacy_resize.h"
-#include "server/image/resample.h"
+#include "server/image/resize/legacy_resize.h"
+#include "server/image/resize/resample.h"
 #include "server/pipeline/geometry_options.h"
 #include "server/spec/stage_signature.h"
 

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/pad.h"
 #include "server/image/image.h"
-#include "server/image/pad.h"
-#include "server/image/resize.h"
-#include "server/image/resize_size.h"
+#include "server/image/resize/resize.h"
+#include "server/image/resize/resize_size.h"
 #include "server/pipeline/resize_pass.h"
 #include "server/pipeline/sample_stage.h"
 

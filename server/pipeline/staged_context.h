@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 #include "server/pipeline/cached_plan.h"
 #include "server/pipeline/follow.h"
 #include "server/pipeline/pipeline.h"

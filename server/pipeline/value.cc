@@ -1,7 +1,7 @@
 #include "server/pipeline/value.h"
 
 #include "server/base/element_type.h"
-#include "server/image/boxes.h"
+#include "server/image/boxes/boxes.h"
 
 namespace bulkhead {
 

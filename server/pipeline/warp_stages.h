@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/augment.h"
-#include "server/image/warp.h"
+#include "server/image/color/augment.h"
+#include "server/image/geometry/warp.h"
 #include "server/pipeline/color_stages.h"
 #include "server/pipeline/sample_stage.h"
 

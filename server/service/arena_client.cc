@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "server/base/error.h"
-#include "server/os/seqpacket.h"
+#include "server/os/sockets/seqpacket.h"
 
 namespace bulkhead {
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/arena.pb.h"
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 #include "server/supervisor/stream.h"
 
 namespace bulkhead {

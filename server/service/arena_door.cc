@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/os/filesystem.h"
-#include "server/os/random_name.h"
-#include "server/os/seqpacket.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/files/random_name.h"
+#include "server/os/sockets/seqpacket.h"
 
 namespace bulkhead {
 namespace {

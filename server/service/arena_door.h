@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/os/event_loop.h"
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 #include "server/service/arena_client.h"
 
 namespace bulkhead {

@@ -12,9 +12,9 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
-#include "server/os/random_name.h"
-#include "server/os/thread.h"
-#include "server/os/unix_address.h"
+#include "server/os/files/random_name.h"
+#include "server/os/process/thread.h"
+#include "server/os/sockets/unix_address.h"
 #include "server/service/index_builds.h"
 
 namespace bulkhead {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "server/base/byte_size.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/process_memory.h"
 
 namespace bulkhead {
 namespace {

@@ -15,7 +15,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/os/event_loop.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 #include "server/os/monotonic_wait.h"
 
 namespace bulkhead {

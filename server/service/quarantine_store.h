@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/quarantine_set.h"
-#include "server/os/io_thread.h"
+#include "server/os/files/io_thread.h"
 
 namespace bulkhead {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "server/os/event_loop.h"
-#include "server/os/io_thread.h"
-#include "server/os/storage_watch.h"
+#include "server/os/files/io_thread.h"
+#include "server/os/files/storage_watch.h"
 #include "server/service/arena_door.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"

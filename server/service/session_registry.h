@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "server/base/error.h"
 #include "server/os/monotonic_wait.h"
-#include "server/os/thread.h"
+#include "server/os/process/thread.h"
 
 namespace bulkhead {
 

@@ -15,7 +15,7 @@
 #include "server/base/error.h"
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
 

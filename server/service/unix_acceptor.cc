@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "server/os/filesystem.h"
-#include "server/os/unix_address.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/sockets/unix_address.h"
 
 namespace bulkhead {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 

@@ -11,7 +11,7 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "server/cache/segment_folder.h"
 #include "server/os/event_loop.h"
-#include "server/os/io_thread.h"
+#include "server/os/files/io_thread.h"
 #include "server/supervisor/pool_worker.h"
 
 namespace bulkhead {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
-#include "server/os/cgroup.h"
+#include "server/os/process/cgroup.h"
 
 namespace bulkhead {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "server/os/thread_priority.h"
+#include "server/os/process/thread_priority.h"
 
 namespace bulkhead {
 
@@ -22,7 +22,7 @@ class CpuShare {
   // and sets their priority. To be called now and then while the worker lives.
   void Watch(pid_t pid, uint64_t threads, int64_t now_ns);
 
-  // The priority (server/os/thread_priority.h) at which that many threads weigh as much as
+  // The priority (server/os/process/thread_priority.h) at which that many threads weigh as much as
   // `decode_threads` of priority 0.
   static int PriorityOf(double runnable, uint32_t decode_threads);
 

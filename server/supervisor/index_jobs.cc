@@ -11,7 +11,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/process_memory.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/process_memory.h"
 #include "server/supervisor/crew.h"
 #include "server/supervisor/pipeline_config.h"
 #include "server/supervisor/pool_context.h"

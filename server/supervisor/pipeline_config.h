@@ -8,7 +8,7 @@
 
 #include "bulkhead/v1/loader.pb.h"
 #include "server/cache/segment_folder.h"
-#include "server/os/fd_parcel.h"
+#include "server/os/files/fd_parcel.h"
 
 namespace bulkhead {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/os/io_thread.h"
+#include "server/os/files/io_thread.h"
 #include "server/supervisor/arena_memory.h"
 #include "server/supervisor/memory_budget.h"
 #include "server/supervisor/worker_pool.h"

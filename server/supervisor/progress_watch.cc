@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/os/pipe.h"
-#include "server/os/process_usage.h"
-#include "server/os/thread_priority.h"
+#include "server/os/process/process_usage.h"
+#include "server/os/process/thread_priority.h"
+#include "server/os/sockets/pipe.h"
 #include "server/supervisor/blame.h"
 #include "server/supervisor/python_stack.h"
 

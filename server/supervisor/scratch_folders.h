@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/os/fd.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/fd.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 

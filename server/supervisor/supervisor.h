@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
-#include "server/os/io_thread.h"
+#include "server/os/files/io_thread.h"
 #include "server/supervisor/compartment.h"
 #include "server/supervisor/exit_log.h"
 #include "server/supervisor/index_jobs.h"

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
-#include "server/os/child_process.h"
+#include "server/os/process/child_process.h"
 #include "server/supervisor/worker_life.h"
 
 namespace bulkhead {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/arena/flight_recorder.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/process_memory.h"
 #include "server/supervisor/memory_growth.h"
 
 namespace bulkhead {

@@ -11,8 +11,8 @@
 #include "server/arena/worker_error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
-#include "server/os/process_memory.h"
-#include "server/os/sandbox.h"
+#include "server/os/memory/process_memory.h"
+#include "server/os/sandbox/sandbox.h"
 #include "server/supervisor/worker_usage.h"
 
 namespace bulkhead {

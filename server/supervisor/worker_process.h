@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
-#include "server/os/child_process.h"
 #include "server/os/event_loop.h"
-#include "server/os/packet_socket.h"
+#include "server/os/process/child_process.h"
+#include "server/os/sockets/packet_socket.h"
 #include "server/supervisor/worker_handle.h"
 #include "server/supervisor/worker_program.h"
 

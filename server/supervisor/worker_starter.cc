@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
-#include "server/os/memory_map.h"
-#include "server/os/pipe.h"
+#include "server/os/memory/memory_map.h"
+#include "server/os/sockets/pipe.h"
 
 namespace bulkhead {
 namespace {

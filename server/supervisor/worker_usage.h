@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/flight_recorder.h"
-#include "server/os/process_usage.h"
+#include "server/os/process/process_usage.h"
 #include "server/supervisor/worker_process.h"
 
 namespace bulkhead {

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "server/arena/exit_codes.h"
-#include "server/os/memory_fault.h"
+#include "server/os/memory/memory_fault.h"
 #include "server/worker/current_stage.h"
 
 namespace bulkhead {

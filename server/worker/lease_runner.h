@@ -17,7 +17,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/flight_recorder.h"
 #include "server/base/value_store.h"
-#include "server/image/decode_allowance.h"
+#include "server/image/codecs/decode_allowance.h"
 #include "server/pipeline/pipeline.h"
 #include "server/worker/held_slots.h"
 

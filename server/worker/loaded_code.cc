@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "server/base/record_name.h"
-#include "server/os/loaded_libraries.h"
+#include "server/os/process/loaded_libraries.h"
 
 namespace bulkhead {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "server/os/packet_socket.h"
+#include "server/os/sockets/packet_socket.h"
 #include "server/pipeline/user_code.h"
 #include "server/worker/allocation_watch.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "server/image/imgcodecs_plugin.h"
-#include "server/os/filesystem.h"
+#include "server/image/codecs/imgcodecs_plugin.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

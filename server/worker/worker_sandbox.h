@@ -2,7 +2,7 @@
 #define BULKHEAD_SERVER_WORKER_WORKER_SANDBOX_H_
 
 #include "bulkhead/internal/v1/worker.pb.h"
-#include "server/os/sandbox.h"
+#include "server/os/sandbox/sandbox.h"
 
 namespace bulkhead {
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "server/os/fd.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/fd.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

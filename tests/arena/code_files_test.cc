@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

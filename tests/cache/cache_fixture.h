@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/cache/segment.h"
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 

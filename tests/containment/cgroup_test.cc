@@ -1,7 +1,7 @@
 // Leaves of a real cgroup, version 1 or 2, whichever this machine has: with processes just under
 // and just over their limits. cgroup_v2_uml.sh runs this program under a kernel with version 2.
 
-#include "server/os/cgroup.h"
+#include "server/os/process/cgroup.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -14,8 +14,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/os/filesystem.h"
-#include "server/os/process_usage.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/process/process_usage.h"
 #include "tests/containment/hog.h"
 
 namespace bulkhead {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "server/os/cgroup_location.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/process/cgroup_location.h"
 #include "tests/containment/hog.h"
 
 namespace bulkhead {

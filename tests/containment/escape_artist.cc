@@ -41,10 +41,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/os/filesystem.h"
-#include "server/os/packet_socket.h"
-#include "server/os/process_usage.h"
-#include "server/os/sandbox.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/process/process_usage.h"
+#include "server/os/sandbox/sandbox.h"
+#include "server/os/sockets/packet_socket.h"
 #include "tests/containment/outcome.h"
 
 namespace bulkhead {

@@ -14,8 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "bulkhead/internal/v1/worker.pb.h"
-#include "server/os/child_process.h"
-#include "server/os/packet_socket.h"
+#include "server/os/process/child_process.h"
+#include "server/os/sockets/packet_socket.h"
 #include "server/source/tfrecord_writer.h"
 
 namespace bulkhead {

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/os/process_usage.h"
+#include "server/os/process/process_usage.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/os/child_process.h"
+#include "server/os/process/child_process.h"
 
 namespace bulkhead {
 namespace {

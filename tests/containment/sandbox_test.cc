@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "server/os/child_process.h"
-#include "server/os/packet_socket.h"
+#include "server/os/process/child_process.h"
+#include "server/os/sockets/packet_socket.h"
 #include "tests/containment/outcome.h"
 
 namespace bulkhead {

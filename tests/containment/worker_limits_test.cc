@@ -16,11 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/arena/flight_recorder.h"
-#include "server/os/child_process.h"
-#include "server/os/memory_map.h"
-#include "server/os/packet_socket.h"
-#include "server/os/process_memory.h"
-#include "server/os/sandbox.h"
+#include "server/os/memory/memory_map.h"
+#include "server/os/memory/process_memory.h"
+#include "server/os/process/child_process.h"
+#include "server/os/sandbox/sandbox.h"
+#include "server/os/sockets/packet_socket.h"
 
 namespace bulkhead {
 namespace {

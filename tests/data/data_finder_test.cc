@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 #include "server/spec/normalize.h"
 
 namespace bulkhead {

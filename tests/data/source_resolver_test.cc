@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "server/image/boxes.h"
+#include "server/image/boxes/boxes.h"
 
 namespace bulkhead {
 namespace {

@@ -15,11 +15,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "server/image/augment.h"
-#include "server/image/blur.h"
-#include "server/image/color.h"
-#include "server/image/pixel_ops.h"
-#include "server/image/warp.h"
+#include "server/image/color/augment.h"
+#include "server/image/color/blur.h"
+#include "server/image/color/color.h"
+#include "server/image/color/pixel_ops.h"
+#include "server/image/geometry/warp.h"
 
 namespace bulkhead {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/image/boxes.h"
-#include "server/image/move_mask.h"
+#include "server/image/boxes/boxes.h"
+#include "server/image/boxes/move_mask.h"
 #include "tests/golden/golden_pipeline.h"
 
 namespace bulkhead {

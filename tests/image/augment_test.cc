@@ -1,4 +1,4 @@
-#include "server/image/augment.h"
+#include "server/image/color/augment.h"
 
 #include <gtest/gtest.h>
 

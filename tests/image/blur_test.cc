@@ -1,4 +1,4 @@
-#include "server/image/blur.h"
+#include "server/image/color/blur.h"
 
 #include <gtest/gtest.h>
 

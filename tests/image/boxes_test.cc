@@ -1,6 +1,6 @@
 // Boxes, points and masks against the pixels that they belong to: an image is moved pixel by pixel,
 // and what was marked in it is looked for.
-#include "server/image/boxes.h"
+#include "server/image/boxes/boxes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <limits>
 #include <vector>
 
-#include "server/image/flip.h"
-#include "server/image/move_mask.h"
-#include "server/image/resize.h"
+#include "server/image/boxes/move_mask.h"
+#include "server/image/geometry/flip.h"
+#include "server/image/resize/resize.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

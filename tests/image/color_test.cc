@@ -1,4 +1,4 @@
-#include "server/image/color.h"
+#include "server/image/color/color.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/image/decode_allowance.h"
+#include "server/image/codecs/decode_allowance.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "server/image/encode.h"
+#include "server/image/codecs/encode.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "server/image/plain_jpeg.h"
+#include "server/image/codecs/plain_jpeg.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/image/erase.h"
+#include "server/image/geometry/erase.h"
 
 #include <gtest/gtest.h>
 

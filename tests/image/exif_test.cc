@@ -1,4 +1,4 @@
-#include "server/image/exif.h"
+#include "server/image/codecs/exif.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/image/float_resize.h"
+#include "server/image/resize/float_resize.h"
 
 #include <gtest/gtest.h>
 

@@ -7,12 +7,12 @@
 
 #include "opencv2/imgproc.hpp"
 #include "server/base/error.h"
-#include "server/image/crop.h"
+#include "server/image/color/normalize.h"
 #include "server/image/deterministic_math.h"
-#include "server/image/flip.h"
-#include "server/image/normalize.h"
+#include "server/image/geometry/crop.h"
+#include "server/image/geometry/flip.h"
 #include "server/image/one_hot.h"
-#include "server/image/resize.h"
+#include "server/image/resize/resize.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/image/imgcodecs_plugin.h"
+#include "server/image/codecs/imgcodecs_plugin.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

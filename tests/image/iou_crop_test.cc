@@ -1,4 +1,4 @@
-#include "server/image/iou_crop.h"
+#include "server/image/boxes/iou_crop.h"
 
 #include <gtest/gtest.h>
 

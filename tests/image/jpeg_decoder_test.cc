@@ -1,4 +1,4 @@
-#include "server/image/jpeg_decoder.h"
+#include "server/image/codecs/jpeg_decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/image/imgcodecs_plugin.h"
-#include "server/image/plain_jpeg.h"
+#include "server/image/codecs/imgcodecs_plugin.h"
+#include "server/image/codecs/plain_jpeg.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/image/jpeg_error.h"
+#include "server/image/codecs/jpeg_error.h"
 
 #include <gtest/gtest.h>
 #include <jerror.h>

@@ -1,4 +1,4 @@
-#include "server/image/jpeg_scan.h"
+#include "server/image/codecs/jpeg_scan.h"
 
 #include <gtest/gtest.h>
 

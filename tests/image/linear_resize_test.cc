@@ -1,10 +1,10 @@
-#include "server/image/linear_resize.h"
+#include "server/image/resize/linear_resize.h"
 
 #include <opencv2/imgproc.hpp>
 #include <random>
 
 #include "gtest/gtest.h"
-#include "server/image/flip.h"
+#include "server/image/geometry/flip.h"
 
 namespace bulkhead {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/image/mix.h"
+#include "server/image/color/mix.h"
 
 #include <algorithm>
 #include <cmath>

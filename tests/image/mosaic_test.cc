@@ -1,4 +1,4 @@
-#include "server/image/mosaic.h"
+#include "server/image/boxes/mosaic.h"
 
 #include <gtest/gtest.h>
 

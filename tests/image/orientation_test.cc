@@ -1,8 +1,8 @@
-#include "server/image/orientation.h"
+#include "server/image/geometry/orientation.h"
 
 #include <gtest/gtest.h>
 
-#include "server/image/flip.h"
+#include "server/image/geometry/flip.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

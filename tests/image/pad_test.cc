@@ -1,8 +1,8 @@
-#include "server/image/pad.h"
+#include "server/image/geometry/pad.h"
 
 #include <gtest/gtest.h>
 
-#include "server/image/concat.h"
+#include "server/image/geometry/concat.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/image/pixel_ops.h"
+#include "server/image/color/pixel_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "server/base/error.h"
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 
 namespace bulkhead {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/image/resample.h"
+#include "server/image/resize/resample.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/image/resize_size.h"
+#include "server/image/resize/resize_size.h"
 
 #include <gtest/gtest.h>
 

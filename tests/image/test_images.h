@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/base/random.h"
-#include "server/image/encode.h"
+#include "server/image/codecs/encode.h"
 #include "server/image/image.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/image/warp.h"
+#include "server/image/geometry/warp.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 

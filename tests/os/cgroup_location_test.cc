@@ -1,4 +1,4 @@
-#include "server/os/cgroup_location.h"
+#include "server/os/process/cgroup_location.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

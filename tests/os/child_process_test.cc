@@ -1,4 +1,4 @@
-#include "server/os/child_process.h"
+#include "server/os/process/child_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "server/os/packet_socket.h"
+#include "server/os/sockets/packet_socket.h"
 
 namespace bulkhead {
 namespace {

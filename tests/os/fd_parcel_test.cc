@@ -1,12 +1,12 @@
-#include "server/os/fd_parcel.h"
+#include "server/os/files/fd_parcel.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/os/memory_map.h"
-#include "server/os/packet_socket.h"
+#include "server/os/memory/memory_map.h"
+#include "server/os/sockets/packet_socket.h"
 
 namespace bulkhead {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "server/os/io_thread.h"
+#include "server/os/files/io_thread.h"
 
 #include <gtest/gtest.h>
 

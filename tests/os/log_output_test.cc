@@ -1,4 +1,4 @@
-#include "server/os/log_output.h"
+#include "server/os/files/log_output.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

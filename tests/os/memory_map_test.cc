@@ -1,4 +1,4 @@
-#include "server/os/memory_map.h"
+#include "server/os/memory/memory_map.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "server/os/packet_socket.h"
+#include "server/os/sockets/packet_socket.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "server/os/process_usage.h"
+#include "server/os/process/process_usage.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#include "server/os/memory_map.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/memory_map.h"
+#include "server/os/memory/process_memory.h"
 
 namespace bulkhead {
 namespace {

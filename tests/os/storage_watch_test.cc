@@ -1,4 +1,4 @@
-#include "server/os/storage_watch.h"
+#include "server/os/files/storage_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

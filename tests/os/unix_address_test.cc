@@ -1,4 +1,4 @@
-#include "server/os/unix_address.h"
+#include "server/os/sockets/unix_address.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "gmock/gmock.h"
-#include "server/image/mix.h"
+#include "server/image/color/mix.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

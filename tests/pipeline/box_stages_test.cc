@@ -9,8 +9,8 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
-#include "server/image/color.h"
-#include "server/image/iou_crop.h"
+#include "server/image/boxes/iou_crop.h"
+#include "server/image/color/color.h"
 #include "server/pipeline/stage_observer.h"
 #include "tests/pipeline/detection_fixture.h"
 

@@ -6,10 +6,10 @@
 
 #include <set>
 
-#include "server/image/augment.h"
-#include "server/image/blur.h"
-#include "server/image/color.h"
-#include "server/image/warp.h"
+#include "server/image/color/augment.h"
+#include "server/image/color/blur.h"
+#include "server/image/color/color.h"
+#include "server/image/geometry/warp.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

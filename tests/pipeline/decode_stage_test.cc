@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/image/orientation.h"
+#include "server/image/geometry/orientation.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/image/flip.h"
-#include "server/image/legacy_resize.h"
-#include "server/image/pad.h"
-#include "server/image/resample.h"
+#include "server/image/geometry/flip.h"
+#include "server/image/geometry/pad.h"
+#include "server/image/resize/legacy_resize.h"
+#include "server/image/resize/resample.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/image/mosaic.h"
+#include "server/image/boxes/mosaic.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 // A stream of small pictures with everything that a mosaic moves, and what a mosaic of them is,

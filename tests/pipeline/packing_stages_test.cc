@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "server/image/encode.h"
-#include "server/image/float_resize.h"
-#include "server/image/resize.h"
+#include "server/image/codecs/encode.h"
+#include "server/image/resize/float_resize.h"
+#include "server/image/resize/resize.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

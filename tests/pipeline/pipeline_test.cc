@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/image/crop.h"
-#include "server/image/flip.h"
-#include "server/image/image_decoder.h"
-#include "server/image/normalize.h"
-#include "server/image/resize.h"
+#include "server/image/codecs/image_decoder.h"
+#include "server/image/color/normalize.h"
+#include "server/image/geometry/crop.h"
+#include "server/image/geometry/flip.h"
+#include "server/image/resize/resize.h"
 #include "server/pipeline/value.h"
 #include "tests/pipeline/pipeline_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "absl/synchronization/notification.h"
-#include "server/os/io_thread.h"
+#include "server/os/files/io_thread.h"
 #include "server/service/quarantine_store.h"
 #include "server/supervisor/memory_budget.h"
 

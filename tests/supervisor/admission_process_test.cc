@@ -276,7 +276,7 @@ TEST_F(AdmissionTest, APoolThatIsResumedWhileNoWorkerStartsGoesOnOnceOneDoes) {
   const auto other = Admit("other", 1);
   ASSERT_TRUE(first.ok() && other.ok());
   ASSERT_TRUE(unread->idle());
-  first = absl::CancelledError();  // gives up its place
+  first = absl::CancelledError();          // gives up its place
   ASSERT_EQ(unlink(program_.c_str()), 0);  // an upgrade replaces the program, say
   const auto second = Admit("sound", 3);
   ASSERT_TRUE(second.ok()) << second.status();

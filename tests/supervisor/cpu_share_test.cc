@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "server/os/thread_priority.h"
+#include "server/os/process/thread_priority.h"
 
 namespace bulkhead {
 namespace {

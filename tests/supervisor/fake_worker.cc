@@ -20,7 +20,7 @@
 #include "server/arena/arena.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/flight_recorder.h"
-#include "server/os/packet_socket.h"
+#include "server/os/sockets/packet_socket.h"
 
 namespace bulkhead {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
-#include "server/os/memory_map.h"
+#include "server/os/memory/memory_map.h"
 #include "server/supervisor/supervisor.h"
 
 namespace bulkhead {

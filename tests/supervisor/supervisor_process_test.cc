@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "absl/synchronization/notification.h"
-#include "server/os/thread_priority.h"
+#include "server/os/process/thread_priority.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
 
 namespace bulkhead {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 
 namespace bulkhead::tools {
 namespace {

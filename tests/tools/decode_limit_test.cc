@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/image/encode.h"
+#include "server/image/codecs/encode.h"
 #include "tests/tools/test_dir.h"
 
 namespace bulkhead::tools {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 #include "tests/tools/test_dir.h"
 #include "tools/order/order_command.h"
 #include "tools/order/order_survey.h"

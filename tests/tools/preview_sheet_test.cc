@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 #include "server/image/pixel_format.h"
 #include "tools/common/bitmap_font.h"
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "server/arena/exit_codes.h"
-#include "server/image/image_decoder.h"
-#include "server/os/process_usage.h"
+#include "server/image/codecs/image_decoder.h"
+#include "server/os/process/process_usage.h"
 #include "server/worker/current_stage.h"
 #include "tests/image/test_images.h"
 #include "tests/worker/allocation_tracker_fixture.h"

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "server/os/memory_map.h"
+#include "server/os/memory/memory_map.h"
 
 namespace bulkhead {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/value_map.h"
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 #include "server/pipeline/pipeline.h"
 #include "server/pipeline/user_code.h"
 #include "server/sampler/order.h"

@@ -18,7 +18,7 @@
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead::tools {

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/stages.pb.h"
-#include "server/os/child_process.h"
-#include "server/os/fd.h"
-#include "server/os/memory_map.h"
+#include "server/os/files/fd.h"
+#include "server/os/memory/memory_map.h"
+#include "server/os/process/child_process.h"
 #include "server/pipeline/user_code.h"
 
 namespace bulkhead::tools {

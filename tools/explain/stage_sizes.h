@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/os/fd.h"
+#include "server/os/files/fd.h"
 #include "server/sampler/mixture_order.h"
 #include "server/source/index_builder.h"
 #include "server/source/numbered_source.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/base/error.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 #include "server/spec/yaml.h"
 #include "server/spec/yaml_tree.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
-#include "server/image/plain_jpeg.h"
+#include "server/image/codecs/plain_jpeg.h"
 
 namespace bulkhead::tools {
 namespace {

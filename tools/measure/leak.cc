@@ -15,7 +15,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/process_memory.h"
 #include "tools/common/status_message.h"
 #include "tools/common/stream_run.h"
 #include "tools/measure/leak_stage.h"

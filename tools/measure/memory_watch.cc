@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "server/os/process_memory.h"
+#include "server/os/memory/process_memory.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
-#include "server/image/encode.h"
+#include "server/image/codecs/encode.h"
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
 #include "tools/common/json.h"

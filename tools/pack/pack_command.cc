@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/error.h"
-#include "server/image/image_format.h"
+#include "server/image/codecs/image_format.h"
 #include "server/source/tfrecord_writer.h"
 #include "tools/common/command_line.h"
 #include "tools/common/progress_line.h"

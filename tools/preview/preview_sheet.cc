@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/image/encode.h"
-#include "server/image/resize.h"
+#include "server/image/codecs/encode.h"
+#include "server/image/resize/resize.h"
 #include "tools/common/canvas.h"
 
 namespace bulkhead::tools {

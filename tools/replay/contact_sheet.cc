@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/image/encode.h"
+#include "server/image/codecs/encode.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/base/utf8.h"
-#include "server/os/filesystem.h"
+#include "server/os/files/filesystem.h"
 #include "server/spec/yaml_tree.h"
 #include "tools/common/command_line.h"
 #include "tools/common/machine.h"

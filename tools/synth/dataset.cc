@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/random.h"
-#include "server/image/encode.h"
+#include "server/image/codecs/encode.h"
 #include "server/source/tfrecord_writer.h"
 #include "tools/synth/example.h"
 #include "tools/synth/photo.h"

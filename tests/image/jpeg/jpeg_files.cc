@@ -7,7 +7,7 @@
 #include <jpeglib.h>
 
 #include "server/base/error.h"
-#include "server/image/jpeg_error.h"
+#include "server/image/codecs/jpeg_error.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

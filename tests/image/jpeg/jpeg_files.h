@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 #include "server/base/random.h"
+#include "server/image/codecs/jpeg_decoder.h"
 #include "server/image/image.h"
-#include "server/image/jpeg_decoder.h"
 #include "server/image/pixel_format.h"
 
 namespace bulkhead {

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "server/base/random.h"
 #include "server/base/value_map.h"
-#include "server/image/jpeg_decoder.h"
+#include "server/image/codecs/jpeg_decoder.h"
 #include "tests/image/jpeg/jpeg_files.h"
 
 namespace bulkhead {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/value_map.h"
-#include "server/image/jpeg_decoder.h"
+#include "server/image/codecs/jpeg_decoder.h"
 #include "tests/image/jpeg/jpeg_files.h"
 #include "tests/image/test_images.h"
 

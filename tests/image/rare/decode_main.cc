@@ -8,7 +8,7 @@
 #include <string>
 
 #include "server/base/error.h"
-#include "server/image/image_decoder.h"
+#include "server/image/codecs/image_decoder.h"
 #include "tests/image/test_images.h"
 
 namespace bulkhead {

@@ -1,0 +1,26 @@
+#ifndef BULKHEAD_SERVER_IMAGE_BOXES_MOVE_MASK_H_
+#define BULKHEAD_SERVER_IMAGE_BOXES_MOVE_MASK_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "server/image/geometry/geometry.h"
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+struct MovedMask {
+  MutableImageView view;
+  bool in_memory = false;  // else it is the mask changed in place, or a part of it
+};
+
+// Moves the pixels of `mask`, of geometry.before's size, as `geometry` moved those of its image,
+// each as it is: the nearest one, or `fill` where the image had none. `mask` does not lie in
+// `memory`, where the result may; `row` is scratch for one row. Errors: INTERNAL.
+absl::StatusOr<MovedMask> MoveMask(const Geometry& geometry, uint8_t fill,
+                                   const MutableImageView& mask, ScratchBuffer& memory,
+                                   ScratchBuffer& row);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_BOXES_MOVE_MASK_H_

@@ -1,0 +1,82 @@
+#ifndef BULKHEAD_SERVER_IMAGE_CODECS_DECODE_ALLOWANCE_H_
+#define BULKHEAD_SERVER_IMAGE_CODECS_DECODE_ALLOWANCE_H_
+
+#include <cstdint>
+#include <list>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace bulkhead {
+
+// The memory that the threads of one worker may have decoded images in, all together. A thread
+// takes what its image is planned to need before it decodes, and waits while the others hold too
+// much, so that large images that meet by chance do not end the worker at its quota.
+//
+// An image that needs more than there is runs alone: once no other thread works on one. A thread
+// that holds something and needs more (a second image of the same sample) stands before those that
+// hold nothing, and when everybody who holds something waits, the first goes on: nobody waits for
+// ever. Those that wait are served in the order they came, so that a large image is not passed over
+// again and again.
+//
+//   DecodeAllowance allowance(bytes, threads);         // of the worker
+//   DecodeShare share; share.SetAllowance(&allowance); // of each thread
+//   share.Take(planned_bytes);                         // may wait
+//   …
+//   if (share.GiveBack()) …                            // the sample is done: drop large buffers
+//
+// Thread-safe; outlives its shares.
+class DecodeAllowance {
+ public:
+  DecodeAllowance(uint64_t bytes, uint32_t threads);
+
+  // Threads that wait for a share.
+  size_t waiting() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  friend class DecodeShare;
+  struct Waiter {
+    uint64_t bytes = 0;
+    bool holds = false;  // a share already
+    bool granted = false;
+  };
+
+  // What buffers of one thread may stay between samples without being accounted for.
+  uint64_t keep_bytes() const { return keep_bytes_; }
+  void Take(uint64_t bytes, bool holds) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GrantInOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t bytes_;
+  const uint64_t keep_bytes_;
+  mutable absl::Mutex mutex_;
+  uint64_t taken_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t at_work_ ABSL_GUARDED_BY(mutex_) = 0;  // holders that do not wait for more
+  std::list<Waiter*> line_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What one thread has taken of the allowance for its current sample. Without an allowance it
+// takes nothing and never waits. Of one thread.
+class DecodeShare {
+ public:
+  DecodeShare() = default;
+  ~DecodeShare() { GiveBack(); }
+  DecodeShare(const DecodeShare&) = delete;
+  DecodeShare& operator=(const DecodeShare&) = delete;
+
+  // Before the first Take.
+  void SetAllowance(DecodeAllowance* allowance) { allowance_ = allowance; }
+  // Blocks while others hold too much.
+  void Take(uint64_t bytes);
+  // Gives back all that was taken. True when it was so much that the thread's buffers must not be
+  // kept for the next sample.
+  bool GiveBack();
+
+ private:
+  DecodeAllowance* allowance_ = nullptr;
+  uint64_t taken_bytes_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_CODECS_DECODE_ALLOWANCE_H_

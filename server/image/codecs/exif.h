@@ -1,0 +1,16 @@
+#ifndef BULKHEAD_SERVER_IMAGE_CODECS_EXIF_H_
+#define BULKHEAD_SERVER_IMAGE_CODECS_EXIF_H_
+
+#include "absl/strings/string_view.h"
+#include "server/image/codecs/image_format.h"
+
+namespace bulkhead {
+
+// The EXIF orientation of a JPEG (its first APP1 segment that holds EXIF), PNG (an eXIf chunk
+// before the pixels) or WebP file (its EXIF chunk): 1 … 8; 1 where there is none, where it cannot
+// be read, and for other formats. Odd metadata never make a bad image.
+int ReadOrientation(ImageFormat format, absl::string_view file);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_CODECS_EXIF_H_

@@ -1,0 +1,76 @@
+#ifndef BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_DECODER_H_
+#define BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_DECODER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/image/codecs/decode_allowance.h"
+#include "server/image/codecs/decode_options.h"
+#include "server/image/codecs/image_format.h"
+#include "server/image/codecs/jpeg_decoder.h"
+#include "server/image/image.h"
+#include "server/image/pixel_format.h"
+
+namespace bulkhead {
+
+// The one door to all decoders: finds the format by the file's first bytes, JPEG by our decoder and
+// libjpeg-turbo, PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin).
+// Every thread has one and uses it for file after file. EXIF orientation is told, not applied. Not
+// thread-safe.
+//
+//   ImageDecoder decoder;
+//   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
+//   const Rect crop = …;  // inside size
+//   BULKHEAD_ASSIGN_OR_RETURN(const ImageView pixels, decoder.Decode(PixelFormat::kRgb, crop,
+//   image));
+class ImageDecoder {
+ public:
+  // Reads the header of `file`, which must stay valid until Decode has returned; of a JPEG also the
+  // marker structure to its end. Sample errors: CORRUPT_IMAGE, TRUNCATED_IMAGE, UNSUPPORTED_IMAGE,
+  // and IMAGE_TOO_LARGE when the header says more than `max_pixels`, before anything is allocated.
+  // The size is that of the decoded image, `options` applied.
+  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
+                                 const DecodeOptions& options = {});
+
+  // How the opened file wants to be turned (orientation.h).
+  int Orientation() const;
+
+  // Decodes the opened file, once, and returns the pixels under `rect` as a view into `buffer`:
+  // exactly those of a decode of the whole image. Damage below the last row of `rect` is not
+  // noticed in a JPEG (beyond what Open checks); other formats are decoded to their end. Sample
+  // errors: as Open. PLUGIN_MISSING, not a sample error, where the plugin is needed and absent.
+  // Throws std::bad_alloc when memory is refused.
+  // `more_bytes`: what the caller will make of it beside the result, for the share.
+  absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer,
+                                   uint64_t more_bytes = 0);
+
+  // Decode takes what it will need from `share`, which outlives this, and so may wait; null: from
+  // nobody.
+  void SetShare(DecodeShare* share) { share_ = share; }
+  // What decoding the opened file for `rect` takes: the pixels, and what the codec itself holds of
+  // the whole image meanwhile.
+  uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+  // JpegDecoder::SetSeek, counts.
+  void SetSeek(ValueStore* store, uint64_t record, bool make) {
+    jpeg_.SetSeek(store, record, make);
+  }
+  const jpeg::DecodeCounts& jpeg_counts() const { return jpeg_.counts(); }
+  // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
+  // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16
+  // by × 257. `bytes` is scratch. Errors: as Decode.
+  absl::StatusOr<ImageView> DecodeDeep(PixelFormat format, Image& bytes, Image& buffer);
+
+ private:
+  absl::string_view file_;
+  ImageFormat format_ = ImageFormat::kUnknown;
+  uint64_t max_pixels_ = 0;
+  ImageSize size_;
+  uint64_t work_bytes_ = 0;  // what the codec holds beside the result, but for JPEG's
+  JpegDecoder jpeg_;
+  DecodeShare* share_ = nullptr;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_DECODER_H_

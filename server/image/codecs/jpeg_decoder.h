@@ -1,0 +1,105 @@
+#ifndef BULKHEAD_SERVER_IMAGE_CODECS_JPEG_DECODER_H_
+#define BULKHEAD_SERVER_IMAGE_CODECS_JPEG_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/base/value_store.h"
+#include "server/image/codecs/decode_options.h"
+#include "server/image/codecs/jpeg_scan.h"
+#include "server/image/image.h"
+#include "server/image/jpeg/decode_counts.h"
+#include "server/image/jpeg/fallback.h"
+#include "server/image/pixel_format.h"
+
+namespace bulkhead {
+
+namespace jpeg {
+class SequentialDecoder;
+}
+
+// Decodes JPEG files to the pixels of libjpeg-turbo: accurate integer DCT, smooth ("fancy") chroma
+// upsampling, what OpenCV's imread gives. The usual files are decoded by server/image/jpeg, which
+// is faster; others, and those in which it meets anything odd, by libjpeg-turbo itself, whose
+// verdict counts. One decoder decodes file after file and keeps its buffers between them. EXIF
+// orientation is not applied. Not thread-safe.
+//
+//   JpegDecoder decoder;
+//   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
+//   BULKHEAD_ASSIGN_OR_RETURN(const ImageView crop, decoder.Decode(PixelFormat::kRgb, rect,
+//   image));
+class JpegDecoder {
+ public:
+  enum class Way { kFastest, kLibjpeg };
+  // kFastest, or kLibjpeg when the environment variable BULKHEAD_JPEG is `libjpeg` (for finding out
+  // whether a difference comes from a decoder). Read once per process.
+  static Way DefaultWay();
+
+  explicit JpegDecoder(Way way = DefaultWay());
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  // Checks the marker structure of the whole `file` and reads its header. `file` must stay valid
+  // until Decode has returned. Sample errors: those of ScanJpeg, and UNSUPPORTED_IMAGE or
+  // CORRUPT_IMAGE for a header that libjpeg does not take. The size is that of the decoded image,
+  // options.scale applied. A truncated file is accepted only if it has a single scan (is not
+  // progressive).
+  absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
+                                 const DecodeOptions& options = {});
+
+  // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
+  // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
+  // needed for `rect` is transformed, where that is known to be exact; its entropy-coded data is
+  // read from the top, unless its seek entries are known. Sample errors: CORRUPT_IMAGE for any
+  // decoder warning up to that row, UNSUPPORTED_IMAGE. A truncated file that Open accepted is
+  // decoded whole: TRUNCATED_IMAGE when fewer rows came out than options.accept_truncated asks for,
+  // else what is missing is gray. Throws std::bad_alloc when memory is refused.
+  absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
+
+  // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
+  // of several scans (6 bytes a pixel without chroma subsampling). The few rows that a decoder is
+  // at are not counted.
+  uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
+
+  // Where the seek entries of files are kept, which outlives this; null: nowhere. `record` is the
+  // hash of the identity of the record that the files to come belong to; with `make` entries that
+  // are missing are made in passing.
+  void SetSeek(ValueStore* store, uint64_t record, bool make) { seek_ = {store, record, make}; }
+
+  const jpeg::DecodeCounts& counts() const { return counts_; }
+
+ private:
+  struct Codec;
+  struct Seek {
+    ValueStore* store = nullptr;
+    uint64_t record = 0;
+    bool make = false;
+  };
+  // Decodes the file without libjpeg.
+  jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  // Who decodes the file.
+  jpeg::Fallback ChooseWay(const JpegStructure& structure);
+  // Has libjpeg read the header of the file.
+  absl::Status OpenLibjpeg();
+  absl::StatusOr<ImageView> DecodeOpened(PixelFormat format, const Rect& rect, Image& buffer);
+  // Reads all rows of a truncated file. Sample error: when too few came before the data ran out.
+  absl::Status ReadTruncated(const MutableImageView& rows);
+
+  const Way way_;
+  absl::string_view file_;
+  jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
+  jpeg::DecodeCounts counts_;
+  Seek seek_;
+  std::string entries_;  // of the opened file
+  std::unique_ptr<Codec> codec_;
+  std::unique_ptr<jpeg::SequentialDecoder> own_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_CODECS_JPEG_DECODER_H_

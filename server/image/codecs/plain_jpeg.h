@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_IMAGE_CODECS_PLAIN_JPEG_H_
+#define BULKHEAD_SERVER_IMAGE_CODECS_PLAIN_JPEG_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+// The yardstick of `bulkhead bench decode-limit`: a full decode of a JPEG file to RGB by
+// libjpeg-turbo and nothing else: no checks of ours, no partial decode, warnings ignored. The codec
+// and the pixel buffer are reused from file to file. Not thread-safe.
+class PlainJpegDecoder {
+ public:
+  PlainJpegDecoder();
+  ~PlainJpegDecoder();
+  PlainJpegDecoder(const PlainJpegDecoder&) = delete;
+  PlainJpegDecoder& operator=(const PlainJpegDecoder&) = delete;
+
+  // The whole image, valid until the next call. Errors: as JpegErrorManager::ToStatus.
+  absl::StatusOr<ImageView> Decode(absl::string_view file);
+
+ private:
+  struct Codec;
+  std::unique_ptr<Codec> codec_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_CODECS_PLAIN_JPEG_H_

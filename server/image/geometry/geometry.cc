@@ -1,0 +1,131 @@
+#include "server/image/geometry/geometry.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace bulkhead {
+namespace {
+
+// Divisors below this are the horizon of a perspective.
+constexpr double kHorizon = 1e-9;
+
+// The adjugate: the inverse up to a factor, which does not matter for projections.
+std::array<double, 9> Adjugate(const std::array<double, 9>& m) {
+  return {m[4] * m[8] - m[5] * m[7], m[2] * m[7] - m[1] * m[8], m[1] * m[5] - m[2] * m[4],
+          m[5] * m[6] - m[3] * m[8], m[0] * m[8] - m[2] * m[6], m[2] * m[3] - m[0] * m[5],
+          m[3] * m[7] - m[4] * m[6], m[1] * m[6] - m[0] * m[7], m[0] * m[4] - m[1] * m[3]};
+}
+
+}  // namespace
+
+Geometry Geometry::Crop(ImageSize before, const Rect& rect) {
+  return Place(before, {rect.height, rect.width}, -rect.top, -rect.left);
+}
+
+Geometry Geometry::Place(ImageSize before, ImageSize after, int top, int left) {
+  Geometry geometry;
+  geometry.before = before;
+  geometry.after = after;
+  geometry.top = top;
+  geometry.left = left;
+  return geometry;
+}
+
+Geometry Geometry::Resize(ImageSize before, ImageSize after, std::optional<LegacyCenters> centers) {
+  Geometry geometry = Place(before, after, 0, 0);
+  geometry.kind = Kind::kResize;
+  geometry.centers = centers;
+  return geometry;
+}
+
+Geometry Geometry::FlipColumns(ImageSize size) {
+  Geometry geometry = Place(size, size, 0, 0);
+  geometry.kind = Kind::kFlipColumns;
+  return geometry;
+}
+
+Geometry Geometry::FlipRows(ImageSize size) {
+  Geometry geometry = Place(size, size, 0, 0);
+  geometry.kind = Kind::kFlipRows;
+  return geometry;
+}
+
+Geometry Geometry::Warp(ImageSize size, const WarpMap& map) {
+  Geometry geometry = Place(size, size, 0, 0);
+  geometry.kind = Kind::kWarp;
+  geometry.map = map;
+  return geometry;
+}
+
+PointMover::PointMover(const Geometry& geometry) : geometry_(geometry) {
+  if (geometry.kind == Geometry::Kind::kResize) {
+    scale_x_ = static_cast<double>(geometry.after.width) / geometry.before.width;
+    scale_y_ = static_cast<double>(geometry.after.height) / geometry.before.height;
+  } else if (geometry.kind == Geometry::Kind::kWarp) {
+    const std::array<double, 9>& m = geometry.map.m;
+    forward_ = Adjugate(m);
+    // Divisors near 1, so that small ones are the horizon and nothing else.
+    const double determinant = m[0] * forward_[0] + m[1] * forward_[3] + m[2] * forward_[6];
+    for (double& value : forward_) value /= determinant == 0 ? 1 : determinant;
+  }
+}
+
+PointMover::Projected PointMover::Project(ImagePoint point) const {
+  const std::array<double, 9>& f = forward_;
+  return {f[0] * point.x + f[1] * point.y + f[2], f[3] * point.x + f[4] * point.y + f[5],
+          f[6] * point.x + f[7] * point.y + f[8]};
+}
+
+ImagePoint PointMover::Move(ImagePoint point) const {
+  switch (geometry_.kind) {
+    case Geometry::Kind::kPlace:
+      return {point.x + geometry_.left, point.y + geometry_.top};
+    case Geometry::Kind::kResize:
+      return {point.x * scale_x_, point.y * scale_y_};
+    case Geometry::Kind::kFlipColumns:
+      return {geometry_.before.width - point.x, point.y};
+    case Geometry::Kind::kFlipRows:
+      return {point.x, geometry_.before.height - point.y};
+    case Geometry::Kind::kWarp:
+      break;
+  }
+  const Projected at = Project(point);
+  const double w = std::fabs(at.w) >= kHorizon ? at.w : at.w < 0 ? -kHorizon : kHorizon;
+  return {at.x / w, at.y / w};
+}
+
+PointMover::Hull PointMover::MoveRect(ImagePoint low, ImagePoint high) const {
+  if (geometry_.kind != Geometry::Kind::kWarp) {
+    const ImagePoint a = Move(low);
+    const ImagePoint b = Move(high);
+    // Flips exchange the edges; those of a box that is inside out stay so.
+    switch (geometry_.kind) {
+      case Geometry::Kind::kFlipColumns:
+        return {{b.x, a.y}, {a.x, b.y}};
+      case Geometry::Kind::kFlipRows:
+        return {{a.x, b.y}, {b.x, a.y}};
+      default:
+        return {a, b};
+    }
+  }
+  const ImagePoint corners[4] = {low, {high.x, low.y}, high, {low.x, high.y}};
+  int before_horizon = 0;
+  int behind_horizon = 0;
+  Hull hull;
+  for (int i = 0; i < 4; ++i) {
+    const double w = Project(corners[i]).w;
+    before_horizon += w >= kHorizon;
+    behind_horizon += w <= -kHorizon;
+    const ImagePoint moved = Move(corners[i]);
+    hull.low =
+        i == 0 ? moved : ImagePoint{std::min(hull.low.x, moved.x), std::min(hull.low.y, moved.y)};
+    hull.high =
+        i == 0 ? moved : ImagePoint{std::max(hull.high.x, moved.x), std::max(hull.high.y, moved.y)};
+  }
+  if (before_horizon == 4 || behind_horizon == 4) return hull;
+  return {
+      {0, 0},
+      {static_cast<double>(geometry_.after.width), static_cast<double>(geometry_.after.height)}};
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,89 @@
+#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_GEOMETRY_H_
+#define BULKHEAD_SERVER_IMAGE_GEOMETRY_GEOMETRY_H_
+
+#include <optional>
+#include <vector>
+
+#include "server/image/geometry/warp.h"
+#include "server/image/image.h"
+#include "server/image/resize/legacy_resize.h"
+
+namespace bulkhead {
+
+// A point of an image in pixels from its upper left corner: the pixel in column x has its left edge
+// at x and its middle at x + 0.5.
+struct ImagePoint {
+  double x = 0;
+  double y = 0;
+};
+
+// What one step did to the places of an image's pixels: enough to take along what belongs to them
+// (boxes, points, masks). A plain value.
+struct Geometry {
+  enum class Kind {
+    kPlace,        // the image moved by whole pixels into another canvas: cut, padded, or both
+    kResize,       // the whole image stretched over the whole canvas
+    kFlipColumns,  // left and right changed places
+    kFlipRows,     // top and bottom
+    kWarp,         // `map` says where each point of the result comes from; the size stays
+  };
+  Kind kind = Kind::kPlace;
+  ImageSize before;
+  ImageSize after;
+  // kPlace: where the image's upper left corner lies in the new canvas; negative where it is cut.
+  int top = 0;
+  int left = 0;
+  // kResize: where old TensorFlow sampled; none: half-pixel centres.
+  std::optional<LegacyCenters> centers;
+  WarpMap map;  // kWarp
+
+  static Geometry Crop(ImageSize before, const Rect& rect);
+  static Geometry Place(ImageSize before, ImageSize after, int top, int left);
+  static Geometry Resize(ImageSize before, ImageSize after,
+                         std::optional<LegacyCenters> centers = std::nullopt);
+  static Geometry FlipColumns(ImageSize size);
+  static Geometry FlipRows(ImageSize size);
+  static Geometry Warp(ImageSize size, const WarpMap& map);
+
+  // Whether pixels may have left the canvas.
+  bool cuts() const { return kind == Kind::kPlace || kind == Kind::kWarp; }
+};
+
+// The steps that one running stage took, in their order.
+using GeometryTrail = std::vector<Geometry>;
+
+// Moves points as `geometry` moved the pixels. Resizing multiplies by the ratio of the sides,
+// whatever the centres.
+class PointMover {
+ public:
+  explicit PointMover(const Geometry& geometry);
+
+  // Where `point` is now; near the horizon of a perspective very far away, but finite for finite
+  // points.
+  ImagePoint Move(ImagePoint point) const;
+
+  // The smallest upright rectangle around the moved `corners`, as its upper left and lower right
+  // corner; the whole canvas when a perspective takes them to both sides of its horizon.
+  struct Hull {
+    ImagePoint low;
+    ImagePoint high;
+  };
+  Hull MoveRect(ImagePoint low, ImagePoint high) const;
+
+ private:
+  struct Projected {
+    double x;
+    double y;
+    double w;
+  };
+  Projected Project(ImagePoint point) const;
+
+  const Geometry& geometry_;
+  double scale_x_ = 1;
+  double scale_y_ = 1;
+  std::array<double, 9> forward_{};  // kWarp: from input to result
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_GEOMETRY_H_

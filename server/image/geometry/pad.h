@@ -1,0 +1,24 @@
+#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_PAD_H_
+#define BULKHEAD_SERVER_IMAGE_GEOMETRY_PAD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+// The values of an added pixel: one for all channels, or one a channel.
+using PixelFill = std::vector<uint8_t>;
+
+// Writes all of `out`, of the same channels as `in`: pixel (y, x) is that of `in` at (y − top, x −
+// left), or `fill` where `in` has none. `top` and `left` may be negative: then `in` is cut.
+void PlaceImage(const ImageView& in, int top, int left, const PixelFill& fill,
+                const MutableImageView& out);
+
+// Fills all of `image` but what lies under `kept`, which must lie inside.
+void FillAround(const MutableImageView& image, const Rect& kept, const PixelFill& fill);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_PAD_H_

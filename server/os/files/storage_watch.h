@@ -1,0 +1,102 @@
+#ifndef BULKHEAD_SERVER_OS_FILES_STORAGE_WATCH_H_
+#define BULKHEAD_SERVER_OS_FILES_STORAGE_WATCH_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace bulkhead {
+
+// Bounds what threads may lose to storage that does not answer: a thread in such a call cannot be
+// woken, so others see how long it has been there, and no more than so many are risked at once.
+//
+// A thread that others wait for is watched while it has a Scope; the functions of filesystem.h that
+// take a path make a StorageCall each. Threads without a Scope are not watched.
+//
+//   opening thread: Scope ─▶ StatFile(path) ─▶ StorageCall ─▶ kernel
+//   timer: Caller::Stalled ─▶ STORAGE_STALLED, with the path
+//
+// Thread-safe.
+class StorageWatch {
+ public:
+  struct Config {
+    uint32_t most_calls = 16;                     // of all watched threads at once
+    absl::Duration patience = absl::Seconds(30);  // for one call, and for its turn
+  };
+
+  explicit StorageWatch(Config config) : config_(config) {}
+
+  // What one thread is doing.
+  class Caller {
+   public:
+    // UNAVAILABLE (STORAGE_STALLED), with the path, when the thread's current call takes too
+    // long; the thread is lost then until the storage answers.
+    absl::Status Stalled() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+   private:
+    friend class StorageWatch;
+    friend class StorageCall;
+    mutable absl::Mutex mutex_;
+    std::string path_ ABSL_GUARDED_BY(mutex_);  // empty: at no call
+    int64_t since_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+    absl::Duration patience_ ABSL_GUARDED_BY(mutex_);
+    StorageWatch* watch_ = nullptr;  // of the thread itself
+  };
+
+  // Has the calls of this thread watched until its end. `watch` outlives it.
+  class Scope {
+   public:
+    Scope(StorageWatch* watch, std::shared_ptr<Caller> caller);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const std::shared_ptr<Caller> caller_;
+  };
+
+ private:
+  friend class StorageCall;
+  struct Call {
+    std::string path;
+    int64_t since_ns = 0;
+  };
+
+  // Waits for the call's turn. UNAVAILABLE (STORAGE_STALLED) when it does not come.
+  absl::Status Begin(const std::string& path, std::list<Call>::iterator& call)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(std::list<Call>::iterator call) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Config config_;
+  absl::Mutex mutex_;
+  std::list<Call> calls_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+};
+
+// A call of this thread that may wait for storage, until its end; nothing on a thread that is not
+// watched. Inside another one it is part of that.
+class StorageCall {
+ public:
+  explicit StorageCall(const std::string& path);
+  ~StorageCall();
+  StorageCall(const StorageCall&) = delete;
+  StorageCall& operator=(const StorageCall&) = delete;
+
+  // Not OK: it must not be begun.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  StorageWatch::Caller* caller_ = nullptr;  // null: not watched
+  bool begun_ = false;
+  std::list<StorageWatch::Call>::iterator call_;
+  absl::Status status_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_FILES_STORAGE_WATCH_H_

@@ -1,0 +1,173 @@
+#include "server/os/memory/memory_map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kSmallestPage = 4096;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+constexpr int kMessageSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL;
+
+// Maps a file from an address where huge pages of it are mapped as such. MAP_FAILED as mmap.
+void* MapAligned(int fd, uint64_t bytes, int protection) {
+  if (bytes < kHugePage) return mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  const uint64_t reserved = bytes + kHugePage;
+  void* const room =
+      mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return room;
+  const auto begin = reinterpret_cast<uintptr_t>(room);
+  const uintptr_t data = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t end = (data + bytes + kSmallestPage - 1) / kSmallestPage * kSmallestPage;
+  void* const mapped =
+      mmap(reinterpret_cast<void*>(data), bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
+  if (mapped == MAP_FAILED) {
+    const int error = errno;
+    munmap(room, reserved);
+    errno = error;
+    return mapped;
+  }
+  if (data > begin) munmap(room, data - begin);
+  if (end < begin + reserved) munmap(reinterpret_cast<void*>(end), begin + reserved - end);
+  return mapped;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes) {
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return SystemError(errno, "memfd_create");
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return SystemError(errno, absl::StrCat("sizing shared memory to ", bytes, " bytes"));
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    return SystemError(errno, "sealing shared memory");
+  }
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes) {
+  UniqueFd fd(memfd_create("bulkhead-message", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return SystemError(errno, "memfd_create");
+  for (size_t written = 0; written < bytes.size();) {
+    const ssize_t count = write(fd.get(), bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, "writing a message to shared memory");
+    written += static_cast<size_t>(count);
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, kMessageSeals) != 0) {
+    return SystemError(errno, "sealing a message");
+  }
+  return fd;
+}
+
+absl::StatusOr<std::string> ReadSealedMessage(int fd, uint64_t max_bytes) {
+  if (const int seals = fcntl(fd, F_GET_SEALS); seals < 0 || (seals & F_SEAL_WRITE) == 0) {
+    return absl::DataLossError("a message came in a file that is not sealed memory");
+  }
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of a message");
+  if (static_cast<uint64_t>(info.st_size) > max_bytes) {
+    return absl::DataLossError(absl::StrCat("a message of ", info.st_size, " bytes is too long"));
+  }
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  for (size_t got = 0; got < bytes.size();) {
+    const ssize_t count =
+        pread(fd, bytes.data() + got, bytes.size() - got, static_cast<off_t>(got));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return absl::DataLossError("a message ended early");
+    got += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+MemoryMap::~MemoryMap() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+MemoryMap::MemoryMap(MemoryMap&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MemoryMap& MemoryMap::operator=(MemoryMap&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_READ | PROT_WRITE);
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::MapReadOnly(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_READ);
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::MapClosed(int fd, uint64_t bytes) {
+  return Map(fd, bytes, PROT_NONE);
+}
+
+absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of shared memory");
+  if (bytes == 0 || static_cast<uint64_t>(info.st_size) < bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("shared memory holds ", info.st_size, " bytes, ",
+                                                   bytes, " were to be mapped"));
+  }
+  void* data = MapAligned(fd, bytes, protection);
+  if (data == MAP_FAILED) return SystemError(errno, absl::StrCat("mapping ", bytes, " bytes"));
+  MemoryMap map;
+  map.data_ = static_cast<std::byte*>(data);
+  map.size_ = bytes;
+  return map;
+}
+
+bool MemoryMap::Discard(uint64_t offset, uint64_t bytes) const {
+  return madvise(data_ + offset, bytes, MADV_REMOVE) == 0;
+}
+
+void MemoryMap::Forget(uint64_t offset, uint64_t bytes) const {
+  const uint64_t begin = offset / kSmallestPage * kSmallestPage;
+  madvise(data_ + begin, offset + bytes - begin, MADV_DONTNEED);
+}
+
+void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL) return;
+#endif
+  // Kernels before 5.14 do not know that advice. A write that changes nothing, even while others
+  // write.
+  for (uint64_t at = offset; at < offset + bytes; at += kSmallestPage) {
+    __atomic_fetch_or(reinterpret_cast<unsigned char*>(data_ + at), 0, __ATOMIC_RELAXED);
+  }
+}
+
+void MemoryMap::UseHugePages(uint64_t offset, uint64_t bytes) const {
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;  // Linux 6.1
+#endif
+  if (bytes >= 2 * kHugePage) madvise(data_ + offset, bytes, MADV_COLLAPSE);
+}
+
+void MemoryMap::PrefaultClosed(uint64_t offset, uint64_t bytes) const {
+#ifdef MADV_POPULATE_READ
+  if (mprotect(data_ + offset, bytes, PROT_READ) != 0) return;
+  // Kernels before 5.14 do not know that advice: there the first write faults.
+  madvise(data_ + offset, bytes, MADV_POPULATE_READ);
+  mprotect(data_ + offset, bytes, PROT_NONE);
+#endif
+}
+
+absl::Status MemoryMap::Protect(uint64_t offset, uint64_t bytes, Access access) const {
+  const int protection = access == Access::kNone ? PROT_NONE : PROT_READ | PROT_WRITE;
+  if (mprotect(data_ + offset, bytes, protection) == 0) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("protecting ", bytes, " bytes of a mapping"));
+}
+
+}  // namespace bulkhead

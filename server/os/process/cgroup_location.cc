@@ -1,0 +1,158 @@
+#include "server/os/process/cgroup_location.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/os/files/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{4} << 20;
+
+struct Mount {
+  std::string root;   // what of the hierarchy is mounted
+  std::string point;  // where
+  std::string type;
+  std::vector<std::string> options;  // of the file system: the controllers (version 1)
+};
+
+// mountinfo writes spaces and the like as three octal digits behind a backslash.
+std::string Unescape(absl::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '\\' && i + 3 < text.size();
+    if (!escaped) {
+      plain += text[i];
+      continue;
+    }
+    plain +=
+        static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + text[i + 3] - '0');
+    i += 3;
+  }
+  return plain;
+}
+
+// proc(5): "36 35 98:0 /root /point options [optional fields] - type source super-options".
+std::optional<Mount> ParseMount(absl::string_view line) {
+  const std::vector<absl::string_view> halves = absl::StrSplit(line, absl::MaxSplits(" - ", 1));
+  if (halves.size() != 2) return std::nullopt;
+  const std::vector<absl::string_view> left = absl::StrSplit(halves[0], ' ');
+  const std::vector<absl::string_view> right = absl::StrSplit(halves[1], ' ');
+  if (left.size() < 6 || right.size() < 3) return std::nullopt;
+  Mount mount;
+  mount.root = Unescape(left[3]);
+  mount.point = Unescape(left[4]);
+  mount.type = std::string(right[0]);
+  mount.options = absl::StrSplit(right[2], ',');
+  return mount;
+}
+
+// The group's path for a version 1 controller, or of version 2 (empty controller), from the root of
+// the hierarchy.
+std::optional<std::string> GroupPath(const std::string& groups, absl::string_view controller) {
+  for (const auto& line : absl::StrSplit(groups, '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
+    if (std::find(controllers.begin(), controllers.end(), controller) == controllers.end()) {
+      continue;
+    }
+    return std::string(parts[2]);
+  }
+  return std::nullopt;
+}
+
+// Where a group of the hierarchy shows in a mount.
+std::string FolderOf(const Mount& mount, const std::string& group) {
+  std::string below = group;
+  if (mount.root != "/") {
+    // A container without a namespace of its own has its group mounted as if it were the root.
+    below = IsBeneath(group, mount.root) ? group.substr(mount.root.size()) : "";
+  }
+  return below.empty() || below == "/" ? mount.point : mount.point + below;
+}
+
+class Finder {
+ public:
+  Finder(std::string groups, std::vector<Mount> mounts, pid_t pid)
+      : groups_(std::move(groups)), mounts_(std::move(mounts)), pid_(pid) {}
+
+  std::optional<std::string> V2() {
+    const auto group = GroupPath(groups_, "");
+    for (const Mount& mount : mounts_) {
+      if (mount.type != "cgroup2" || !group.has_value()) continue;
+      const std::string folder = FolderOf(mount, *group);
+      const auto controllers = ReadPrefix(folder + "/cgroup.controllers", kMaxFileBytes);
+      if (!controllers.ok()) continue;
+      for (const auto& name : absl::StrSplit(*controllers, absl::ByAnyChar(" \n"))) {
+        if (name == "memory" && HoldsThisProcess(folder)) return folder;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> V1(const std::string& controller) {
+    const auto group = GroupPath(groups_, controller);
+    for (const Mount& mount : mounts_) {
+      const bool serves =
+          std::find(mount.options.begin(), mount.options.end(), controller) != mount.options.end();
+      if (mount.type != "cgroup" || !serves || !group.has_value()) continue;
+      const std::string folder = FolderOf(mount, *group);
+      const auto info = StatFile(folder);
+      if (info.ok() && info->is_directory && HoldsThisProcess(folder)) return folder;
+    }
+    return std::nullopt;
+  }
+
+  // Why folders were passed over; empty: there were none.
+  const std::string& passed_over() const { return passed_over_; }
+
+ private:
+  bool HoldsThisProcess(const std::string& folder) {
+    const auto procs = ReadPrefix(folder + "/cgroup.procs", kMaxFileBytes);
+    if (procs.ok()) {
+      for (const absl::string_view line : absl::StrSplit(*procs, '\n')) {
+        if (pid_t pid = 0; absl::SimpleAtoi(line, &pid) && pid == pid_) return true;
+      }
+    }
+    absl::StrAppend(&passed_over_, passed_over_.empty() ? "" : "; ", folder,
+                    procs.ok() ? " does not list this process, so it is another group"
+                               : ": its processes cannot be read");
+    return false;
+  }
+
+  const std::string groups_;
+  const std::vector<Mount> mounts_;
+  const pid_t pid_;
+  std::string passed_over_;
+};
+
+}  // namespace
+
+absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources) {
+  const auto mount_text = ReadPrefix(sources.mounts, kMaxFileBytes);
+  if (!mount_text.ok()) return mount_text.status();
+  const auto groups = ReadPrefix(sources.groups, kMaxFileBytes);
+  if (!groups.ok()) return groups.status();
+  std::vector<Mount> mounts;
+  for (const auto& line : absl::StrSplit(*mount_text, '\n')) {
+    if (auto mount = ParseMount(line); mount.has_value()) mounts.push_back(*std::move(mount));
+  }
+  Finder finder(*groups, std::move(mounts), sources.pid);
+  if (const auto v2 = finder.V2()) return CgroupLocation{CgroupVersion::kV2, *v2, *v2};
+  if (const auto memory = finder.V1("memory")) {
+    return CgroupLocation{CgroupVersion::kV1, *memory, finder.V1("pids").value_or("")};
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("no cgroup with a memory controller is mounted where this process sees it",
+                   finder.passed_over().empty() ? "" : " (", finder.passed_over(),
+                   finder.passed_over().empty() ? "" : ")"));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,177 @@
+#include "server/os/process/child_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+namespace {
+
+// Everything the child does between vfork and exec: only system calls, on memory made before. On
+// failure the error number is left in `child_error`, which the parent sees since both share their
+// memory until exec.
+struct ChildPlan {
+  const char* program;
+  char* const* argv;
+  char* const* envp;
+  int passed_fd;
+  int output_fd;
+  int null_fd;
+  const char* oom_score_adj;
+  size_t oom_score_adj_length;
+  pid_t parent;
+  sigset_t signal_mask;
+  volatile int child_error;
+};
+
+[[noreturn]] void RunChild(ChildPlan& plan) {
+  // A parent that died before the prctl would leave us alive forever: so look again after it.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan.parent) {
+    plan.child_error = ESRCH;
+    _exit(127);
+  }
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  setpgid(0, 0);
+  const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (oom >= 0 && write(oom, plan.oom_score_adj, plan.oom_score_adj_length) < 0) {
+    // Best effort: without it the kernel's own choice stands.
+  }
+  dup2(plan.null_fd, 0);
+  if (plan.output_fd >= 0 && (dup2(plan.output_fd, 1) < 0 || dup2(plan.output_fd, 2) < 0)) {
+    plan.child_error = errno;
+    _exit(127);
+  }
+  if (plan.passed_fd >= 0) {
+    if (plan.passed_fd == ChildProcess::kPassedFd) {
+      fcntl(plan.passed_fd, F_SETFD, 0);
+    } else if (dup2(plan.passed_fd, ChildProcess::kPassedFd) < 0) {
+      plan.child_error = errno;
+      _exit(127);
+    }
+  }
+  // Nothing that was left open by mistake, such as a launcher's sockets. Kernels before 5.11
+  // know no such call; then close-on-exec flags must do.
+  syscall(SYS_close_range, ChildProcess::kPassedFd + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
+  execve(plan.program, plan.argv, plan.envp);
+  plan.child_error = errno;
+  _exit(127);
+}
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+// `changed`, and behind them, if they are inherited, this process's own of other names.
+std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed, bool inherits) {
+  std::vector<char*> all;
+  for (char** own = environ; inherits && *own != nullptr; ++own) {
+    const absl::string_view name(*own, std::strcspn(*own, "=") + 1);
+    const bool kept = std::none_of(changed.begin(), changed.end(), [&](const std::string& other) {
+      return absl::StartsWith(other, name);
+    });
+    if (kept) all.push_back(*own);
+  }
+  for (const std::string& entry : changed) all.push_back(const_cast<char*>(entry.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+UniqueFd PidfdOpen(pid_t pid) {
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
+}  // namespace
+
+absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
+  std::vector<char*> argv = {const_cast<char*>(spec.program.c_str())};
+  for (const std::string& arg : spec.args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  const std::vector<char*> environment =
+      EnvironmentWith(spec.environment, spec.inherits_environment);
+  const std::string oom = absl::StrCat(spec.oom_score_adj);
+  UniqueFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null_fd) return SystemError(errno, "opening /dev/null");
+
+  ChildPlan plan{spec.program.c_str(),
+                 argv.data(),
+                 environment.data(),
+                 spec.passed_fd,
+                 spec.output_fd,
+                 null_fd.get(),
+                 oom.data(),
+                 oom.size(),
+                 getpid(),
+                 {},
+                 0};
+  // No signal handler of ours may run in the child while it shares our memory.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &plan.signal_mask);
+  sigset_t original = plan.signal_mask;
+  sigemptyset(&plan.signal_mask);
+  const pid_t pid = vfork();
+  if (pid == 0) RunChild(plan);
+  const int fork_error = errno;
+  pthread_sigmask(SIG_SETMASK, &original, nullptr);
+  if (pid < 0) return SystemError(fork_error, absl::StrCat("starting ", spec.program));
+
+  ChildProcess child;
+  child.pid_ = pid;
+  if (plan.child_error != 0) {
+    waitpid(pid, nullptr, 0);
+    return SystemError(plan.child_error, absl::StrCat("starting ", spec.program));
+  }
+  child.pidfd_ = PidfdOpen(pid);  // the child is not reaped yet, so the pid is still its own
+  if (!child.pidfd_) {
+    const int error = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return SystemError(error, "pidfd_open");
+  }
+  return child;
+}
+
+void ChildProcess::Signal(int signal) const {
+  if (pidfd_) syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
+}
+
+std::optional<ProcessExit> ChildProcess::TryReap() {
+  int status = 0;
+  rusage usage{};
+  pid_t reaped;
+  do {
+    reaped = wait4(pid_, &status, WNOHANG, &usage);
+  } while (reaped < 0 && errno == EINTR);
+  if (reaped != pid_) return std::nullopt;
+  ProcessExit exit;
+  exit.outcome =
+      WIFSIGNALED(status) ? ProcessExit::Outcome::kSignaled : ProcessExit::Outcome::kExited;
+  exit.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  exit.cpu_seconds = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+  return exit;
+}
+
+absl::StatusOr<UniqueFd> WatchProcess(pid_t pid, bool must_be_parent) {
+  UniqueFd fd = PidfdOpen(pid);
+  if (!fd) return SystemError(errno, absl::StrCat("watching process ", pid));
+  if (must_be_parent && getppid() != pid) {
+    return absl::NotFoundError(absl::StrCat("process ", pid, " is not the parent of this one"));
+  }
+  return fd;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,206 @@
+#include "server/os/process/process_usage.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/os/files/fd.h"
+
+namespace bulkhead {
+namespace {
+
+// Contents of a small file of /proc or /sys; absent when it cannot be read.
+std::optional<std::string> ReadSmallFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The value in bytes of a "Key:   123 kB" line; 0 when it is not there.
+uint64_t KilobytesLine(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\n" + key + ":");
+  if (at == std::string::npos) return 0;
+  return std::strtoull(text.c_str() + at + key.size() + 2, nullptr, 10) * 1024;
+}
+
+// utime + stime of /proc/PID/stat, fields 14 and 15; the name in field 2 may hold anything, so
+// count from its end.
+double CpuSeconds(const std::string& stat) {
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  const std::vector<std::string> fields = absl::StrSplit(stat.substr(name_end + 2), ' ');
+  if (fields.size() < 13) return 0;
+  return static_cast<double>(std::strtoull(fields[11].c_str(), nullptr, 10) +
+                             std::strtoull(fields[12].c_str(), nullptr, 10)) /
+         static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+// The path of this process's cgroup for one v1 controller, or for v2 (empty controller), below the
+// mount point.
+std::optional<std::string> CgroupPath(const std::string& controller) {
+  const auto text = ReadSmallFile("/proc/self/cgroup");
+  if (!text.has_value()) return std::nullopt;
+  for (const auto& line : absl::StrSplit(*text, '\n')) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    if (std::find(controllers.begin(), controllers.end(), controller) != controllers.end()) {
+      return parts[2] == "/" ? "" : parts[2];
+    }
+  }
+  return std::nullopt;
+}
+
+// A cgroup file of this process or, as containers often see it, at the root of the mount.
+std::optional<std::string> ReadCgroupFile(const std::string& mount, const std::string& controller,
+                                          const std::string& file) {
+  const auto path = CgroupPath(controller);
+  if (!path.has_value()) return std::nullopt;
+  if (auto text = ReadSmallFile(absl::StrCat(mount, *path, "/", file))) return text;
+  return ReadSmallFile(absl::StrCat(mount, "/", file));
+}
+
+// The lowest of the numbers that a file of this process's cgroup and of those above it holds, as
+// far as the mount shows them: a limit holds for all groups beneath.
+std::optional<uint64_t> LowestCgroupLimit(const std::string& mount, const std::string& controller,
+                                          const std::string& file) {
+  std::optional<uint64_t> lowest;
+  for (std::string group = CgroupPath(controller).value_or("");; group.resize(group.rfind('/'))) {
+    const auto text = ReadSmallFile(absl::StrCat(mount, group, "/", file));
+    uint64_t bytes = 0;
+    if (text.has_value() && absl::SimpleAtoi(*text, &bytes) && bytes > 0) {
+      lowest = std::min(lowest.value_or(bytes), bytes);
+    }
+    if (group.empty()) return lowest;
+  }
+}
+
+// CPU quota of the cgroup in CPUs; absent when unlimited.
+std::optional<double> CgroupCpus() {
+  if (const auto v2 = ReadCgroupFile("/sys/fs/cgroup", "", "cpu.max")) {
+    std::istringstream text(*v2);
+    std::string quota;
+    double period = 0;
+    if (text >> quota >> period && quota != "max" && period > 0) {
+      return std::strtod(quota.c_str(), nullptr) / period;
+    }
+  }
+  const auto quota = ReadCgroupFile("/sys/fs/cgroup/cpu", "cpu", "cpu.cfs_quota_us");
+  const auto period = ReadCgroupFile("/sys/fs/cgroup/cpu", "cpu", "cpu.cfs_period_us");
+  if (!quota.has_value() || !period.has_value()) return std::nullopt;
+  const double quota_us = std::strtod(quota->c_str(), nullptr);
+  const double period_us = std::strtod(period->c_str(), nullptr);
+  if (quota_us <= 0 || period_us <= 0) return std::nullopt;
+  return quota_us / period_us;
+}
+
+absl::StatusOr<ProcessUsage> ReadUsage(pid_t pid, bool with_file_pages) {
+  const std::string folder = absl::StrCat("/proc/", pid);
+  const auto status = ReadSmallFile(folder + "/status");
+  const auto stat = ReadSmallFile(folder + "/stat");
+  if (!status.has_value() || !stat.has_value()) {
+    return absl::NotFoundError(absl::StrCat("no process ", pid));
+  }
+  ProcessUsage usage;
+  usage.anonymous_bytes = KilobytesLine(*status, "RssAnon");
+  usage.data_bytes = KilobytesLine(*status, "VmData");
+  usage.cpu_seconds = CpuSeconds(*stat);
+  usage.memory_bytes = usage.anonymous_bytes;
+  if (with_file_pages) {
+    const auto rollup = ReadSmallFile(folder + "/smaps_rollup");
+    if (rollup.has_value()) usage.memory_bytes += KilobytesLine(*rollup, "Private_Clean");
+  }
+  return usage;
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid) { return ReadUsage(pid, true); }
+
+absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid) { return ReadUsage(pid, false); }
+
+absl::Status LimitDataMemory(uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0) return SystemError(errno, "reading the data limit");
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, bytes);
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_DATA, &limit) != 0) {
+    return SystemError(errno, absl::StrCat("limiting private memory to ", bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+int AvailableCpus() {
+  cpu_set_t set;
+  int cpus = 1;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
+  if (const auto quota = CgroupCpus()) {
+    cpus = std::min(cpus, static_cast<int>(std::ceil(*quota)));
+  }
+  return std::max(cpus, 1);
+}
+
+namespace {
+
+// What the processes of the cgroup hold, without file pages that can be dropped; 0: not known.
+uint64_t CgroupUsedBytes() {
+  struct Names {
+    const char* mount;
+    const char* controller;
+    const char* usage;
+    const char* inactive_files;
+  };
+  for (const Names& names :
+       {Names{"/sys/fs/cgroup", "", "memory.current", "inactive_file"},
+        Names{"/sys/fs/cgroup/memory", "memory", "memory.usage_in_bytes", "total_inactive_file"}}) {
+    const auto usage = ReadCgroupFile(names.mount, names.controller, names.usage);
+    const auto stat = ReadCgroupFile(names.mount, names.controller, "memory.stat");
+    uint64_t used = 0;
+    if (!usage.has_value() || !stat.has_value() || !absl::SimpleAtoi(*usage, &used)) continue;
+    std::istringstream lines(*stat);
+    std::string name;
+    uint64_t bytes = 0;
+    while (lines >> name >> bytes) {
+      if (name == names.inactive_files) return used - std::min(used, bytes);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+uint64_t AvailableMemoryBytes() {
+  const uint64_t limit = MemoryLimitBytes();
+  uint64_t available = limit - std::min(limit, CgroupUsedBytes());
+  if (const auto meminfo = ReadSmallFile("/proc/meminfo")) {
+    const uint64_t of_machine = KilobytesLine(*meminfo, "MemAvailable");
+    if (of_machine > 0) available = std::min(available, of_machine);
+  }
+  return available;
+}
+
+uint64_t MemoryLimitBytes() {
+  uint64_t limit =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  for (const auto& of_cgroup :
+       {LowestCgroupLimit("/sys/fs/cgroup", "", "memory.max"),
+        LowestCgroupLimit("/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes")}) {
+    limit = std::min(limit, of_cgroup.value_or(limit));
+  }
+  return limit;
+}
+
+}  // namespace bulkhead

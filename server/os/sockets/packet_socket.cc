@@ -1,0 +1,141 @@
+#include "server/os/sockets/packet_socket.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace bulkhead {
+namespace {
+
+// First byte of every packet: where its message is.
+constexpr char kInline = 'i';
+constexpr char kInMemfd = 'm';  // in the first descriptor
+constexpr char kPart = 'p';     // goes on in the next packet
+
+}  // namespace
+
+absl::StatusOr<std::pair<PacketSocket, PacketSocket>> PacketSocket::MakePair() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+    return SystemError(errno, "socketpair");
+  }
+  return std::make_pair(PacketSocket(UniqueFd(fds[0])), PacketSocket(UniqueFd(fds[1])));
+}
+
+absl::Status PacketSocket::Send(absl::string_view bytes, const std::vector<int>& fds,
+                                bool wait) const {
+  const absl::MutexLock lock(&state_->sending);
+  if (bytes.size() <= kInlineBytes) return SendPacket(kInline, bytes, fds, wait);
+  const absl::StatusOr<UniqueFd> memfd = CreateSealedMessage(bytes);
+  if (absl::IsPermissionDenied(memfd.status()) && wait) return SendParts(bytes, fds);
+  if (!memfd.ok()) return memfd.status();
+  std::vector<int> all_fds = {memfd->get()};
+  all_fds.insert(all_fds.end(), fds.begin(), fds.end());
+  return SendPacket(kInMemfd, absl::string_view(), all_fds, wait);
+}
+
+absl::Status PacketSocket::SendParts(absl::string_view bytes, const std::vector<int>& fds) const {
+  for (; bytes.size() > kInlineBytes; bytes.remove_prefix(kInlineBytes)) {
+    const absl::Status sent = SendPacket(kPart, bytes.substr(0, kInlineBytes), {}, /*wait=*/true);
+    if (!sent.ok()) return sent;
+  }
+  return SendPacket(kInline, bytes, fds, /*wait=*/true);
+}
+
+absl::Status PacketSocket::SendPacket(char where, absl::string_view bytes,
+                                      const std::vector<int>& fds, bool wait) const {
+  if (fds.size() > kMaxFds) return absl::InvalidArgumentError("too many descriptors");
+  iovec parts[2] = {{&where, 1}, {const_cast<char*>(bytes.data()), bytes.size()}};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = bytes.empty() ? 1 : 2;
+  if (!fds.empty()) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
+  }
+  while (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return absl::UnavailableError("the peer does not read its messages");
+    if (errno == EPIPE || errno == ECONNRESET) {
+      return absl::FailedPreconditionError("the peer has closed the connection");
+    }
+    return SystemError(errno, "sendmsg");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) const {
+  std::string& received = state_->received;
+  while (true) {
+    char where = 0;
+    absl::StatusOr<Packet> packet = ReceivePacket(where, wait);
+    if (!packet.ok()) return packet;
+    if (where == kInMemfd) {
+      if (packet->fds.empty()) return absl::DataLossError("a message's memory did not arrive");
+      absl::StatusOr<std::string> bytes = ReadSealedMessage(packet->fds.front().get(), max_bytes);
+      if (!bytes.ok()) return bytes.status();
+      packet->bytes = *std::move(bytes);
+      packet->fds.erase(packet->fds.begin());
+      return packet;
+    }
+    if (where != kPart && received.empty()) return packet;
+    // Whole packets, so that a peer cannot keep us here with many empty ones.
+    const bool short_part = where == kPart && packet->bytes.size() != kInlineBytes;
+    if (short_part || received.size() + packet->bytes.size() > max_bytes) {
+      received.clear();
+      return absl::DataLossError("a message in parts is malformed or too long");
+    }
+    received += packet->bytes;
+    if (where == kPart) continue;
+    packet->bytes = std::exchange(received, {});
+    return packet;
+  }
+}
+
+absl::StatusOr<Packet> PacketSocket::ReceivePacket(char& where, bool wait) const {
+  // Kept from packet to packet: most are a thousand times smaller.
+  thread_local const std::unique_ptr<char[]> buffer(new char[kInlineBytes]);
+  iovec parts[2] = {{&where, 1}, {buffer.get(), kInlineBytes}};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = 2;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  ssize_t count = 0;
+  while ((count = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT))) < 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return absl::UnavailableError("no message");
+    if (errno == ECONNRESET) return absl::OutOfRangeError("the peer is gone");
+    return SystemError(errno, "recvmsg");
+  }
+  if (count == 0) return absl::OutOfRangeError("the peer has closed the connection");
+
+  Packet packet;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t fd_count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < fd_count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+      packet.fds.emplace_back(fd);
+    }
+  }
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return absl::DataLossError("a packet was longer than the protocol allows");
+  }
+  packet.bytes.assign(buffer.get(), static_cast<size_t>(count) - 1);
+  return packet;
+}
+
+}  // namespace bulkhead

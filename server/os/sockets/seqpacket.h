@@ -1,0 +1,39 @@
+#ifndef BULKHEAD_SERVER_OS_SOCKETS_SEQPACKET_H_
+#define BULKHEAD_SERVER_OS_SOCKETS_SEQPACKET_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/os/files/fd.h"
+
+namespace bulkhead {
+
+// Listens at `path` (made by PrepareUnixAddress' rules) for SOCK_SEQPACKET connections of this user
+// alone; non-blocking, close-on-exec.
+absl::StatusOr<UniqueFd> ListenSeqPacket(const std::string& path);
+
+// A connection that was accepted, non-blocking and close-on-exec, and who made it (SO_PEERCRED).
+struct SeqPacketPeer {
+  UniqueFd fd;
+  uid_t uid = 0;
+  pid_t pid = 0;  // 0 when it lives outside this PID namespace
+};
+
+// UNAVAILABLE if no process waits.
+absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener);
+
+// Sends one packet, with a descriptor beside it unless `passed_fd` is negative. Never blocks:
+// UNAVAILABLE while the peer's buffer is full, FAILED_PRECONDITION when it hung up.
+absl::Status SendSeqPacket(int fd, absl::string_view bytes, int passed_fd = -1);
+
+// Receives one packet of at most `max_bytes`; descriptors that come with it are refused and closed.
+// Never blocks: UNAVAILABLE if there is no packet; OUT_OF_RANGE when the peer hung up; DATA_LOSS
+// for a longer packet.
+absl::StatusOr<std::string> ReceiveSeqPacket(int fd, size_t max_bytes);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_SOCKETS_SEQPACKET_H_
