@@ -67,13 +67,13 @@ def measure_bare(target, seconds):
     import grpc
 
     sys.path.insert(0, str(ROOT / "client/python"))
-    from bulkhead import _proto
+    from bulkhead._rpc import proto
 
-    opening = _proto.Open(
-        spec={"text": {"text": json.dumps(SPEC)}}, name="bare", world_size=1, transport=_proto.TRANSPORT_GRPC,
+    opening = proto.Open(
+        spec={"text": {"text": json.dumps(SPEC)}}, name="bare", world_size=1, transport=proto.TRANSPORT_GRPC,
         credits={"batches": 1 << 30, "bytes": 1 << 60},
     )
-    requests = iter([_proto.StreamRequest(open=opening).SerializeToString()])
+    requests = iter([proto.StreamRequest(open=opening).SerializeToString()])
 
     def keep_open():
         yield from requests

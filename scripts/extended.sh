@@ -18,6 +18,7 @@ readonly TESTS=(
   "chaos: 1,000 faults while a trainer trains, and 1,000 killed trainers"
   "python-versions: the Python client and Python stages with every CPython that is found"
   "protobuf: the Python client with protobuf from 3.20.3 to the newest"
+  "jax: the JAX adapter with JAX 0.4.35, 0.6.2 and the newest"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
   "fresh-debian: quickstart.sh and test.sh on a bare Debian 12 (as root; needs mmdebstrap)"
 )
@@ -30,7 +31,7 @@ run_test() {
       "$ROOT/tests/chaos/kill_clients.py" --kills 1000
       ;;
     python-versions) "$ROOT/scripts/python_versions.sh" ;;
-    protobuf) "$ROOT/scripts/protobuf_versions.sh" ;;
+    protobuf | jax) "$ROOT/scripts/package_versions.sh" "$1" ;;
     fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
     fresh-debian) "$ROOT/scripts/chroot_test.sh" "$LOGS/fresh-debian-root" ;;
   esac

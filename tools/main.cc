@@ -6,6 +6,7 @@
 #include "tools/explain/explain_command.h"
 #include "tools/explain/kept_look.h"
 #include "tools/index/index_command.h"
+#include "tools/inspect/inspect_command.h"
 #include "tools/local/local_data.h"
 #include "tools/measure/bench_command.h"
 #include "tools/order/order_command.h"
@@ -22,7 +23,7 @@
 #include "tools/validate/validate_command.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Bulkhead: data loading for training jobs, in processes of its own");
+  CLI::App app("Bulkhead: data loading for training jobs, in separate processes");
   app.set_version_flag("--version", "bulkhead " BULKHEAD_VERSION);
   app.require_subcommand(1);
   app.footer(
@@ -32,8 +33,9 @@ int main(int argc, char** argv) {
       "  bulkhead validate train.yaml            check a spec\n"
       "  bulkhead bench run --spec train.yaml --json\n"
       "\n"
-      "`bulkhead SUBCOMMAND --help` says more.\n");
+      "Details: `bulkhead SUBCOMMAND --help`\n");
   int exit_code = 0;
+  bulkhead::tools::AddInspectCommand(app, exit_code);
   bulkhead::tools::AddStreamCommand(app, exit_code);
   bulkhead::AddValidateCommand(
       app, {bulkhead::tools::CountHere, bulkhead::tools::CountAt, bulkhead::tools::LookAtKept},

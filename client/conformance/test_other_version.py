@@ -13,7 +13,7 @@ from data import range_spec, write_spec
 
 sys.path[:0] = [str(PYTHON_PACKAGE / "tests")]
 import fake_bulkheadd  # noqa: E402
-from bulkhead import _proto  # noqa: E402
+from bulkhead._rpc import proto  # noqa: E402
 
 NEWS = b"\xfa\x7f\x03new"  # field 2047, three bytes
 
@@ -81,7 +81,7 @@ class Newer(fake_bulkheadd.Service):
     def stream(self, requests, context):
         for response in super().stream(requests, context):
             if isinstance(response, bytes):
-                response = _proto.StreamResponse.FromString(response)
+                response = proto.StreamResponse.FromString(response)
             yield NEWS
             yield with_news(response).SerializeToString()
 

@@ -1,13 +1,18 @@
 #include "bulkhead/batch.h"
 
+#include <iterator>
 #include <utility>
 
-#include "client/cpp/internal/batch_data.h"
-#include "client/cpp/internal/element_type.h"
+#include "client/cpp/internal/base/element_type.h"
+#include "client/cpp/internal/batch/batch_data.h"
 
 namespace bulkhead {
 
-const char* ElementTypeName(ElementType type) { return client_internal::RowOf(type).name; }
+const char* ElementTypeName(ElementType type) {
+  // A program may have been compiled with a newer header.
+  const bool known = static_cast<size_t>(type) < std::size(client_internal::kElementTypes);
+  return known ? client_internal::RowOf(type).name : "unknown";
+}
 
 const char* PackingName(Packing packing) {
   switch (packing) {

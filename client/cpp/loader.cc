@@ -9,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cpp/internal/channel.h"
-#include "client/cpp/internal/endpoint.h"
-#include "client/cpp/internal/error.h"
-#include "client/cpp/internal/healing_stream.h"
-#include "client/cpp/internal/incarnation.h"
-#include "client/cpp/internal/layout.h"
-#include "client/cpp/internal/spec.h"
+#include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/batch/layout.h"
+#include "client/cpp/internal/rpc/channel.h"
+#include "client/cpp/internal/service/endpoint.h"
+#include "client/cpp/internal/spec/spec.h"
+#include "client/cpp/internal/stream/healing_stream.h"
+#include "client/cpp/internal/stream/incarnation.h"
 
 namespace bulkhead {
 namespace {
@@ -52,6 +52,9 @@ absl::Status Check(const LoaderOptions& options) {
   return absl::OkStatus();
 }
 
+// Bytes of an Open message that are set when it is sent: transport, the arena door's token.
+constexpr size_t kFieldsToCome = 1024;
+
 absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   v1::Open open;
   auto spec = client_internal::ToSpecInput(options.spec);
@@ -74,6 +77,14 @@ absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   // To the service 0 means its default; to us, one batch at a time.
   open.mutable_credits()->set_bytes(std::max<uint64_t>(options.credit_bytes, 1));
   open.set_allow_changed_bytes(options.allow_changed_bytes);
+  const size_t size = open.ByteSizeLong() + kFieldsToCome;
+  if (size > client_internal::kMaxRequestBytes) {
+    return MakeClientError(
+        absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+        absl::StrCat("the cursor is not one that a batch gave: with the spec it takes ", size,
+                     " bytes, over the limit of ", client_internal::kMaxRequestBytes,
+                     " of a request"));
+  }
   return open;
 }
 

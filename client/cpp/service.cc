@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
-#include "client/cpp/internal/channel.h"
-#include "client/cpp/internal/embedded.h"
-#include "client/cpp/internal/error.h"
-#include "client/cpp/internal/layout.h"
-#include "client/cpp/internal/spec.h"
-#include "client/cpp/internal/stream.h"
+#include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/batch/layout.h"
+#include "client/cpp/internal/rpc/channel.h"
+#include "client/cpp/internal/rpc/public_types.h"
+#include "client/cpp/internal/service/embedded.h"
+#include "client/cpp/internal/spec/spec.h"
 
 namespace bulkhead {
 namespace {

@@ -54,7 +54,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def adapters(names):
     """Modules of the package by name, on stand-ins. All imports are as before when it ends."""
     before = dict(sys.modules)
-    attributes = dict(vars(bulkhead))
+    # An import also becomes an attribute of the package that it is in.
+    packages = {
+        module: dict(vars(module))
+        for name, module in before.items()
+        if name.partition(".")[0] == "bulkhead" and hasattr(module, "__path__")
+    }
     for module in before:
         if module.partition(".")[0] in _FRAMEWORKS or module in [f"bulkhead.{n}" for n in names]:
             del sys.modules[module]
@@ -67,6 +72,7 @@ def adapters(names):
         for module in set(sys.modules) - set(before):
             del sys.modules[module]
         sys.modules.update(before)
-        for name in set(vars(bulkhead)) - set(attributes):
-            delattr(bulkhead, name)
-        vars(bulkhead).update(attributes)
+        for package, attributes in packages.items():
+            for name in set(vars(package)) - set(attributes):
+                delattr(package, name)
+            vars(package).update(attributes)

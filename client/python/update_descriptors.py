@@ -1,4 +1,4 @@
-"""Writes bulkhead/_descriptors.binpb from the .proto files; run it whenever one of them changes.
+"""Writes bulkhead/_rpc/descriptors.binpb from the .proto files; run it whenever one of them changes.
 
 The package makes its message classes from that file, so it needs no generated code and runs with
 any protobuf runtime. A test fails while the file is stale.
@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-OUTPUT = HERE / "bulkhead" / "_descriptors.binpb"
+OUTPUT = HERE / "bulkhead" / "_rpc" / "descriptors.binpb"
 PROTOS = [
     "bulkhead/v1/types.proto",
     "bulkhead/v1/stages.proto",

@@ -1,7 +1,8 @@
-"""Writes bulkhead/_pipeline_methods.py from the .proto files; run it whenever one of them changes.
+"""Writes bulkhead/_spec/pipeline_methods.py; scripts/update_generated.sh runs it.
 
 Names, types and docstrings of the methods of bulkhead.Pipeline are those of the messages and their
-comments. A test fails while the file is stale.
+comments; of the options of stages, what is required, default and allowed is declared in
+server/stages. A test fails while the file is stale.
 """
 
 import keyword
@@ -15,9 +16,13 @@ import textwrap
 from google.protobuf import descriptor_pb2
 
 HERE = pathlib.Path(__file__).resolve().parent
-OUTPUT = HERE / "bulkhead" / "_pipeline_methods.py"
+sys.path.insert(0, str(HERE))
+
+import stage_table  # noqa: E402
+
+OUTPUT = HERE / "bulkhead" / "_spec" / "pipeline_methods.py"
 PROTOS = ["bulkhead/v1/types.proto", "bulkhead/v1/stages.proto", "bulkhead/v1/pipeline.proto"]
-# Methods that are written by hand (_pipeline.py), because they take pipelines.
+# Methods that are written by hand (pipeline.py), because they take pipelines.
 BY_HAND = ["mixture"]
 Field = descriptor_pb2.FieldDescriptorProto
 SCALARS = {
@@ -45,7 +50,7 @@ from typing import (
     Union,
 )
 
-from ._pipeline_base import PathLike, PipelineBase, given
+from .pipeline_base import PathLike, PipelineBase, given
 
 _Self = TypeVar("_Self", bound="PipelineMethods")
 '''
@@ -77,6 +82,12 @@ class Descriptors:
                     self.comments[f"{name}.{field.name}"] = clean(comments.get((4, i, 2, j), ""))
             for enum in file.enum_type:
                 self.enums[f".{file.package}.{enum.name}"] = enum
+        self.stage_options = {}
+        for message, stage in stage_table.read().items():
+            for option in stage["options"]:
+                name = f".bulkhead.v1.{message}.{option['name']}"
+                self.stage_options[name] = option
+                self.comments[name] = sentences(option)
 
     def name_methods(self):
         """Comments that point at a message point at its method from now on."""
@@ -93,6 +104,18 @@ class Descriptors:
 
     def is_map(self, field):
         return field.type == Field.TYPE_MESSAGE and field.type_name not in self.messages
+
+
+def sentences(option):
+    """What a docstring says of a stage's option."""
+    text, default = option["meaning"], option["default"]
+    if option["allowed"]:
+        text += f" Allowed: {option['allowed']}."
+    if option["required"]:
+        return f"{text} Required."
+    if default == "none":
+        return text
+    return f"{text} Default{'' if re.match(r'[-`[0-9]|true|false', default) else ':'} {default}."
 
 
 def clean(comment):
@@ -141,8 +164,10 @@ def parameters(all_types, message):
 
 
 def is_required(all_types, message, field):
-    comment = all_types.comments[f".bulkhead.v1.{message.name}.{field.name}"]
-    return "Required" in comment
+    name = f".bulkhead.v1.{message.name}.{field.name}"
+    if name in all_types.stage_options:
+        return all_types.stage_options[name]["required"]
+    return "Required" in all_types.comments[name]
 
 
 def docstring(summary, fields, comments, owner, indent):

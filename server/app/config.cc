@@ -39,23 +39,23 @@ absl::Status TakeFromFile(const std::string& path, CLI::App& app) {
 }  // namespace
 
 void DefineOptions(CLI::App& app, DaemonOptions& options) {
-  app.add_option("--config", options.config,
-                 "YAML file of options (docs/service.md); options on the command line win");
+  app.add_option(
+      "--config", options.config,
+      "YAML file of options (docs/service.md); options on the command line take precedence");
   app.add_option("--listen", options.listen,
                  "Address: unix:/path, or 127.0.0.1:PORT with --insecure-tcp (port 0 chooses one). "
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
-  app.add_option(
-      "--root", options.roots,
-      "Folder whose files clients may name; repeatable. Without one no file may be read");
+  app.add_option("--root", options.roots,
+                 "Folder whose files specs may read; repeatable. Without one, no file can be read");
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
   app.add_option("--cache-bytes", options.cache_bytes,
-                 "Disk space for seek entries of JPEG images, which speed up random crops (three "
-                 "quarters), and for record indexes (a quarter), such as 4GiB. 0: no seek entries "
-                 "are kept, and indexes are not bounded")
+                 "Disk space, such as 4GiB: three quarters for seek entries of JPEG images, which "
+                 "speed up random crops, and a quarter for record indexes. 0: keep no seek "
+                 "entries, and do not limit indexes")
       ->capture_default_str();
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
-                 "Disk space for `cache` stages, such as 100GiB. 0: nothing is kept")
+                 "Disk space for `cache` stages, such as 100GiB. 0: they keep nothing")
       ->capture_default_str();
   app.add_option("--workers", options.workers,
                  "Worker processes of each pipeline. Default: one per available CPU")
@@ -64,7 +64,7 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--worker-extra-threads", options.worker_extra_threads,
-                 "Threads of your stages' libraries that a worker may have beside its own; a "
+                 "Threads that your stages' libraries may run in a worker, besides its own; a "
                  "worker with more is ended")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
@@ -73,9 +73,9 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       ->check(kIsSize)
       ->capture_default_str();
   app.add_option("--quota-enforcement", options.quota_enforcement,
-                 "best-effort: limit workers by what this machine offers, and report the level; "
-                 "require_cgroup: do not start unless each worker can have a cgroup; off: do not "
-                 "limit them, to measure the cost")
+                 "best-effort: limit workers by the means of this machine, and report the level; "
+                 "require_cgroup: do not start unless each worker can have a cgroup; off: no "
+                 "limits, to measure their cost")
       ->check(CLI::IsMember({"best-effort", "require_cgroup", "off"}))
       ->capture_default_str();
   app.add_option("--sandbox", options.sandbox,
@@ -83,12 +83,13 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "landlock and capabilities")
       ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
-                 "Seconds at one sample after which a worker is killed and replaced")
+                 "Kill and replace a worker after this many seconds at one sample")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
-  app.add_option("--idle-timeout", options.idle_seconds,
-                 "Seconds without taking a batch after which a stream gives up its workers, then "
-                 "its place, when others need the memory; it gets them back when it is read again")
+  app.add_option(
+         "--idle-timeout", options.idle_seconds,
+         "When others need its memory, a stream whose client took no batch for this many seconds "
+         "gives up its workers, then its place; it gets them back when it is read again")
       ->check(CLI::Range(0.1, 1e9))
       ->capture_default_str();
   app.add_option("--recycle-samples", options.recycle_samples,
@@ -104,51 +105,51 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--recycle-growth", options.recycle_growth,
-                 "Replace a worker whose memory grows before it meets the quota; false: let it be "
-                 "killed there")
+                 "Replace a worker whose memory grows before it reaches its quota; false: let it "
+                 "be killed at its quota")
       ->default_str("true");
   app.add_option("--memory-budget", options.memory_budget,
-                 "Memory that the supervisor, arenas and workers may take together, such as 8GiB. "
+                 "Memory that the supervisor, arenas and workers may use together, such as 8GiB. "
                  "Default: 80% of the memory limit; with --embedded 50% of what is available")
       ->check(kIsSize);
   app.add_option("--attribution", options.attribution,
                  "on or off: count the workers' allocations by stage, to name the stage that leaks")
       ->option_text("on|off [on]");
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
-               "Allow specs with `fault` stages, which leak, crash or hang on purpose, for trials "
-               "and tests");
+               "Allow specs with `fault` stages, which leak, crash or hang on purpose, for tests");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a loopback TCP address, without encryption or authentication: any local user "
                "may connect");
   app.add_option(
       "--metrics", options.metrics,
       "Serve /metrics and /healthz over HTTP on this IP address and port, such as 127.0.0.1:9464 "
-      "(port 0 chooses one). Read-only, without authentication. Default: not served");
+      "(port 0 chooses one). Read-only, without authentication. Default: off");
   app.add_option("--worker-program", options.worker_program,
-                 "Path of bulkhead-worker. Default: beside this program");
-  app.add_option("--python", options.python,
-                 "Interpreter of Python stages: CPython 3.9 or newer with NumPy. Default: python3 "
-                 "of PATH");
+                 "Path of bulkhead-worker. Default: in this program's folder");
+  app.add_option(
+      "--python", options.python,
+      "Interpreter of Python stages: CPython 3.9 or newer with NumPy. Default: python3 from PATH");
   app.add_option("--python-path", options.python_path,
-                 "Folder that Python stages may import functions from; repeatable. Without one "
-                 "there are no Python stages");
+                 "Folder that Python stages may import functions from; repeatable. Without one, "
+                 "Python stages are refused");
   app.add_option("--native-path", options.native_path,
-                 "Folder that native stages may load libraries from; repeatable. Without one there "
-                 "are no native stages");
+                 "Folder that native stages may load libraries from; repeatable. Without one, "
+                 "native stages are refused");
   app.add_option(
       "--worker-env", options.worker_env,
       "NAME or NAME=VALUE: an environment variable to pass to workers; repeatable. By default they "
-      "get only PATH, HOME, the locale and a few more of the service's variables, so that its "
+      "get only PATH, HOME, the locale and a few other variables of the service, so that its "
       "secrets stay private. OMP_NUM_THREADS=4 gives libraries of Python stages more threads");
   app.add_option("--scratch-dir", options.scratch_dir,
-                 "Folder on a disk in which each worker with code of yours gets a folder of its "
-                 "own, as TMPDIR and HOME. Default: bulkhead-UID in /tmp or /var/tmp, or "
-                 "--cache-dir, whichever is on a disk");
+                 "Folder on a disk (not tmpfs) in which each worker that runs your code gets its "
+                 "own TMPDIR and HOME. Default: bulkhead-UID/scratch in /tmp or /var/tmp, or "
+                 "scratch in --cache-dir, whichever is on a disk");
   app.add_flag("--embedded", options.embedded,
                "Serve the trainers of one user on this machine: read what the user may read");
-  app.add_option("--watch-pid", options.watch_pid, "End when this process, the parent, has ended");
+  app.add_option("--watch-pid", options.watch_pid,
+                 "Exit when this process, which must be the parent, has ended");
   app.add_option("--watch-lock", options.watch_lock,
-                 "End when no process holds a lock (flock) on this file any more; for a service "
+                 "Exit when no process holds a lock (flock) on this file any more, for a service "
                  "that several processes share");
   app.add_option("--ready-fd", options.ready_fd,
                  "Write 'ready ADDRESS' to this descriptor once the service listens");

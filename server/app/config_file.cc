@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
-#include "server/spec/nearest_name.h"
-#include "server/spec/yaml_tree.h"
+#include "server/base/nearest_name.h"
+#include "server/spec/yaml/yaml_tree.h"
 
 namespace bulkhead {
 namespace {
@@ -70,7 +70,7 @@ class FileReader {
     if (!known) return Error(mark, name, UnknownName("option", name, names_));
     const auto [first, is_new] = seen_.try_emplace(name, mark.line);
     if (!is_new) {
-      return Error(mark, name, absl::StrCat("stands twice, first on line ", first->second));
+      return Error(mark, name, absl::StrCat("is given twice, first on line ", first->second));
     }
     return SetOption(name, value);
   }
@@ -101,7 +101,7 @@ class FileReader {
     const bool is_flag = option.get_expected_max() == 0;
     if (is_flag && value.text != "true" && value.text != "false") {
       return Error(value.mark, name,
-                   absl::StrCat("'", value.text, "' is no switch: write true or false"));
+                   absl::StrCat("'", value.text, "' is not a boolean: write true or false"));
     }
     option.add_result(value.text);
     return absl::OkStatus();

@@ -69,7 +69,7 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) 
   if (!libraries.ok() || access(host.c_str(), R_OK) != 0) {
     return absl::NotFoundError(
         absl::StrCat("Python stages need bulkhead/worker_host.py and libbulkhead_worker.so in ",
-                     wanted, ", which are not there; install them, or leave --python-path out"));
+                     wanted, ", but they are missing; install them, or omit --python-path"));
   }
   // -B: a worker writes no files.
   program.args = {"-B", host, absl::StrCat("--library=", *libraries, "/libbulkhead_worker.so")};

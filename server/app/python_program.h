@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/supervisor/worker_program.h"
+#include "server/supervisor/worker/worker_program.h"
 
 namespace bulkhead {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -59,6 +60,12 @@ v1::CodeFile CodeFolders::Read(const std::string& name) const {
 
 std::string CodeDigest(absl::string_view sha256_hex) {
   return std::string(sha256_hex.substr(0, kDigestDigits));
+}
+
+bool IsCodeDigest(absl::string_view digest) {
+  return digest.size() <= kDigestDigits && std::all_of(digest.begin(), digest.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+         });
 }
 
 std::string DigestOfCode(const std::string& path) {

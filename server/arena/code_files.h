@@ -44,6 +44,8 @@ bool IsCodeName(absl::string_view name);
 
 // CodeFile::digest of a SHA-256 in hex.
 std::string CodeDigest(absl::string_view sha256_hex);
+// Whether it can be one, or that of a file which cannot be read.
+bool IsCodeDigest(absl::string_view digest);
 // CodeFile::digest of a file; empty when it cannot be read.
 std::string DigestOfCode(const std::string& path);
 

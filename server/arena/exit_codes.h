@@ -3,9 +3,9 @@
 
 namespace bulkhead {
 
-// Exit codes of bulkhead-worker beside 0, agreed between both sides of the process wall.
+// Nonzero exit codes of bulkhead-worker, known to worker and supervisor.
 inline constexpr int kExitOutOfMemory = 70;  // an allocation was refused
-inline constexpr int kExitProtocol = 71;  // the supervisor is gone, or what it sent makes no sense
+inline constexpr int kExitProtocol = 71;     // the supervisor is gone, or sent an invalid message
 
 }  // namespace bulkhead
 

@@ -18,17 +18,18 @@ uint64_t SizeFor(uint32_t threads) {
   return sizeof(FlightHeader) + (uint64_t{threads} + 1) * sizeof(FlightThread);
 }
 
-// A sum that wraps around: the numbers may be anything.
+// Wraps around on overflow, because the numbers may be anything.
 void Add(int64_t& sum, int64_t more) {
   sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(more));
 }
 
-// At most `bytes` of what a worker wrote, unprintable bytes replaced.
+// At most `bytes` of text from a worker, with unprintable bytes replaced.
 std::string CleanText(const char* text, size_t bytes) {
   std::string clean(text, strnlen(text, bytes));
   for (size_t i = 0; i < clean.size(); ++i) {
     if (static_cast<unsigned char>(clean[i]) < 0x20 || clean[i] == 0x7f) clean[i] = '?';
-    // A control character of two bytes, U+0080 to U+009F: the first is no text by itself.
+    // U+0080 to U+009F are control characters of two bytes. The first alone is invalid UTF-8,
+    // replaced below.
     if (i > 0 && clean[i - 1] == '\xc2' && static_cast<unsigned char>(clean[i]) < 0xa0)
       clean[i] = '?';
   }
@@ -70,8 +71,8 @@ absl::StatusOr<FlightRecorder> FlightRecorder::Attach(UniqueFd fd, uint32_t thre
   FlightRecorder recorder(std::move(fd), *std::move(map), threads);
   if (recorder.header_->layout != FlightHeader::kLayout) {
     return absl::InvalidArgumentError(
-        "the flight recorder is of another build: bulkheadd and bulkhead-worker do not belong "
-        "together");
+        "the flight recorder is from another build: bulkheadd and bulkhead-worker must be from the "
+        "same build");
   }
   if (recorder.header_->thread_count != threads) {
     return absl::InvalidArgumentError("the flight recorder is for another number of threads");

@@ -8,8 +8,8 @@
 
 namespace bulkhead {
 
-// The paths of all indexes and selections of a source, in the order in which their descriptors are
-// handed to a worker.
+// The paths of a source's indexes and selections, in the order in which their descriptors are sent
+// to a worker.
 std::vector<std::string*> IndexPaths(internal::v1::ResolvedSource& source);
 
 }  // namespace bulkhead

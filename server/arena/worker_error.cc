@@ -10,7 +10,7 @@ namespace bulkhead {
 
 namespace {
 
-// Messages may quote what users' code and data say; protobuf's strings take no other text.
+// Messages may quote user code and data, but protobuf strings must be UTF-8.
 std::string AsText(std::string text) {
   for (size_t at = FirstByteThatIsNoText(text); at != absl::string_view::npos;
        at = FirstByteThatIsNoText(text)) {
@@ -66,7 +66,7 @@ void MakePrintable(internal::v1::FromWorker& message) {
       MakePrintable(*message.mutable_failed()->mutable_error());
       break;
     default:
-      break;  // it has nothing for people
+      break;  // has no text for people
   }
 }
 

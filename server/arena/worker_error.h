@@ -6,14 +6,14 @@
 
 namespace bulkhead {
 
-// A status as it crosses the process wall: code, message, reason and metadata survive. What a
-// worker says is data, never trusted: an unknown code becomes UNKNOWN, OK becomes INTERNAL.
+// A status on its way from worker to supervisor: code, message, reason and metadata survive. A
+// worker's status is untrusted: an unknown code becomes UNKNOWN, OK becomes INTERNAL.
 internal::v1::WorkerError ToWorkerError(const absl::Status& status);
 absl::Status StatusFromWorkerError(const internal::v1::WorkerError& error);
 
-// Makes what a worker's message has for people printable, as PrintableLines: it quotes exceptions
-// of the user's code, and stands in logs, on terminals and in the status. Metadata are for programs
-// and stay as they are: a file is found by what it is called.
+// Makes the texts in a worker's message printable (PrintableLines), because they quote user code's
+// exceptions and appear in logs, terminals and the status. Metadata stays unchanged: programs use
+// it, for example to find a file by its name.
 void MakePrintable(internal::v1::FromWorker& message);
 
 }  // namespace bulkhead

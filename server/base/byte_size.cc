@@ -22,7 +22,7 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   if (unit == "TiB") shift = 40;
   if (!absl::SimpleAtoi(text.substr(0, digits), &count) || shift < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", text, "' is no size: write a whole number with its unit, such as 512MiB or 8GiB"));
+        "'", text, "' is not a size: write a whole number with its unit, such as 512MiB or 8GiB"));
   }
   if (count > (std::numeric_limits<uint64_t>::max() >> shift)) {
     return absl::InvalidArgumentError(absl::StrCat("'", text, "' is too large"));

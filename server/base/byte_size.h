@@ -9,11 +9,11 @@
 
 namespace bulkhead {
 
-// "512MiB" → 536870912. Units: B, KiB, MiB, GiB, TiB. A bare number is refused: too many people
-// mean megabytes by it.
+// "512MiB" → 536870912. Units: B, KiB, MiB, GiB, TiB. Refuses a bare number, by which many people
+// mean megabytes.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
-// For people, with one decimal digit where needed: 536870912 → "512MiB", 1500 → "1.5KiB".
+// Human-readable, with one decimal if needed: 536870912 → "512MiB", 1500 → "1.5KiB".
 std::string FormatBytes(uint64_t bytes);
 
 }  // namespace bulkhead

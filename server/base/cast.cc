@@ -11,7 +11,7 @@
 namespace bulkhead {
 namespace {
 
-// Storage types that say what their bits mean.
+// Storage types that name the meaning of their bits.
 struct Half {
   uint16_t bits;
 };
@@ -22,7 +22,7 @@ struct Bool {
   uint8_t bits;
 };
 
-// To a narrower float by rounding to nearest even; NaN stays NaN.
+// Rounds to nearest even; NaN stays NaN.
 uint16_t FloatToHalfBits(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
@@ -34,7 +34,7 @@ uint16_t FloatToHalfBits(float value) {
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
   }
-  // Rebias the exponent by 15 − 127 and round the 13 bits that fall away to nearest even.
+  // Rebias the exponent by 15 − 127 and round the 13 dropped bits to nearest even.
   const uint32_t rebased = magnitude - ((127 - 15) << 23);
   return sign | static_cast<uint16_t>((rebased + 0xfff + (rebased >> 13 & 1)) >> 13);
 }
@@ -61,7 +61,7 @@ float Bfloat16BitsToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// What a stored element means as a number.
+// The number that a stored element stands for.
 template <typename T>
 T Load(T value) {
   return value;
@@ -70,13 +70,12 @@ float Load(Half value) { return HalfBitsToFloat(value.bits); }
 float Load(Bfloat16 value) { return Bfloat16BitsToFloat(value.bits); }
 uint8_t Load(Bool value) { return value.bits != 0 ? 1 : 0; }
 
-// `value` as a float32 whose last bit is set whenever it is not exact ("round to odd"): rounding
-// that once more, to a format with at least two bits less, gives what rounding `value` itself
-// would.
+// `value` as a float32 whose last bit is set if it is inexact ("round to odd"). Rounding that
+// again, to a format at least two bits narrower, gives the same as rounding `value` itself.
 template <typename T>
 float RoundToOddFloat(T value) {
-  if constexpr (std::is_integral_v<T> && sizeof(T) <= 2) return value;  // a float32 holds them all
-  // Wide enough for every number of the type.
+  if constexpr (std::is_integral_v<T> && sizeof(T) <= 2) return value;  // exact in float32
+  // Holds every number of the type.
   using Wide = std::conditional_t<std::is_integral_v<T> && sizeof(T) == 8, long double, double>;
   const auto rounded = static_cast<float>(value);
   const Wide exact = static_cast<Wide>(value);
@@ -84,7 +83,7 @@ float RoundToOddFloat(T value) {
   if (back == exact || exact != exact) return rounded;
   uint32_t bits = std::bit_cast<uint32_t>(rounded);
   if ((bits & 1) != 0) return rounded;
-  // The odd neighbour on the side of the exact value; magnitudes count as integers do.
+  // Take the odd neighbour on the side of the exact value; magnitudes compare like integers.
   const bool away_from_zero = (back < exact) == (exact > 0);
   bits = away_from_zero ? bits + 1 : bits - 1;
   return std::bit_cast<float>(bits);
@@ -95,7 +94,7 @@ To ToInteger(From value) {
   using Limits = std::numeric_limits<To>;
   if constexpr (std::is_floating_point_v<From>) {
     if (value != value) return 0;
-    // Both bounds are powers of two (or 0) and exact in any float type.
+    // Both bounds are powers of two (or 0), hence exact in any float type.
     constexpr auto low = static_cast<From>(Limits::min());
     constexpr auto above = static_cast<From>(static_cast<double>(Limits::max() / 2 + 1) * 2.0);
     if (value <= low) return Limits::min();
@@ -103,7 +102,7 @@ To ToInteger(From value) {
     return static_cast<To>(value);
   } else {
     if constexpr (overflow == Overflow::kClamp) {
-      // Signed 64-bit comparisons, where they can be, are those that compilers vectorise best.
+      // Compilers vectorise signed 64-bit comparisons best.
       if constexpr (std::is_same_v<From, uint64_t> || std::is_same_v<To, uint64_t>) {
         if (std::cmp_less(value, Limits::min())) return Limits::min();
         if (std::cmp_greater(value, Limits::max())) return Limits::max();
@@ -173,7 +172,7 @@ auto WithType(v1::DType type, const Body& body) {
     case v1::DTYPE_BOOL:
       return body(Bool{});
     default:
-      std::abort();  // a caller that did not look at its types
+      std::abort();  // the caller failed to check its types
   }
 }
 

@@ -27,7 +27,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void Update(absl::string_view bytes);
-  // The 32 bytes of the digest. Call once, at the end.
+  // The 32 bytes of the digest. Call it once, at the end.
   std::string Finish();
   // The same as 64 lower-case hex digits.
   std::string FinishHex();

@@ -6,12 +6,12 @@
 
 namespace bulkhead {
 
-// Cursor.version of the cursors that this release writes, and the only one that it reads.
-// 1: files were named relative to the folder or data root that the service happened to have.
-// 2: files are named by what the spec alone says (server/data/file_names.h).
+// Cursor.version of the cursors that this release writes; it reads no other. 1: file names were
+// relative to the service's folder or data root. 2: file names come from the spec alone
+// (server/data/file_names.h).
 inline constexpr uint32_t kCursorVersion = 2;
 
-// Why a cursor of `version` is not read, and what to do; empty when it is.
+// Why cursors of `version` are not read, and what to do; empty if they are.
 std::string CursorVersionProblem(uint32_t version);
 
 }  // namespace bulkhead

@@ -17,7 +17,7 @@ struct Row {
   bool for_delivery = false;
 };
 
-// Row i is that of number i.
+// Row i describes the type of number i.
 constexpr Row kTable[] = {
     {v1::DTYPE_UNSPECIFIED, "unspecified", 0, "", Kind::kOther},
     {v1::DTYPE_UINT8, "uint8", 1, "|u1", Kind::kInteger},

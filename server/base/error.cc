@@ -11,8 +11,8 @@ namespace {
 
 constexpr absl::string_view kInfoPayload = "bulkhead/error_info";
 constexpr absl::string_view kSamplePayload = "bulkhead/sample_error";
-// Separates the fields of the payload; it occurs neither in reasons nor in file names people use,
-// and a metadata value that holds it is cut there, which harms only that value.
+// Separates the fields of the payload. Reasons and usual file names do not contain it; a metadata
+// value that does is cut there, which harms no other.
 constexpr char kSeparator = '\0';
 
 void SetErrorInfo(absl::Status& status, const ErrorInfo& info) {

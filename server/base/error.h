@@ -10,14 +10,14 @@
 
 namespace bulkhead {
 
-// What a program needs to know about an error, beside the text for people. It travels as
-// google.rpc.ErrorInfo (domain "bulkhead"); docs/errors.md lists the reasons.
+// The machine-readable part of an error. It travels as google.rpc.ErrorInfo (domain "bulkhead");
+// docs/errors.md lists the reasons.
 struct ErrorInfo {
   std::string reason;                           // UPPER_SNAKE_CASE, one of namespace reason below
   std::map<std::string, std::string> metadata;  // e.g. file, offset, record, stage, position, line
 };
 
-// Reasons. A reason is part of the public API: it may be added, never renamed.
+// Reasons are part of the public API: they may be added, never renamed.
 namespace reason {
 inline constexpr absl::string_view kSpecInvalid = "SPEC_INVALID";
 inline constexpr absl::string_view kFileNotFound = "FILE_NOT_FOUND";
@@ -75,19 +75,19 @@ inline constexpr absl::string_view kInternal = "INTERNAL";
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message,
                        std::map<std::string, std::string> metadata = {});
 
-// A verdict on one sample that is a pure function of (record bytes, spec, key): the error policy
-// applies to it. Everything else (a file that went away, memory that ran out) fails the stream or
-// is retried. Code DATA_LOSS.
+// An error of one sample that is a pure function of (record bytes, spec, key), so that the error
+// policy applies to it. All other errors (a vanished file, exhausted memory) fail the stream or are
+// retried. Code DATA_LOSS.
 absl::Status SampleError(absl::string_view reason, absl::string_view message,
                          std::map<std::string, std::string> metadata = {});
 
-// Whether `status` was made by SampleError, however often it was annotated since.
+// Whether `status` was made by SampleError, even if annotated since.
 bool IsSampleError(const absl::Status& status);
 
-// The ErrorInfo of `status`; absent when it has none.
+// The ErrorInfo of `status`; absent if it has none.
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
 
-// `status` with "prefix: " before its message and `metadata` added where the key is not set yet: an
+// `status` with "prefix: " before its message, and with the `metadata` whose keys it lacks: an
 // error gains file, offset, record and stage as it rises. OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view prefix,
                       std::map<std::string, std::string> metadata = {});

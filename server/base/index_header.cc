@@ -11,7 +11,7 @@ namespace bulkhead {
 namespace {
 
 constexpr char kMagic[8] = {'B', 'U', 'L', 'K', 'H', 'I', 'D', 'X'};
-// The layout, in bytes from the beginning.
+// Byte offsets.
 constexpr size_t kVersionAt = 8;
 constexpr size_t kKindAt = 12;
 constexpr size_t kRecordCountAt = 16;

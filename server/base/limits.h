@@ -5,19 +5,19 @@
 
 namespace bulkhead {
 
-// Numbers that several rooms must agree on.
+// Limits that several libraries share.
 
-// How many batches before its turn a batch may be delivered with `deterministic: false`, and so the
+// How many batches before its turn a batch may be delivered with `deterministic: false`; also the
 // largest number in Cursor.completed (loader.proto, types.proto).
 inline constexpr uint32_t kMaxBatchesAhead = 63;
 
-// How far behind a bad record its substitute may stand (errors.policy: substitute).
+// How many positions after a bad record its substitute may be (errors.policy: substitute).
 inline constexpr uint64_t kSubstituteReach = 16;
 
 // Images of a mosaic: the sample's own and its partners.
 inline constexpr int kMosaicTiles = 4;
 
-// Samples of a mixture's epoch: as far as the shares of its sources can be told exactly
+// Samples in an epoch of a mixture; up to this size the shares of its sources are exact
 // (sampler/apportionment.h).
 inline constexpr uint64_t kMaxMixtureEpoch = uint64_t{1} << 48;
 

@@ -8,10 +8,10 @@
 
 namespace bulkhead {
 
-// Every format that is read or written here is little-endian, as are the machines it runs on.
+// All formats here are little-endian, and so must the machine be.
 static_assert(std::endian::native == std::endian::little);
 
-// The number whose bytes lie at `from`, at any alignment.
+// The number at `from`, at any alignment.
 template <typename T>
 T LoadLittle(const void* from) {
   static_assert(std::is_arithmetic_v<T>);
@@ -20,14 +20,14 @@ T LoadLittle(const void* from) {
   return value;
 }
 
-// Writes the bytes of `value` to `to`, at any alignment.
+// Writes `value` to `to`, at any alignment.
 template <typename T>
 void StoreLittle(void* to, std::type_identity_t<T> value) {
   static_assert(std::is_arithmetic_v<T>);
   std::memcpy(to, &value, sizeof(T));
 }
 
-// Appends the bytes of `value` to `to`.
+// Appends the bytes of `value`.
 template <typename T>
 void AppendLittle(std::string& to, std::type_identity_t<T> value) {
   static_assert(std::is_arithmetic_v<T>);

@@ -12,7 +12,7 @@ namespace bulkhead {
 absl::StatusOr<bool> QuarantineSet::Add(absl::string_view record) {
   if (record.empty()) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                     "a record to be quarantined has no name; write it as messages do, such as "
+                     "a record to be quarantined has no name; write it as in messages, such as "
                      "pos-003.tfrecord@81923");
   }
   std::string name = CanonicalRecordName(std::string(record));
@@ -20,10 +20,9 @@ absl::StatusOr<bool> QuarantineSet::Add(absl::string_view record) {
   if (records_.size() >= kMaxRecords) {
     return MakeError(
         absl::StatusCode::kResourceExhausted, reason::kQuarantineFull,
-        absl::StrCat("the quarantine holds ", kMaxRecords, " records, as many as it may, and ",
-                     name,
-                     " is one more; `bulkhead quarantine list` shows the service's, repair "
-                     "what is wrong with them and `bulkhead quarantine clear` those that are fine"),
+        absl::StrCat("the quarantine already holds ", kMaxRecords, " records, its limit, so ", name,
+                     " cannot be added; repair records that `bulkhead quarantine list` shows, then "
+                     "remove them with `bulkhead quarantine clear`"),
         RecordMetadata(name));
   }
   return records_.insert(std::move(name)).second;

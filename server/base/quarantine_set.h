@@ -10,16 +10,16 @@
 
 namespace bulkhead {
 
-// The records that count as ones that cannot be produced, by their names (record_name.h): an input
-// of every batch, like its order and its stages. Names of other data sets do no harm. A value; not
-// thread-safe while it changes.
+// The names (record_name.h) of records that are treated as impossible to produce. Like order and
+// stages, the set determines the content of batches. Unknown names have no effect. A value type;
+// not thread-safe.
 class QuarantineSet {
  public:
-  // A set travels in every cursor, so it stays small.
+  // Small, because every cursor contains the set.
   static constexpr size_t kMaxRecords = 256;
 
-  // Whether the record is new to the set. RESOURCE_EXHAUSTED (QUARANTINE_FULL) when the set is
-  // full, INVALID_ARGUMENT for an empty name.
+  // True if the record is new to the set. RESOURCE_EXHAUSTED (QUARANTINE_FULL) if the set is full,
+  // INVALID_ARGUMENT for an empty name.
   absl::StatusOr<bool> Add(absl::string_view record);
 
   bool Contains(const std::string& record) const { return records_.count(record) > 0; }

@@ -8,9 +8,9 @@
 namespace bulkhead {
 namespace {
 
-// Where a thread keeps the place to continue at after a fault (a sigjmp_buf; null outside of
-// RunGuarded). A thread_local would either be made at its first use, which may be in the signal
-// handler, or take of the room for libraries that are loaded late.
+// The thread's sigjmp_buf to continue at after a fault; null outside RunGuarded. Not thread_local:
+// that could be initialized on first use, inside the signal handler, or use up the room for
+// libraries loaded late.
 pthread_key_t ResumeKey() {
   static const pthread_key_t key = [] {
     pthread_key_t made{};
@@ -26,7 +26,7 @@ void OnBusError(int signal, siginfo_t*, void*) {
   if (void* const target = pthread_getspecific(ResumeKey()); target != nullptr) {
     siglongjmp(*static_cast<sigjmp_buf*>(target), 1);
   }
-  // Not one of ours: as if this handler were not installed.
+  // Not our fault: act as if this handler were not installed.
   sigaction(signal, &previous, nullptr);
   raise(signal);
 }
@@ -40,7 +40,7 @@ void CatchReadFaults() {
   if (action.sa_sigaction == OnBusError) return;
   action = {};
   action.sa_sigaction = OnBusError;
-  // Leaving the handler by a jump does not unblock the signal, so it is not blocked.
+  // Jumping out of the handler does not unblock the signal, so it must not be blocked.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigaction(SIGBUS, &action, &previous);
 }

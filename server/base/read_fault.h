@@ -5,16 +5,15 @@
 
 namespace bulkhead {
 
-// Memory that is mapped from a file can fault when it is read or written: the disk fails, or the
-// file was cut. The kernel says so by SIGBUS, which ends the process; here it ends the access
-// alone.
+// Accesses to a mapped file can fault if the disk fails or the file was cut. The kernel then sends
+// SIGBUS, which would end the process; here it ends only the access.
 
-// Makes RunGuarded able to. Call before other threads are started; what handled SIGBUS before still
-// does outside of RunGuarded.
+// Prepares the process for RunGuarded. Call it before starting other threads. The previous handler
+// of SIGBUS stays in effect outside RunGuarded.
 void CatchReadFaults();
 
-// Runs `body(argument)`; false when it touched memory that faults: then it was left where it stood,
-// without destructors. So it must hold no lock, and own nothing, while it touches such memory.
+// Runs `body(argument)`. False if an access faulted: `body` was then aborted at that point, without
+// destructors. So while it accesses such memory it must hold no lock and own nothing.
 bool RunGuarded(void (*body)(void*), void* argument);
 
 // The same for a lambda: `if (!ReadGuarded([&] { sum = Crc32c(mapped); })) …`. Costs 10 ns.

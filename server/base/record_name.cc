@@ -13,12 +13,13 @@ namespace {
 
 bool IsControl(unsigned char byte) { return byte < 0x20 || byte == 0x7f; }
 
-// Whether a control character of two bytes, U+0080 to U+009F, begins `text`.
+// Whether `text` begins with U+0080 to U+009F, a control character of two bytes.
 bool BeginsWithC1(absl::string_view text) {
-  return text.size() > 1 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
+  const auto second = text.size() > 1 ? static_cast<unsigned char>(text[1]) : 0;
+  return second >= 0x80 && second < 0xa0 && text[0] == '\xc2';
 }
 
-// The first byte that cannot be shown; npos when all can.
+// The first byte that is not printable; npos if all are.
 size_t FirstUnprintable(absl::string_view name) {
   bool ascii = true;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -29,10 +30,10 @@ size_t FirstUnprintable(absl::string_view name) {
   return ascii ? absl::string_view::npos : FirstByteThatIsNoText(name);
 }
 
-// `text` with "\xHH" for every byte that cannot be shown, but those of `kept`; in one pass.
+// `text` with "\xHH" for every unprintable byte not in `kept`; in one pass.
 std::string Escape(absl::string_view text, absl::string_view kept) {
   std::string escaped;
-  size_t begin = 0;  // of what is to be added
+  size_t begin = 0;  // of the part to append
   size_t no_text = FirstByteThatIsNoText(text);
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -41,13 +42,14 @@ std::string Escape(absl::string_view text, absl::string_view kept) {
     if (!control && !c1 && i != no_text) continue;
     absl::StrAppend(&escaped, text.substr(begin, i - begin), "\\x",
                     absl::Hex(byte, absl::kZeroPad2));
-    begin = i + 1;
     if (c1) {
-      no_text = begin;  // its second byte
-    } else if (i == no_text) {
-      const size_t next = FirstByteThatIsNoText(text.substr(begin));
-      no_text = next == absl::string_view::npos ? next : begin + next;
+      const auto second = static_cast<unsigned char>(text[++i]);
+      absl::StrAppend(&escaped, "\\x", absl::Hex(second, absl::kZeroPad2));
     }
+    begin = i + 1;
+    if (i != no_text) continue;
+    const size_t next = FirstByteThatIsNoText(text.substr(begin));
+    no_text = next == absl::string_view::npos ? next : begin + next;
   }
   absl::StrAppend(&escaped, text.substr(begin));
   return escaped;
@@ -68,7 +70,7 @@ std::string CanonicalRecordName(std::string name) {
   if (name.size() <= kMaxRecordNameBytes) return name;
   const std::string hash = absl::StrCat("~", absl::Hex(StableHash(name), absl::kZeroPad16), "~…");
   size_t begin = name.size() - (kMaxRecordNameBytes - hash.size());
-  // Not in the middle of a character.
+  // Do not begin inside a character.
   while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xc0) == 0x80) ++begin;
   return absl::StrCat(hash, absl::string_view(name).substr(begin));
 }

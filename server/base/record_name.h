@@ -9,28 +9,29 @@
 
 namespace bulkhead {
 
-// What a record is called, everywhere: in messages, in the flight recorder, in quarantine sets and
-// cursors, on the command line. "pos-003.tfrecord@81923" (file and offset), "cats/one.jpg",
-// "range@17"; in a mixture with the number of its source before it: "1:cats/one.jpg". Files are
-// called by what the spec alone says of them (server/data/file_names.h).
+// A record's name in messages, the flight recorder, quarantine sets, cursors and on the command
+// line: "pos-003.tfrecord@81923" (file and offset), "cats/one.jpg", "range@17"; in a mixture with
+// the number of its source in front: "1:cats/one.jpg". File names come from the spec alone
+// (server/data/file_names.h).
 
-// The longest name. The flight recorder has room for one byte more, so one that fills it was cut.
+// The longest name. The flight recorder has one byte more, so that a name which fills it is known
+// to be cut.
 inline constexpr size_t kMaxRecordNameBytes = 191;
 
-// `name` as it is, if it is printable UTF-8 and not too long, as nearly all are. Else bytes that
-// are no text become "\xHH", and of a name that is too long the end is kept, behind a hash of all
-// of it: "~0123456789abcdef~…/one.jpg". Does nothing to a name that it made itself.
+// `name` itself if it is printable UTF-8 and not too long, as nearly all are. Else unprintable
+// bytes become "\xHH", and a name that is too long becomes a hash of all of it, followed by its
+// end: "~0123456789abcdef~…/one.jpg". Idempotent.
 std::string CanonicalRecordName(std::string name);
 
-// `name`, which came from outside, as messages and logs show it: bytes that are no text, and
-// control characters, which could forge a line of a log or command a terminal, become "\xHH".
+// `name` from an untrusted origin, as messages and logs show it. Invalid UTF-8 and control
+// characters, which could forge a log line or command a terminal, become "\xHH".
 std::string Printable(absl::string_view name);
-// The same of a text that may have lines and tabs, such as an exception's.
+// The same for a text that may have lines and tabs, such as an exception's.
 std::string PrintableLines(absl::string_view text);
-// Whether a name is printable already, as nearly all are.
+// Whether a name is printable.
 bool IsPrintable(absl::string_view name);
 
-// For an error's metadata: `record`, `file`, and `offset` where the name has one.
+// Error metadata: `record`, `file`, and `offset` if the name has one.
 std::map<std::string, std::string> RecordMetadata(const std::string& name);
 
 }  // namespace bulkhead

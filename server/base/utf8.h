@@ -7,8 +7,8 @@
 
 namespace bulkhead {
 
-// The offset of the first byte that is not valid UTF-8, or that no text holds (zero); npos if all
-// is well. Lengths and ranges: The Unicode Standard, table 3-7.
+// The offset of the first byte that is zero or not valid UTF-8; npos if there is none. Lengths and
+// ranges: The Unicode Standard, table 3-7.
 size_t FirstByteThatIsNoText(absl::string_view text);
 
 }  // namespace bulkhead

@@ -11,7 +11,7 @@
 
 namespace bulkhead {
 
-// Values in this process, for tools and tests. For one thread.
+// Values in this process, for tools and tests. Used by one thread.
 class ValueMap final : public ValueStore {
  public:
   explicit ValueMap(uint64_t most_bytes = std::numeric_limits<uint64_t>::max())
@@ -33,7 +33,7 @@ class ValueMap final : public ValueStore {
   }
 
   size_t size() const { return values_.size(); }
-  uint64_t bytes() const { return bytes_; }  // of what was added
+  uint64_t bytes() const { return bytes_; }  // of all added values
   // The only value.
   std::string& only() { return values_.begin()->second; }
   void Clear() {

@@ -8,23 +8,23 @@
 
 namespace bulkhead {
 
-// What a value is found by. The words need not be well mixed.
+// The key of a value. The words need not be well mixed.
 struct StoreKey {
   uint64_t words[2] = {};
 
   friend bool operator==(const StoreKey&, const StoreKey&) = default;
 };
 
-// Where something is kept that costs time to make, from sample to sample and from epoch to epoch.
-// Callers must work without it: a value may always be missing. Thread-safe.
+// Keeps values that are slow to make, across samples and epochs. Callers must cope with missing
+// values. Thread-safe.
 class ValueStore {
  public:
   virtual ~ValueStore() = default;
-  // Copies what is kept under `key` to `value`. False when nothing is, or what is kept is damaged.
+  // Copies the value of `key` to `value`. False if there is none, or it is damaged.
   virtual bool Find(const StoreKey& key, std::string& value) = 0;
-  // Whether Add would keep anything.
+  // Whether Add would keep a value.
   virtual bool HasRoom() = 0;
-  // Keeps `value`; false when that cannot be.
+  // Keeps `value`; false if it cannot.
   virtual bool Add(const StoreKey& key, absl::string_view value) = 0;
 };
 

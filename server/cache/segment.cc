@@ -18,12 +18,13 @@ namespace {
 
 constexpr char kMagic[8] = {'b', 'k', 'h', 's', 'e', 'g', '0', '1'};
 constexpr uint64_t kValueAlignment = 8;
-// One slot for so many bytes of the file: of small values the slots come to an end first.
+// File bytes per slot. With small values a segment runs out of slots first.
 constexpr uint64_t kBytesPerSlot = 1024;
-// Of its slots a segment fills so many at most, in eighths.
+// The largest share of slots that a segment fills, in eighths.
 constexpr uint64_t kMostEighths = 6;
 
-// What a fault maps beside what was asked for, and what may be mapped before it is dropped.
+// Bytes that a fault maps around the accessed ones, and mapped bytes at which the mapping is
+// dropped.
 constexpr uint64_t kTouchedAround = uint64_t{64} << 10;
 constexpr uint64_t kMostTouched = uint64_t{1} << 20;
 
@@ -39,7 +40,7 @@ uint64_t RoundedUp(uint64_t bytes) {
   return (bytes + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
 }
 
-absl::Status NotASegment() { return absl::DataLossError("this is no segment of a cache"); }
+absl::Status NotASegment() { return absl::DataLossError("this is not a segment of a cache"); }
 
 }  // namespace
 
@@ -47,14 +48,14 @@ struct Segment::Header {
   char magic[8];
   uint64_t bytes;
   uint64_t slot_count;  // a power of two
-  uint32_t crc32c;      // of what stands before
+  uint32_t crc32c;      // of the preceding fields
   uint32_t full;        // written by the writer
   uint8_t unused[32];
 };
 
 struct Segment::Slot {
   StoreKey key;
-  uint32_t place;  // of the value, from the beginning of the file, in units of kValueAlignment
+  uint32_t place;  // start of the value in the file, in units of kValueAlignment
   uint32_t bytes;
   uint32_t crc32c;  // of key and value
   uint32_t state;   // written last
@@ -81,7 +82,8 @@ absl::Status Segment::Format(int fd, uint64_t bytes) {
   static_assert(sizeof(Header) == 64 && sizeof(Slot) == 32);
   static_assert(kMostBytes / kValueAlignment <= std::numeric_limits<uint32_t>::max());
   if (bytes < kLeastBytes || bytes > kMostBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are no size of a segment"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes is not a valid size of a segment"));
   }
   if (absl::Status allocated = AllocateFile(fd, bytes); !allocated.ok()) return allocated;
   Header header = {};
@@ -183,12 +185,12 @@ bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
     Slot& found = slot(hash + i);
     if (std::atomic_ref(found.state).load(std::memory_order_acquire) != kTaken) return false;
     if (found.key != key) continue;
-    // A copy, which cannot change while it is read.
+    // Copied, because another process may change them.
     const uint64_t place = uint64_t{found.place} * kValueAlignment;
     const uint64_t bytes = found.bytes;
     const uint32_t crc32c = found.crc32c;
     if (place > map_.size() || bytes > map_.size() - place) continue;
-    value.reserve(bytes);  // so that the copy, which may end in the middle, allocates nothing
+    value.reserve(bytes);  // the copy may be aborted by a fault, so it must not allocate
     value.assign(reinterpret_cast<const char*>(map_.data()) + place, bytes);
     Touched(bytes);
     if (Checksum(key, value) == crc32c) return true;
@@ -198,7 +200,7 @@ bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
 
 bool Segment::AddMapped(const StoreKey& key, absl::string_view value) {
   if (value.size() > map_.size() / 2) {
-    // Where it is the first one, others will be as large; the next segment is larger.
+    // If the first value is too large, others will be too; the next segment is larger.
     if (values_ == 0 && map_.size() < kLargeBytes) NoteFull();
     return false;
   }

@@ -14,35 +14,32 @@ namespace bulkhead {
 
 // One file of a cache, as its writer and any number of readers in other processes see it:
 //
-//   | header, 64 bytes | slots of 32 bytes, found by hash | values, one behind the other |
+//   | header, 64 bytes | slots of 32 bytes, found by hash | values, contiguous |
 //
-// Its size is fixed and its blocks are allocated when it is made, so that no later write can fail
-// for want of disk. Values are only ever added, by one writer at a time. A value counts from the
-// moment its slot says so, and every Find compares its checksum, with a copy of it: a writer that
-// died in the middle, a machine that lost power, and a stray write cost a value. So does a disk
-// that fails, or a file that was cut: such a segment is not touched again by this object.
-// Little-endian.
+// The file has a fixed size and is allocated when it is made, so that no later write fails for lack
+// of disk. Values are only added, by one writer at a time. A value exists once its slot says so,
+// and every Find copies it and compares its checksum. So a writer that dies while it writes, a
+// power failure or a stray write costs a value. A failing disk, or a file that was cut, also costs
+// a value, and this object stops using the segment. Little-endian.
 //
-// A checksum does not make a writer honest: one that means harm can add a wrong value with a right
-// checksum. So segments have trust domains. Pipelines of built-in stages share one; a pipeline with
+// A checksum does not make a writer honest: a malicious one can add a wrong value with a right
+// checksum. So segments have trust domains. Pipelines of built-in stages share one. A pipeline with
 // user code reads theirs and writes its own, which no other pipeline reads.
 //
-// What was found or added is not left in the process's memory: the page cache has it, as long as
-// there is room.
+// Values do not stay in the process's memory after use, only in the page cache.
 //
-// Find may be called while another process, or another thread, adds. Add is for one thread at a
-// time.
+// Find may run while another process, or another thread, adds. Only one thread at a time may Add.
 class Segment {
  public:
   static constexpr uint64_t kLeastBytes = uint64_t{1} << 16;
   static constexpr uint64_t kMostBytes = uint64_t{16} << 30;
   static constexpr uint64_t kLargeBytes = uint64_t{1} << 30;
 
-  // Makes the empty file `fd` a segment of `bytes`. Blocks for the disk. RESOURCE_EXHAUSTED when it
-  // is full.
+  // Makes the empty file `fd` a segment of `bytes`. Blocks for the disk. RESOURCE_EXHAUSTED if the
+  // disk is full.
   static absl::Status Format(int fd, uint64_t bytes);
 
-  // DATA_LOSS when `fd` holds no segment of this version.
+  // DATA_LOSS if `fd` holds no segment of this version.
   static absl::StatusOr<Segment> OpenForReading(int fd);
   static absl::StatusOr<Segment> OpenForWriting(int fd);
 
@@ -52,15 +49,15 @@ class Segment {
   // Copies the value of `key` to `value`; false if there is no undamaged one.
   bool Find(const StoreKey& key, std::string& value) const;
 
-  // Of a segment that is open for writing: false when there is no room, which is then noted in the
-  // file, so that there are no further attempts; and for a value of more than half the segment,
-  // which is not kept: a few of those would use up segment after segment. But one that no other
-  // value is in, up to kLargeBytes, is full then, to make way for a larger one.
+  // For a segment open for writing. False if there is no room; the file then notes that it is full,
+  // which ends further attempts. Also false for a value larger than half the segment, because a few
+  // of those would use up segment after segment. If such a value is the first one and the segment
+  // is smaller than kLargeBytes, the segment counts as full, to make way for a larger one.
   bool Add(const StoreKey& key, absl::string_view value);
-  // Whether it takes no more, or cannot be used any more.
+  // Whether it takes no more values, or is unusable.
   bool full() const;
 
-  uint64_t values() const { return values_; }  // of the writer's
+  uint64_t values() const { return values_; }  // of the writer
 
  private:
   struct Header;
@@ -70,24 +67,24 @@ class Segment {
   static absl::StatusOr<Segment> Open(int fd, bool writable);
   Header& header() const;
   Slot& slot(uint64_t number) const;
-  // Find, Add and full, which touch the mapped file and end in the middle where that faults.
+  // Find, Add and full, which access the mapped file and are aborted by a fault.
   bool FindMapped(const StoreKey& key, std::string& value) const;
   bool AddMapped(const StoreKey& key, absl::string_view value);
-  // Where the writer continues: after the last valid value.
+  // Sets where the writer continues: after the last valid value.
   void FindEnd();
   void NoteFull();
   bool is_unusable() const;
-  bool NoteUnusable() const;  // false
-  // Notes that a value was touched; now and then takes what was touched out of the process.
+  bool NoteUnusable() const;  // returns false
+  // Notes an access to a value; now and then drops accessed pages from the process.
   void Touched(uint64_t bytes) const;
 
   MemoryMap map_;
   uint64_t slot_mask_ = 0;
-  uint64_t end_ = 0;     // of the values, from the beginning of the file
-  uint64_t values_ = 0;  // slots that are taken
-  // Bytes of the file that may be mapped by now; written by whichever thread.
+  uint64_t end_ = 0;     // of the values, from the start of the file
+  uint64_t values_ = 0;  // slots in use
+  // Bytes of the file that may be mapped; written by any thread.
   mutable uint64_t touched_ = 0;
-  mutable uint32_t unusable_ = 0;  // written by whichever thread
+  mutable uint32_t unusable_ = 0;  // written by any thread
 };
 
 }  // namespace bulkhead

@@ -19,8 +19,8 @@ namespace {
 constexpr char kSuffix[] = ".segment";
 constexpr size_t kRandomBytes = 8;
 
-// Of "PREFIX-DOMAIN-RANDOM.segment"; absent for other names, older versions' among them, which had
-// no domain.
+// The domain in "PREFIX-DOMAIN-RANDOM.segment". Absent for other names, including older versions'
+// without a domain.
 std::optional<std::string> DomainOf(const std::string& name, const std::string& prefix) {
   const std::vector<std::string> parts =
       absl::StrSplit(absl::StripSuffix(name, kSuffix), absl::MaxSplits('-', 2));
@@ -142,8 +142,8 @@ absl::Status SegmentFolder::MakeRoom(const std::string& domain) {
 absl::StatusOr<UniqueFd> SegmentFolder::CreateFile() {
   auto file = CreateUnnamedFile(config_.folder);
   if (!absl::IsNotFound(file.status())) return file;
-  // The folder was removed. What is lent stays with those who have it; the rest gives its blocks
-  // back.
+  // The folder was removed. Lent segments stay with their users; the others are closed, which frees
+  // their blocks.
   segments_.erase(std::remove_if(segments_.begin(), segments_.end(),
                                  [](const auto& segment) { return !segment->lent; }),
                   segments_.end());

@@ -11,7 +11,7 @@
 namespace bulkhead {
 namespace {
 
-// How often the indexes of a source that are damaged are built again.
+// Limit of rebuilds of a source's damaged indexes.
 constexpr int kMostRebuilds = 2;
 
 }  // namespace
@@ -70,7 +70,7 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
       report.set_files_done(files_before + of_one.files_done());
       report.set_files_total(files_before + of_one.files_total());
       report.set_records(records_before + of_one.records());
-      // Nothing is known yet of the sources to come.
+      // Nothing is known of the following sources yet.
       if (i + 1 < mixture.sources_size()) report.clear_eta();
       report.set_activity(
           absl::StrCat("source ", i + 1, " of ", mixture.sources_size(), ": ", of_one.activity()));

@@ -14,30 +14,29 @@
 
 namespace bulkhead {
 
-// What the data of a spec are.
+// The data of a spec.
 struct FoundData {
   internal::v1::ResolvedSource resolved;  // with indexes and selections
   uint64_t samples_per_epoch = 0;
 };
 
-// Finds the files of a spec's sources, indexes them and selects from their records: the one answer
-// to what a spec reads, for services and tools alike. Stateless; thread-safe.
+// Finds the files of a spec's sources, indexes them, and selects from their records. Services and
+// tools both use it. Stateless; thread-safe.
 class DataFinder {
  public:
-  // `indexes` outlives this.
+  // `indexes` must outlive this.
   DataFinder(DataRoots roots, IndexStore* indexes) : roots_(std::move(roots)), indexes_(indexes) {}
 
-  // The data of `spec`, which is normalized, of a mixture of one source after the other; relative
-  // paths start from `base_dir`. Blocks; calls `progress` and asks `cancelled` as
-  // IndexStore::EnsureIndexes does. A damaged index is built anew, a few times. Errors: those of
-  // ResolveSource, EnsureIndexes and MixtureSamplesPerEpoch; NO_SAMPLES, with counts, when nothing
-  // is left.
+  // Finds the data of the normalized `spec`, a mixture's sources one after another. Relative paths
+  // start at `base_dir`. Blocks; uses `progress` and `cancelled` like IndexStore::EnsureIndexes.
+  // Rebuilds damaged indexes, a few times. Errors: those of ResolveSource, EnsureIndexes and
+  // MixtureSamplesPerEpoch; NO_SAMPLES, with counts, if nothing is left.
   absl::StatusOr<FoundData> Find(const v1::PipelineSpec& spec, const std::string& base_dir,
                                  const FindProgressFn& progress,
                                  const FindCancelledFn& cancelled) const;
 
  private:
-  // One source of a spec, with what the spec says of its records.
+  // One source of a spec, with the spec's settings for its records.
   struct Part {
     const v1::Source& source;
     const google::protobuf::Map<std::string, v1::Feature>& features;
@@ -47,7 +46,7 @@ class DataFinder {
                                                         const std::string& base_dir,
                                                         const FindProgressFn& progress,
                                                         const FindCancelledFn& cancelled) const;
-  // The same, but that a damaged index is an error; `resolved` says then what was found so far.
+  // The same, but a damaged index is an error. `resolved` receives what was found so far.
   absl::Status FindOnce(const Part& part, const std::string& base_dir,
                         internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                         const FindCancelledFn& cancelled) const;

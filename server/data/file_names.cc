@@ -11,7 +11,7 @@
 namespace bulkhead {
 namespace {
 
-// A backslash takes a wildcard's meaning away.
+// A backslash escapes a wildcard.
 bool HasWildcard(absl::string_view component) {
   for (size_t i = 0; i < component.size(); ++i) {
     if (component[i] == '\\') {
@@ -31,8 +31,8 @@ std::vector<absl::string_view> Components(absl::string_view path) {
 
 std::string NameFromPattern(absl::string_view pattern, absl::string_view path) {
   const std::vector<absl::string_view> pieces = Components(pattern);
-  // No wildcard matches a slash, so path and pattern have equally many components from there on.
-  // Before it they need not: a relative pattern says nothing of the folder that it starts from.
+  // Wildcards match no slash, so path and pattern have the same number of components from there on.
+  // Before it they may differ, because a relative pattern omits its starting folder.
   const auto wild = std::find_if(pieces.begin(), pieces.end(), HasWildcard);
   const size_t kept = std::max<size_t>(1, pieces.end() - wild);
   const std::vector<absl::string_view> found = Components(path);

@@ -10,28 +10,27 @@
 
 namespace bulkhead {
 
-// The name of a file is what it is known by wherever something is hashed or kept: splits,
-// fingerprints, quarantine. It is what the spec alone gives, so that it is the same behind every
-// data root, from every folder and wherever the data are mounted. Part of the data format: it never
-// changes (docs/decisions/0020-names-come-from-the-spec-alone.md).
+// Names of files, used wherever something is hashed or stored: splits, fingerprints, quarantine. A
+// name comes from the spec alone, so it does not depend on data roots, folders or mounts. Part of
+// the data format: it never changes (docs/decisions/0020-names-come-from-the-spec-alone.md).
 
-// What a file at `path` is called that `pattern` of a spec found: of a pattern the path from its
-// first component with a wildcard (`*`, `?`, `[`) on, of a literal path its last component.
-// Without components that are empty or ".".
+// The name of the file at `path` that a spec's `pattern` found. For a pattern: the path from its
+// first component with a wildcard (`*`, `?`, `[`) on; for a literal path: its last component. Empty
+// and "." components are dropped.
 //
 //   NameFromPattern("/data/*/x-?.rec", "/data/a/x-1.rec")  "a/x-1.rec"
 //   NameFromPattern("../pos/x.rec", "/data/pos/x.rec")     "x.rec"
 std::string NameFromPattern(absl::string_view pattern, absl::string_view path);
 
-// A file that pattern number `pattern` of a spec found, called by NameFromPattern so far.
+// A file found by pattern number `pattern` of a spec, named by NameFromPattern.
 struct FoundFile {
   size_t pattern = 0;
   internal::v1::ResolvedFile file;
 };
 
-// Gives the files their names and the order in which their records count: by name. Where two have
-// one name, the number of its pattern, from 0, comes before the name of every file ("1:x.rec"), and
-// they are ordered by this number first.
+// Gives files their final names and orders them, and thereby their records, by name. If two have
+// the same name, every name gets its pattern's number, from 0, in front ("1:x.rec"), and this
+// number is sorted first.
 void NameAndSort(std::vector<FoundFile>& files);
 
 }  // namespace bulkhead

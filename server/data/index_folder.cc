@@ -16,7 +16,7 @@
 namespace bulkhead {
 namespace {
 
-// Left behind by a service that ended between two steps of publishing a file.
+// Temporary files left by services that ended while publishing.
 constexpr absl::string_view kUnfinished = ".tmp";
 constexpr absl::Duration kUnfinishedFor = absl::Hours(1);
 
@@ -37,11 +37,11 @@ std::optional<IndexHeader> IndexFolder::Find(const std::string& path) {
     absl::MutexLock lock(&mutex_);
     if (damaged_.count(path) > 0) return std::nullopt;
   }
-  const StorageCall call(path);  // all of it may wait for the disk
+  const StorageCall call(path);  // every step may block on the disk
   if (!call.status().ok()) return std::nullopt;
   const absl::StatusOr<UniqueFd> file = OpenOwnFile(path, /*writable=*/false);
   if (absl::IsPermissionDenied(file.status())) {
-    spdlog::warn("{}; it is not read, and made again", std::string(file.status().message()));
+    spdlog::warn("{}; it is ignored and built again", std::string(file.status().message()));
   }
   if (!file.ok()) return std::nullopt;
   const auto prefix = ReadPrefix(file->get(), IndexHeader::kBytes);
@@ -65,7 +65,7 @@ absl::StatusOr<UniqueFd> IndexFolder::Create() const {
 
 absl::Status IndexFolder::Publish(int fd, const std::string& path) {
   absl::Status published = PublishFile(fd, path);
-  if (absl::IsNotFound(published)) {  // the folder went while the file was written
+  if (absl::IsNotFound(published)) {  // the folder was removed meanwhile
     BULKHEAD_RETURN_IF_ERROR(Create().status());
     published = PublishFile(fd, path);
   }
@@ -95,9 +95,9 @@ bool IndexFolder::MayOpen(size_t more) {
 absl::StatusOr<std::vector<SharedFd>> IndexFolder::Open(const std::vector<std::string*>& paths) {
   if (!MayOpen(paths.size())) {
     spdlog::warn(
-        "{} record indexes are not kept open: this process may have {} files open, and half of "
-        "them are for indexes; without the cache folder their streams cannot go on. Raise the "
-        "limit (LimitNOFILE, ulimit -n)",
+        "{} record indexes are not kept open: this process may have {} files open, half of them "
+        "for indexes. If the cache folder vanishes, their streams fail. Raise the limit "
+        "(LimitNOFILE, ulimit -n)",
         paths.size(), 2 * config_.most_open);
     return std::vector<SharedFd>();
   }
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<SharedFd>> IndexFolder::Open(const std::vector<std::s
         return MakeError(absl::StatusCode::kDataLoss, reason::kIndexDamaged,
                          absl::StrCat("a record index cannot be opened: ",
                                       std::string(opened.status().message()),
-                                      "; it is built again when the stream is opened again"));
+                                      "; open the stream again to rebuild it"));
       }
       file = std::make_shared<const UniqueFd>(*std::move(opened));
       absl::MutexLock lock(&mutex_);

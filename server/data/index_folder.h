@@ -18,47 +18,47 @@
 
 namespace bulkhead {
 
-// The files of the cache folder that hold indexes and selections. What others forged is not read,
-// what is in use stays open whatever becomes of the folder, and what nobody has used for the
-// longest time is removed when all of them are too large. Thread-safe; blocks for the disk, but for
-// NoteDamaged. Several services may share the folder.
+// The indexes and selections in the cache folder. Forged files are not read. Files in use stay open
+// even if the folder is removed. When the total is too large, the least recently used files are
+// removed. Thread-safe; blocks for the disk, except NoteDamaged. Several services may share the
+// folder.
 class IndexFolder {
  public:
   struct Config {
     std::string path;
-    uint64_t most_bytes = 0;  // of all files together, but for those in use; 0: no bound
-    uint64_t most_open = 0;   // descriptors that may be kept
+    uint64_t most_bytes = 0;  // of all files not in use; 0: no limit
+    uint64_t most_open = 0;   // descriptors kept open
   };
 
   explicit IndexFolder(Config config) : config_(std::move(config)) {}
 
   const std::string& path() const { return config_.path; }
 
-  // The header of the file at `path`. Absent when there is none that is good: it is another user's,
-  // or cut, or was found to be damaged.
+  // The header of the file at `path`. Absent if the file is missing, cut, another user's, or known
+  // to be damaged.
   std::optional<IndexHeader> Find(const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A file without a name, to be published. Makes the folder again when it is gone.
+  // An unnamed file, to be published. Makes the folder again if it is gone.
   absl::StatusOr<UniqueFd> Create() const;
-  // Gives it its name, and takes the place of what had that before.
+  // Names the file `path`, and replaces a file of that name.
   absl::Status Publish(int fd, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The file at `path` is not to be used again: its header looks good, or nobody would have.
+  // Never use the file at `path` again, although its header looks good.
   void NoteDamaged(const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Opens files for as long as somebody holds what this returns. All of them, in their order, or
-  // none: a data set may have more than this process may have open; its workers then open them by
-  // their paths. INDEX_DAMAGED when one has just gone.
+  // Opens files for as long as the result is held: all of them, in this order, or none. A data set
+  // may have more files than this process may open; its workers then open them by path.
+  // INDEX_DAMAGED if a file has vanished.
   absl::StatusOr<std::vector<SharedFd>> Open(const std::vector<std::string*>& paths)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Removes files, those first that nobody has used for the longest time, until the others are not
-  // too large. `needed` and what is open stays.
+  // Removes the least recently used files until the rest is small enough; keeps `needed` and open
+  // files.
   void Collect(const std::set<std::string>& needed) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   bool IsOpen(const std::string& path) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether so many more may be kept open; forgets those that are not any more.
+  // Whether `more` files may be kept open; forgets closed ones.
   bool MayOpen(size_t more) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Config config_;

@@ -8,12 +8,12 @@ namespace bulkhead {
 absl::StatusOr<IndexHeader> CheckIndex(int fd, const IndexKind& kind) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd, IndexHeader::kBytes));
   BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd));  // ReadPrefix saw the header
+  if (header.kind != kind.header_kind || header.payload_bytes > size - IndexHeader::kBytes) {
+    return absl::DataLossError("what was written is no record index");
+  }
   // What stands behind is of a worker that died.
   CutFile(fd, IndexHeader::kBytes + header.payload_bytes);
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd));
-  if (header.kind != kind.header_kind || size - IndexHeader::kBytes != header.payload_bytes) {
-    return absl::DataLossError("an index worker wrote an index that is not one");
-  }
   return header;
 }
 

@@ -19,35 +19,35 @@ namespace bulkhead {
 
 // What is built for each file of a source: its index, or a selection.
 struct IndexKind {
-  absl::string_view activity;  // for people: "indexing"
+  absl::string_view activity;  // human-readable: "indexing"
   uint32_t header_kind = 0;    // IndexHeader.kind
-  // What a builder is asked for; folders and limits are filled in by it.
+  // The builder's request, without the folders and limits that the builder sets.
   std::function<internal::v1::BuildIndex(const internal::v1::ResolvedFile&)> request;
-  // Whether what was written can be about this file.
+  // Whether the written header can belong to this file.
   std::function<bool(const IndexHeader&, const internal::v1::ResolvedFile&)> belongs;
-  // Where it is kept.
+  // The path where it is stored.
   std::function<std::string(const internal::v1::ResolvedFile&, const IndexHeader&)> path;
-  // Notes in the file what the header says.
+  // Copies the header's facts to the file.
   std::function<void(const IndexHeader&, const std::string& path, internal::v1::ResolvedFile&)>
       adopt;
-  // Whether that was done.
+  // Whether `adopt` was called for the file.
   std::function<bool(const internal::v1::ResolvedFile&)> is_done;
 };
 
-// How whoever finds data tells how far it is, and learns that nobody waits for it any more.
+// Progress reports, and the question whether the caller has cancelled.
 using FindProgressFn = std::function<void(const v1::Progress&)>;
 using FindCancelledFn = std::function<bool()>;
 
-// Builds one kind for the files of `resolved` whose numbers are `missing`, and adopts it: in worker
-// processes in a service, in the process itself in tools. What is to be found again is published in
-// `folder`. Blocks. Errors: BuildIndex's for the first file that has one.
+// Builds one kind for the files `missing` (by number) of `resolved` and adopts it: in worker
+// processes in a service, in the process itself in tools. Publishes what can be found again in
+// `folder`. Blocks. Errors: those of BuildIndex for the first failing file.
 using BuildIndexesFn =
     std::function<absl::Status(const IndexKind& kind, const std::vector<size_t>& missing,
                                IndexFolder& folder, internal::v1::ResolvedSource& resolved,
                                const FindProgressFn& progress, const FindCancelledFn& cancelled)>;
 
-// The header of the index in `fd`, of which no more is trusted or parsed; the file is cut behind
-// what the header tells of. DATA_LOSS when it is none of `kind`.
+// Reads the header of the index in `fd`, the only part that is trusted or parsed, and cuts the file
+// to the size it states. DATA_LOSS if it is not of `kind`.
 absl::StatusOr<IndexHeader> CheckIndex(int fd, const IndexKind& kind);
 
 }  // namespace bulkhead

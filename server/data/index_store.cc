@@ -16,7 +16,7 @@
 namespace bulkhead {
 namespace {
 
-// Takes over what an index's header says.
+// Copies an index header's facts to the file.
 void AdoptIndex(const IndexHeader& header, const std::string& path,
                 internal::v1::ResolvedFile& file) {
   file.set_index_path(path);
@@ -24,7 +24,7 @@ void AdoptIndex(const IndexHeader& header, const std::string& path,
   file.set_checksum(header.checksum.data(), header.checksum.size());
 }
 
-// Takes over what a selection's header says.
+// Copies a selection header's facts to the file.
 void AdoptSelection(const IndexHeader& header, const std::string& path,
                     internal::v1::ResolvedFile& file) {
   file.set_selection_path(path);
@@ -32,7 +32,7 @@ void AdoptSelection(const IndexHeader& header, const std::string& path,
   file.set_kept_count(header.record_count);
 }
 
-// Whether a selection was made from this file's index, as far as its header tells.
+// Whether the selection's header fits this file's index.
 bool BelongsTo(const IndexHeader& header, const internal::v1::ResolvedFile& file) {
   const absl::string_view checksum(reinterpret_cast<const char*>(header.checksum.data()),
                                    header.checksum.size());

@@ -11,35 +11,34 @@
 
 namespace bulkhead {
 
-// The record indexes of all sources and the selections made from them, kept in a folder and built
-// when they are missing. The index of a TFRecord file is found again by the
-// file's path, size and time; lists and folders are read anew at every Open, since nothing cheap
-// tells whether an image of theirs was added. A selection is found again by its index, the file's
-// name and checksum, and the filter and split that made it. Thread-safe; several services may share
-// the folder.
+// The record indexes of all sources, and the selections made from them, stored in a folder and
+// built when missing. A TFRecord file's index is found again by the file's path, size and time.
+// Lists and folders are read again at every Open, because no cheap check shows a new image. A
+// selection is found again by its index, the file's name and checksum, and its filter and split.
+// Thread-safe; several services may share the folder.
 class IndexStore {
  public:
-  // `build` builds what is missing.
+  // `build` builds missing files.
   IndexStore(IndexFolder::Config folder, BuildIndexesFn build);
 
-  // The indexes and selections that `damage`, an INDEX_DAMAGED error, is about are built anew at
-  // the next Open. Does not block.
+  // Rebuilds, at the next Open, the indexes and selections that the INDEX_DAMAGED error `damage`
+  // names. Does not block.
   void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage);
 
   // Keeps the indexes and selections of `resolved` open, in the order of IndexPaths; see
   // IndexFolder::Open.
   absl::StatusOr<std::vector<SharedFd>> KeepOpen(internal::v1::ResolvedSource& resolved);
 
-  // Fills in index_path, record_count and checksum of every file of `resolved`, building what is
-  // missing. Blocks; calls `progress` at least once a second and gives up with CANCELLED soon after
-  // `cancelled` says so. Errors: BuildIndex's for the first file that has one; RESOURCE_EXHAUSTED
-  // when the cache folder is full.
+  // Sets index_path, record_count and checksum of every file of `resolved`, and builds missing
+  // indexes. Blocks; calls `progress` at least once a second, and stops with CANCELLED soon after
+  // `cancelled` returns true. Errors: those of BuildIndex for the first failing file;
+  // RESOURCE_EXHAUSTED if the cache folder is full.
   absl::Status EnsureIndexes(const v1::Source& source, internal::v1::ResolvedSource& resolved,
                              const FindProgressFn& progress, const FindCancelledFn& cancelled);
 
-  // Fills in selection_path, part_count and kept_count of every indexed file of `resolved`, where
-  // `selection` has a filter or a split; nothing is done or kept without them. A range, which has
-  // no file, gets one that holds its selection. Blocks, and errors, as EnsureIndexes does.
+  // If `selection` has a filter or a split, sets selection_path, part_count and kept_count of every
+  // indexed file of `resolved`; else does nothing. A range, which has no file, gets one for its
+  // selection. Blocks, with the errors of EnsureIndexes.
   absl::Status EnsureSelections(const v1::Source& source,
                                 const google::protobuf::Map<std::string, v1::Feature>& features,
                                 const internal::v1::Selection& selection,
@@ -49,7 +48,7 @@ class IndexStore {
  private:
   std::string CachedPath(const v1::Source& source, const internal::v1::ResolvedFile& file) const;
 
-  // Builds what is missing of one kind, and collects what is too much then.
+  // Builds missing files of one kind, then removes old ones.
   absl::Status Build(const IndexKind& kind, const std::vector<size_t>& missing,
                      internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                      const FindCancelledFn& cancelled);

@@ -20,8 +20,7 @@ std::string FolderOf(const std::string& path) {
   return path.substr(0, std::max<size_t>(1, path.rfind('/')));
 }
 
-// Where `path`, which is absolute, leads: what exists of it with its links resolved, and the rest
-// as it is spelt.
+// The absolute `path` with its existing part's links resolved.
 std::string PlaceOf(const std::string& path) {
   for (std::string begin = path;; begin = FolderOf(begin)) {
     const auto real = RealPath(begin);
@@ -37,7 +36,7 @@ std::string PlaceOf(const std::string& path) {
 
 constexpr char kGlobCharacters[] = "*?[\\";
 
-// A pattern that matches `path` alone: the spec's folder is no part of its patterns.
+// A pattern that matches only `path`: wildcards in the spec's own folder have no meaning.
 std::string Literally(const std::string& path) {
   std::string pattern;
   for (const char c : path) {
@@ -52,22 +51,22 @@ class Resolver {
   Resolver(std::string base_dir, const DataRoots& roots)
       : base_dir_(std::move(base_dir)), roots_(roots) {}
 
-  // Adds the files that pattern number `number` of the spec matches.
+  // Adds the files that match pattern number `number` of the spec.
   absl::Status AddPattern(const std::string& pattern, size_t number);
-  // Adds the file or folder at `path`, called `name`; without one, as its last component says.
+  // Adds the file or folder at `path` as `name`; empty: its last component.
   absl::Status AddPath(const std::string& path, bool want_directory, std::string name = "",
                        size_t pattern = 0);
 
-  // What was added. SPEC_INVALID when a file was added twice.
+  // Returns what was added. SPEC_INVALID if a file was added twice.
   absl::StatusOr<internal::v1::ResolvedSource> Take();
 
  private:
   std::string Absolute(const std::string& path) const {
     return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir_, "/", path);
   }
-  // Whether `path`, whose links are resolved, lies beneath a root.
+  // Whether `path`, with links resolved, lies under a root.
   bool LiesInside(const std::string& path) const;
-  // The same of any absolute path, of which not everything need exist.
+  // The same for any absolute path, which need not exist.
   bool IsAllowed(const std::string& path) const { return LiesInside(PlaceOf(path)); }
   absl::Status NotAllowed(const std::string& path) const;
 
@@ -76,14 +75,14 @@ class Resolver {
   std::vector<FoundFile> found_;
 };
 
-// What a path is called that no pattern found: a folder may be spelt "." or "..", which says
-// nothing to people; where it leads does.
+// The name of a path that no pattern found. "." and ".." mean nothing to a reader, so they become
+// the last component of `real`.
 std::string LastComponent(const std::string& path, const std::string& real) {
   std::string name = NameFromPattern("", path);
   return name.empty() || name == ".." ? NameFromPattern("", real) : name;
 }
 
-// Names travel in messages of text.
+// Names are sent in protobuf strings.
 absl::Status CheckText(const std::string& name) {
   if (FirstByteThatIsNoText(name) == absl::string_view::npos) return absl::OkStatus();
   const std::string printable = Printable(name);
@@ -182,7 +181,7 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std
   found.file.set_name(std::move(name));
   found.file.set_size_bytes(info->size_bytes);
   found.file.set_mtime_ns(info->mtime_ns);
-  // Workers are shared by all who name the same files.
+  // Pipelines that name the same files share workers.
   if (HasLastingInodes(*real)) found.file.set_inode(info->inode);
   return absl::OkStatus();
 }
@@ -215,8 +214,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
                      absl::StrCat("base_dir must be absolute, not ", base));
   }
-  // A base folder that this machine does not have only matters to relative paths, which will say
-  // so.
+  // A base folder missing here matters only to relative paths, which then fail.
   if (auto real = RealPath(base); real.ok()) base = *std::move(real);
   BULKHEAD_RETURN_IF_ERROR(CheckText(base));
   Resolver resolver(base, roots);

@@ -69,8 +69,6 @@ class ScratchBuffer {
   // pointers are invalid. Throws std::bad_alloc.
   uint8_t* Resize(size_t size_bytes);
 
-  size_t capacity_bytes() const { return capacity_bytes_; }
-
  private:
   struct Free {
     void operator()(uint8_t* memory) const;

@@ -146,7 +146,7 @@ void EventLoop::RunPosted() {
 }
 
 void EventLoop::Serve(int fd, uint32_t events) {
-  // Earlier callbacks of this round may have unwatched it; the copies keep callbacks alive that
+  // An earlier callback of this round may have unwatched it. The copies keep callbacks alive that
   // unwatch themselves.
   auto found = watched_.find(fd);
   if (found != watched_.end() && (events & ~EPOLLOUT) != 0) {

@@ -17,12 +17,12 @@
 
 namespace bulkhead {
 
-// One thread's world: descriptors, timers and posted functions, served one after another, so that
-// whatever lives on the loop needs no lock. Time is CLOCK_MONOTONIC.
+// Serves descriptors, timers and posted functions on one thread, one after another, so that objects
+// on the loop need no lock. Time is CLOCK_MONOTONIC.
 //
-// Life: Create → (any thread) Post … → Run on the owning thread → Stop. Post and Stop are
-// thread-safe; all else belongs to the thread that calls Run, or to any single thread before Run is
-// called.
+// Life: Create → (any thread) Post … → Run on the owning thread → Stop. Post, Stop and SilentFor
+// are thread-safe; all else belongs to the thread that calls Run, or, before Run, to any one
+// thread.
 class EventLoop {
  public:
   using Callback = std::function<void()>;
@@ -30,31 +30,30 @@ class EventLoop {
 
   static absl::StatusOr<std::unique_ptr<EventLoop>> Create();
 
-  // Calls `callback` whenever `fd` is readable or its peer hung up, until Unwatch. The descriptor
-  // stays the caller's.
+  // Calls `callback` whenever `fd` is readable or its peer hung up, until Unwatch. The caller keeps
+  // owning the descriptor.
   absl::Status Watch(int fd, Callback callback);
-  // Calls `callback` whenever the watched `fd` can take more, until UnwatchWritable or Unwatch.
+  // Calls `callback` whenever the watched `fd` is writable, until UnwatchWritable or Unwatch.
   absl::Status WatchWritable(int fd, Callback callback);
   void UnwatchWritable(int fd);
-  // Ends both. To be called before the descriptor is closed, or at the latest before the loop goes
-  // on: another file may get its number. Safe inside callbacks, the descriptor's own included.
+  // Ends both. Call it before the descriptor is closed, or at the latest before the loop continues,
+  // because another file may get its number. Safe inside callbacks, including the descriptor's own.
   void Unwatch(int fd);
-  // Descriptors that are watched.
+  // Number of watched descriptors.
   size_t watched() const { return watched_.size(); }
 
   // Calls `callback` once, after `delay`.
   TimerId After(absl::Duration delay, Callback callback);
   void Cancel(TimerId timer);
 
-  // Runs `callback` on the loop's thread, soon. After Stop it may never run.
+  // Runs `callback` soon on the loop's thread. After Stop it may never run.
   void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For how long the loop's thread has been at one round of callbacks, or what was posted has not
-  // been begun. Posts an empty function, so that a thread that does not run is noticed by a caller
-  // who asks again. Thread-safe.
+  // How long the present round of callbacks, or the wait of a posted function, has lasted. Posts an
+  // empty function, so that repeated calls detect a thread that does not run. Thread-safe.
   absl::Duration SilentFor() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Serves events until Stop; then runs what was posted before it, and returns.
+  // Serves events until Stop, then runs what was posted before it, and returns.
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -63,7 +62,7 @@ class EventLoop {
 
   struct Watched {
     std::shared_ptr<Callback> readable;
-    std::shared_ptr<Callback> writable;  // null: not asked for
+    std::shared_ptr<Callback> writable;  // null: not watched
   };
 
   void Serve(int fd, uint32_t events);
@@ -77,11 +76,11 @@ class EventLoop {
   std::map<std::pair<int64_t, TimerId>, Callback> timers_;  // by deadline in ns
   absl::flat_hash_map<TimerId, int64_t> deadlines_;
   TimerId next_timer_ = 1;
-  std::atomic<int64_t> round_began_ns_{0};  // 0: it waits
+  std::atomic<int64_t> round_began_ns_{0};  // 0: waiting
 
   absl::Mutex mutex_;
   std::vector<Callback> posted_ ABSL_GUARDED_BY(mutex_);
-  int64_t posted_since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // the first of them
+  int64_t posted_since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // oldest posted function
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -12,10 +12,9 @@
 
 namespace bulkhead {
 
-// A wait of absl::Mutex with a timeout, by CLOCK_MONOTONIC: those of absl::Mutex itself end by the
-// wall clock, so setting it back by an hour prolongs them by an hour. Looks at
-// `condition` every 10 ms at the latest; for waits that are few. False when it is not true after
-// `patience`.
+// A wait on absl::Mutex with a timeout by CLOCK_MONOTONIC. absl::Mutex itself uses the wall clock,
+// so setting that back by an hour prolongs its waits by an hour. Polls `condition` every 10 ms, so
+// use it for few waits. False after `patience`.
 template <typename Condition>
 bool AwaitFor(absl::Mutex& mutex, const Condition& condition, absl::Duration patience)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -31,7 +30,7 @@ bool AwaitFor(absl::Mutex& mutex, const Condition& condition, absl::Duration pat
   return true;
 }
 
-// The same of a notification.
+// The same for a notification.
 inline bool AwaitFor(const absl::Notification& notification, absl::Duration patience) {
   absl::Mutex mutex;
   absl::MutexLock lock(&mutex);

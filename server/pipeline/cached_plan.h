@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "server/base/value_store.h"
 #include "server/pipeline/stage_plan.h"
-#include "server/pipeline/value.h"
+#include "server/stages/running/value.h"
 
 namespace bulkhead {
 

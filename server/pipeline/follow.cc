@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/image/boxes/boxes.h"
 #include "server/image/boxes/move_mask.h"
+#include "server/stages/running/box_coding.h"
 
 namespace bulkhead {
 namespace {
@@ -39,14 +41,6 @@ absl::Status FollowWithPixels(const Geometry& geometry, uint32_t fill, Value& va
 }
 
 }  // namespace
-
-BoxCoding CodingOf(const Annotation& annotation) {
-  BoxCoding coding;
-  coding.relative = annotation.relative;
-  if (annotation.format == v1::BOX_FORMAT_XYWH) coding.format = BoxFormat::kXywh;
-  if (annotation.format == v1::BOX_FORMAT_CXCYWH) coding.format = BoxFormat::kCxcywh;
-  return coding;
-}
 
 absl::Status Follow(const GeometryTrail& trail, const Annotation& annotation, Value& value,
                     FollowerMemory& memory) {

@@ -2,11 +2,10 @@
 #define BULKHEAD_SERVER_PIPELINE_FOLLOW_H_
 
 #include "absl/status/status.h"
-#include "server/image/boxes/boxes.h"
 #include "server/image/geometry/geometry.h"
 #include "server/image/image.h"
-#include "server/pipeline/value.h"
-#include "server/spec/annotation.h"
+#include "server/stages/declaration/annotation.h"
+#include "server/stages/running/value.h"
 
 namespace bulkhead {
 
@@ -25,9 +24,6 @@ class FollowerMemory {
   ScratchBuffer halves_[2];
   int used_ = 0;
 };
-
-// How declared boxes are written.
-BoxCoding CodingOf(const Annotation& annotation);
 
 // Moves `value`, declared as `annotation` says, as the image's pixels went: step by step, each
 // rounded to the value's own type, so that it does not matter which running stage took how many

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "server/pipeline/value.h"
 #include "server/spec/signature.h"
+#include "server/stages/running/value.h"
 
 namespace bulkhead {
 

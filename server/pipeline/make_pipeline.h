@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/pipeline/pipeline.h"
-#include "server/pipeline/user_code.h"
 #include "server/source/source.h"
+#include "server/stages/running/user_code.h"
 
 namespace bulkhead {
 

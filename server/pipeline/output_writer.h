@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "bulkhead/v1/types.pb.h"
-#include "server/pipeline/value.h"
+#include "server/stages/running/value.h"
 
 namespace bulkhead {
 

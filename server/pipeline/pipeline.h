@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "server/base/quarantine_set.h"
 #include "server/image/codecs/decode_allowance.h"
 #include "server/sampler/order.h"
+#include "server/stages/running/sample_key.h"
 
 namespace bulkhead {
 
@@ -47,6 +49,9 @@ class PipelineContext {
 
   // Told what the thread is doing (server/pipeline/stage_observer.h); may be null.
   StageObserver* observer = nullptr;
+  // Called when a record of a lease was found good or bad, and when the stages of a batch are done
+  // with it: the thread gets on. Not when storage refuses a record. May be null.
+  std::function<void()> on_progress;
   // Of the stream that the sample belongs to; null: no stage may need other samples. Set by those
   // who produce samples of a stream (below).
   PartnerRecords* partners = nullptr;
@@ -60,13 +65,6 @@ class PipelineContext {
   std::vector<std::byte*> destinations;
   // Records are likely to be read again, so that what is missing there is worth making.
   bool reads_again = false;
-};
-
-// Identifies a sample's randomness.
-struct SampleKey {
-  uint64_t seed = 0;
-  uint64_t epoch = 0;
-  uint64_t position = 0;
 };
 
 // A source and its stages, ready to run: record → output tensors. Process-free; thread-safe, each

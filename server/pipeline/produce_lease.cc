@@ -18,6 +18,10 @@ namespace {
 // the files that a thread may have open.
 constexpr uint64_t kExpected = 4;
 
+void NoteProgress(const PipelineContext& context) {
+  if (context.on_progress) context.on_progress();
+}
+
 // Produces one position, or its substitute; and finds the records of those that a stage wants to
 // put beside it.
 class LeaseSample final : public PartnerRecords {
@@ -48,7 +52,9 @@ class LeaseSample final : public PartnerRecords {
     partner_failed_ = false;
     BULKHEAD_ASSIGN_OR_RETURN(const uint64_t record, AllowedRecord(record_position, position));
     const SampleKey key{stream_.binding.seed(), epoch_, position};
-    return pipeline_.Produce(record, key, context_, destinations);
+    absl::Status status = pipeline_.Produce(record, key, context_, destinations);
+    if (status.ok() || IsSampleError(status)) NoteProgress(context_);
+    return status;
   }
 
   uint64_t positions() const override { return stream_.binding.samples_per_epoch(); }
@@ -175,6 +181,7 @@ absl::Status FinishBatch(const Pipeline& pipeline, const StreamView& stream,
   }
   const SampleKey first{stream.binding.seed(), lease.epoch(), lease.first_position()};
   const absl::Status status = pipeline.FinishBatch(lease.count(), first, context, tensors);
+  NoteProgress(context);
   if (status.ok()) return status;
   const uint64_t last = lease.first_position() + lease.count() - 1;
   return Annotate(status,

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
-#include "server/pipeline/decode_stage.h"
-#include "server/pipeline/number_stages.h"
-#include "server/pipeline/resize_pass.h"
-#include "server/pipeline/stage_factory.h"
 #include "server/spec/stage_signature.h"
-#include "server/spec/stages/mosaic_kinds.h"
+#include "server/stages/running/registry.h"
 
 namespace bulkhead {
 namespace {
@@ -33,14 +30,10 @@ absl::Status Disagree(absl::string_view what) {
                                 "; please report this"));
 }
 
-bool IsPixels(const FeatureSignature& feature) {
-  return feature.kind == FeatureSignature::Kind::kImage && feature.dtype == v1::DTYPE_UINT8 &&
-         !feature.channels_first;
-}
-
-// Makes the stages of a chain one by one, looking one stage ahead. Fault stages are not seen by
-// their neighbours: two that become one do so across them, and they run behind. Nor does a decoder
-// see declarations of what belongs to its image: they run before it, and read nothing of it.
+// Makes the stages of a chain one by one, and offers each those behind it, for the pass that it
+// makes over its value. Stages that fail on purpose are not seen by their neighbours: two that
+// become one do so across them, and they run behind. Nor does the stage that decodes an image see
+// declarations of what belongs to it: they run before it, and read nothing of the image.
 class Planner {
  public:
   Planner(const SourceChain& chain, const SourceSignature& signature, const v1::BatchSchema& schema,
@@ -53,10 +46,10 @@ class Planner {
     for (size_t i = 0; i < numbers_.size(); ++i) plan_.source_features.push_back(i);
     for (size_t i = 0; i < chain_.steps.size();) {
       size_t end = i + 1;
-      if (!StageAt(i).has_fault()) {
+      if (!FailsOnPurpose(StageAt(i))) {
         BULKHEAD_ASSIGN_OR_RETURN(end, PlanStage(i));
       }
-      PlanFaults(i, end);
+      PlanFailing(i, end);
       i = end;
       if (i == cut_) PlanKept();
     }
@@ -67,7 +60,7 @@ class Planner {
       if (output.feature == PlannedOutput::kOfBatch) continue;
       if (!output.is_count) ChooseTarget(output.feature, static_cast<int>(i));
     }
-    if (plan_.mosaic.stage != StagePlan::Mosaic::kNone) PlanBystanders();
+    if (plan_.partnered.stage != StagePlan::Partnered::kNone) PlanBystanders();
     return std::move(plan_);
   }
 
@@ -88,41 +81,33 @@ class Planner {
   // What StageValues holds for stages that are planned as stage i.
   std::vector<size_t> ValuesOf(size_t i) {
     std::vector<size_t> values;
-    if (StageAt(i).has_mosaic()) {
-      for (const std::string& name :
-           MosaicFeatures(StageAt(i).mosaic(), signature_.FeaturesBefore(i))) {
-        values.push_back(NumberOf(name));
-      }
-      return values;
+    for (const std::string& name : StageWorksOn(StageAt(i), signature_.FeaturesBefore(i))) {
+      values.push_back(NumberOf(name));
     }
-    for (const std::string& name : StageReads(StageAt(i))) values.push_back(NumberOf(name));
-    for (const std::string& name : StageMakes(StageAt(i))) values.push_back(NumberOf(name));
     return values;
   }
 
-  void PlanFaults(size_t begin, size_t end) {
+  void PlanFailing(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      if (!StageAt(i).has_fault()) continue;
+      if (!FailsOnPurpose(StageAt(i))) continue;
       // It leaves its value alone, whichever that is.
       plan_.stages.push_back({MakeStage(Site(i)), {0}});
     }
   }
 
-  // Whether the stage is passed over when one looks ahead from a decoder (`decoder`) or another.
-  bool IsPassedOver(size_t i, bool decoder) const {
-    return StageAt(i).has_fault() || (decoder && DeclaresAnnotation(StageAt(i)));
-  }
-
   // Where what may be joined with stage i ends.
   size_t EndFor(size_t i) const { return i < cut_ ? cut_ : chain_.steps.size(); }
 
-  // The number of the stage behind stage i, those left out that are passed over.
+  // The number of the stage behind stage i, those left out that stage i does not see.
   size_t NextStage(size_t i) const {
-    const bool decoder = StageAt(i).has_decode_image();
+    const bool encoded = InputOf(i).kind == FeatureSignature::Kind::kEncoded;
+    const auto is_seen = [&](const v1::Stage& stage) {
+      return !FailsOnPurpose(stage) && !(encoded && DeclaresAnnotation(stage));
+    };
     const size_t end = EndFor(i);
     do {
       ++i;
-    } while (i < end && IsPassedOver(i, decoder));
+    } while (i < end && !is_seen(StageAt(i)));
     return i;
   }
 
@@ -148,34 +133,36 @@ class Planner {
                        [&](const PlannedFollower& follower) { return follower.feature == number; });
   }
 
-  // The stage behind stage i, when it works on the same one feature; null when not.
-  const v1::Stage* Follower(size_t i) const {
+  // The number of the stage behind stage i, when both work on one feature, the same; none when not.
+  std::optional<size_t> FollowerOf(size_t i) const {
+    const std::vector<std::string> reads = StageReads(StageAt(i));
+    if (reads.size() != 1) return std::nullopt;
     const size_t next = NextStage(i);
-    if (next == EndFor(i) || StageReads(StageAt(i)).size() != 1) return nullptr;
-    return StageReads(StageAt(next)) == StageReads(StageAt(i)) ? &StageAt(next) : nullptr;
+    if (next == EndFor(i) || StageReads(StageAt(next)) != reads) return std::nullopt;
+    return next;
   }
 
   // Returns the number of the first written stage behind those that the planned one stands for.
   absl::StatusOr<size_t> PlanStage(size_t i) {
     size_t last = i;
-    BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<SampleStage> made, MakeJoined(i, last));
+    std::unique_ptr<SampleStage> made = MakeJoined(i, last);
     if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
     for (size_t k = i + 1; k < last; ++k) {
       if (DeclaresAnnotation(StageAt(k))) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
     }
-    if (StageAt(i).has_mosaic()) {
-      plan_.mosaic.stage = plan_.stages.size();
-      mosaic_step_ = i;
+    if (PartnersOf(StageAt(i)) > 0) {
+      plan_.partnered.stage = plan_.stages.size();
+      partnered_step_ = i;
     }
     plan_.stages.push_back({std::move(made), ValuesOf(i), FollowersOf(i, last)});
     return last + 1;
   }
 
   // What must be moved behind a stage that stands for those from i to `last`. They all work on the
-  // same image, and what belongs to it was declared before any of them moves a pixel. A mosaic does
-  // that itself.
+  // same image, and what belongs to it was declared before any of them moves a pixel. A stage with
+  // partners does that itself.
   std::vector<PlannedFollower> FollowersOf(size_t i, size_t last) {
-    if (StageAt(i).has_mosaic()) return {};
+    if (PartnersOf(StageAt(i)) > 0) return {};
     bool moves = false;
     for (size_t k = i; k <= last; ++k) moves = moves || MovesPixels(StageAt(k));
     if (!moves) return {};
@@ -188,70 +175,22 @@ class Planner {
     return followers;
   }
 
-  // Stage i, with the following stages that are done in one pass with it; `last` becomes the number
-  // of the last of them.
-  absl::StatusOr<std::unique_ptr<SampleStage>> MakeJoined(size_t i, size_t& last) {
-    const v1::Stage& stage = StageAt(i);
-    const v1::Stage* next = Follower(i);
-    if (stage.has_decode_image()) {
-      // Joined even when nothing is fused: the crop decides which damage counts.
-      std::unique_ptr<CropStage> crop;
-      if (next != nullptr) crop = MakeCropStage(Site(NextStage(i)));
-      if (crop != nullptr) {
-        last = NextStage(i);
-        JoinBehind(crop->pass(), last);
+  // Stage i, with those behind it that are done in one pass with it; `last` becomes the number of
+  // the last of them. Null for an unknown one.
+  std::unique_ptr<SampleStage> MakeJoined(size_t i, size_t& last) const {
+    std::unique_ptr<SampleStage> made = MakeStage(Site(i));
+    while (made != nullptr) {
+      const std::optional<size_t> next = FollowerOf(last);
+      if (!next.has_value()) break;
+      std::unique_ptr<SampleStage> behind = MakeStage(Site(*next));
+      if (behind == nullptr) break;
+      if (!made->TakeBehind(behind, fuse_)) {
+        if (!behind->TakeBefore(made, fuse_)) break;
+        made = std::move(behind);
       }
-      return std::make_unique<DecodeStage>(Site(i).place, stage.decode_image(), std::move(crop),
-                                           fuse_);
+      last = *next;
     }
-    if (fuse_ && stage.has_random_horizontal_flip() && next != nullptr && next->has_resize()) {
-      auto resize = std::make_unique<ResizeStage>(Site(NextStage(i)).place, next->resize());
-      if (resize->pass() != nullptr) {
-        resize->pass()->flip_before = MakeFlip(i);
-        last = NextStage(i);
-        JoinBehind(resize->pass(), last);
-        return resize;
-      }
-    }
-    if (stage.has_resize()) {
-      auto resize = std::make_unique<ResizeStage>(Site(i).place, stage.resize());
-      JoinBehind(resize->pass(), last);
-      return resize;
-    }
-    if (fuse_ && stage.has_normalize() && IsPixels(InputOf(i))) return MakeNormalize(i, last);
-    if (std::unique_ptr<CropStage> crop = MakeCropStage(Site(i)); crop != nullptr) {
-      JoinBehind(crop->pass(), last);
-      return crop;
-    }
-    return MakeStage(Site(i));
-  }
-
-  // Gives to `pass`, that of stage `last`, what it can do of the stages behind.
-  void JoinBehind(ResizePass* pass, size_t& last) {
-    if (!fuse_ || pass == nullptr) return;
-    const v1::Stage* next = Follower(last);
-    if (next != nullptr && next->has_random_horizontal_flip()) {
-      last = NextStage(last);
-      pass->flip_after = MakeFlip(last);
-      next = Follower(last);
-    }
-    if (next != nullptr && next->has_normalize()) {
-      last = NextStage(last);
-      pass->normalize = MakeNormalize(last, last);
-    }
-  }
-
-  std::unique_ptr<RandomFlipStage> MakeFlip(size_t i) const {
-    return std::make_unique<RandomFlipStage>(Site(i).place, StageAt(i).random_horizontal_flip());
-  }
-
-  // `normalize`, stage i, and a layout to NCHW after it.
-  std::unique_ptr<NormalizeStage> MakeNormalize(size_t i, size_t& last) const {
-    const v1::Stage* next = Follower(i);
-    const bool channels_first =
-        next != nullptr && next->has_layout() && next->layout().to() == v1::IMAGE_LAYOUT_NCHW;
-    last = channels_first ? NextStage(i) : i;
-    return std::make_unique<NormalizeStage>(Site(i).place, StageAt(i).normalize(), channels_first);
+    return made;
   }
 
   // What the first feature that stage i reads is.
@@ -274,21 +213,21 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // What later stages and outputs still want of the features that a mosaic does not combine.
+  // What later stages and outputs still want of the features that the stage with partners leaves.
   void PlanBystanders() {
     std::set<size_t> wanted;
-    for (size_t i = plan_.mosaic.stage + 1; i < plan_.stages.size(); ++i) {
+    for (size_t i = plan_.partnered.stage + 1; i < plan_.stages.size(); ++i) {
       wanted.insert(plan_.stages[i].features.begin(), plan_.stages[i].features.end());
       for (const PlannedFollower& follower : plan_.stages[i].followers) {
         wanted.insert(follower.feature);
       }
     }
     for (const PlannedOutput& output : plan_.outputs) wanted.insert(output.feature);
-    const std::vector<size_t>& own = plan_.stages[plan_.mosaic.stage].features;
-    for (const FeatureSignature& feature : signature_.FeaturesBefore(mosaic_step_)) {
+    const std::vector<size_t>& own = plan_.stages[plan_.partnered.stage].features;
+    for (const FeatureSignature& feature : signature_.FeaturesBefore(partnered_step_)) {
       const size_t number = NumberOf(feature.name);
       const bool combined = std::find(own.begin(), own.end(), number) != own.end();
-      if (!combined && wanted.count(number) > 0) plan_.mosaic.bystanders.push_back(number);
+      if (!combined && wanted.count(number) > 0) plan_.partnered.bystanders.push_back(number);
     }
   }
 
@@ -328,7 +267,7 @@ class Planner {
   const v1::BatchSchema& schema_;
   bool fuse_;
   size_t cut_;                             // number of stages before the cut
-  size_t mosaic_step_ = 0;                 // number of the mosaic's stage, if there is one
+  size_t partnered_step_ = 0;              // of the stage with partners, if there is one
   std::map<std::string, size_t> numbers_;  // of features, by name
   StagePlan plan_;
 };

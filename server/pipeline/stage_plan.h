@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/pipeline/sample_stage.h"
-#include "server/spec/annotation.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
+#include "server/stages/declaration/annotation.h"
+#include "server/stages/running/sample_stage.h"
 
 namespace bulkhead {
 
@@ -60,21 +60,20 @@ struct StagePlan {
     std::vector<FeatureSignature> signatures;
   };
   Kept kept;
-  // Of a plan with a mosaic: the stage that makes it, and the features that are there before it and
-  // wanted after it, but none of its own.
-  struct Mosaic {
+  // Of a plan with a stage that has other samples made: its number, and the features that are there
+  // before it and wanted after it, but none of its own.
+  struct Partnered {
     static constexpr size_t kNone = static_cast<size_t>(-1);
     size_t stage = kNone;
     std::vector<size_t> bystanders;
   };
-  Mosaic mosaic;
+  Partnered partnered;
 };
 
 // Plans what is done to the samples of one source of a normalized spec, with that source's
-// signature and the outputs of the whole. With `fuse`, decode_image and a crop directly after it
-// become one region decode (declarations of boxes, points and masks may stand between); a resize,
-// the flips around it and a normalize after it one pass over its rows; normalize and a layout to
-// NCHW directly after it one pass; without it every stage runs by itself, to the same bytes.
+// signature and the outputs of the whole. With `fuse`, stages that are neighbours become one pass
+// where they can (SampleStage::TakeBehind): a decoder and a crop, a resize and what is done to its
+// rows; without it only those that must, to the same bytes.
 // INTERNAL when signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse);

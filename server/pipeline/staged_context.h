@@ -4,31 +4,20 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "server/image/codecs/image_decoder.h"
-#include "server/pipeline/cached_plan.h"
 #include "server/pipeline/follow.h"
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/pipeline_part.h"
 #include "server/pipeline/stage_observer.h"
-#include "server/pipeline/stage_plan.h"
 #include "server/pipeline/values_aside.h"
 #include "server/source/source.h"
 
 namespace bulkhead {
 
-// A source and what is done to its samples.
-struct PipelinePart {
-  std::unique_ptr<Source> source;
-  StagePlan plan;
-  uint64_t first_record = 0;
-  // Of a chain with a cache stage.
-  std::optional<CachedPlan> cached;
-};
-
-// What one thread needs for the stages of a StagedPipeline (pipeline.cc).
+// What one thread needs for the stages of a pipeline.
 class StagedContext final : public PipelineContext {
  public:
   explicit StagedContext(const std::vector<PipelinePart>& parts) {
@@ -48,7 +37,7 @@ class StagedContext final : public PipelineContext {
     decoder.SetShare(&decode_share);
   }
 
-  // The sample is done, or, in a mosaic, one of its images.
+  // The sample is done, or one that was made for it.
   void GiveBackShare() {
     if (!decode_share.GiveBack()) return;
     kept = std::string();
@@ -73,8 +62,8 @@ class StagedContext final : public PipelineContext {
   // Of a cache stage: what was found, or is to be kept.
   std::string kept;
   std::vector<Value> kept_values;
-  // Of a mosaic. Its own memory stays while the stages of other samples run in `scratch`.
-  StageScratch mosaic_scratch;
+  // Of a stage with partners. Its own memory stays while the stages of these run in `scratch`.
+  StageScratch partnered_scratch;
   ValuesAside aside;
   Record partner_record;
   std::vector<Value> partner_values;

@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 #include "server/image/image.h"
-#include "server/pipeline/value.h"
+#include "server/stages/running/value.h"
 
 namespace bulkhead {
 

@@ -21,8 +21,8 @@ absl::StatusOr<uint64_t> ArenaClient::Grant(const Arena& arena, OnReleased on_re
   const absl::Status gone = MakeError(absl::StatusCode::kUnavailable, reason::kTransportUnavailable,
                                       "the client hung up at the arena door");
   if (gone_) return gone;
-  // The loop variable of a training loop holds one batch of a stream that breaks: that one's arena
-  // may stay. A second one may not.
+  // A training loop's variable may hold a batch of the previous stream, so one retired arena is
+  // allowed, but no more.
   const auto retired = std::count_if(arenas_.begin(), arenas_.end(),
                                      [](const auto& entry) { return entry.second.retired; });
   if (retired > 1) {
@@ -66,7 +66,7 @@ void ArenaClient::DropIfOver(uint64_t arena_id) {
 }
 
 void ArenaClient::OnMessage(const v1::ArenaClientMessage& message) {
-  // Dropping a hold calls into its stream, so that happens without the lock.
+  // Holds are dropped without the lock, because that calls into their stream.
   Holds released;
   OnReleased on_released;
   {

@@ -15,47 +15,47 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/arena.pb.h"
 #include "server/os/files/fd.h"
-#include "server/supervisor/stream.h"
+#include "server/supervisor/leases/stream.h"
 
 namespace bulkhead {
 
-// A client's process as the arena door sees it: the slots that it holds, in the arenas that it was
-// given. A slot stays held until the client releases it or hangs up, whatever becomes of streams.
+// A client's process as seen by the arena door: the slots that it holds in the arenas it was given.
+// A slot stays held until the client releases it or hangs up, whatever happens to its stream.
 //
 //   arena:  Grant ─▶ live ─Retire, ArenaRetire─▶ retired ─ its last slot comes back ─▶ gone
 //
 // Thread-safe.
 class ArenaClient {
  public:
-  // What clients take, in bytes.
+  // The largest packet that clients accept, in bytes.
   static constexpr size_t kLargestPacket = 4096;
 
-  // Told how many batches came back; on any thread, without a lock held.
+  // Receives the number of returned batches; called on any thread, without a lock held.
   using OnReleased = std::function<void(uint32_t slots)>;
 
   ArenaClient(UniqueFd fd, std::string token) : fd_(std::move(fd)), token_(std::move(token)) {}
-  // The service ends: what the client holds stays as it is.
+  // The service ends: the client keeps what it holds.
   ~ArenaClient();
 
   const std::string& token() const { return token_; }
   int fd() const { return fd_.get(); }
 
-  // Passes an arena to the client; returns its id. Errors: UNAVAILABLE when the client is gone or
-  // does not read; RESOURCE_EXHAUSTED while it still holds slots of two retired arenas.
+  // Passes an arena to the client; returns its id. Errors: UNAVAILABLE if the client is gone or
+  // does not read; RESOURCE_EXHAUSTED while it holds slots of two retired arenas.
   absl::StatusOr<uint64_t> Grant(const Arena& arena, OnReleased on_released)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The slot is the client's from now on. False, and the hold is dropped, when the arena is retired
-  // or the client gone.
+  // Gives the slot to the client. False, and the hold is dropped, if the arena is retired or the
+  // client gone.
   bool HandOut(uint64_t arena_id, uint32_t slot, std::shared_ptr<const SlotHold> hold)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Sends a packet; false when the client does not read, or is gone.
+  // Sends a packet; false if the client does not read or is gone.
   bool Announce(const v1::ArenaServerMessage& message) const;
-  // The arena's stream ended: nothing more is handed out.
+  // The arena's stream has ended: hands out no more of its slots.
   void Retire(uint64_t arena_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Carries out what the client said.
+  // Handles a message from the client.
   void OnMessage(const v1::ArenaClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The connection ended: everything comes back. The client may live and read what it held.
+  // The connection has ended: takes back every slot. The client may live on and still read them.
   void OnHangUp() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -67,7 +67,7 @@ class ArenaClient {
   static void NoteLeft(const std::map<uint64_t, GrantedArena>& arenas);
   using Holds = std::vector<std::shared_ptr<const SlotHold>>;
 
-  // Forgets a retired arena without slots.
+  // Drops a retired arena that has no slots.
   void DropIfOver(uint64_t arena_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const UniqueFd fd_;

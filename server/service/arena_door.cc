@@ -13,9 +13,9 @@
 namespace bulkhead {
 namespace {
 
-// A release of every slot of the largest arena is far below this.
+// Far above a release of every slot of the largest arena.
 constexpr size_t kMaxPacketBytes = 4096;
-// Packets of one client that are read before others get their turn.
+// Packets read from one client before others get their turn.
 constexpr int kPacketsPerTurn = 64;
 constexpr size_t kTokenBytes = 16;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
@@ -44,7 +44,7 @@ void ArenaDoor::Close() {
   if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
-  RemoveFile(path_);  // if that fails, the next service makes way for itself
+  RemoveFile(path_);  // on failure the next service replaces it
   listener_.reset();
 }
 
@@ -66,7 +66,8 @@ std::shared_ptr<ArenaClient> ArenaDoor::FindClient(const std::string& token) {
 
 void ArenaDoor::Listen() {
   const absl::Status watched = loop_->Watch(listener_.get(), [this] { Accept(); });
-  if (!watched.ok()) spdlog::error("the arena door stays shut: {}", std::string(watched.message()));
+  if (!watched.ok())
+    spdlog::error("the arena door takes no connections: {}", std::string(watched.message()));
 }
 
 void ArenaDoor::Accept() {
@@ -74,7 +75,7 @@ void ArenaDoor::Accept() {
     absl::StatusOr<SeqPacketPeer> peer = AcceptSeqPacket(listener_.get());
     if (!peer.ok()) {
       if (peer.status().code() != absl::StatusCode::kUnavailable) {
-        // Out of descriptors, mostly. Who waits goes on waiting; asking again at once would spin.
+        // Mostly a lack of descriptors. The connection stays queued; retrying at once would spin.
         spdlog::warn("arena door: {}", std::string(peer.status().message()));
         loop_->Unwatch(listener_.get());
         listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
@@ -82,7 +83,7 @@ void ArenaDoor::Accept() {
       return;
     }
     if (peer->uid != geteuid() && peer->uid != 0) {
-      spdlog::warn("arena door: uid {} (pid {}) was turned away", peer->uid, peer->pid);
+      spdlog::warn("arena door: refused a connection of uid {} (pid {})", peer->uid, peer->pid);
       continue;
     }
     Welcome(std::move(peer->fd));
@@ -115,7 +116,7 @@ void ArenaDoor::Welcome(UniqueFd fd) {
 void ArenaDoor::Read(const std::shared_ptr<ArenaClient>& client) {
   for (int packets = 0; packets < kPacketsPerTurn; ++packets) {
     const absl::StatusOr<std::string> bytes = ReceiveSeqPacket(client->fd(), kMaxPacketBytes);
-    // Nothing there; or the kernel is short of memory, which is no word of the client's.
+    // No packet yet, or the kernel is short of memory: no fault of the client.
     const absl::StatusCode code = bytes.status().code();
     if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
       return;

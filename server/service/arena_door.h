@@ -15,29 +15,29 @@
 
 namespace bulkhead {
 
-// What stands behind the path of the service's own socket.
+// Suffix of its path, after that of the service's own socket.
 inline constexpr absl::string_view kArenaDoorSuffix = ".arena";
 
-// The socket through which clients on this host get at their arenas
-// (proto/bulkhead/v1/arena.proto). Only this user and root may come in. Works on `loop`, whose
-// thread must run; FindClient may be called from any.
+// The socket through which clients on this host receive arenas (proto/bulkhead/v1/arena.proto).
+// Admits only this user and root. Lives on `loop`, whose thread must run; FindClient is
+// thread-safe.
 class ArenaDoor {
  public:
-  // At most this many connections; more are closed at once.
+  // Further connections are closed at once.
   static constexpr size_t kMaxClients = 512;
 
-  // Listens at `path`. Errors as ListenSeqPacket's.
+  // Listens at `path`. Errors: those of ListenSeqPacket.
   static absl::StatusOr<std::unique_ptr<ArenaDoor>> Open(std::shared_ptr<EventLoop> loop,
                                                          const std::string& path,
                                                          std::string boot_id);
-  // On the loop's thread, or when it has ended. Closes; all clients are gone to it.
+  // Hangs up on all clients. Call it on the loop's thread, or after that has ended.
   ~ArenaDoor();
 
-  // On the loop's thread: nobody else comes in, and the path is free for a successor. Who is in
-  // stays.
+  // Takes no more connections and frees the path for a successor; keeps existing ones. On the
+  // loop's thread.
   void Close();
 
-  // The connection that was greeted with `token`; null when it has hung up, or never was.
+  // The connection that was given `token`; null if there is none any more.
   std::shared_ptr<ArenaClient> FindClient(const std::string& token) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -37,7 +37,7 @@ std::vector<Range> PayloadRanges(const v1::BatchSchema& schema, uint64_t sample_
   return ranges;
 }
 
-// Everything of a message that stands before its data.
+// Encodes everything that precedes a message's data.
 std::string EncodeHead(const v1::BatchHeader* header, uint64_t offset, uint64_t data_bytes) {
   std::string part;
   {
@@ -68,7 +68,7 @@ std::string EncodeHead(const v1::BatchHeader* header, uint64_t offset, uint64_t 
 using Hold = std::shared_ptr<const SlotHold>;
 
 grpc::Slice ExternalSlice(const Hold& hold, uint64_t offset, uint64_t bytes) {
-  // gRPC does not write to slices it sends; its interface merely lacks the const.
+  // gRPC does not write to slices that it sends; only its interface lacks the const.
   void* data = const_cast<std::byte*>(hold->data() + offset);
   return grpc::Slice(
       data, bytes, [](void* held) { delete static_cast<Hold*>(held); }, new Hold(hold));
@@ -97,7 +97,7 @@ std::deque<grpc::ByteBuffer> FrameBatch(const v1::BatchSchema& schema, ReadyBatc
       done += bytes;
     }
   }
-  // A batch without a byte (every output empty) still has a header.
+  // A batch without bytes (every output empty) still has a header.
   if (header != nullptr) {
     grpc::Slice head(EncodeHead(header, 0, 0));
     frames.emplace_back(&head, 1);

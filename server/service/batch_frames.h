@@ -8,18 +8,17 @@
 
 #include "bulkhead/v1/loader.pb.h"
 #include "bulkhead/v1/types.pb.h"
-#include "server/supervisor/stream.h"
+#include "server/supervisor/leases/stream.h"
 
 namespace bulkhead {
 
-// Bytes of a batch that travel: for a full batch its memory as it lies, for a smaller one each
-// tensor's filled part.
+// Payload bytes of a batch: the whole slot for a full batch, else each tensor's filled part.
 uint64_t PayloadBytes(const v1::BatchSchema& schema, uint64_t sample_count);
 
-// A batch as messages on the wire: StreamResponse{part{header, offset, data}} of at most 1 MiB of
-// data each, which is never copied: the messages point into the slot, and the slot is held until
-// gRPC has destroyed the last of them. The headers are encoded by hand around the external bytes,
-// compatible with loader.proto. `batch.header` gets payload_bytes.
+// Frames a batch as messages StreamResponse{part{header, offset, data}} with at most 1 MiB of data
+// each. Data is not copied: the messages point into the slot, which is held until gRPC has
+// destroyed the last of them. Headers are encoded by hand, compatible with loader.proto. Sets
+// `batch.header`'s payload_bytes.
 std::deque<grpc::ByteBuffer> FrameBatch(const v1::BatchSchema& schema, ReadyBatch batch);
 
 }  // namespace bulkhead

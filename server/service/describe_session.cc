@@ -5,6 +5,7 @@
 
 #include "server/base/error.h"
 #include "server/sampler/batch_plan.h"
+#include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 #include "server/spec/selection.h"
 
@@ -26,7 +27,7 @@ DescribeSession* DescribeSession::Start(const SessionContext& context,
     if (description.ok()) {
       v1::DescribeResponse response;
       *response.mutable_description() = *std::move(description);
-      session->Enqueue(std::move(response));
+      session->Enqueue(response);
     }
     session->FinishWith(description.status());
   });
@@ -63,7 +64,7 @@ void DescribeSession::Look() {
 
 namespace {
 
-// What is left of each source that has a selection.
+// Adds the number of records selected from each source that has a selection.
 void AddSelections(const PreparedPipeline& prepared, v1::Description& description) {
   const v1::PipelineSpec& spec = prepared.spec;
   if (IsSelective(SelectionOf(spec, spec.errors()))) {
@@ -87,7 +88,7 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequ
         [this](const v1::Progress& progress) {
           v1::DescribeResponse response;
           *response.mutable_progress() = progress;
-          Enqueue(std::move(response));
+          Enqueue(response);
         },
         [this] { return gone_.load() || context_.sessions->draining(); }));
   }
@@ -110,9 +111,9 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequ
   return description;
 }
 
-void DescribeSession::Enqueue(v1::DescribeResponse response) {
+void DescribeSession::Enqueue(const v1::DescribeResponse& response) {
   absl::MutexLock lock(&mutex_);
-  queue_.push_back(std::move(response));
+  queue_.push_back(Serialize(response));
   WriteNext();
 }
 
@@ -126,7 +127,7 @@ void DescribeSession::FinishWith(const absl::Status& status) {
 
 void DescribeSession::OnCancel() {
   gone_ = true;
-  // At once: the working thread may be stuck in storage.
+  // Does not wait for the working thread, which may be stuck in storage.
   FinishWith(absl::CancelledError("the client is gone"));
 }
 

@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
 #define BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
@@ -15,9 +16,9 @@
 
 namespace bulkhead {
 
-// One call of Loader.Describe: works on a thread of its own, writes Progress, then the Description.
+// One call of Loader.Describe. Works on its own thread; writes Progress, then the Description.
 // Keeps itself alive until gRPC and that thread are done with it.
-class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeResponse>,
+class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public std::enable_shared_from_this<DescribeSession> {
  public:
   // The reactor to return to gRPC. The caller has added the session to context.sessions.
@@ -31,9 +32,9 @@ class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeRespon
   explicit DescribeSession(const SessionContext& context) : context_(context) {}
 
   absl::StatusOr<v1::Description> Describe(const v1::DescribeRequest& request);
-  void Enqueue(v1::DescribeResponse response) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends the call when its storage hangs; looks again in a second.
+  // Ends the call if its storage hangs. Repeats itself every second.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -43,8 +44,8 @@ class DescribeSession final : public grpc::ServerWriteReactor<v1::DescribeRespon
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
 
   absl::Mutex mutex_;
-  std::deque<v1::DescribeResponse> queue_ ABSL_GUARDED_BY(mutex_);
-  v1::DescribeResponse writing_ ABSL_GUARDED_BY(mutex_);
+  std::deque<grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mutex_);
+  grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);
   bool write_active_ ABSL_GUARDED_BY(mutex_) = false;
   bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);

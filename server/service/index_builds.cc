@@ -16,14 +16,14 @@
 namespace bulkhead {
 namespace {
 
-// Jobs beyond those that are worked on. A worker ends when it finds none, and a small file is done
-// long before the thread that waits here is awake.
+// Jobs queued beyond those in work. A worker without a next job ends, and a small file is done long
+// before this thread wakes up.
 constexpr size_t kMostWaiting = 64;
 
-// What the threads of one Builder share: the caller waits, the supervisor's thread reports.
+// State shared by a Builder's caller, which waits, and the supervisor's thread, which reports.
 struct Build {
   struct Job {
-    size_t file = 0;  // in ResolvedSource.files
+    size_t file = 0;  // index in ResolvedSource.files
     UniqueFd fd;
     uint64_t id = 0;
     uint64_t records = 0;
@@ -31,10 +31,10 @@ struct Build {
     std::optional<absl::StatusOr<uint64_t>> result;
   };
   absl::Mutex mutex;
-  std::vector<std::shared_ptr<Job>> running;  // of the waiting thread
+  std::vector<std::shared_ptr<Job>> running;  // used by the waiting thread
 };
 
-// Runs the jobs of one source, some at a time.
+// Runs the jobs of one source, several at a time.
 class Builder {
  public:
   Builder(const IndexKind& kind, internal::v1::ResolvedSource& resolved, IndexFolder* folder,
@@ -52,9 +52,9 @@ class Builder {
   bool busy() const { return !build_->running.empty(); }
   size_t running() const { return build_->running.size(); }
   absl::Status StartJob(size_t file_index);
-  // Waits up to `timeout` for a job to end; publishes what has ended.
+  // Waits up to `timeout` for jobs to end, and publishes their results.
   absl::Status Collect(absl::Duration timeout);
-  // Records found and share of the running files read so far.
+  // Records found in the running files, and the share of them read so far.
   void AddProgress(uint64_t& records, double& files) const;
 
  private:
@@ -118,13 +118,13 @@ absl::Status Builder::Collect(absl::Duration timeout) {
     internal::v1::ResolvedFile& file = *resolved_.mutable_files(static_cast<int>(job->file));
     BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, CheckIndex(job->fd.get(), kind_));
     if (!kind_.belongs(header, file)) {
-      return absl::DataLossError("an index worker wrote something about another file");
+      return absl::DataLossError("an index worker wrote the index of another file");
     }
     const std::string path = kind_.path(file, header);
     if (absl::Status published = folder_->Publish(job->fd.get(), path); !published.ok()) {
       return MakeError(published.code(), reason::kFileUnreadable,
                        absl::StrCat("the index of ", Printable(file.name()),
-                                    " cannot be kept: ", std::string(published.message())),
+                                    " cannot be stored: ", std::string(published.message())),
                        {{"file", file.name()}});
     }
     kind_.adopt(header, path, file);
@@ -165,7 +165,7 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
     v1::Progress report;
     uint64_t records = 0;
     for (const auto& file : resolved.files()) {
-      // Of a file whose job is not done, that is what the job has reported.
+      // For an unfinished file this is what its job has reported.
       if (kind.is_done(file)) records += file.record_count();
     }
     const uint64_t done = next - builder.running();

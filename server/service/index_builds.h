@@ -13,16 +13,16 @@
 
 namespace bulkhead {
 
-// Has index workers write what is missing into the cache folder, several files at a time.
+// Makes index workers write missing indexes into the cache folder, several files at a time.
 // Thread-safe.
 class IndexBuilds {
  public:
-  // At most `max_parallel` indexes are under way at once for one caller.
+  // At most `max_parallel` indexes are built at once for one caller.
   IndexBuilds(uint32_t max_parallel, uint64_t worker_quota_bytes, Supervisor* supervisor);
 
-  // A BuildIndexesFn. Calls `progress` at least once a second and gives up with CANCELLED soon
-  // after `cancelled` says so. Errors: BuildIndex's for the first file that has one;
-  // RESOURCE_EXHAUSTED when the cache folder is full.
+  // A BuildIndexesFn. Calls `progress` at least once a second; stops with CANCELLED soon after
+  // `cancelled` returns true. Errors: those of BuildIndex for the first failing file;
+  // RESOURCE_EXHAUSTED if the cache folder is full.
   absl::Status Run(const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
                    internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                    const FindCancelledFn& cancelled) const;

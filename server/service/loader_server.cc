@@ -5,6 +5,7 @@
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -22,12 +23,18 @@ namespace {
 
 constexpr char kUnixScheme[] = "unix:";
 constexpr size_t kBootIdBytes = 8;
-// How long calls that were cut may take to end.
+// For cut calls to end.
 constexpr absl::Duration kCutPatience = absl::Seconds(5);
-// What the disk may take for records that were quarantined just now.
+// For connections to end once there is no call on them. gRPC itself waits up to 20 s for a client
+// that does not answer, for example because it was stopped.
+constexpr absl::Duration kGoodbye = absl::Seconds(1);
+// For a spec, at most 1 MiB, and a cursor, which names up to 4,096 files of code of 1 KiB each.
+// Both clients refuse more (client/cpp/internal/rpc/channel.h,
+// client/python/bulkhead/_rpc/stream_call.py).
+constexpr int kMaxRequestBytes = 8 << 20;
+// For the disk to save newly quarantined records.
 constexpr absl::Duration kSavePatience = absl::Seconds(5);
-// Finds connections whose other end vanished without a word, and trainers that are stopped for
-// good.
+// Detects peers that vanished, and trainers that are stopped for good.
 constexpr int kKeepaliveMillis = 20'000;
 
 }  // namespace
@@ -102,7 +109,7 @@ void LoaderServer::OpenArenaDoor() {
   if (door.ok()) {
     door_ = *std::move(door);
   } else {
-    spdlog::warn("no shared memory for clients: {}", std::string(door.status().message()));
+    spdlog::warn("clients cannot use shared memory: {}", std::string(door.status().message()));
   }
 }
 
@@ -113,8 +120,9 @@ absl::Status LoaderServer::Listen() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
-  // Two services on one port would answer in turns.
+  // Otherwise two services could share one port and answer in turns.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(SessionRegistry::kMaxSessions));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
@@ -173,7 +181,9 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
-    server_->Shutdown(absl::ToChronoTime(absl::Now() + deadline));
+    if (auto* const health = server_->GetHealthCheckService()) health->SetServingStatus(false);
+    sessions_.WaitUntilEmpty(deadline);
+    server_->Shutdown(absl::ToChronoTime(absl::Now() + std::min(deadline, kGoodbye)));
     sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
   }
   {
@@ -183,7 +193,7 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (supervisor_ != nullptr && !supervisor_->Shutdown()) sessions_ended_ = false;
   if (quarantine_ != nullptr && !QuarantineStore::Flush(quarantine_, *io_, kSavePatience)) {
     spdlog::warn(
-        "records that were quarantined just now are lost: the cache folder does not answer");
+        "records quarantined just now could not be saved: the cache folder does not answer");
   }
   if (loop_thread_.joinable()) {
     loop_->Post([this] {

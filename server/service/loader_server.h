@@ -23,8 +23,8 @@
 
 namespace bulkhead {
 
-// A whole loader service: supervisor, gRPC server, health and reflection. The test runs the very
-// class that main runs.
+// A whole loader service: supervisor, gRPC server, health and reflection. Tests run the class that
+// main runs.
 //
 //   BULKHEAD_ASSIGN_OR_RETURN(auto server, LoaderServer::Start(config));
 //   …
@@ -32,50 +32,50 @@ namespace bulkhead {
 class LoaderServer {
  public:
   struct Config {
-    // "unix:/path" or "127.0.0.1:port"; port 0 chooses one. A Unix socket is made private to the
-    // user.
+    // "unix:/path" or "127.0.0.1:port"; port 0 chooses one. Only this user can connect to a Unix
+    // socket.
     std::string address;
     std::string worker_program;  // absolute path of bulkhead-worker
-    std::string cache_dir;       // exists
-    uint64_t index_bytes = 0;    // of it, that indexes may take; 0: no bound
+    std::string cache_dir;       // must exist
+    uint64_t index_bytes = 0;    // limit of indexes in cache_dir; 0: none
     DataRoots roots;
     ServiceLimits limits;
-    Supervisor::Config supervisor;  // worker_program is filled in, and `io` where it is null
+    Supervisor::Config supervisor;  // Start sets worker_program, and `io` if it is null
     // For the status; may be null.
     std::function<uint64_t()> log_lines_dropped;
   };
 
-  // Listens before it returns. Errors: ALREADY_EXISTS when the address is taken by a living
-  // service; INVALID_ARGUMENT for an address that is none.
+  // Listens before it returns. Errors: ALREADY_EXISTS if a running service has the address;
+  // INVALID_ARGUMENT for an invalid address.
   static absl::StatusOr<std::unique_ptr<LoaderServer>> Start(Config config);
   ~LoaderServer();
 
-  // The port chosen, or 0 for a Unix socket.
+  // The actual port; 0 for a Unix socket.
   int port() const { return port_; }
-  // Where clients connect: the address, with the port chosen.
+  // Where clients connect: the address with the actual port.
   const std::string& address() const { return address_; }
 
-  // From Start until Shutdown begins, while the supervisor answers. Any thread.
+  // From Start until Shutdown begins, while the supervisor responds. Thread-safe.
   bool is_serving() const { return serving_ && supervisor_->SilentFor() == absl::ZeroDuration(); }
-  // What GetStatus answers; absent once Shutdown has ended the supervisor. Any thread, during
-  // Shutdown as well.
+  // The answer to GetStatus; absent once Shutdown has ended the supervisor. Thread-safe, also
+  // during Shutdown.
   std::optional<v1::GetStatusResponse> Status() ABSL_LOCKS_EXCLUDED(status_mutex_);
-  // Supervisor::RecyclingCounts; none where there is no status.
+  // See Supervisor::RecyclingCounts; empty if there is no status.
   std::map<v1::RecycleCause, uint64_t> RecyclingCounts() ABSL_LOCKS_EXCLUDED(status_mutex_);
 
   // Ends every stream with UNAVAILABLE, waits up to `deadline` for calls to end, then cuts them.
-  // False when a call did not end all the same (its thread hangs in storage): this object must then
-  // not be destroyed, the process can only end. Idempotent.
+  // False if a call still does not end, because its thread hangs in storage: then this object must
+  // not be destroyed, and the process must end. Idempotent.
   bool Shutdown(absl::Duration deadline);
 
  private:
   explicit LoaderServer(Config config);
 
-  // Of its socket; empty where it listens on TCP.
+  // Path of its socket; empty on TCP.
   std::string UnixPath() const;
   absl::Status Listen();
   absl::Status ListenOnUnix(const std::string& path);
-  // Blocks for the loop: no connection is taken any more, and the paths are free for a successor.
+  // Takes no more connections and frees the paths for a successor. Blocks for the loop.
   void CloseDoors();
   // Best effort: without a door batches travel over gRPC.
   void OpenArenaDoor();
@@ -90,17 +90,17 @@ class LoaderServer {
   SessionRegistry sessions_;
   StreamDirectory directory_;
   std::string boot_id_;
-  std::shared_ptr<EventLoop> loop_;  // of the door and of the sessions' timers
+  std::shared_ptr<EventLoop> loop_;  // for the door and the sessions' timers
   std::unique_ptr<MemoryTrim> memory_trim_;
   std::thread loop_thread_;
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<UnixAcceptor> acceptor_;  // null on TCP, where server_ listens itself
+  std::unique_ptr<UnixAcceptor> acceptor_;  // null on TCP, where server_ listens
   std::string address_;
   int port_ = 0;
   std::atomic<bool> serving_{false};
-  // Held by those who ask for the status, and to end the supervisor.
+  // Held while the status is read, and while the supervisor is ended.
   absl::Mutex status_mutex_;
   bool has_status_ ABSL_GUARDED_BY(status_mutex_) = false;
   bool shut_down_ = false;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <memory>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -10,13 +11,14 @@
 #include "server/base/error.h"
 #include "server/base/version.h"
 #include "server/service/describe_session.h"
+#include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
 
 namespace bulkhead {
 namespace {
 
-// A connection that gRPC was handed is "fd:12" to it, which tells nobody anything.
+// gRPC names a connection that it was handed "fd:12", which means nothing to a reader.
 std::string PeerName(const grpc::CallbackServerContext& rpc) {
   std::string peer = rpc.peer();
   return absl::StartsWith(peer, "fd:") ? "unix:" : peer;
@@ -30,7 +32,7 @@ class Refusal final : public Reactor {
   void OnDone() override { delete this; }
 };
 
-// What the cache folder's disk may take for a change of the quarantine.
+// For the cache folder's disk to save a change of the quarantine.
 constexpr absl::Duration kQuarantinePatience = absl::Seconds(10);
 
 absl::Status QuarantineStalled(const QuarantineStore& store) {
@@ -38,11 +40,11 @@ absl::Status QuarantineStalled(const QuarantineStore& store) {
       absl::StatusCode::kUnavailable, reason::kStorageStalled,
       absl::StrCat(store.path(), ": the storage has not answered for ",
                    absl::ToInt64Seconds(kQuarantinePatience),
-                   " s. Repair the mount and try again; what was asked for may still be done"),
+                   " s. Repair the mount and try again; the request may still be carried out"),
       {{"file", store.path()}});
 }
 
-// Carries out what the request asks for, durably.
+// Applies the request and saves the result.
 absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineStore& store) {
   store.Refresh();
   switch (request.action()) {
@@ -51,7 +53,7 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
     case v1::QuarantineRequest::ACTION_ADD:
       if (request.records().empty()) {
         return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                         "no record to add was named");
+                         "the request names no record to add");
       }
       for (const std::string& name : request.records()) {
         v1::QuarantinedRecord record;
@@ -66,18 +68,23 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
       return store.Save();
     default:
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                       "the request says neither list nor add nor clear");
+                       "the request has no action: list, add or clear");
   }
 }
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::DescribeResponse>* LoaderService::Describe(
-    grpc::CallbackServerContext* rpc, const v1::DescribeRequest* request) {
-  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
-    return new Refusal<grpc::ServerWriteReactor<v1::DescribeResponse>>(added);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
+    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes) {
+  using Refused = Refusal<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+  v1::DescribeRequest request;
+  if (const absl::Status parsed = ParseRequest(*bytes, request); !parsed.ok()) {
+    return new Refused(parsed);
   }
-  return DescribeSession::Start(context_, *request);
+  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
+    return new Refused(added);
+  }
+  return DescribeSession::Start(context_, request);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
@@ -98,25 +105,29 @@ grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext
 }
 
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
-                                                   const v1::GetStatusRequest* request,
-                                                   v1::GetStatusResponse* response) {
+                                                   const grpc::ByteBuffer*,
+                                                   grpc::ByteBuffer* response) {
   return FinishAside(rpc, [this, response] {
-    *response = Status();
+    *response = Serialize(Status());
     return absl::OkStatus();
   });
 }
 
 grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext* rpc,
-                                                    const v1::QuarantineRequest* request,
-                                                    v1::QuarantineResponse* response) {
-  return FinishAside(rpc, [this, request, response] {
+                                                    const grpc::ByteBuffer* bytes,
+                                                    grpc::ByteBuffer* response) {
+  return FinishAside(rpc, [this, bytes, response] {
+    const auto request = std::make_shared<v1::QuarantineRequest>();
+    BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, *request));
     const auto done = std::make_shared<absl::Status>();
-    const bool answered = context_.io->Run([store = context_.quarantine, request = *request,
-                                            done] { *done = ChangeQuarantine(request, *store); },
+    const bool answered = context_.io->Run([store = context_.quarantine, request,
+                                            done] { *done = ChangeQuarantine(*request, *store); },
                                            kQuarantinePatience);
+    v1::QuarantineResponse listed;
     for (v1::QuarantinedRecord& record : context_.quarantine->List()) {
-      *response->add_records() = std::move(record);
+      *listed.add_records() = std::move(record);
     }
+    *response = Serialize(listed);
     return answered ? *done : QuarantineStalled(*context_.quarantine);
   });
 }
@@ -133,12 +144,16 @@ v1::GetStatusResponse LoaderService::Status() const {
 }
 
 grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,
-                                                 const v1::RecycleRequest* request,
-                                                 v1::RecycleResponse* response) {
-  const std::optional<uint32_t> slot =
-      request->has_slot() ? std::make_optional(request->slot()) : std::nullopt;
-  return FinishAside(rpc, [this, request, response, slot] {
-    response->set_workers(context_.supervisor->Recycle(request->pipeline(), slot));
+                                                 const grpc::ByteBuffer* bytes,
+                                                 grpc::ByteBuffer* response) {
+  return FinishAside(rpc, [this, bytes, response] {
+    v1::RecycleRequest request;
+    BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, request));
+    const std::optional<uint32_t> slot =
+        request.has_slot() ? std::make_optional(request.slot()) : std::nullopt;
+    v1::RecycleResponse recycled;
+    recycled.set_workers(context_.supervisor->Recycle(request.pipeline(), slot));
+    *response = Serialize(recycled);
     return absl::OkStatus();
   });
 }

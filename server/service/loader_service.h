@@ -11,37 +11,39 @@
 
 namespace bulkhead {
 
-// The handlers of service Loader: each call becomes a session. Stream is handled as raw bytes, so
-// that batches are sent from the arena's own memory.
-class LoaderService final
-    : public v1::Loader::WithCallbackMethod_Describe<v1::Loader::WithRawCallbackMethod_Stream<
-          v1::Loader::WithCallbackMethod_GetStatus<v1::Loader::WithCallbackMethod_Recycle<
-              v1::Loader::WithCallbackMethod_Quarantine<v1::Loader::Service>>>>> {
+template <typename Service>
+using RawMethods =
+    v1::Loader::WithRawCallbackMethod_Describe<v1::Loader::WithRawCallbackMethod_Stream<
+        v1::Loader::WithRawCallbackMethod_GetStatus<v1::Loader::WithRawCallbackMethod_Recycle<
+            v1::Loader::WithRawCallbackMethod_Quarantine<Service>>>>>;
+
+// The handlers of service Loader: each call becomes a session. All are handled as raw bytes, so
+// that batches are sent from the arena without a copy, and requests are parsed by ParseRequest.
+class LoaderService final : public RawMethods<v1::Loader::Service> {
  public:
   // `log_lines_dropped` may be null.
   LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped)
       : context_(std::move(context)), log_lines_dropped_(std::move(log_lines_dropped)) {}
 
-  grpc::ServerWriteReactor<v1::DescribeResponse>* Describe(
-      grpc::CallbackServerContext* rpc, const v1::DescribeRequest* request) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Describe(grpc::CallbackServerContext* rpc,
+                                                       const grpc::ByteBuffer* bytes) override;
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Stream(
       grpc::CallbackServerContext* rpc) override;
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* rpc,
-                                      const v1::GetStatusRequest* request,
-                                      v1::GetStatusResponse* response) override;
-  grpc::ServerUnaryReactor* Recycle(grpc::CallbackServerContext* rpc,
-                                    const v1::RecycleRequest* request,
-                                    v1::RecycleResponse* response) override;
+                                      const grpc::ByteBuffer* bytes,
+                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Recycle(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Quarantine(grpc::CallbackServerContext* rpc,
-                                       const v1::QuarantineRequest* request,
-                                       v1::QuarantineResponse* response) override;
+                                       const grpc::ByteBuffer* bytes,
+                                       grpc::ByteBuffer* response) override;
 
-  // What GetStatus answers. Blocks as Supervisor::GetStatus does; any thread.
+  // The answer to GetStatus. Blocks like Supervisor::GetStatus; thread-safe.
   v1::GetStatusResponse Status() const;
 
  private:
-  // Finishes a call with what `answer` returns, which it may wait for on a thread of its own: gRPC
-  // has few.
+  // Finishes a call with the result of `answer`, which runs on its own thread and may block: gRPC
+  // has few threads.
   grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc,
                                         std::function<absl::Status()> answer) const;
 

@@ -12,7 +12,7 @@
 namespace bulkhead {
 namespace {
 
-// Between two looks at a service in which nothing goes on.
+// A service whose memory changes less between two looks is idle.
 constexpr uint64_t kQuietBytes = uint64_t{256} << 10;
 
 }  // namespace
@@ -30,7 +30,7 @@ void MemoryTrim::Look() {
     TrimHeap();
     const uint64_t after = ReadProcessMemory(getpid()).value_or(*memory).anonymous_bytes;
     stuck_bytes_ = after - std::min(after, used);
-    spdlog::debug("memory that nobody uses was given back: {} before, {} after",
+    spdlog::debug("unused memory was returned to the system: {} before, {} after",
                   FormatBytes(memory->anonymous_bytes), FormatBytes(after));
   }
   loop_->After(kInterval, [this] { Look(); });

@@ -8,13 +8,13 @@
 
 namespace bulkhead {
 
-// Gives memory back to the system that a flood of calls took and left behind: the allocator keeps
-// it else, for as long as the process lives. Looks every few seconds, and acts when nothing goes on
-// and much is kept. Works on the thread of `loop`, which must run; Start may be called from any.
+// Returns memory to the system that many calls have left behind; the allocator would keep it for
+// the life of the process. Looks every few seconds, and acts when the service is idle and much is
+// kept. Runs on the thread of `loop`, which must run; Start is thread-safe.
 class MemoryTrim {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(5);
-  // What may be kept: as much comes to be needed again.
+  // Memory left with the allocator, because as much is needed again.
   static constexpr uint64_t kKeptBytes = uint64_t{4} << 20;
 
   explicit MemoryTrim(EventLoop* loop) : loop_(loop) {}
@@ -24,8 +24,8 @@ class MemoryTrim {
   void Look();
 
   EventLoop* const loop_;
-  uint64_t used_bytes_ = 0;   // when it looked last
-  uint64_t stuck_bytes_ = 0;  // what the last trim could not give back
+  uint64_t used_bytes_ = 0;   // at the last look
+  uint64_t stuck_bytes_ = 0;  // not returned by the last trim
 };
 
 }  // namespace bulkhead

@@ -1,24 +1,16 @@
 #include "server/service/outbox.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
-
 #include <algorithm>
 
 #include "server/base/error.h"
 #include "server/service/batch_frames.h"
+#include "server/service/raw_messages.h"
 
 namespace bulkhead {
 namespace {
 
 constexpr uint32_t kDefaultCreditBatches = 4;
 constexpr uint64_t kDefaultCreditBytes = uint64_t{256} << 20;
-
-grpc::ByteBuffer Serialize(const v1::StreamResponse& response) {
-  grpc::ByteBuffer buffer;
-  bool own_buffer = false;
-  grpc::SerializationTraits<v1::StreamResponse>::Serialize(response, &buffer, &own_buffer);
-  return buffer;
-}
 
 }  // namespace
 
@@ -88,7 +80,7 @@ void Outbox::Release(uint64_t through_sequence) {
 
 void Outbox::ReleaseSlots(uint32_t slots) {
   absl::MutexLock lock(&mutex_);
-  // Which of them came back is the door's affair; here they only count.
+  // Only their number counts here; the door knows which slots came back.
   for (; slots > 0 && !unreleased_.empty(); --slots) unreleased_.pop_front();
   WriteNext();
 }
@@ -96,7 +88,7 @@ void Outbox::ReleaseSlots(uint32_t slots) {
 void Outbox::OnWritten(bool ok) {
   absl::MutexLock lock(&mutex_);
   write_active_ = false;
-  writing_.Clear();  // drops our hold on the slot's memory
+  writing_.Clear();  // drops its hold on the slot's memory
   if (!ok) {
     gone_ = true;
     if (!final_status_.has_value()) final_status_ = absl::CancelledError("the client is gone");
@@ -125,7 +117,7 @@ void Outbox::Evict(const absl::Status& status) {
 bool Outbox::HasCredit(const ReadyBatch& batch) const {
   if (unreleased_.empty()) return true;
   if (unreleased_.size() >= credits_.batches()) return false;
-  // Bytes of a shared arena are the service's, however many of its slots are held.
+  // The bytes of a shared arena are the service's, however many slots the client holds.
   return transport_.client != nullptr ||
          unreleased_bytes_ + PayloadBytes(transport_.schema, batch.header.sample_count()) <=
              credits_.bytes();
@@ -141,7 +133,7 @@ void Outbox::WriteNext(bool beat) {
   if (write_active_) return;
   if (frames_.empty()) FrameNext();
   if (gone_) queue_.clear();
-  // What comes instead of a batch without credit.
+  // A heartbeat takes the place of a batch without credit.
   if (frames_.empty() && beat && !gone_) {
     v1::StreamResponse response;
     *response.mutable_heartbeat() = heartbeat_;
@@ -189,7 +181,7 @@ bool Outbox::AnnounceNext() {
   if (queue_.empty()) return false;
   Outgoing& next = queue_.front();
   v1::ArenaServerMessage packet;
-  v1::StreamResponse response;  // the same, if the door does not take it
+  v1::StreamResponse response;  // the same over gRPC, if the door does not take it
   if (auto* event = std::get_if<v1::SampleEvent>(&next)) {
     packet.mutable_event()->set_arena_id(transport_.arena_id);
     *packet.mutable_event()->mutable_event() = *event;
@@ -208,7 +200,7 @@ bool Outbox::AnnounceNext() {
   queue_.pop_front();
   const bool fits = packet.ByteSizeLong() <= ArenaClient::kLargestPacket;
   if (fits && transport_.client->Announce(packet)) return true;
-  transport_.at_door = false;  // a long text, the door's buffer is full, or the client is gone
+  transport_.at_door = false;  // the text is long, the door's buffer is full, or the client is gone
   frames_.push_back(Serialize(response));
   return false;
 }
@@ -224,7 +216,7 @@ std::optional<v1::SlotBatch> Outbox::HandOut(ReadyBatch batch) {
     unreleased_.emplace_back(slot.header().sequence(), 0);
     return slot;
   }
-  // Whoever reads this stream cannot read that arena.
+  // This stream's client cannot read that arena.
   final_status_ = MakeError(absl::StatusCode::kUnavailable, reason::kTransportUnavailable,
                             "the client hung up at the arena door");
   gone_ = true;

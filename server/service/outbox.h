@@ -20,9 +20,9 @@
 
 namespace bulkhead {
 
-// What one call of Loader.Stream sends to its client, in order and within the client's credits: a
-// batch's bytes, or, to a client that came through the arena door, which slot it lies in: through
-// that door if the client wishes it. One write is under way at a time; then comes the end.
+// What one call of Loader.Stream sends to its client, in order and within the client's credits. A
+// batch is sent as bytes or, to a client of the arena door, as the number of its slot, through the
+// door if the client wishes. One write is under way at a time; the end of the call comes last.
 //
 //   Put, Release, Beat, … ─▶ queue ─▶ frames of one message ─▶ Wire::write ─▶ OnWritten ─▶ …
 //
@@ -30,7 +30,7 @@ namespace bulkhead {
 class Outbox {
  public:
   using Outgoing = std::variant<grpc::ByteBuffer, v1::SampleEvent, ReadyBatch>;
-  // The call. Called with the outbox locked; must not call it.
+  // The gRPC call. Called with the outbox locked, so it must not call the outbox.
   struct Wire {
     std::function<void(const grpc::ByteBuffer*)> write;  // OnWritten follows
     std::function<void(const absl::Status&)> finish;     // nothing follows
@@ -38,52 +38,52 @@ class Outbox {
   // How batches travel.
   struct Transport {
     v1::BatchSchema schema;
-    std::shared_ptr<ArenaClient> client;  // null: their bytes are sent
+    std::shared_ptr<ArenaClient> client;  // null: batches are sent as bytes
     uint64_t arena_id = 0;
     bool at_door = false;  // slots and events go through the door
   };
 
   explicit Outbox(Wire wire) : wire_(std::move(wire)) {}
 
-  // Before the first batch; what is 0 gets its default.
+  // Call it before the first batch. 0 means the default.
   void SetCredits(v1::Credits credits) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The stream is ready to be opened: keeps the answer until Open.
+  // Stores the answer to Open until Open is called.
   void SetOpened(const v1::StreamResponse& opened, Transport transport) ABSL_LOCKS_EXCLUDED(mutex_);
   void Open() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Put(Outgoing outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
   void Put(const v1::StreamResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
-  // For the heartbeats until the next batch.
+  // Sent with heartbeats until the next batch.
   void SetActivity(const std::string& activity) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetIdle(bool idle) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Sends a heartbeat when nothing else was sent since the last call; `silent`: for how long the
-  // supervisor's thread has been. False when the call has ended.
+  // Sends a heartbeat if nothing was sent since the last call. `silent`: how long the supervisor's
+  // thread has been silent. False if the call has ended.
   bool Beat(absl::Duration silent) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The client is done with the batches up to that one; with so many slots, whichever.
+  // The client has released all batches up to `through_sequence`, or `slots` batches.
   void Release(uint64_t through_sequence) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReleaseSlots(uint32_t slots) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends the call with `status` behind what is queued, unless its end is known already.
+  // Ends the call with `status` after what is queued, unless its end is already decided.
   void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The client is gone: the same, but nothing more is sent.
+  // The same, but sends nothing more, because the client is gone.
   void Abandon(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends the call with `status` at once, whatever it was to end with.
+  // Ends the call with `status` at once, even if another end was decided.
   void Evict(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nobody reads any more.
+  // The client no longer reads.
   bool gone() const { return gone_; }
 
  private:
   // Starts the next write, or the end of the call, if none is under way and credits allow. `beat`:
-  // a heartbeat, if there is nothing else.
+  // sends a heartbeat if there is nothing else.
   void WriteNext(bool beat = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasCredit(const ReadyBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves what comes next out of the queue and into frames_; nothing when credit is missing.
+  // Moves the next item from the queue to frames_, unless credit is missing.
   void FrameNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Sends what comes next through the arena door; false when it has to go, or to wait, otherwise.
+  // Sends the next item through the arena door; false if it must go another way, or wait.
   bool AnnounceNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The slot is the client's from now on. Nothing, and the stream is over, when the client is gone.
+  // Gives the slot to the client. Absent, and the stream ends, if the client is gone.
   std::optional<v1::SlotBatch> HandOut(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Wire wire_;
@@ -100,7 +100,7 @@ class Outbox {
   v1::Heartbeat heartbeat_ ABSL_GUARDED_BY(mutex_);  // the next one
   bool finish_called_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
-  // Sent and not released: sequence number and bytes of each batch, in the order of sending.
+  // Sequence number and bytes of each batch sent but not released, in sending order.
   std::deque<std::pair<uint64_t, uint64_t>> unreleased_ ABSL_GUARDED_BY(mutex_);
   uint64_t unreleased_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

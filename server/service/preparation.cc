@@ -10,16 +10,17 @@
 #include "server/data/data_finder.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
-#include "server/spec/spec_error.h"
-#include "server/spec/yaml.h"
+#include "server/spec/stage_signature.h"
+#include "server/spec/yaml/yaml.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {
 
-// Code of the user's comes from folders that the service names; without one there is none.
+// User code must come from folders that the service names.
 absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits& limits) {
   if (const std::string path = FirstPythonStage(spec); !path.empty() && !limits.no_python.empty()) {
     return SpecError(path, absl::StrCat("runs a function of yours, and ", limits.no_python));
@@ -34,19 +35,19 @@ absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits&
 }
 
 absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
-  const std::string path = FirstStageOf(spec, v1::Stage::kFault);
+  const std::string path = FirstStageThat(spec, FailsOnPurpose);
   if (path.empty()) return absl::OkStatus();
   return SpecError(path,
-                   "makes workers misbehave, which is for trials and tests: this service does not "
-                   "allow it; start bulkheadd with --allow-fault-stages, or leave the stage out");
+                   "makes workers misbehave, and this service does not allow that; start bulkheadd "
+                   "with --allow-fault-stages, or remove the stage");
 }
 
-// What a worker takes before its first sample, and the share of its quota that samples may take.
+// Memory of a worker before its first sample, and the share of its quota that samples may take.
 constexpr uint64_t kWarmWorkerBytes = uint64_t{20} << 20;
 constexpr double kSampleShare = 0.8;
 
-// Refuses what no sample of the declared sizes could ever pass. Images of any size are not judged
-// by their max_pixels: few photos come near it.
+// Refuses specs whose declared sizes no sample could fit. Does not judge by max_pixels, which few
+// photos come near.
 absl::Status CheckQuota(const PipelineSignature& signature, const ServiceLimits& limits) {
   const uint64_t quota = limits.worker_quota_bytes;
   const auto share = static_cast<uint64_t>(kSampleShare * static_cast<double>(quota));
@@ -56,15 +57,14 @@ absl::Status CheckQuota(const PipelineSignature& signature, const ServiceLimits&
       absl::StatusCode::kResourceExhausted, reason::kBudgetExceeded,
       absl::StrCat("one sample takes ", FormatBytes(signature.declared_bytes), " at ",
                    signature.declared_where,
-                   ", by the sizes that the spec declares; a worker with a "
-                   "quota of ",
-                   FormatBytes(quota), " has 80% of that less the ", FormatBytes(kWarmWorkerBytes),
-                   " that it takes itself = ", FormatBytes(allowance),
-                   " for samples; declare smaller sizes or give a larger --worker-quota"),
+                   " by the sizes that the spec declares, but a worker with a quota of ",
+                   FormatBytes(quota), " has only 80% of that minus ",
+                   FormatBytes(kWarmWorkerBytes), " of its own = ", FormatBytes(allowance),
+                   " for samples; declare smaller sizes or use a larger --worker-quota"),
       {{"path", signature.declared_where}});
 }
 
-// Refuses what would not fit if nobody else were there.
+// Refuses what would not fit even without other streams.
 absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Config& memory) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<MemoryBudget> empty,
                             MemoryBudget::Create(memory));
@@ -97,7 +97,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
       break;
     case v1::SpecInput::INPUT_NOT_SET:
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                       "the request carries no spec");
+                       "the request has no spec");
   }
   if (!limits_.allow_fault_stages) BULKHEAD_RETURN_IF_ERROR(RefuseFaultStages(prepared.spec));
   BULKHEAD_RETURN_IF_ERROR(RefuseUserStages(prepared.spec, limits_));
@@ -126,18 +126,22 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   return prepared;
 }
 
-std::vector<v1::CodeFile> Preparer::ReadCode(std::vector<std::string> names) const {
+absl::StatusOr<std::vector<v1::CodeFile>> Preparer::ReadCode(
+    std::vector<std::string> names, const FindCancelledFn& cancelled) const {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<v1::CodeFile> files;
-  for (const std::string& name : names) files.push_back(limits_.code_folders.Read(name));
+  for (const std::string& name : names) {
+    if (cancelled()) return absl::CancelledError("nobody waits for the code any more");
+    files.push_back(limits_.code_folders.Read(name));
+  }
   return files;
 }
 
 absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& prepared,
                                 const FindProgressFn& progress,
                                 const FindCancelledFn& cancelled) const {
-  if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // the spec alone told
+  if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // known from the spec alone
   const DataFinder finder(roots_, indexes_);
   BULKHEAD_ASSIGN_OR_RETURN(FoundData data,
                             finder.Find(prepared.spec, base_dir, progress, cancelled));

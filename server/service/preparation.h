@@ -13,71 +13,73 @@
 #include "server/data/index_store.h"
 #include "server/data/source_resolver.h"
 #include "server/spec/signature.h"
-#include "server/supervisor/memory_budget.h"
+#include "server/supervisor/memory/memory_budget.h"
 
 namespace bulkhead {
 
 // What every stream of this service gets.
 struct ServiceLimits {
-  uint32_t workers = 1;  // of each pipeline
-  uint32_t threads = 1;  // of each worker
+  uint32_t workers = 1;  // per pipeline
+  uint32_t threads = 1;  // per worker
   uint64_t worker_quota_bytes = 0;
-  MemoryBudget::Config memory;  // what all streams share
+  MemoryBudget::Config memory;  // shared by all streams
   bool allow_fault_stages = false;
-  bool attribution = true;  // workers count their allocations by stage
-  // Why there are no stages of Python, and what to do; empty: there are.
+  bool attribution = true;  // count workers' allocations by stage
+  // Why Python stages are unavailable, and what to do; empty: they are available.
   std::string no_python =
       "this service does not know where it may import it from: start bulkheadd with --python-path "
       "FOLDER (and --python PROGRAM for another interpreter than python3)";
-  // There are folders that libraries of native stages may be loaded from.
+  // Whether there are folders from which native stages may load libraries.
   bool allow_native = false;
-  // Folders of --python-path and --native-path.
+  // The folders of --python-path and --native-path.
   CodeFolders code_folders;
 };
 
-// A spec made ready: understood, its files found and indexed.
+// A spec that has been checked, with its files found and indexed.
 struct PreparedPipeline {
   v1::PipelineSpec spec;  // normalized
   PipelineSignature signature;
   internal::v1::ResolvedSource resolved;
   uint64_t samples_per_epoch = 0;
   std::string order_fingerprint;
-  std::string bytes_fingerprint;  // of the spec; once `code` is known, with that
-  // What the workers had loaded of the user's code when they were bound, sorted by name.
+  std::string bytes_fingerprint;  // of the spec, and of `code` once that is known
+  // The user files that the workers had loaded when they were bound, sorted by name.
   std::vector<v1::CodeFile> code;
-  // Of the user's files that are known, from earlier workers and the cursor: what they hold now.
+  // The present content of the user files known from earlier workers and the cursor.
   std::vector<v1::CodeFile> code_on_disk;
   v1::MemoryPlan memory;
   bool attribution = true;
-  // The indexes and selections of `resolved`, kept open for its workers; see IndexStore::KeepOpen.
+  // The indexes and selections of `resolved`, open for its workers; see IndexStore::KeepOpen.
   std::vector<SharedFd> index_fds;
 };
 
-// Turns what a client sends into what can be served. Stateless; thread-safe.
+// Turns a client's request into a pipeline that can be served. Stateless; thread-safe.
 class Preparer {
  public:
   Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes);
 
-  // Batches that a stream works on at once, unless more are asked for.
+  // Batches in work per stream, unless the client asks for more.
   static constexpr uint32_t kDefaultSlots = 4;
   static constexpr uint32_t kMaxSlots = 64;
 
-  // The spec and what it alone tells; no file is touched. The stream's arena gets `slots` slots and
-  // one for redoing the head.
+  // Checks the spec and infers what it alone implies; touches no file. The arena gets `slots` slots
+  // and one for redoing the head.
   absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input,
                                               uint32_t slots = kDefaultSlots) const;
-  // Finds, indexes and selects from the data of an understood spec. Blocks. Errors: those of
+  // Finds, indexes and selects the data of an understood spec. Blocks. Errors: those of
   // DataFinder::Find.
   absl::Status FindData(const std::string& base_dir, PreparedPipeline& prepared,
                         const FindProgressFn& progress, const FindCancelledFn& cancelled) const;
 
-  // What FindData found turned out to be damaged.
+  // Reports damage in what FindData found.
   void NoteDamage(const internal::v1::ResolvedSource& resolved, const absl::Status& damage) const {
     indexes_->NoteDamage(resolved, damage);
   }
 
-  // What files of the user's code hold now, by name; each once. Blocks.
-  std::vector<v1::CodeFile> ReadCode(std::vector<std::string> names) const;
+  // The present content of user files, by name, each once. Blocks. CANCELLED as soon as `cancelled`
+  // says so.
+  absl::StatusOr<std::vector<v1::CodeFile>> ReadCode(std::vector<std::string> names,
+                                                     const FindCancelledFn& cancelled) const;
 
   const ServiceLimits& limits() const { return limits_; }
 

@@ -22,7 +22,7 @@ namespace bulkhead {
 namespace {
 
 constexpr char kFileName[] = "quarantine.v1";
-// What nobody would have written.
+// Larger than anything the service writes.
 constexpr size_t kMaxFileBytes = 8 << 20;
 constexpr size_t kMaxReasonBytes = 1024;
 constexpr char kAnyFingerprint[] = "-";
@@ -35,7 +35,7 @@ std::string Line(const std::string& bytes_fingerprint, const v1::QuarantinedReco
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string json;
-  // Only texts that are no UTF-8 could fail, and a record's name and reason are.
+  // Fails only for text that is not UTF-8; names and reasons are.
   (void)google::protobuf::util::MessageToJsonString(record, &json, options);
   return Checked(
       absl::StrCat(bytes_fingerprint.empty() ? kAnyFingerprint : bytes_fingerprint, " ", json));
@@ -46,7 +46,7 @@ struct ParsedLine {
   v1::QuarantinedRecord record;
 };
 
-// Absent for a line that nobody wrote, or not to its end.
+// Absent for a damaged or incomplete line.
 std::optional<ParsedLine> ParseLine(absl::string_view line) {
   const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 2));
   if (parts.size() != 3) return std::nullopt;
@@ -54,7 +54,7 @@ std::optional<ParsedLine> ParseLine(absl::string_view line) {
   ParsedLine parsed;
   if (parts[1] != kAnyFingerprint) parsed.bytes_fingerprint = std::string(parts[1]);
   google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // of a newer service
+  options.ignore_unknown_fields = true;  // from a newer service
   const auto json =
       google::protobuf::util::JsonStringToMessage(std::string(parts[2]), &parsed.record, options);
   const std::string& name = parsed.record.record();
@@ -91,7 +91,7 @@ std::optional<QuarantineStore::Entries> QuarantineStore::ReadFile() const {
     entries[std::move(key)] = std::move(parsed->record);
   }
   if (damaged > 0) {
-    spdlog::warn("{}: {} entries are damaged and forgotten", path_, damaged);
+    spdlog::warn("{}: {} damaged entries were dropped", path_, damaged);
   }
   return entries;
 }
@@ -119,9 +119,10 @@ void QuarantineStore::Refresh() {
 
 absl::Status QuarantineStore::Save() {
   absl::MutexLock file_lock(&file_mutex_);
-  // Nothing is written over what could not be read.
+  // Never overwrite a file that could not be read.
   if (!RefreshLocked()) {
-    return absl::UnavailableError(absl::StrCat(path_, " cannot be read, so it is left alone"));
+    return absl::UnavailableError(
+        absl::StrCat(path_, " cannot be read, so it was not overwritten"));
   }
   std::map<Key, bool> saved;
   std::string text;
@@ -145,7 +146,7 @@ absl::Status QuarantineStore::Save() {
 void QuarantineStore::RefreshWithin(const std::shared_ptr<QuarantineStore>& store, IoThread& io,
                                     absl::Duration patience) {
   if (io.Run([store] { store->Refresh(); }, patience)) return;
-  spdlog::warn("{} does not answer: what other services have quarantined is not known",
+  spdlog::warn("{} does not answer, so records that other services have quarantined are not known",
                store->path_);
 }
 
@@ -156,7 +157,8 @@ void QuarantineStore::SaveSoon(const std::shared_ptr<QuarantineStore>& store, Io
   }
   const auto done = [store](const absl::Status& status) {
     if (!status.ok()) {
-      spdlog::warn("a quarantined record is not on disk yet: {}", std::string(status.message()));
+      spdlog::warn("a quarantined record could not be saved yet: {}",
+                   std::string(status.message()));
     }
     absl::MutexLock lock(&store->mutex_);
     --store->saves_under_way_;
@@ -199,16 +201,15 @@ absl::Status QuarantineStore::Add(const v1::QuarantinedRecord& record,
   absl::MutexLock lock(&mutex_);
   if (entries_.count(key) > 0) return absl::OkStatus();
   if (FullFor(bytes_fingerprint)) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, reason::kQuarantineFull,
-        absl::StrCat("the quarantine is full, so it does not remember ", key.first,
-                     "; `bulkhead quarantine clear` takes out records that are fine now"),
-        RecordMetadata(key.first));
+    return MakeError(absl::StatusCode::kResourceExhausted, reason::kQuarantineFull,
+                     absl::StrCat("the quarantine is full and cannot store ", key.first,
+                                  "; remove repaired records with `bulkhead quarantine clear`"),
+                     RecordMetadata(key.first));
   }
   v1::QuarantinedRecord kept = record;
   kept.set_record(key.first);
   if (kept.reason().size() > kMaxReasonBytes) {
-    // Not in the middle of a character.
+    // Do not cut inside a character.
     size_t bytes = kMaxReasonBytes;
     while (bytes > 0 && (static_cast<unsigned char>(kept.reason()[bytes]) & 0xc0) == 0x80) --bytes;
     kept.mutable_reason()->resize(bytes);

@@ -8,13 +8,13 @@
 namespace bulkhead {
 namespace {
 
-// In a trailer every byte outside of ASCII takes three (percent-encoding), and details a third more
+// In a trailer each non-ASCII byte takes three (percent-encoding), and details grow by a third
 // (base64).
 constexpr size_t kMaxEncodedMessageBytes = 4096;
 constexpr size_t kMaxValueBytes = 256;
 constexpr size_t kMaxValues = 6;
 
-// How many bytes of `text` fit into `encoded_bytes` when percent-encoded.
+// Bytes of `text` that fit into `encoded_bytes` when percent-encoded.
 size_t FittingBytes(absl::string_view text, size_t encoded_bytes) {
   size_t used = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -7,9 +7,9 @@
 
 namespace bulkhead {
 
-// A status as gRPC sends it: same code and message, and its ErrorInfo as google.rpc.Status in the
-// trailer `grpc-status-details-bin`. Long messages are cut at 4 KiB, as encoded, so that trailers
-// stay below gRPC's limit of 8 KiB.
+// A status as gRPC sends it: the same code and message, with its ErrorInfo as google.rpc.Status in
+// the trailer `grpc-status-details-bin`. Messages are cut at 4 KiB, encoded, to keep trailers below
+// gRPC's limit of 8 KiB.
 grpc::Status ToRpcStatus(const absl::Status& status);
 
 }  // namespace bulkhead

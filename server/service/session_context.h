@@ -16,21 +16,21 @@
 
 namespace bulkhead {
 
-// What a session needs of its service; outlives every session.
+// The parts of the service that a session uses; outlives every session.
 struct SessionContext {
   const Preparer* preparer = nullptr;
   Supervisor* supervisor = nullptr;
   SessionRegistry* sessions = nullptr;
   StreamDirectory* directory = nullptr;
-  // Where clients get at their arenas; null when the service has no door.
+  // Gives clients their arenas; null: the service has no door.
   ArenaDoor* door = nullptr;
-  // For timers of sessions; its thread runs as long as the service.
+  // Runs the sessions' timers for as long as the service runs.
   EventLoop* loop = nullptr;
-  // Shared: what streams add is saved by threads that may outlive the service.
+  // Shared, because threads that save additions may outlive the service.
   std::shared_ptr<QuarantineStore> quarantine;
-  // For what may wait for the cache folder's disk.
+  // Runs what may block on the cache folder's disk.
   std::shared_ptr<IoThread> io;
-  // Watches the calls to storage of threads that open.
+  // Watches storage calls of the threads that open streams.
   StorageWatch* storage = nullptr;
   std::string boot_id;
 };

@@ -16,24 +16,24 @@
 
 namespace bulkhead {
 
-// Counts the calls that are served, so that there are never too many, and the threads that work for
-// them, which may outlive a call whose storage hangs; so that the service ends only when none is
-// left. A service that drains begins none. Thread-safe.
+// Limits the number of calls, and counts the threads that work for them. A thread may outlive a
+// call whose storage hangs; the service ends only when none is left. A draining service accepts no
+// calls. Thread-safe.
 class SessionRegistry {
  public:
   static constexpr uint32_t kMaxSessions = 256;
-  // Where so many work, calls were given up whose threads do not end.
+  // Higher than kMaxSessions: threads of abandoned calls may hang.
   static constexpr uint32_t kMaxThreads = 2 * kMaxSessions;
 
-  // Not OK when the session must not begin: UNAVAILABLE (SHUTTING_DOWN) while the service drains,
-  // RESOURCE_EXHAUSTED when there are too many.
+  // Admits a session. Errors: UNAVAILABLE (SHUTTING_DOWN) while the service drains;
+  // RESOURCE_EXHAUSTED if there are too many.
   absl::Status TryAdd() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return Draining();
     if (sessions_ >= kMaxSessions || threads_ >= kMaxThreads) {
       return MakeError(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
-                       absl::StrCat("this service serves ", kMaxSessions,
-                                    " calls already; close some, or use another service"));
+                       absl::StrCat("this service already serves ", kMaxSessions,
+                                    " calls; close some, or use another service"));
     }
     ++sessions_;
     return absl::OkStatus();
@@ -42,8 +42,8 @@ class SessionRegistry {
     absl::MutexLock lock(&mutex_);
     --sessions_;
   }
-  // Runs `work` on a thread of its own, which counts until what `work` holds is gone, too. Errors
-  // as StartDetachedThread's.
+  // Runs `work` on its own thread, which counts until what `work` holds is gone. Errors: those of
+  // StartDetachedThread.
   absl::Status StartThread(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_) {
     AddThread();
     const absl::Status started = StartDetachedThread([this, work = std::move(work)]() mutable {
@@ -54,7 +54,7 @@ class SessionRegistry {
     if (!started.ok()) RemoveThread();
     return started;
   }
-  // False when calls or threads are left after `patience`.
+  // False if calls or threads are left after `patience`.
   bool WaitUntilEmpty(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -71,7 +71,7 @@ class SessionRegistry {
     absl::MutexLock lock(&mutex_);
     return draining_;
   }
-  // What calls end with while the service drains.
+  // Status of calls that end because the service drains.
   static absl::Status Draining() {
     return MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown,
                      "the service is shutting down");

@@ -8,15 +8,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/supervisor/arena_memory.h"
+#include "server/supervisor/memory/arena_memory.h"
 
 namespace bulkhead {
 
-// What one stream has of the service: its name, slots, memory, workers, its place with the
-// supervisor. It goes back all at once, and what comes later goes back as it comes. Thread-safe.
+// What one stream has of the service: its name, slots, memory, workers and place with the
+// supervisor. End gives all of it back at once; claims added later are given back immediately.
+// Thread-safe.
 class StreamClaims {
  public:
-  // `give_back` is called once, when it all goes back; without a lock held.
+  // `give_back` is called once, without a lock held.
   void Add(std::function<void()> give_back) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       absl::MutexLock lock(&mutex_);
@@ -27,7 +28,7 @@ class StreamClaims {
     }
     give_back();
   }
-  // The arena, and what keeps the stream's workers from being given up.
+  // The arena, and what keeps the stream's workers.
   void SetMemory(std::shared_ptr<ArenaMemory> memory, std::shared_ptr<const void> workers)
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -36,8 +37,8 @@ class StreamClaims {
     workers_ = std::move(workers);
   }
 
-  // `bequeath`: another stream takes this one over, so the arena goes back although the client may
-  // not read any more, or be gone without a word. Returns what is left to the other; null: nothing.
+  // `bequeath`: another stream takes this one over, so the arena goes back even if the client still
+  // reads it or vanished. Returns the legacy for that stream; null: nothing.
   std::shared_ptr<Legacy> End(bool bequeath = false) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::ReleasableMutexLock lock(&mutex_);
     ended_ = true;
@@ -47,7 +48,7 @@ class StreamClaims {
     lock.Release();
     std::shared_ptr<Legacy> legacy;
     if (bequeath && memory != nullptr) legacy = memory->Bequeath(workers);
-    // What came last goes first.
+    // In reverse order of Add.
     for (auto claim = claims.rbegin(); claim != claims.rend(); ++claim) (*claim)();
     return legacy;
   }

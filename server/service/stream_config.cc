@@ -16,24 +16,46 @@
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
+#include "server/spec/bytes_changes.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
 
 namespace bulkhead {
 namespace {
+
+// Other samples that one of the spec's may have made for its stages.
+uint32_t MostPartners(const v1::PipelineSpec& spec) {
+  int most = 0;
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      most = std::max(most, PartnersOf(*step.stage));
+    }
+  }
+  return static_cast<uint32_t>(most);
+}
 
 bool IsUnordered(const v1::PipelineSpec& spec) {
   return spec.has_deterministic() && !spec.deterministic();
 }
 
-absl::Status Mismatch(absl::string_view what, absl::string_view mine, absl::string_view theirs,
-                      absl::string_view advice) {
+constexpr char kOtherData[] = "the cursor belongs to other data, or to another order of them";
+
+absl::Status Mismatch(absl::string_view verdict, absl::string_view what, absl::string_view mine,
+                      absl::string_view theirs, absl::string_view advice) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-                   absl::StrCat("the cursor belongs to other data: its ", what, " is ", theirs,
-                                ", this stream's is ", mine, "; ", advice));
+                   absl::StrCat(verdict, ": its ", what, " is ", theirs, ", this stream's is ",
+                                mine, "; ", advice));
 }
 
-// Of the file with that name; empty when it is not among `files`.
+absl::Status MadeByAnotherRelease(absl::string_view changed) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                   absl::StrCat("the cursor's batches were made by another release, which made "
+                                "other bytes: since then these changed: ",
+                                changed, "; allow_changed_bytes goes on all the same"));
+}
+
+// Digest of the file with that name; empty if it is not among `files`.
 template <typename Files>
 std::string DigestIn(const Files& files, const std::string& name) {
   const auto found = std::find_if(files.begin(), files.end(),
@@ -41,7 +63,7 @@ std::string DigestIn(const Files& files, const std::string& name) {
   return found == files.end() ? "" : found->digest();
 }
 
-// The code that made the cursor's batches, against what its files hold now.
+// Checks that the code that made the cursor's batches is unchanged on disk.
 absl::Status CheckCode(const v1::Cursor& cursor, const std::vector<v1::CodeFile>& on_disk) {
   for (const v1::CodeFile& file : cursor.code()) {
     const std::string digest = DigestIn(on_disk, file.name());
@@ -62,13 +84,14 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch, problem);
   }
   if (cursor.samples_per_epoch() != prepared.samples_per_epoch) {
-    return Mismatch("number of samples per epoch", absl::StrCat(prepared.samples_per_epoch),
+    return Mismatch(kOtherData, "number of samples per epoch",
+                    absl::StrCat(prepared.samples_per_epoch),
                     absl::StrCat(cursor.samples_per_epoch()),
                     "the files, or what is selected from them, have changed");
   }
   if (cursor.order_fingerprint() != prepared.order_fingerprint) {
     return Mismatch(
-        "order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
+        kOtherData, "order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
         "source, filter, split, skip, take, order or seed of the spec differ, or the files "
         "have changed");
   }
@@ -78,20 +101,26 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
   const std::vector<v1::CodeFile> code(cursor.code().begin(), cursor.code().end());
   const std::string fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, code);
   if (cursor.bytes_fingerprint() != fingerprint && !open.allow_changed_bytes()) {
-    return Mismatch("bytes fingerprint", fingerprint, cursor.bytes_fingerprint(),
+    const std::string changed = ChangedSince(prepared.spec, [&](const std::string& earlier) {
+      return FingerprintWithCode(earlier, code) == cursor.bytes_fingerprint();
+    });
+    if (!changed.empty()) return MadeByAnotherRelease(changed);
+    return Mismatch("the cursor's batches were made by another pipeline", "bytes fingerprint",
+                    fingerprint, cursor.bytes_fingerprint(),
                     "stages, outputs or the error policy differ; allow_changed_bytes goes on "
                     "all the same");
   }
   if (cursor.consumed() > prepared.samples_per_epoch) {
-    return Mismatch("consumed count", absl::StrCat("at most ", prepared.samples_per_epoch),
-                    absl::StrCat(cursor.consumed()), "the cursor is damaged");
+    return Mismatch("the cursor is damaged", "consumed count",
+                    absl::StrCat("at most ", prepared.samples_per_epoch),
+                    absl::StrCat(cursor.consumed()), "take an earlier one");
   }
   return absl::OkStatus();
 }
 
-// The code that the stream's cursors name before its first batch, sorted by name: what the workers
-// have loaded, and what an earlier stream loaded later and is as it was. They may not have come to
-// that yet, but the batches that were trained on did.
+// The code to name in the stream's cursors before its first batch, sorted by name: what the workers
+// have loaded, plus unchanged files that an earlier stream loaded later. The workers may not have
+// loaded these yet, but the batches already trained on were made with them.
 std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipeline& prepared) {
   std::vector<v1::CodeFile> code = prepared.code;
   for (const v1::CodeFile& file : cursor.code()) {
@@ -105,7 +134,7 @@ std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipelin
   return code;
 }
 
-// The batches that an unordered stream delivered out of turn, against the batches that are left.
+// Checks an unordered stream's batches delivered out of turn against those that are left.
 absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& prepared,
                             uint64_t world_size, uint64_t batches_left) {
   if (cursor.completed().empty()) return absl::OkStatus();
@@ -141,7 +170,7 @@ absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& pr
   return absl::OkStatus();
 }
 
-// Protobuf bytes that are equal for equal messages of one build: maps in the order of their keys.
+// Equal messages give equal bytes within one build: maps are sorted by key.
 std::string SerializeDeterministically(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -152,7 +181,7 @@ std::string SerializeDeterministically(const google::protobuf::Message& message)
   return bytes;
 }
 
-// Which record stands where.
+// Sets which record has which position.
 void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& binding) {
   const v1::Source& source = prepared.spec.source();
   if (!source.has_mixture()) {
@@ -173,7 +202,7 @@ void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& bin
   }
 }
 
-// What workers map of the source's indexes and selections.
+// Bytes of the source's indexes and selections that workers map.
 uint64_t MappedBytes(const internal::v1::ResolvedSource& source) {
   uint64_t bytes = 0;
   for (const internal::v1::ResolvedFile& file : source.files()) {
@@ -240,15 +269,20 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
   return plan;
 }
 
-absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
-                                               const PreparedPipeline& prepared,
-                                               const QuarantineStore& store) {
+absl::StatusOr<QuarantineSet> QuarantineOf(const v1::Cursor& cursor) {
   QuarantineSet set;
-  for (const std::string& record : open.cursor().quarantined()) {
+  for (const std::string& record : cursor.quarantined()) {
     if (const auto added = set.Add(record); !added.ok()) {
       return Annotate(added.status(), "the cursor's quarantined records");
     }
   }
+  return set;
+}
+
+absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
+                                               const PreparedPipeline& prepared,
+                                               const QuarantineStore& store) {
+  BULKHEAD_ASSIGN_OR_RETURN(QuarantineSet set, QuarantineOf(open.cursor()));
   BULKHEAD_RETURN_IF_ERROR(store.AddTo(set, prepared.bytes_fingerprint));
   return set;
 }
@@ -328,15 +362,14 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());
   config.binding.set_slot_count(prepared.memory.slot_count());
-  const bool mosaic = !FirstStageOf(prepared.spec, v1::Stage::kMosaic).empty();
-  config.partners = mosaic ? kMosaicTiles - 1 : 0;
+  config.partners = MostPartners(prepared.spec);
   config.first_epoch = open.cursor().epoch();
   config.substitutions_so_far = open.cursor().substitutions();
   config.ordered = !IsUnordered(prepared.spec);
   config.completed.assign(open.cursor().completed().begin(), open.cursor().completed().end());
   config.code = CodeOf(open.cursor(), prepared);
   for (v1::CodeFile& file : config.code) {
-    // An edit since the look at the disk is one in mid-stream.
+    // An edit after the look at the disk counts as one in mid-stream.
     const std::string digest = DigestIn(open.cursor().code(), file.name());
     if (!digest.empty() && !open.allow_changed_bytes()) file.set_digest(digest);
   }

@@ -6,20 +6,23 @@
 #include "server/sampler/batch_plan.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
-#include "server/supervisor/pipeline_config.h"
-#include "server/supervisor/stream.h"
+#include "server/supervisor/leases/stream.h"
+#include "server/supervisor/pool/pipeline_config.h"
 
 namespace bulkhead {
 
-// CURSOR_MISMATCH (FAILED_PRECONDITION) when a cursor names more code than a pipeline may load, or
-// files by what is no IsCodeName: nothing is read for such a one.
+// CURSOR_MISMATCH (FAILED_PRECONDITION) if a cursor names more files than a pipeline may load, or a
+// name that is not IsCodeName. Such files are never read.
 absl::Status CheckCodeNames(const v1::Cursor& cursor);
 
 // Checks an Open against the prepared pipeline, whose `code` is not known yet: name, rank, world
-// size, cursor. Returns how the
-// stream's batches are cut. Errors: INVALID_ARGUMENT (PROTOCOL_VIOLATION), FAILED_PRECONDITION
-// (CURSOR_MISMATCH, saying what differs; NO_SAMPLES when an epoch has no batch at all).
+// size, cursor. Returns the plan of the stream's batches. Errors: INVALID_ARGUMENT
+// (PROTOCOL_VIOLATION); FAILED_PRECONDITION (CURSOR_MISMATCH, with what differs; NO_SAMPLES if an
+// epoch has no batch).
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared);
+
+// The records that a cursor leaves out. RESOURCE_EXHAUSTED (QUARANTINE_FULL).
+absl::StatusOr<QuarantineSet> QuarantineOf(const v1::Cursor& cursor);
 
 // What is in force when the stream opens: what the cursor brings along, and what the service knows.
 // RESOURCE_EXHAUSTED (QUARANTINE_FULL).
@@ -31,8 +34,8 @@ absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
 v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
                       const QuarantineSet& quarantined, const std::string& boot_id);
 
-// What the supervisor is told about the stream's pipeline, and about the stream itself (arena,
-// observer, peer and quarantine are the caller's to add).
+// The supervisor's configs of the pipeline and of the stream; the caller adds arena, observer, peer
+// and quarantine.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan);

@@ -32,26 +32,32 @@ uint32_t Slots(const v1::Open& open) {
   return std::clamp(open.credits().batches(), Preparer::kDefaultSlots, Preparer::kMaxSlots);
 }
 
+absl::Status TransportUnavailable(const absl::Status& why_not) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kTransportUnavailable,
+                   absl::StrCat("shared memory was asked for and cannot be had: ",
+                                std::string(why_not.message())));
+}
+
+Incarnation IncarnationOf(const v1::Open& open) {
+  return {open.incarnation(), open.machine_boot(), open.since_boot()};
+}
+
 }  // namespace
 
 absl::Status StreamOpening::Run(const v1::Open& open, Session session) {
-  uint64_t claim_id = 0;
-  std::shared_ptr<Legacy> legacy;
-  BULKHEAD_RETURN_IF_ERROR(context_.directory->Claim(
-      open.name(), open.rank(), {open.incarnation(), open.machine_boot(), open.since_boot()},
-      std::move(session.evict), claim_id, legacy));
-  claims_.Add([directory = context_.directory, name = open.name(), rank = open.rank(), claim_id] {
-    directory->Release(name, rank, claim_id);
-  });
-  const absl::Status status = Open(open, std::move(session), legacy.get());
+  const absl::Status status = Open(open, std::move(session));
   return status.ok() || !context_.sessions->draining() ? status : SessionRegistry::Draining();
 }
 
-absl::Status StreamOpening::Open(const v1::Open& open, Session session, Legacy* legacy) {
+absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   const Preparer& preparer = *context_.preparer;
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const uint64_t connection,
+      context_.directory->Enter(open.name(), open.rank(), IncarnationOf(open)));
   BULKHEAD_RETURN_IF_ERROR(CheckCodeNames(open.cursor()));
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             preparer.Understand(open.spec(), Slots(open)));
+  const auto cancelled = [this] { return outbox_.gone() || context_.sessions->draining(); };
   BULKHEAD_RETURN_IF_ERROR(preparer.FindData(
       open.spec().base_dir(), prepared,
       [this](const v1::Progress& progress) {
@@ -59,17 +65,33 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session, Legacy* 
         *response.mutable_progress() = progress;
         outbox_.Put(response);
       },
-      [this] { return outbox_.gone() || context_.sessions->draining(); }));
+      cancelled));
   PipelineConfig pipeline = MakePipelineConfig(prepared);
   const bool user_code = !pipeline.user_code.empty();
   if (user_code) {
     std::vector<std::string> names = context_.supervisor->CodeOf(pipeline.key);
     for (const v1::CodeFile& file : open.cursor().code()) names.push_back(file.name());
-    prepared.code_on_disk = pipeline.code = preparer.ReadCode(std::move(names));
+    BULKHEAD_ASSIGN_OR_RETURN(prepared.code_on_disk,
+                              preparer.ReadCode(std::move(names), cancelled));
+    pipeline.code = prepared.code_on_disk;
   }
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
-  BULKHEAD_ASSIGN_OR_RETURN(const Admission admission, Admit(pipeline, prepared.memory, legacy));
-  if (user_code) BULKHEAD_RETURN_IF_ERROR(AwaitCode(admission.pool, prepared));
+  BULKHEAD_RETURN_IF_ERROR(QuarantineOf(open.cursor()).status());
+  BULKHEAD_RETURN_IF_ERROR(CheckTransport(open));
+  PoolSeat tried;
+  if (user_code) {
+    BULKHEAD_ASSIGN_OR_RETURN(tried, TryCode(open, pipeline, prepared.memory));
+  }
+  // Until here this one may be refused, and who holds the name goes on. From here on it has the
+  // name, and may need what the other one had.
+  std::shared_ptr<Legacy> legacy;
+  BULKHEAD_RETURN_IF_ERROR(Claim(open, connection, std::move(session.evict), legacy));
+  BULKHEAD_ASSIGN_OR_RETURN(const Admission admission,
+                            Admit(pipeline, prepared.memory, legacy.get()));
+  if (user_code) {
+    BULKHEAD_ASSIGN_OR_RETURN(prepared.code, AwaitCode(admission.pool));
+    prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
+  }
   QuarantineStore::RefreshWithin(context_.quarantine, *context_.io, kRefreshPatience);
   BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
                             QuarantineAtOpen(open, prepared, *context_.quarantine));
@@ -114,6 +136,17 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session, Legacy* 
   return absl::OkStatus();
 }
 
+absl::Status StreamOpening::Claim(const v1::Open& open, uint64_t connection,
+                                  StreamDirectory::Evict evict, std::shared_ptr<Legacy>& legacy) {
+  StreamDirectory* const directory = context_.directory;
+  BULKHEAD_RETURN_IF_ERROR(directory->Claim(open.name(), open.rank(), IncarnationOf(open),
+                                            connection, std::move(evict), legacy));
+  claims_.Add([directory, name = open.name(), rank = open.rank(), connection] {
+    directory->Release(name, rank, connection);
+  });
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Admission> StreamOpening::Admit(const PipelineConfig& pipeline, v1::MemoryPlan& plan,
                                                Legacy* legacy) const {
   const int64_t begin_ns = MonotonicNanos();
@@ -140,7 +173,7 @@ absl::StatusOr<Admission> StreamOpening::Admit(const PipelineConfig& pipeline, v
   return absl::CancelledError("the client is gone");
 }
 
-absl::Status StreamOpening::AwaitCode(const PoolSeat& pool, PreparedPipeline& prepared) const {
+absl::StatusOr<std::vector<v1::CodeFile>> StreamOpening::AwaitCode(const PoolSeat& pool) const {
   struct Answer {
     absl::Mutex mutex;
     std::optional<absl::StatusOr<std::vector<v1::CodeFile>>> code ABSL_GUARDED_BY(mutex);
@@ -150,17 +183,43 @@ absl::Status StreamOpening::AwaitCode(const PoolSeat& pool, PreparedPipeline& pr
     absl::MutexLock lock(&answer->mutex);
     answer->code = code;
   });
-  {
-    absl::MutexLock lock(&answer->mutex);
-    const auto told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answer->code.has_value(); };
-    // A worker that does not come is killed after a while, and the pool fails with it.
-    while (!AwaitFor(answer->mutex, told, kCodePause)) {
-      if (outbox_.gone()) return absl::CancelledError("the client is gone");
-    }
-    BULKHEAD_ASSIGN_OR_RETURN(prepared.code, *std::move(answer->code));
+  absl::MutexLock lock(&answer->mutex);
+  const auto told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answer->code.has_value(); };
+  // A worker that does not come is killed after a while, and the pool fails with it.
+  while (!AwaitFor(answer->mutex, told, kCodePause)) {
+    if (outbox_.gone()) return absl::CancelledError("the client is gone");
   }
-  prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
-  return absl::OkStatus();
+  return *std::move(answer->code);
+}
+
+absl::StatusOr<PoolSeat> StreamOpening::TryCode(const v1::Open& open,
+                                                const PipelineConfig& pipeline,
+                                                const v1::MemoryPlan& plan) const {
+  if (!context_.directory->IsHeld(open.name(), open.rank())) return PoolSeat();
+  PoolSeat seat = context_.supervisor->TrySeat(pipeline, plan.slot_count(), plan.slot_bytes());
+  if (seat != nullptr) BULKHEAD_RETURN_IF_ERROR(AwaitCode(seat).status());
+  return seat;
+}
+
+absl::StatusOr<std::shared_ptr<ArenaClient>> StreamOpening::ClientAtDoor(
+    const v1::Open& open) const {
+  std::string why_not;
+  if (open.arena_token().empty()) {
+    why_not = "the client did not come through the arena door";
+  } else if (context_.door == nullptr) {
+    why_not = "this service has no arena door, because it listens on TCP or its log says why";
+  } else if (auto client = context_.door->FindClient(open.arena_token()); client != nullptr) {
+    return client;
+  } else {
+    why_not = "the client's connection to the arena door is not one to this service";
+  }
+  return absl::NotFoundError(why_not);
+}
+
+absl::Status StreamOpening::CheckTransport(const v1::Open& open) const {
+  if (open.transport() != v1::TRANSPORT_SHM) return absl::OkStatus();
+  const auto client = ClientAtDoor(open);
+  return client.ok() ? absl::OkStatus() : TransportUnavailable(client.status());
 }
 
 absl::StatusOr<Outbox::Transport> StreamOpening::ChooseTransport(
@@ -169,33 +228,21 @@ absl::StatusOr<Outbox::Transport> StreamOpening::ChooseTransport(
   Outbox::Transport transport;
   opened.set_transport(v1::TRANSPORT_GRPC);
   if (open.transport() == v1::TRANSPORT_GRPC) return transport;
-  std::shared_ptr<ArenaClient> client;
-  std::string why_not;
-  if (open.arena_token().empty()) {
-    why_not = "the client did not come through the arena door";
-  } else if (context_.door == nullptr) {
-    why_not = "this service has no arena door, because it listens on TCP or its log says why";
-  } else if (client = context_.door->FindClient(open.arena_token()); client == nullptr) {
-    why_not = "the client's connection to the arena door is not one to this service";
-  } else {
-    const absl::StatusOr<uint64_t> id = client->Grant(arena, std::move(on_released));
-    if (id.ok()) {
-      opened.set_transport(v1::TRANSPORT_SHM);
-      opened.set_arena_id(*id);
-      opened.set_announced_at_door(open.announce_at_door());
-      claims_.Add([client, id = *id] { client->Retire(id); });
-      transport.client = std::move(client);
-      transport.arena_id = *id;
-      transport.at_door = open.announce_at_door();
-      return transport;
-    }
-    why_not = std::string(id.status().message());
+  absl::StatusOr<std::shared_ptr<ArenaClient>> client = ClientAtDoor(open);
+  const absl::StatusOr<uint64_t> id =
+      client.ok() ? (*client)->Grant(arena, std::move(on_released)) : client.status();
+  if (!id.ok()) {
+    if (open.transport() == v1::TRANSPORT_SHM) return TransportUnavailable(id.status());
+    opened.set_transport_reason(std::string(id.status().message()));
+    return transport;
   }
-  if (open.transport() == v1::TRANSPORT_SHM) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kTransportUnavailable,
-                     absl::StrCat("shared memory was asked for and cannot be had: ", why_not));
-  }
-  opened.set_transport_reason(why_not);
+  opened.set_transport(v1::TRANSPORT_SHM);
+  opened.set_arena_id(*id);
+  opened.set_announced_at_door(open.announce_at_door());
+  claims_.Add([client = *client, id = *id] { client->Retire(id); });
+  transport.client = *std::move(client);
+  transport.arena_id = *id;
+  transport.at_door = open.announce_at_door();
   return transport;
 }
 

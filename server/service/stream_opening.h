@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
@@ -15,8 +16,8 @@ namespace bulkhead {
 
 // The way of one stream from Open to its first batch:
 //
-//   claim its name ─▶ understand the spec ─▶ find its data ─▶ be admitted to a pool ─▶ know the
-//   user's code ─▶ choose the transport ─▶ be opened on that pool
+//   understand the spec ─▶ find its data ─▶ check the cursor ─▶ claim the name ─▶ be admitted to a
+//   pool ─▶ know the user's code ─▶ choose the transport ─▶ be opened on that pool
 //
 // Works on a thread of its own, which Run blocks.
 class StreamOpening {
@@ -41,13 +42,24 @@ class StreamOpening {
   }
 
  private:
-  absl::Status Open(const v1::Open& open, Session session, Legacy* legacy);
+  absl::Status Open(const v1::Open& open, Session session);
+  // The stream's name is this connection's, until `claims_` end.
+  absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
+                     std::shared_ptr<Legacy>& legacy);
   // Waits a little for memory of streams that are about to end: the client's own last one, say.
   // What does not come by then it does without, if fewer slots fit: `plan` says how many.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, v1::MemoryPlan& plan,
                                   Legacy* legacy) const;
-  // Waits until a worker has loaded the user's code, and makes it a part of the fingerprint.
-  absl::Status AwaitCode(const PoolSeat& pool, PreparedPipeline& prepared) const;
+  // Waits until a worker has loaded the user's code, and returns which files that is.
+  absl::StatusOr<std::vector<v1::CodeFile>> AwaitCode(const PoolSeat& pool) const;
+  // Finds out whether workers can load the user's code before the name is taken from its holder, if
+  // there is one, and room for such workers beside its own. They stay for the admission.
+  absl::StatusOr<PoolSeat> TryCode(const v1::Open& open, const PipelineConfig& pipeline,
+                                   const v1::MemoryPlan& plan) const;
+  // The client's connection to the arena door. NOT_FOUND, saying why there is none.
+  absl::StatusOr<std::shared_ptr<ArenaClient>> ClientAtDoor(const v1::Open& open) const;
+  // FAILED_PRECONDITION (TRANSPORT_UNAVAILABLE) when ChooseTransport would refuse for lack of one.
+  absl::Status CheckTransport(const v1::Open& open) const;
   // Passes the arena through the door if client and service can; `opened` says what came of it.
   absl::StatusOr<Outbox::Transport> ChooseTransport(const v1::Open& open, const Arena& arena,
                                                     ArenaClient::OnReleased on_released,

@@ -1,18 +1,18 @@
 #include "server/service/stream_session.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/server_context.h>
 
 #include <utility>
 
 #include "server/base/error.h"
+#include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 
 namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
-// What a client that is ended gets to take in why.
+// For an evicted client to read the status.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 absl::Status ProtocolViolation(absl::string_view what) {
@@ -38,16 +38,15 @@ StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServer
       rpc_(rpc) {}
 
 void StreamSession::OnReadDone(bool ok) {
-  if (!ok) {  // the client closed its side, or is gone: nobody will release anything
+  if (!ok) {  // the client closed its side or is gone, and will release nothing
     outbox_.Abandon(opened_ ? absl::OkStatus() : ProtocolViolation("the stream ended before Open"));
     return;
   }
   v1::StreamRequest request;
-  const grpc::Status parsed =
-      grpc::SerializationTraits<v1::StreamRequest>::Deserialize(&incoming_, &request);
+  const absl::Status parsed = ParseRequest(incoming_, request);
   incoming_.Clear();
   if (!parsed.ok()) {
-    outbox_.Finish(ProtocolViolation("a message could not be parsed"));
+    outbox_.Finish(parsed);
   } else if (request.has_open() && !opened_) {
     HandleOpen(request.open());
   } else if (request.has_release() && opened_) {
@@ -95,8 +94,7 @@ void StreamSession::OnFailed(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
   if (info.has_value() &&
       (info->reason == reason::kShuttingDown || info->reason == reason::kStreamIdle)) {
-    // What is queued may wait for credits that never come; the client gets it from the next stream
-    // instead.
+    // What is queued may wait for credits that never come; the next stream sends it again.
     Evict(status);
   } else {
     outbox_.Finish(status);
@@ -107,7 +105,7 @@ std::shared_ptr<Legacy> StreamSession::Evict(const absl::Status& status) {
   outbox_.Evict(status);
   std::shared_ptr<Legacy> legacy = claims_.End(/*bequeath=*/true);
   if (absl::IsCancelled(status)) {
-    Cut();  // nobody is there who would read why
+    Cut();  // no client is left to read the status
     return legacy;
   }
   context_.loop->Post([loop = context_.loop, weak = weak_from_this()] {

@@ -17,16 +17,16 @@
 
 namespace bulkhead {
 
-// One call of Loader.Stream: reads Open and Releases, has the stream opened on a thread of its own,
-// and passes what the supervisor delivers to the outbox.
+// One call of Loader.Stream: reads Open and Releases, opens the stream on its own thread, and
+// passes what the supervisor delivers to the outbox.
 //
 //   gRPC threads: OnReadDone, OnWriteDone, OnCancel ─┐
 //   preparing thread: Progress ──────────────────────┼─▶ outbox ─▶ one write at a time
 //   supervisor's thread: Opened, OnBatch, OnEvent … ─┤
 //   service's loop: heartbeats, released slots ──────┘
 //
-// Life: made by Start for a new call; keeps itself alive until gRPC is done with it (OnDone) and
-// the supervisor has let go.
+// Life: Start makes it for a new call. It keeps itself alive until gRPC is done with it (OnDone)
+// and the supervisor has released it.
 class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public StreamObserver,
                             public std::enable_shared_from_this<StreamSession> {
@@ -41,8 +41,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnCancel() override { outbox_.Abandon(absl::CancelledError("the client is gone")); }
   void OnDone() override;
 
-  // StreamObserver. Not opened before it was added: whoever knows that it is open may ask for the
-  // status at once.
+  // StreamObserver. Open is sent only after OnAdded: a client that has it may ask for the status at
+  // once.
   void OnAdded() override { outbox_.Open(); }
   void OnBatch(ReadyBatch batch) override { outbox_.Put(std::move(batch)); }
   void OnEvent(const v1::SampleEvent& event) override { outbox_.Put(event); }
@@ -55,21 +55,20 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, std::string peer);
 
   void HandleOpen(const v1::Open& open);
-  // A heartbeat; again in a second. Ends the call when the storage hangs that the preparing thread
-  // waits for.
+  // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.
   void Beat();
-  // Ends the stream and the call at once, the latter with `status`: what is queued is dropped.
-  // Returns what is left to a successor.
+  // Ends the stream, and the call with `status`, at once; drops what is queued. Returns what is
+  // left to a successor.
   std::shared_ptr<Legacy> Evict(const absl::Status& status);
-  // Cancels the call, which drops what gRPC was to write for it.
+  // Cancels the call, which drops gRPC's pending writes.
   void Cut() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SessionContext context_;
   std::shared_ptr<StreamSession> self_;  // until OnDone
-  // The preparing thread, as storage sees it.
+  // The preparing thread, as StorageWatch knows it.
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
-  bool opened_ = false;  // of the reading side
+  bool opened_ = false;  // used by the reading side
   Outbox outbox_;
   StreamClaims claims_;
   StreamOpening opening_;

@@ -10,10 +10,10 @@
 namespace bulkhead {
 namespace {
 
-// A connection that finds the queue full is refused at once, so it is as long as the kernel allows.
+// As long as the kernel allows: a connection that finds the queue full is refused at once.
 constexpr int kBacklog = 4096;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
-// Connections taken before the loop serves others.
+// Connections accepted before the loop serves others.
 constexpr int kConnectionsPerTurn = 64;
 
 }  // namespace
@@ -42,7 +42,7 @@ void UnixAcceptor::Close() {
   if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
-  RemoveFile(path_);  // if that fails, the next service makes way for itself
+  RemoveFile(path_);  // on failure the next service replaces it
   listener_.reset();
 }
 
@@ -50,7 +50,7 @@ void UnixAcceptor::Listen() {
   if (!listener_) return;
   const absl::Status watched = loop_->Watch(listener_.get(), [this] { Accept(); });
   if (watched.ok()) return;
-  spdlog::error("cannot wait for connections yet: {}", std::string(watched.message()));
+  spdlog::error("cannot accept connections yet: {}", std::string(watched.message()));
   listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
 }
 
@@ -62,8 +62,8 @@ void UnixAcceptor::Accept() {
       continue;
     }
     if (connection.status().code() == absl::StatusCode::kUnavailable) return;
-    // Out of descriptors, mostly. Who waits goes on waiting; asking again at once would spin.
-    spdlog::warn("a connection waits: {}", std::string(connection.status().message()));
+    // Mostly a lack of descriptors. The connection stays queued; retrying at once would spin.
+    spdlog::warn("cannot accept a connection yet: {}", std::string(connection.status().message()));
     loop_->Unwatch(listener_.get());
     listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
     return;

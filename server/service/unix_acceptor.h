@@ -11,29 +11,28 @@
 
 namespace bulkhead {
 
-// The service's Unix socket. gRPC could listen there itself, but then a connection has the
-// kernel's default send buffer of 208 KiB, and a trainer that reads 1 MiB at a time finds it empty
-// too often (docs/transports.md). So connections are accepted here, given a larger one, and handed
-// on. Lives on `loop`, whose thread must run.
+// The service's Unix socket. If gRPC listened itself, connections would have the kernel's default
+// send buffer of 208 KiB, and a trainer that reads 1 MiB at a time would find it empty too often
+// (docs/transports.md). So this class accepts connections, gives them a larger buffer, and hands
+// them on. Lives on `loop`, whose thread must run.
 class UnixAcceptor {
  public:
-  // Takes over a connection; called on the loop's thread.
+  // Takes over a connection. Called on the loop's thread.
   using Handler = std::function<void(UniqueFd connection)>;
 
-  // Asked for as a connection's send buffer, of which the kernel grants twice as much, within
-  // net.core.wmem_max.
+  // Requested send buffer of a connection. The kernel doubles it, within net.core.wmem_max.
   static constexpr int kSendBytes = 512 << 10;
 
-  // Listens at `path` before it returns; only this user and root can connect. Errors as
-  // ListenUnix'.
+  // Listens at `path` before it returns; only this user and root can connect. Errors: those of
+  // ListenUnix.
   static absl::StatusOr<std::unique_ptr<UnixAcceptor>> Open(std::shared_ptr<EventLoop> loop,
                                                             const std::string& path,
                                                             Handler handler);
-  // On the loop's thread, or when it has ended. Closes.
+  // Closes. Call it on the loop's thread, or after that has ended.
   ~UnixAcceptor();
 
-  // On the loop's thread: nobody else comes in, and the path is free for a successor. Who is in
-  // stays. Idempotent.
+  // Takes no more connections and frees the path for a successor; keeps existing ones. On the
+  // loop's thread. Idempotent.
   void Close();
 
  private:

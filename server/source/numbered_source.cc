@@ -1,6 +1,7 @@
 #include "server/source/numbered_source.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -37,7 +38,7 @@ class NumberedSource final : public Source {
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
     const absl::Status read = source_->Read(index, context, record);
-    if (!read.ok()) return Annotate(read, place_in_spec_);
+    if (!read.ok()) return NameSource(read);
     record.origin.insert(0, prefix_);
     record.values.insert(record.values.begin() + place_, {source_id_, sizeof(source_id_), 1});
     return absl::OkStatus();
@@ -54,6 +55,16 @@ class NumberedSource final : public Source {
   }
 
  private:
+  // The error with the place of the source, and its file by the name that records of it have.
+  absl::Status NameSource(const absl::Status& read) const {
+    std::optional<ErrorInfo> info = GetErrorInfo(read);
+    if (!info.has_value()) return Annotate(read, place_in_spec_);
+    if (info->metadata.count("file") > 0) info->metadata["file"].insert(0, prefix_);
+    const std::string message = absl::StrCat(place_in_spec_, ": ", std::string(read.message()));
+    if (IsSampleError(read)) return SampleError(info->reason, message, std::move(info->metadata));
+    return MakeError(read.code(), info->reason, message, std::move(info->metadata));
+  }
+
   const std::unique_ptr<Source> source_;
   const std::string prefix_;  // of records' names
   const std::string place_in_spec_;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/base/error.h"
-#include "server/source/selection_index.h"
+#include "server/source/index/selection_index.h"
 
 namespace bulkhead {
 namespace {

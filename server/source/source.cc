@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "server/base/error.h"
-#include "server/source/image_source.h"
+#include "server/source/images/image_source.h"
 #include "server/source/range_source.h"
 #include "server/source/selected_source.h"
-#include "server/source/tfrecord_source.h"
+#include "server/source/tfrecord/tfrecord_source.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {

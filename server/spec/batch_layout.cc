@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/nearest_name.h"
 #include "server/spec/checked_math.h"
-#include "server/spec/nearest_name.h"
-#include "server/spec/spec_error.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {
@@ -138,10 +138,6 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
 }
 
 }  // namespace
-
-std::string CountName(absl::string_view name) { return absl::StrCat(name, "_count"); }
-std::string SizeName(absl::string_view name) { return absl::StrCat(name, "_size"); }
-std::string OffsetsName(absl::string_view name) { return absl::StrCat(name, "_offsets"); }
 
 absl::StatusOr<v1::BatchSchema> LayOutBatch(
     const std::vector<FeatureSignature>& features,

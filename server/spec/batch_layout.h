@@ -9,7 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "bulkhead/v1/types.pb.h"
-#include "server/spec/signature.h"
+#include "server/stages/declaration/batch_outputs.h"
+#include "server/stages/declaration/feature_signature.h"
 
 namespace bulkhead {
 
@@ -17,13 +18,6 @@ namespace bulkhead {
 inline constexpr uint64_t kTensorAlignment = 64;
 // A batch larger than this is a mistake in the spec, not a plan.
 inline constexpr uint64_t kMaxBatchBytes = uint64_t{1} << 40;
-
-// What a batch has beside an output `name`: how many rows of a variable one are filled (int64 []),
-// the batch's own height and width (int64 [2]), and, from clients only, where each sample's rows
-// begin (int64 [samples + 1]).
-std::string CountName(absl::string_view name);
-std::string SizeName(absl::string_view name);
-std::string OffsetsName(absl::string_view name);
 
 // Lays `features` out as one batch of `batch_size` samples, in the order of `outputs` (all, sorted
 // by name, when that is empty). A variable feature is followed by `<name>_count`, one whose height

@@ -7,11 +7,10 @@
 #include "absl/status/status.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
-#include "server/spec/spec_error.h"
+#include "server/stages/declaration/spec_error.h"
 
-// The stages of a spec that work on whole batches (`batch_stages`). They work where the batch lies:
-// what they read and replace are outputs of the pipeline, whose types and shapes stay (but
-// packing_stages.h); a function of the user's may add outputs of its own.
+// The stages of a spec that work on whole batches (`batch_stages`), one after the other; what each
+// kind does is its family's business (server/stages/declaration/batch_kind.h).
 namespace bulkhead {
 
 // "mixup": how specs call the stage; empty when none is set.
@@ -26,6 +25,15 @@ std::string BatchStagePath(int index);
 
 // Fills defaults in; adds what is wrong with each stage by itself to `problems`.
 void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems);
+
+// Notes in `features`, which samples have in the end, how the first `stages` batch stages pack
+// them.
+void MarkPacked(const v1::PipelineSpec& spec, int stages, std::vector<FeatureSignature>& features);
+
+// The features that batch stage `index`, a pack_rows, packs: those that it names, or, of the
+// `features` that samples have in the end, all of variable length that no stage before it packs.
+std::vector<std::string> RowsPackedAt(const v1::PipelineSpec& spec, int index,
+                                      std::vector<FeatureSignature> features);
 
 // Adds what the batch stages make beside the `features` that samples have, all sorted by name, and
 // notes how they pack those. The `path` of an added one is its stage's.

@@ -139,7 +139,7 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
   return HexDigest(text);
 }
 
-std::string BytesFingerprint(const v1::PipelineSpec& whole) {
+std::string BytesFingerprint(const v1::PipelineSpec& whole, absl::Span<const BytesChange> changes) {
   const v1::PipelineSpec spec = WithPreparedStages(whole);
   std::string text = "bulkhead bytes 1\n";
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
@@ -153,6 +153,7 @@ std::string BytesFingerprint(const v1::PipelineSpec& whole) {
         CanonicalText(mixed, {"weight", "source", "filter", "split", "skip", "take", "order"}),
         "\n");
   }
+  absl::StrAppend(&text, BytesChangesText(spec, changes));
   return HexDigest(text);
 }
 

@@ -5,6 +5,7 @@
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/bytes_changes.h"
 
 namespace bulkhead {
 
@@ -21,8 +22,10 @@ std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved);
 
 // Fingerprint of what becomes of a record: features, how the source names them, stages (in a
-// mixture each source's own ones, too), outputs and error policy.
-std::string BytesFingerprint(const v1::PipelineSpec& spec);
+// mixture each source's own ones, too), outputs and error policy; and of `changes`, what releases
+// have changed in those stages.
+std::string BytesFingerprint(const v1::PipelineSpec& spec,
+                             absl::Span<const BytesChange> changes = BytesChanges());
 
 }  // namespace bulkhead
 

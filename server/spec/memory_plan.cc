@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/spec/checked_math.h"
-#include "server/spec/spec_error.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {

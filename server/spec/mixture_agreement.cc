@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
-#include "server/spec/spec_error.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {
@@ -72,8 +72,8 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
   std::set<std::string> names(spec.outputs().begin(), spec.outputs().end());
   for (const v1::Stage& stage : spec.stages()) {
     for (std::string& name : StageReads(stage)) names.insert(std::move(name));
-    if (!stage.has_mosaic()) continue;
-    // Its four images may come from any source, and bring along what belongs to them.
+    if (PartnersOf(stage) == 0) continue;
+    // Its images may come from any source, and bring along what belongs to them.
     for (size_t i = 0; i < sources.size(); ++i) {
       for (const FeatureSignature& feature : offered(i)) {
         if (feature.annotation.has_value()) names.insert(feature.name);

@@ -14,8 +14,8 @@
 #include "server/spec/checked_math.h"
 #include "server/spec/mixture_agreement.h"
 #include "server/spec/source_chain.h"
-#include "server/spec/spec_error.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {
@@ -89,8 +89,8 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     }
     if (MayEnlarge(stage)) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
-      // What a mosaic leaves as it is, is set aside while the other samples are made.
-      if (stage.has_mosaic() && feature.path != StepPath(chain.steps[i])) {
+      // What is left as it is, is set aside while the other samples are made.
+      if (PartnersOf(stage) > 0 && feature.path != StepPath(chain.steps[i])) {
         total =
             total + ValueBytes(feature, max_pixels[feature.name]) + CheckedCount(feature.max_bytes);
       }
@@ -147,7 +147,7 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
   for (const SourceChain& chain : chains) {
     SourceSignature& source = signature.sources.emplace_back();
     BULKHEAD_RETURN_IF_ERROR(CheckCaches(chain));
-    BULKHEAD_RETURN_IF_ERROR(CheckMosaic(chain));
+    BULKHEAD_RETURN_IF_ERROR(CheckPartners(chain));
     BULKHEAD_ASSIGN_OR_RETURN(source.source_features, ChainFeatures(chain));
     BULKHEAD_RETURN_IF_ERROR(InferStages(chain, chain.own_steps, source));
   }

@@ -2,47 +2,14 @@
 #define BULKHEAD_SERVER_SPEC_SIGNATURE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/spec/annotation.h"
+#include "server/stages/declaration/feature_signature.h"
 
 namespace bulkhead {
-
-// What is known of one feature of a sample before any sample is read.
-struct FeatureSignature {
-  enum class Kind {
-    kTensor,   // elements of `dtype`
-    kEncoded,  // a byte string: an encoded image or text; dtype DTYPE_BYTES, shape []
-    kImage,    // [height, width, channels], or [channels, height, width] when `channels_first`
-  };
-  std::string name;
-  Kind kind = Kind::kTensor;
-  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
-  // Shape of one sample. -1: an extent that differs between samples and has no bound yet (a decoded
-  // image).
-  std::vector<int64_t> shape;
-  // The first dimension varies from sample to sample; shape[0] is its bound. The batch gets
-  // `<name>_count`.
-  bool variable = false;
-  bool channels_first = false;
-  // A kTensor that is several images of one size: [n, height, width, channels], or [n, channels,
-  // height, width] when `channels_first`.
-  bool is_stack = false;
-  // For kEncoded: bound of the length in bytes; 0 when there is none (then it cannot be an output).
-  uint64_t max_bytes = 0;
-  // Declared boxes, points or a mask of an image.
-  std::optional<Annotation> annotation;
-  // How a batch stage packs it, and which one ("batch_stages[0].pack_rows"); of a batch's features
-  // only (AddBatchFeatures).
-  v1::Packing packing = v1::PACKING_UNSPECIFIED;
-  std::string packed_at;
-  // Where a message about this feature should point: "features.boxes", "stages[2].resize".
-  std::string path;
-};
 
 // What happens to the samples of one source.
 struct SourceSignature {
@@ -74,8 +41,8 @@ struct PipelineSignature {
   std::string declared_where;
 };
 
-// Infers every signature of a normalized spec (see Normalize in server/spec/normalize.h). Errors:
-// INVALID_ARGUMENT (SPEC_INVALID) with metadata `path`, the place in the spec
+// Infers every signature of a normalized spec (see Normalize in server/spec/normalize/normalize.h).
+// Errors: INVALID_ARGUMENT (SPEC_INVALID) with metadata `path`, the place in the spec
 // ("stages[2].resize.input"), when a stage cannot take what it gets, an output has no static bound,
 // or the sources of a mixture do not offer the same features to the common stages. With `outputs`
 // given, only those and what common stages read must be the same.

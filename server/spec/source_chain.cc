@@ -7,8 +7,8 @@
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/source_signature.h"
-#include "server/spec/spec_error.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {
@@ -30,15 +30,18 @@ void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain
 
 }  // namespace
 
-std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind) {
+std::string FirstStageThat(const v1::PipelineSpec& spec,
+                           absl::FunctionRef<bool(const v1::Stage&)> is_meant) {
   for (const SourceChain& chain : SourceChains(spec)) {
     for (const SourceChain::Step& step : chain.steps) {
-      if (step.stage->stage_case() == kind) {
-        return absl::StrCat(step.path, ".", StageName(*step.stage));
-      }
+      if (is_meant(*step.stage)) return absl::StrCat(step.path, ".", StageName(*step.stage));
     }
   }
   return "";
+}
+
+std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind) {
+  return FirstStageThat(spec, [&](const v1::Stage& stage) { return stage.stage_case() == kind; });
 }
 
 std::string FirstPythonStage(const v1::PipelineSpec& spec) {
@@ -142,20 +145,22 @@ absl::Status CheckCaches(const SourceChain& chain) {
   return absl::OkStatus();
 }
 
-absl::Status CheckMosaic(const SourceChain& chain) {
+absl::Status CheckPartners(const SourceChain& chain) {
   const SourceChain::Step* first = nullptr;
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const SourceChain::Step& step = chain.steps[i];
-    if (!step.stage->has_mosaic()) continue;
-    const std::string path = step.path + ".mosaic";
+    if (PartnersOf(*step.stage) == 0) continue;
+    const std::string name = StageName(*step.stage);
+    const std::string path = absl::StrCat(step.path, ".", name);
     if (i < chain.own_steps) {
       return SpecError(path,
                        "stands among one source's own stages, but its images come from all sources "
                        "of the mixture; put it among the common stages");
     }
     if (first != nullptr) {
-      return SpecError(path, absl::StrCat("is the second mosaic in the way of a sample, behind ",
-                                          first->path, "; leave one out"));
+      return SpecError(path,
+                       absl::StrCat("is the second ", name, " in the way of a sample, behind ",
+                                    first->path, "; leave one out"));
     }
     first = &step;
   }
@@ -163,10 +168,8 @@ absl::Status CheckMosaic(const SourceChain& chain) {
 }
 
 bool MayDecodeParts(const v1::PipelineSpec& spec) {
-  const auto has = [&](v1::Stage::StageCase kind) { return !FirstStageOf(spec, kind).empty(); };
-  return has(v1::Stage::kDecodeImage) &&
-         (has(v1::Stage::kCenterCrop) || has(v1::Stage::kRandomCrop) ||
-          has(v1::Stage::kRandomResizedCrop));
+  return !FirstStageOf(spec, v1::Stage::kDecodeImage).empty() &&
+         !FirstStageThat(spec, CutsPart).empty();
 }
 
 absl::StatusOr<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain) {

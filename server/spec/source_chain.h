@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
@@ -42,7 +43,10 @@ struct SourceChain {
 
 std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
 
-// The place of a spec's first stage of a kind, "stages[2].fault"; empty when it has none.
+// The place of a spec's first stage of a sort, or of a kind, "stages[2].fault"; empty when it has
+// none.
+std::string FirstStageThat(const v1::PipelineSpec& spec,
+                           absl::FunctionRef<bool(const v1::Stage&)> is_meant);
 std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind);
 
 // The place of the first stage that runs Python, among samples' stages or batches'; empty when
@@ -64,8 +68,9 @@ std::string FirstCacheStage(const v1::PipelineSpec& spec);
 // Whether the chain's cache stages stand where they can. Errors: SPEC_INVALID.
 absl::Status CheckCaches(const SourceChain& chain);
 
-// Whether the chain's mosaic, if it has one, stands where it can. Errors: SPEC_INVALID.
-absl::Status CheckMosaic(const SourceChain& chain);
+// Whether the chain's stage that takes other samples in, if it has one, stands where it can.
+// Errors: SPEC_INVALID.
+absl::Status CheckPartners(const SourceChain& chain);
 
 // Whether it decodes images and crops, so that parts of images may be all that is decoded.
 bool MayDecodeParts(const v1::PipelineSpec& spec);

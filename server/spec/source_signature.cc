@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
-#include "server/spec/spec_error.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {

@@ -4,17 +4,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/spec/nearest_name.h"
-#include "server/spec/spec_error.h"
-#include "server/spec/stages/carry_annotations.h"
-#include "server/spec/stages/stage_kind.h"
+#include "server/base/nearest_name.h"
+#include "server/stages/declaration/carry_annotations.h"
+#include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
+namespace {
 
-std::string StageName(const v1::Stage& stage) {
-  if (stage.stage_case() == v1::Stage::STAGE_NOT_SET) return "";
-  return v1::Stage::descriptor()->FindFieldByNumber(stage.stage_case())->name();
+StageTraits TraitsOf(const v1::Stage& stage) {
+  const StageKind* kind = KindOf(stage);
+  return kind == nullptr ? StageTraits() : kind->traits();
 }
+
+}  // namespace
 
 std::vector<std::string> StageReads(const v1::Stage& stage) {
   const StageKind* kind = KindOf(stage);
@@ -31,38 +34,27 @@ bool IsRandomStage(const v1::Stage& stage) {
   return kind != nullptr && kind->IsRandom(stage);
 }
 
-bool HoldsResult(const v1::Stage& stage) {
-  const StageKind* kind = KindOf(stage);
-  return kind != nullptr && kind->traits().holds_result;
-}
+bool HoldsResult(const v1::Stage& stage) { return TraitsOf(stage).holds_result; }
 
 bool MovesPixels(const v1::Stage& stage) {
+  return TraitsOf(stage).motion == StageTraits::Motion::kMoves;
+}
+
+bool DeclaresAnnotation(const v1::Stage& stage) { return TraitsOf(stage).declares; }
+
+bool FailsOnPurpose(const v1::Stage& stage) { return TraitsOf(stage).fails_on_purpose; }
+
+bool CutsPart(const v1::Stage& stage) { return TraitsOf(stage).cuts_part; }
+
+int PartnersOf(const v1::Stage& stage) { return TraitsOf(stage).partners; }
+
+std::vector<std::string> StageWorksOn(const v1::Stage& stage,
+                                      const std::vector<FeatureSignature>& before) {
   const StageKind* kind = KindOf(stage);
-  return kind != nullptr && kind->traits().motion == StageTraits::Motion::kMoves;
+  return kind == nullptr ? std::vector<std::string>() : kind->WorksOn(stage, before);
 }
 
-bool DeclaresAnnotation(const v1::Stage& stage) {
-  return stage.has_boxes() || stage.has_keypoints() || stage.has_mask();
-}
-
-bool MayEnlarge(const v1::Stage& stage) {
-  const StageKind* kind = KindOf(stage);
-  return kind != nullptr && kind->traits().may_enlarge;
-}
-
-int64_t DecodedChannels(const v1::DecodeImage& decode) {
-  switch (decode.color()) {
-    case v1::COLOR_GRAY:
-      return 1;
-    case v1::COLOR_RGBA:
-      return 4;
-    case v1::COLOR_RGB:
-    case v1::COLOR_BGR:
-      return 3;
-    default:
-      return decode.channels() == 0 ? 3 : static_cast<int64_t>(decode.channels());
-  }
-}
+bool MayEnlarge(const v1::Stage& stage) { return TraitsOf(stage).may_enlarge; }
 
 absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
                         std::vector<FeatureSignature>& features) {
@@ -76,6 +68,7 @@ absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
     return SpecError(absl::StrCat(path, ".", kind->ReadOption(stage, i)),
                      UnknownName("feature", reads[i], names));
   }
+  BULKHEAD_RETURN_IF_ERROR(kind->options().CheckRequired(OptionsOf(stage), path));
   const std::vector<FeatureSignature> before = features;
   BULKHEAD_RETURN_IF_ERROR(kind->Infer(stage, path, features));
   return CarryAnnotations(*kind, stage, path, before, features);

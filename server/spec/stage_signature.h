@@ -1,25 +1,19 @@
 #ifndef BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
 #define BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/spec/signature.h"
+#include "server/stages/declaration/common_options.h"
+#include "server/stages/declaration/feature_signature.h"
+#include "server/stages/declaration/stage_checks.h"
+#include "server/stages/declaration/stage_kind.h"
+#include "server/stages/decode/declare.h"
 
 namespace bulkhead {
-
-// Pixels that decode_image accepts where the spec does not say.
-inline constexpr uint64_t kDefaultMaxPixels = 36'000'000;
-
-// Features whose rows sanitize_boxes drops along with boxes, at most.
-inline constexpr int kMaxSanitizedWith = 64;
-
-// "resize": how specs call the stage; empty when none is set.
-std::string StageName(const v1::Stage& stage);
 
 // The features that the stage reads, in its order, defaults filled in; none for a fault, and when
 // no stage is set.
@@ -44,8 +38,19 @@ bool MovesPixels(const v1::Stage& stage);
 // Whether the stage only says what a feature is to an image: nothing changes.
 bool DeclaresAnnotation(const v1::Stage& stage);
 
-// Channels that decode_image gives: 1, 3 or 4, from `color`, else from `channels`, else 3.
-int64_t DecodedChannels(const v1::DecodeImage& decode);
+// Whether it changes nothing and may fail on purpose.
+bool FailsOnPurpose(const v1::Stage& stage);
+
+// Whether it cuts a part out of its image, beyond which nothing need be decoded.
+bool CutsPart(const v1::Stage& stage);
+
+// Other samples that a sample may have made for the stage, at most.
+int PartnersOf(const v1::Stage& stage);
+
+// The features that the running stage works on, in the order of its values: of those `before` it,
+// then those that it makes.
+std::vector<std::string> StageWorksOn(const v1::Stage& stage,
+                                      const std::vector<FeatureSignature>& before);
 
 // Turns the features before `stage`, sorted by name, into those after it; the `path` of those it
 // wrote is `path`, the stage's place in the spec ("stages[2].resize"). Errors: INVALID_ARGUMENT

@@ -12,7 +12,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/os/memory/process_memory.h"
-#include "server/supervisor/worker_usage.h"
+#include "server/supervisor/worker/worker_usage.h"
 
 namespace bulkhead {
 namespace {
@@ -65,7 +65,7 @@ void IndexJobs::Cancel(uint64_t job_id) {
 void IndexJobs::StartWorkers() {
   if (start_timer_ != 0) return;
   size_t idle = 0;
-  size_t living = 0;  // a killed one does no work, and may be long in ending
+  size_t living = 0;  // without killed ones, which may take long to exit
   for (const auto& [id, worker] : workers_) {
     const WorkerPhase phase = worker->process->phase();
     if (phase < WorkerPhase::kKilled) ++living;
@@ -73,11 +73,11 @@ void IndexJobs::StartWorkers() {
   }
   if (!queue_.empty() && workers_.size() - living >= size_t{kMaxStuck} * max_workers_) {
     FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
-                        "too many index workers were killed and do not end; the storage they "
+                        "too many index workers were killed but do not exit; the storage that they "
                         "read seems to hang"));
     return;
   }
-  if (queue_.empty() && gate_ != nullptr) gate_->Leave(this);  // nobody needs to stand in line
+  if (queue_.empty() && gate_ != nullptr) gate_->Leave(this);  // frees the gate for others
   for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
     bool in_gate = false;
     absl::StatusOr<MemoryClaim> memory = Claim(living, in_gate);
@@ -86,7 +86,7 @@ void IndexJobs::StartWorkers() {
       return;
     }
     if (!memory.ok()) {
-      // Those that live do it all, in the end.
+      // The living workers will finish the queue.
       if (living == 0) FailQueue(memory.status());
       return;
     }
@@ -104,7 +104,7 @@ absl::StatusOr<MemoryClaim> IndexJobs::Claim(size_t living, bool& in_gate) {
   if (memory.ok()) {
     if (gate_ != nullptr) gate_->Leave(this);
   } else if (living == 0 && gate_ != nullptr && !gate_->stuck()) {
-    return absl::UnavailableError("it waits for the replacement that is under way");
+    return absl::UnavailableError("an index worker waits for the replacement under way");
   }
   return memory;
 }
@@ -138,7 +138,7 @@ bool IndexJobs::StartWorker(MemoryClaim memory, bool in_gate) {
 }
 
 void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message) {
-  // A program that cannot even start would be started for ever.
+  // Bounds the restarts of a program that cannot even start.
   if (++early_exits_ >= kMaxDeaths) {
     early_exits_ = 0;
     FailQueue(MakeError(code, reason::kWorkerCrashLoop, message));
@@ -228,7 +228,7 @@ void IndexJobs::OnProgress(Worker& worker, const internal::v1::IndexProgress& pr
 
 void IndexJobs::CheckForHangs() {
   const int64_t now_ns = MonotonicNanos();
-  std::vector<Worker*> workers;  // a job that ends may begin others
+  std::vector<Worker*> workers;  // copied: ending a job may start other workers
   for (const auto& [id, worker] : workers_) workers.push_back(worker.get());
   for (Worker* worker : workers) {
     CheckForHang(*worker, now_ns);
@@ -245,7 +245,7 @@ void IndexJobs::CheckMemory(Worker& worker) {
   if (quota_bytes == 0 || worker.peak_memory_bytes <= quota_bytes) return;
   worker.process->Kill(v1::EXIT_CAUSE_WATCHDOG,
                        absl::StrCat("it held ", FormatBytes(worker.peak_memory_bytes),
-                                    " of its quota of ", FormatBytes(quota_bytes)));
+                                    ", more than its quota of ", FormatBytes(quota_bytes)));
 }
 
 void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
@@ -260,10 +260,10 @@ void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
   if (worker.entry == nullptr || quiet <= timeouts_.hang) return;
   const bool stopped = IsStopped(worker.process->pid());
   worker.process->Kill(v1::EXIT_CAUSE_HUNG,
-                       absl::StrCat(stopped ? "stopped by a signal, and " : "", "no progress for ",
+                       absl::StrCat(stopped ? "stopped by a signal; " : "", "no progress for ",
                                     absl::FormatDuration(timeouts_.hang)));
-  // A stopped one ends at once, and its job is tried again then. Of another nobody knows when it
-  // ends, and until then the next worker would write to the same file, should it go on.
+  // A stopped process exits at once, so its job is retried then. Any other may take arbitrarily
+  // long, and might write to the file while the next worker does.
   if (!stopped) FailHungJob(worker);
 }
 
@@ -291,7 +291,7 @@ void IndexJobs::NoteStuck(Worker& worker, int64_t now_ns) {
 void IndexJobs::FailQueue(const absl::Status& status) {
   for (auto queue = std::move(queue_); const auto& entry : queue) entry->job.on_done(status);
   queue_.clear();
-  if (gate_ != nullptr) gate_->Leave(this);  // the line is for replacements again
+  if (gate_ != nullptr) gate_->Leave(this);  // replacements may use the gate again
 }
 
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
@@ -321,7 +321,7 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
         end.reason);
   }
   if (gate_ != nullptr) gate_->Leave(worker.get());
-  loop_->Post([worker] {});  // this call comes from inside the process object
+  loop_->Post([worker] {});  // deferred: this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;
     if (++entry.deaths >= kMaxDeaths) {

@@ -12,9 +12,9 @@
 namespace bulkhead {
 namespace {
 
-// What a worker may take to be reaped.
+// Time limit for a killed worker to be reaped.
 constexpr absl::Duration kReapPatience = absl::Seconds(2);
-// Between looks at workers that have no stream: two of them tell who does not rest.
+// Interval of the looks at workers without streams. Two looks tell whether a worker rests.
 constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);
 
@@ -83,7 +83,7 @@ Pools::Entry& Pools::Start(const PipelineConfig& pipeline, MemoryClaim claim) {
 uint64_t Pools::IdleBytes(const std::string& but_key) const {
   uint64_t bytes = 0;
   for (const Entry& entry : entries_) {
-    // Of one whose workers end anyway it is on its way back.
+    // Memory of a pool whose workers already end is counted as returning.
     if (!entry.idle() || entry.pool->parked() || entry.pipeline().key == but_key) continue;
     bytes += entry.memory->quota_bytes();
   }
@@ -95,7 +95,7 @@ absl::Duration Pools::Entry::unread_for(int64_t now_ns) const {
   for (const auto& stream : pool->streams().all()) {
     shortest = std::min(shortest, stream->idle_for(now_ns));
   }
-  // Some stream that was promised its workers is not there yet.
+  // A stream that was promised these workers has not opened yet.
   const bool all_there = pool->streams().all().size() >= admitted;
   return all_there && !pool->streams().empty() && !pool->parked() ? shortest : absl::ZeroDuration();
 }
@@ -127,9 +127,8 @@ bool Pools::ParkUnreadPool(const std::string& but_key) {
   const auto parked = std::find_if(unread.begin(), unread.end(),
                                    [](const auto& candidate) { return candidate.second->Park(); });
   if (parked == unread.end()) return false;
-  spdlog::info(
-      "pipeline {}: its streams are not read, and give up their workers, whose memory is needed",
-      parked->second->config().name);
+  spdlog::info("pipeline {}: its streams are not read, so its workers are ended to free memory",
+               parked->second->config().name);
   return true;
 }
 
@@ -145,8 +144,8 @@ bool Pools::EvictUnreadStream() {
   }
   if (longest == nullptr) return false;
   const StreamConfig& config = longest->config();
-  spdlog::info("stream {} of rank {} is not read, and gives up its place, whose memory is needed",
-               config.name, config.rank);
+  spdlog::info("stream {} of rank {} is not read, so it is closed to free memory", config.name,
+               config.rank);
   config.memory->MarkReturning();
   longest->Fail(StreamIdle(), /*evict=*/true);
   RemoveStream(longest->id());
@@ -158,7 +157,7 @@ absl::Status Pools::StreamIdle() const {
       absl::StatusCode::kUnavailable, reason::kStreamIdle,
       absl::StrCat("no batch was taken for ", absl::FormatDuration(config_.idle_stream),
                    " or longer, and another stream needed the memory; open the stream again to "
-                   "read on, which the clients do by themselves"));
+                   "continue; the clients do so by themselves"));
 }
 
 bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key,
@@ -194,7 +193,7 @@ void Pools::Wake(WorkerPool* pool, int64_t deadline_ns) {
   demand.workers = pool->config().workers;
   demand.worker_quota_bytes = pool->config().quota_bytes;
   if (RoomComes(demand, pool->config().key) && MonotonicNanos() < deadline_ns) {
-    Find(pool)->waking = true;  // others were dropped, so it may have moved
+    Find(pool)->waking = true;  // dropping others may have moved the entry
     loop_.After(kWakeRetry, [this, pool, deadline_ns] { Wake(pool, deadline_ns); });
     return;
   }
@@ -226,12 +225,12 @@ std::optional<absl::StatusOr<Admission>> Pools::Admit(const PipelineConfig& pipe
   if (RoomComes(demand, pipeline.key) && may_wait) return std::nullopt;
   absl::StatusOr<MemoryBudget::Admission> admitted = budget_.Admit(demand);
   if (!admitted.ok()) return admitted.status();
-  entry = Find(pipeline);  // others were dropped, so it may have moved
+  entry = Find(pipeline);  // dropping others may have moved the entry
   if (entry == nullptr) {
     PipelineConfig fitting = pipeline;
     fitting.workers = admitted->worker_count;
     if (fitting.workers < pipeline.workers) {
-      spdlog::info("pipeline {}: {} of {} workers fit into the memory budget; promised are {}",
+      spdlog::info("pipeline {}: {} of {} workers fit into the memory budget; promised: {}",
                    pipeline.name, fitting.workers, pipeline.workers, budget_.Arithmetic());
     }
     entry = &Start(fitting, std::move(admitted->workers));
@@ -243,7 +242,7 @@ std::optional<absl::StatusOr<Admission>> Pools::Admit(const PipelineConfig& pipe
   admission.arena = std::make_shared<MemoryClaim>(std::move(admitted->arena));
   if (legacy != nullptr) {
     admission.arena->Merge(legacy->Take());
-    // More may have come back, or have been left, than it needs.
+    // It may have inherited more than it needs.
     const uint64_t wanted = uint64_t{demand.slot_count} * demand.slot_bytes;
     admission.arena->Split(admission.arena->bytes() - std::min(admission.arena->bytes(), wanted));
   }
@@ -251,10 +250,22 @@ std::optional<absl::StatusOr<Admission>> Pools::Admit(const PipelineConfig& pipe
   return admission;
 }
 
+PoolSeat Pools::TrySeat(const PipelineConfig& pipeline, MemoryBudget::Demand demand) {
+  if (!ended_.ok()) return nullptr;
+  Entry* entry = Find(pipeline);
+  if (entry != nullptr) return entry->pool->parked() ? nullptr : Reserve(*entry);
+  demand.workers = pipeline.workers;
+  demand.worker_quota_bytes = pipeline.quota_bytes;
+  if (!budget_.FitsWholly(demand)) return nullptr;
+  absl::StatusOr<MemoryBudget::Admission> admitted = budget_.Admit(demand);
+  if (!admitted.ok()) return nullptr;
+  return Reserve(Start(pipeline, std::move(admitted->workers)));
+}
+
 PoolSeat Pools::Reserve(Entry& entry) {
   ++entry.admitted;
-  // Nobody's pool: what counts is who lets go of it. The loop outlives whoever posts to it, and
-  // runs nothing more when this object is gone.
+  // The seat does not own the pool; it only reports its release. The loop outlives the caller, and
+  // runs nothing more once this object is gone.
   return PoolSeat(entry.pool.get(), [this, loop = config_.context.loop](WorkerPool* pool) {
     loop->Post([this, pool] {
       Entry* const entry = Find(pool);
@@ -276,7 +287,7 @@ absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
     return claim;
   }
   const int64_t now_ns = MonotonicNanos();
-  // A wait that nobody has been at for a while is another's.
+  // If nobody has continued this wait for a while, a new one begins.
   const bool goes_on = index_wait_began_ns_ != 0 &&
                        absl::Nanoseconds(now_ns - index_wait_seen_ns_) < kReapPatience / 2;
   if (!goes_on) index_wait_began_ns_ = now_ns;
@@ -285,7 +296,7 @@ absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
     index_wait_began_ns_ = 0;
     return claim;
   }
-  return absl::UnavailableError("workers that gave up their memory are not reaped yet");
+  return absl::UnavailableError("workers that were ended to free memory are not reaped yet");
 }
 
 bool Pools::DropLongestIdle(const std::string& but_key) {
@@ -295,7 +306,7 @@ bool Pools::DropLongestIdle(const std::string& but_key) {
     if (longest == nullptr || entry.idle_since_ns < longest->idle_since_ns) longest = &entry;
   }
   if (longest == nullptr) return false;
-  spdlog::info("pipeline {}: gives up its workers, whose memory is needed",
+  spdlog::info("pipeline {}: its idle workers are ended to free memory",
                longest->pool->config().name);
   DropIf([pool = longest->pool.get()](const Entry& entry) { return entry.pool.get() == pool; });
   return true;
@@ -303,13 +314,13 @@ bool Pools::DropLongestIdle(const std::string& but_key) {
 
 void Pools::SetLimit(uint64_t limit_bytes) {
   if (!budget_.SetLimit(limit_bytes)) return;
-  spdlog::info("the memory limit is {} now", FormatBytes(limit_bytes));
+  spdlog::info("the memory limit is now {}", FormatBytes(limit_bytes));
   while (budget_.overdrawn() && DropLongestIdle("")) {
   }
   if (budget_.overdrawn()) {
     spdlog::warn(
         "the memory limit was lowered to {}, and more than 90% of it is promised: {}; no stream "
-        "is opened until enough of them ended",
+        "can open until enough of them have ended",
         FormatBytes(limit_bytes), budget_.Arithmetic());
   }
 }
@@ -320,12 +331,12 @@ void Pools::DropIdle() {
     if (!entry.idle()) return false;
     const bool old = absl::Nanoseconds(now - entry.idle_since_ns) >= config_.idle_pool;
     if (old || entry.pool->broken()) return true;
-    // Its workers are kept for a next stream, and not for what threads of theirs go on doing. What
-    // they do at first is the last stream's end.
+    // Workers are kept for the next stream, but not if their threads keep working. Activity just
+    // after the end of a stream still belongs to it.
     const bool ending = absl::Nanoseconds(now - entry.idle_since_ns) < kRestInterval / 3;
     const bool restless = !ending && entry.pool->IsRestless();
     if (restless) {
-      spdlog::info("pipeline {}: its workers go on working without a stream, and are ended",
+      spdlog::info("pipeline {}: its workers keep working without a stream, so they are ended",
                    entry.pool->config().name);
     }
     return restless;
@@ -345,7 +356,7 @@ void Pools::DropIf(const std::function<bool(const Entry&)>& condition) {
     indexes.insert(indexes.end(), open.begin(), open.end());
   }
   entries_.erase(dropped, entries_.end());
-  // To close a file may wait for its disk.
+  // Closing a file may block on its disk.
   if (!indexes.empty()) config_.io->Post([gone = std::move(indexes)] {});
 }
 

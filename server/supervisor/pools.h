@@ -10,32 +10,31 @@
 
 #include "absl/status/statusor.h"
 #include "server/os/files/io_thread.h"
-#include "server/supervisor/arena_memory.h"
-#include "server/supervisor/memory_budget.h"
-#include "server/supervisor/worker_pool.h"
+#include "server/supervisor/memory/arena_memory.h"
+#include "server/supervisor/memory/memory_budget.h"
+#include "server/supervisor/pool/worker_pool.h"
 
 namespace bulkhead {
 
-// A stream's seat in the pool that it was admitted to: the pool is not given up while there is a
-// copy. To be handed back to the supervisor; only its thread may look inside.
+// A stream's place in the pool that it was admitted to. The pool is kept while a copy exists. Only
+// the supervisor's thread may look inside.
 using PoolSeat = std::shared_ptr<WorkerPool>;
 
-// What a stream was promised. Its arena's memory, until the last copy of `arena` is gone; and its
-// pipeline's workers, which other streams cannot starve while there is a copy of `pool` or a
-// stream on it.
+// What a stream was promised: its arena's memory until the last copy of `arena` is gone, and its
+// pipeline's workers while a copy of `pool`, or a stream on it, exists.
 struct Admission {
   uint32_t worker_count = 0;
   std::shared_ptr<MemoryClaim> arena;
   PoolSeat pool;
 };
 
-// The pools of all pipelines: who is admitted to which, and who gives up workers and memory when
-// others need them. Lives on the supervisor's thread.
+// The pools of all pipelines. Decides which streams are admitted, and which pools and streams give
+// up workers and memory for others. Lives on the supervisor's thread.
 class Pools {
  public:
   struct Config {
-    PoolContext context;  // `memory` and `on_wanted` are each pool's own
-    // As Supervisor::Config.
+    PoolContext context;  // except `memory` and `on_wanted`, which each pool has for itself
+    // See Supervisor::Config.
     absl::Duration idle_pool;
     absl::Duration idle_stream;
     uint64_t index_worker_quota_bytes = 0;
@@ -45,68 +44,69 @@ class Pools {
 
   explicit Pools(Config config);
 
-  // As Supervisor::Admit. Absent, with `demand` filled in: memory that it needs is on its way back,
-  // and `may_wait`.
+  // See Supervisor::Admit. Absent, with `demand` filled in, if `may_wait` and the memory is about
+  // to come back.
   std::optional<absl::StatusOr<Admission>> Admit(const PipelineConfig& pipeline, bool may_wait,
                                                  MemoryBudget::Demand& demand, Legacy* legacy);
+  // As Supervisor::TrySeat; `demand` is of the arena.
+  PoolSeat TrySeat(const PipelineConfig& pipeline, MemoryBudget::Demand demand);
   // Nobody listens to the stream any more.
   void RemoveStream(uint64_t stream_id);
-  // Ends every stream with `status`; from now on none is admitted, nor opened.
+  // Ends every stream with `status`, and refuses new ones from now on.
   void End(const absl::Status& status);
-  // Not OK once streams have been ended, and when pools may be gone.
+  // Not OK once End was called; pools may be gone then.
   const absl::Status& ended() const { return ended_; }
   // Kills all workers.
   void Clear();
-  // As IndexJobs::ClaimFn.
+  // See IndexJobs::ClaimFn.
   absl::StatusOr<MemoryClaim> AdmitIndexWorker(bool end_idle);
-  // The container's memory limit is so many bytes now.
+  // Sets the container's memory limit.
   void SetLimit(uint64_t limit_bytes);
 
   void ForEach(const std::function<void(WorkerPool&)>& visit) const;
-  // Adds all pools, and the totals of those that are gone.
+  // Adds all pools, and the totals of former pools.
   void AppendStatus(v1::GetStatusResponse& response) const;
 
  private:
   struct Entry {
     std::unique_ptr<WorkerPool> pool;
-    std::shared_ptr<MemoryClaim> memory;  // of its workers
+    std::shared_ptr<MemoryClaim> memory;  // the workers' memory
     int64_t idle_since_ns = 0;
-    uint32_t admitted = 0;  // streams that were promised it, whether or not they are there yet
-    bool waking = false;    // it was parked, and waits for memory
+    uint32_t admitted = 0;  // streams that were promised it, including those not yet open
+    bool waking = false;    // was parked, and waits for memory
 
     const PipelineConfig& pipeline() const { return pool->config(); }
     bool idle() const { return admitted == 0 && pool->streams().empty(); }
-    // For how long nobody has read any of its streams; zero: somebody does, or may soon.
+    // How long no client has read any of its streams; zero if one does, or may soon.
     absl::Duration unread_for(int64_t now_ns) const;
   };
 
-  // The pool whose workers run what the pipeline's files hold now.
+  // The pool whose workers run the current content of the pipeline's files.
   Entry* Find(const PipelineConfig& pipeline);
   Entry* Find(const WorkerPool* pool);
   Entry& Start(const PipelineConfig& pipeline, MemoryClaim claim);
   PoolSeat Reserve(Entry& entry);
-  // What pipelines without streams could give up, besides the one with that key.
+  // Bytes that pipelines without streams could give up, except the pipeline `but_key`.
   uint64_t IdleBytes(const std::string& but_key) const;
-  // What streams that nobody reads could give up; of the pipeline with that key, not the workers.
+  // Bytes that unread streams could give up, except the workers of the pipeline `but_key`.
   uint64_t UnreadBytes(const std::string& but_key) const;
-  // Whether there is room, or will be: then pipelines without streams have given up what it takes,
-  // besides the one with that key, and with `from_streams` streams that nobody reads have. Nobody
-  // gives up anything in vain.
+  // Whether `demand` fits, now or soon. If that is possible, makes pipelines without streams, and
+  // with `from_streams` also unread streams, give up what it needs; never the pipeline `but_key`.
   bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key, bool from_streams);
-  // The same; true when there will be room, and is not yet.
+  // The same; true if the room is still to come.
   bool RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key);
-  // The one that was read least recently gives up its workers, or its place. False when there is
+  // Takes workers, or a place, from the stream that was read least recently. False if there is
   // none.
   bool ParkUnreadPool(const std::string& but_key);
   bool EvictUnreadStream();
   absl::Status StreamIdle() const;
-  // A parked pool has work again: it gets workers, or its streams end (STREAM_IDLE).
+  // A parked pool has work again. It gets workers, or its streams end (STREAM_IDLE).
   void WakeSoon(WorkerPool* pool);
   void Wake(WorkerPool* pool, int64_t deadline_ns);
-  // Those that were idle for long, or whose workers do not rest; again in a moment.
+  // Drops pools that were idle for long or whose workers do not rest. Repeats itself.
   void DropIdle();
   void DropIf(const std::function<bool(const Entry&)>& condition);
-  // False when no pool is idle, besides the one with that key.
+  // False if no pool but `but_key` is idle.
   bool DropLongestIdle(const std::string& but_key);
 
   const Config config_;
@@ -114,9 +114,9 @@ class Pools {
   MemoryBudget& budget_;
   std::vector<Entry> entries_;
   absl::Status ended_;
-  v1::GetStatusResponse past_totals_;  // of pools that are gone
-  int64_t index_wait_began_ns_ = 0;    // for memory; 0: it does not wait
-  int64_t index_wait_seen_ns_ = 0;     // when it was asked for last
+  v1::GetStatusResponse past_totals_;  // of former pools
+  int64_t index_wait_began_ns_ = 0;    // start of the wait for memory; 0: none
+  int64_t index_wait_seen_ns_ = 0;     // when memory was last asked for
 };
 
 }  // namespace bulkhead

@@ -14,7 +14,7 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kReapPatience = absl::Seconds(2);
-constexpr absl::Duration kLook = absl::Milliseconds(100);  // between looks at a silent loop
+constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of a silent loop
 constexpr absl::Duration kSegmentsPatience = absl::Seconds(1);
 constexpr absl::Duration kSegmentsTick = absl::Milliseconds(2);
 
@@ -61,7 +61,7 @@ std::unique_ptr<ScratchFolders> OpenScratch(const Supervisor::Config& config) {
   if (config.scratch_folder.empty()) return nullptr;
   auto folders = ScratchFolders::Open(config.scratch_folder, config.name);
   if (folders.ok()) return *std::move(folders);
-  spdlog::warn("workers with code of yours get no folder to write in: {}",
+  spdlog::warn("workers with your code get no folder to write in: {}",
                std::string(folders.status().message()));
   return nullptr;
 }
@@ -121,7 +121,7 @@ bool Supervisor::Shutdown() {
   if (shut_down_) return ended_;
   shut_down_ = true;
   ended_ = TryOnLoop([this] {
-    // Destroying a worker's handle kills it; the loop goes on until each has been reaped.
+    // Destroying a worker's handle kills it. The loop runs on until each has been reaped.
     pools_.Clear();
     index_jobs_.reset();
     StopWhenReaped(MonotonicNanos() + absl::ToInt64Nanoseconds(kReapPatience));
@@ -136,7 +136,7 @@ bool Supervisor::Shutdown() {
 }
 
 void Supervisor::StopWhenReaped(int64_t deadline_ns) {
-  // With the pools gone, only the ends of workers are watched for.
+  // With the pools gone, the loop only watches for exits of workers.
   if (loop_->watched() == 0 || MonotonicNanos() >= deadline_ns) {
     loop_->Stop();
   } else {
@@ -216,6 +216,16 @@ absl::StatusOr<Admission> Supervisor::Admit(const PipelineConfig& pipeline, uint
   }
 }
 
+PoolSeat Supervisor::TrySeat(const PipelineConfig& pipeline, uint32_t slot_count,
+                             uint64_t slot_bytes) {
+  MemoryBudget::Demand demand;
+  demand.slot_count = slot_count;
+  demand.slot_bytes = slot_bytes;
+  PoolSeat seat;
+  RunOnLoop([&] { seat = pools_.TrySeat(pipeline, demand); });
+  return seat;
+}
+
 ReplacementGate* Supervisor::IndexWorkersGate() {
   const bool fits = config_.index_worker_quota_bytes <= config_.memory.replacement_bytes;
   return fits ? &replacement_gate_ : nullptr;
@@ -279,7 +289,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
     compartment_->Describe(*response.mutable_containment());
     if (!config_.enforce_quotas) response.mutable_containment()->set_quota_level("off");
     pools_.AppendStatus(response);
-    index_jobs_->AppendStatus(response);
+    if (index_jobs_ != nullptr) index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);
     seek_segments_.Describe(*response.mutable_seek_cache());
     stage_segments_.Describe(*response.mutable_stage_cache());

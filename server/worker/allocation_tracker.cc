@@ -35,9 +35,8 @@ constexpr size_t kMaxBytes = PTRDIFF_MAX - 4096;
 constexpr size_t kPageBytes = 4096;
 
 enum Mode : uint32_t {
-  kCount = 1,   // tag blocks and count them
-  kEnd = 2,     // end the process when memory is refused
-  kRefuse = 4,  // refuse the nth allocation
+  kCount = 1,  // tag blocks and count them
+  kEnd = 2,    // end the process when memory is refused
 };
 
 // malloc has no object to keep its state in.
@@ -45,7 +44,6 @@ struct TrackerState {
   std::atomic<uint32_t> mode{0};
   std::atomic<FlightCounters*> shared{nullptr};  // of threads without their own
   std::atomic<FlightHeader*> header{nullptr};
-  std::atomic<uint64_t> refuse_in{0};
   std::atomic_flag ending = ATOMIC_FLAG_INIT;
   // Until a recorder is attached.
   FlightCounters early[FlightThread::kMaxStages];
@@ -119,20 +117,12 @@ void* Refused(uint64_t bytes) {
   return nullptr;
 }
 
-// Whether a test wants this allocation to be refused.
-bool IsToBeRefused() {
-  uint64_t left = state.refuse_in.load(kRelaxed);
-  while (left > 0 && !state.refuse_in.compare_exchange_weak(left, left - 1, kRelaxed)) {
-  }
-  return left == 1;
-}
+bool IsCounting() { return (state.mode.load(kRelaxed) & kCount) != 0; }
 
 // A new block of `bytes`, which `allocate(bytes)` makes.
 template <typename Allocate>
 void* NewBlock(size_t bytes, const Allocate& allocate) {
-  const uint32_t mode = state.mode.load(kRelaxed);
-  if ((mode & kRefuse) != 0 && IsToBeRefused()) return Refused(bytes);
-  if ((mode & kCount) == 0) {
+  if (!IsCounting()) {
     void* const block = allocate(bytes);
     return block != nullptr ? block : Refused(bytes);
   }
@@ -147,7 +137,7 @@ void* AlignedBlock(size_t alignment, size_t bytes) {
 
 void FreeBlock(void* block) {
   if (block == nullptr) return;
-  if ((state.mode.load(kRelaxed) & kCount) != 0) {
+  if (IsCounting()) {
     const size_t usable_bytes = UsableBytes(block);
     const uint64_t stage = StageOf(block, usable_bytes);
     if (stage < FlightThread::kMaxStages) {
@@ -159,9 +149,7 @@ void FreeBlock(void* block) {
 }
 
 void* ResizedBlock(void* block, size_t bytes) {
-  const uint32_t mode = state.mode.load(kRelaxed);
-  if ((mode & kRefuse) != 0 && IsToBeRefused()) return Refused(bytes);
-  if ((mode & kCount) == 0) {
+  if (!IsCounting()) {
     void* const resized = __libc_realloc(block, bytes);
     return resized != nullptr ? resized : Refused(bytes);
   }
@@ -202,15 +190,8 @@ uint32_t RemoveMapping(void* begin, uint64_t bytes) {
   return stage;
 }
 
-bool IsCounting() { return (state.mode.load(kRelaxed) & kCount) != 0; }
-
 void* Map(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
-  const uint32_t mode = state.mode.load(kRelaxed);
-  const bool is_private = mode != 0 && IsPrivateMemory(protection, flags);
-  if (is_private && (mode & kRefuse) != 0 && IsToBeRefused()) {
-    Refused(bytes);
-    return MAP_FAILED;
-  }
+  const bool is_private = state.mode.load(kRelaxed) != 0 && IsPrivateMemory(protection, flags);
   if ((flags & MAP_FIXED) != 0 && IsCounting()) RemoveMapping(at, WholePages(bytes));
   void* const mapped = reinterpret_cast<void*>(  // NOLINT
       syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
@@ -291,17 +272,6 @@ void AllocationTracker::Attach(const FlightRecorder& recorder, bool attribution)
 }
 
 void AllocationTracker::EndOnRefusal() { state.mode |= kEnd; }
-
-void AllocationTracker::Refuse(uint64_t nth) {
-  state.refuse_in = nth;
-  if (nth > 0) {
-    state.mode |= kRefuse;
-  } else {
-    state.mode &= ~kRefuse;
-  }
-}
-
-uint64_t AllocationTracker::LeftUntilRefusal() const { return state.refuse_in.load(); }
 
 }  // namespace bulkhead
 

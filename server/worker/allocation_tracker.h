@@ -33,12 +33,6 @@ class AllocationTracker final : public AllocationWatch {
 
   void Attach(const FlightRecorder& recorder, bool attribution) override;
   void EndOnRefusal() override;
-
-  // For tests: the nth allocation or tracked mmap from now on, by whichever thread, is refused;
-  // 0: none.
-  void Refuse(uint64_t nth);
-  // How many are left until then.
-  uint64_t LeftUntilRefusal() const;
 };
 
 }  // namespace bulkhead

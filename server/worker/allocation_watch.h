@@ -5,17 +5,17 @@
 
 namespace bulkhead {
 
-// What a worker reports to a watcher of its allocations. bulkhead-worker has an AllocationTracker;
-// programs that link none run without.
+// What a worker tells the watcher of its allocations: an AllocationTracker in bulkhead-worker; none
+// in programs that do not link one.
 class AllocationWatch {
  public:
   virtual ~AllocationWatch() = default;
 
-  // Counts go to `recorder`, which must outlive the process's threads, from now on; or, without
-  // `attribution`, nothing is counted any more. To be called while there is one thread only.
+  // Sends counts to `recorder` from now on; it must outlive the process's threads. Without
+  // `attribution` stops counting. Call it while there is only one thread.
   virtual void Attach(const FlightRecorder& recorder, bool attribution) = 0;
-  // From now on an allocation that the kernel refuses ends the process with kExitOutOfMemory,
-  // for any caller, after its stage was noted.
+  // From now on, an allocation that the kernel refuses ends the process with kExitOutOfMemory,
+  // after its stage was noted.
   virtual void EndOnRefusal() = 0;
 };
 

@@ -7,14 +7,14 @@
 
 namespace bulkhead {
 
-// Whose work the calling thread does, for the allocator, which knows nothing else of its caller.
-// Plain data in the initial TLS block: reading it neither allocates nor calls anything.
+// The stage that the calling thread works for; the allocator knows nothing else of its caller.
+// Plain data in the initial TLS block: reading it allocates nothing and calls nothing.
 struct CurrentStage {
   uint32_t stage = FlightRecorder::kWorkerStage;
-  // Number of the decode thread and its own counters; null in other threads, which share theirs.
+  // The decode thread's number and its own counters; null in other threads, which share theirs.
   uint32_t thread = FlightHeader::kNobody;
   FlightCounters* counters = nullptr;
-  // All of that decode thread's notes; null in other threads.
+  // The decode thread's notes; null in other threads.
   FlightThread* notes = nullptr;
 };
 

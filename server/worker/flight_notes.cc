@@ -16,7 +16,7 @@ static_assert(StageObserver::kFirstStage == FlightRecorder::kFirstStage);
 
 static_assert(jpeg::kFallbackCount <= kMostDecoders);
 
-// A counter that only this thread writes to.
+// Adds to a counter that only this thread writes.
 void Add(std::atomic<uint64_t>& counter, uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }

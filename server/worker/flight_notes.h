@@ -11,12 +11,12 @@
 
 namespace bulkhead {
 
-// What stages are called in the flight recorder of a worker that runs `pipeline`.
+// Names of the stages in the flight recorder of a worker that runs `pipeline`.
 std::vector<std::string> FlightStageNames(const Pipeline& pipeline);
 
 // One decode thread's notes in the flight recorder: what it is doing, how long each stage took, and
-// (CurrentStage) whose allocations it makes. Made, used and destroyed by that thread; `recorder`
-// must outlive it.
+// which stage (CurrentStage) its allocations count for. Made, used and destroyed by that thread;
+// `recorder` must outlive it.
 class FlightNotes final : public StageObserver {
  public:
   FlightNotes(const FlightRecorder& recorder, uint32_t thread);
@@ -24,9 +24,9 @@ class FlightNotes final : public StageObserver {
   FlightNotes(const FlightNotes&) = delete;
   FlightNotes& operator=(const FlightNotes&) = delete;
 
-  // The lease that the samples to come belong to.
+  // The lease of the following samples.
   void SetLease(uint64_t stream_id, uint64_t lease_id);
-  // Memory was refused in the thread's current stage, and nothing else has noted that.
+  // Memory was refused in the thread's current stage, and nothing else has noted it.
   void NoteRefusal();
 
   void BeginSample(const SampleKey& key) override;

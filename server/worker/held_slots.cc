@@ -12,12 +12,12 @@
 namespace bulkhead {
 namespace {
 
-// Where arenas are mapped, for a signal handler: fixed in size and without locks. Arenas beyond
-// that many are closed all the same; accesses to them cannot be told from other crashes.
+// The ranges of mapped arenas, for a signal handler: fixed size, no locks. Further arenas are
+// closed too, but accesses to them look like any other crash.
 struct Range {
   std::atomic<bool> taken{false};
   std::atomic<uintptr_t> begin{0};
-  std::atomic<uintptr_t> end{0};  // 0: nothing is there
+  std::atomic<uintptr_t> end{0};  // 0: unused
   std::atomic<uint64_t> slot_bytes{1};
 };
 constexpr size_t kMaxRanges = 256;

@@ -13,18 +13,18 @@
 
 namespace bulkhead {
 
-// Which slots of an arena this worker may touch: those that it is working on. All others are
-// closed, so that a wild pointer of some stage ends the worker instead of changing a batch that the
-// trainer holds. A slot is opened when work on the first of its leases begins and closed behind the
-// last one that the worker has, so that page tables change twice a batch, not twice a lease.
+// The slots of an arena that this worker may touch: those it is working on. All others are closed,
+// so that a stage's wild pointer ends the worker instead of changing a batch that the trainer
+// holds. A slot is opened when work on its first lease begins, and closed after the worker's last
+// lease of it, so that page tables change twice a batch, not twice a lease.
 //
 //   auto slots = std::make_shared<HeldSlots>(arena);
 //   HeldSlots::Hold hold(slots, lease.slot());  // when the lease comes
 //   hold.Begin();
 //   … slots->slot(lease.slot()) may be written …
-//   hold.Release();  // before anybody is told that the lease is done
+//   hold.Release();  // before the lease is reported done
 //
-// Thread-safe, a Hold's Release aside.
+// Thread-safe, except a Hold's Release.
 class HeldSlots {
  public:
   explicit HeldSlots(std::shared_ptr<const Arena> arena);
@@ -32,7 +32,7 @@ class HeldSlots {
   HeldSlots(const HeldSlots&) = delete;
   HeldSlots& operator=(const HeldSlots&) = delete;
 
-  // A lease that this worker has in a slot. Movable; released on destruction at the latest.
+  // A lease of this worker in a slot. Movable; its destruction releases it.
   class Hold {
    public:
     Hold() = default;
@@ -44,8 +44,8 @@ class HeldSlots {
       std::swap(slot_, other.slot_);
       return *this;
     }
-    // Opens the slot unless it is open. A kernel without memory for that ends the process as a
-    // refused allocation does.
+    // Opens the slot unless it is open. If the kernel lacks memory for that, ends the process like
+    // a refused allocation.
     void Begin() const;
     void Release();
 
@@ -54,9 +54,9 @@ class HeldSlots {
     uint32_t slot_ = 0;
   };
 
-  // Begin of a slot's memory.
+  // Start of a slot's memory.
   std::byte* slot(uint32_t index) const { return arena_->slot(index); }
-  // Makes the pages of all slots present, so that there are no page faults on them later.
+  // Populates the pages of all slots, to avoid page faults later.
   void Prefault();
 
  private:
@@ -70,8 +70,8 @@ class HeldSlots {
   std::vector<Slot> held_ ABSL_GUARDED_BY(mutex_);  // by slot
 };
 
-// From now on an access to a closed slot of any arena is noted in `recorder`, which must live as
-// long as the process: the slot, the stage and the thread.
+// From now on, an access to a closed slot of any arena is noted in `recorder`: the slot, the stage
+// and the thread. `recorder` must live as long as the process.
 void NoteWildAccesses(const FlightRecorder& recorder);
 
 }  // namespace bulkhead

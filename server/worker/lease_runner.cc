@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -118,60 +117,19 @@ struct LeaseRunner::SharedLease {
   }
 };
 
-// Another pipeline, watched: reports progress when a sample was decided and the last report is long
-// enough ago. Storage that does not answer is no progress.
-class LeaseRunner::WatchedPipeline final : public Pipeline {
- public:
-  WatchedPipeline(std::unique_ptr<Pipeline> pipeline, Report report, absl::Duration interval)
-      : pipeline_(std::move(pipeline)),
-        report_(std::move(report)),
-        interval_ns_(absl::ToInt64Nanoseconds(interval)) {}
-
-  uint64_t record_count() const override { return pipeline_->record_count(); }
-  std::unique_ptr<PipelineContext> NewContext() const override { return pipeline_->NewContext(); }
-  std::string Identity(uint64_t record) const override { return pipeline_->Identity(record); }
-  std::vector<std::string> StageNames() const override { return pipeline_->StageNames(); }
-  void Expect(uint64_t record, const SampleKey& key, PipelineContext& context) const override {
-    pipeline_->Expect(record, key, context);
-  }
-  bool has_batch_stages() const override { return pipeline_->has_batch_stages(); }
-  absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,
-                           absl::Span<std::byte* const> tensors) const override {
-    absl::Status status = pipeline_->FinishBatch(rows, first, context, tensors);
-    NoteSample();
-    return status;
-  }
-  absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
-                       absl::Span<std::byte* const> destinations) const override {
-    absl::Status status = pipeline_->Produce(record, key, context, destinations);
-    if (status.ok() || IsSampleError(status)) NoteSample();
-    return status;
-  }
-
- private:
-  void NoteSample() const {
-    const int64_t now_ns = MonotonicNanos();
-    int64_t last_ns = reported_ns_.load(std::memory_order_relaxed);
-    if (now_ns - last_ns < interval_ns_) return;
-    // Of the threads that see it is time, one reports.
-    if (!reported_ns_.compare_exchange_strong(last_ns, now_ns)) return;
-    internal::v1::FromWorker message;
-    message.mutable_lease_progress();
-    report_(message);
-  }
-
-  const std::unique_ptr<Pipeline> pipeline_;
-  const Report report_;
-  const int64_t interval_ns_;
-  mutable std::atomic<int64_t> reported_ns_{MonotonicNanos()};
-};
-
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
                          absl::Duration retry_delay, absl::Duration progress_interval,
                          const FlightRecorder* recorder,
                          std::optional<uint64_t> decode_allowance_bytes, WorkerStores stores)
     : report_(std::move(report)),
-      pipeline_(std::make_unique<WatchedPipeline>(std::move(pipeline), report_, progress_interval)),
+      progress_(
+          [this] {
+            internal::v1::FromWorker message;
+            message.mutable_lease_progress();
+            report_(message);
+          },
+          progress_interval),
+      pipeline_(std::move(pipeline)),
       retry_delay_(retry_delay),
       recorder_(recorder),
       stores_(stores) {
@@ -337,6 +295,7 @@ void LeaseRunner::Run(uint32_t thread) {
   if (recorder_ != nullptr) notes.emplace(*recorder_, thread);
   const std::unique_ptr<PipelineContext> context = pipeline_->NewContext();
   if (notes.has_value()) context->observer = &*notes;
+  context->on_progress = [this] { progress_.Note(); };
   if (allowance_.has_value()) context->decode_share.SetAllowance(&*allowance_);
   context->seek_store = stores_.seek_entries;
   context->cache_store = stores_.cache_stages;

@@ -20,6 +20,7 @@
 #include "server/image/codecs/decode_allowance.h"
 #include "server/pipeline/pipeline.h"
 #include "server/worker/held_slots.h"
+#include "server/worker/lease_progress.h"
 
 namespace bulkhead {
 
@@ -74,7 +75,6 @@ class LeaseRunner {
   void Add(const internal::v1::Lease& lease);
 
  private:
-  class WatchedPipeline;
   // One stream as the threads see it; its destruction unmaps the arena and reports that.
   struct StreamState {
     std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
@@ -123,6 +123,7 @@ class LeaseRunner {
                                   uint64_t& failed_position);
 
   const Report report_;
+  LeaseProgress progress_;
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
   const FlightRecorder* const recorder_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/base/record_name.h"
+#include "server/base/utf8.h"
 #include "server/os/process/loaded_libraries.h"
 
 namespace bulkhead {
@@ -16,7 +17,8 @@ std::vector<std::string> FoldersOf(const UserCode& user_code) {
 
 v1::CodeFile MakeFile(const std::string& name, std::string digest) {
   v1::CodeFile file;
-  file.set_name(Printable(name));  // it may be no UTF-8
+  // As it is on the disk, where it is looked for; a message holds UTF-8 alone.
+  file.set_name(FirstByteThatIsNoText(name) == absl::string_view::npos ? name : Printable(name));
   file.set_digest(std::move(digest));
   return file;
 }

@@ -10,18 +10,18 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/types.pb.h"
 #include "server/arena/code_files.h"
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 
 namespace bulkhead {
 
-// Which files of the user's this process has loaded: Python's modules, by the bytes that were
-// compiled, and shared libraries. Thread-safe.
+// The user files that this process has loaded: Python modules, by the bytes that were compiled, and
+// shared libraries. Thread-safe.
 class LoadedCode {
  public:
-  // `user_code` as it is; what it points to must outlive this.
+  // The objects that `user_code` points to must outlive this.
   explicit LoadedCode(const UserCode& user_code);
 
-  // What was loaded since the last call. Cheap where that is nothing.
+  // The files loaded since the last call. Cheap if there are none.
   std::vector<v1::CodeFile> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -29,7 +29,7 @@ class LoadedCode {
   const CodeFolders folders_;
   absl::Mutex mutex_;
   uint64_t library_loads_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<std::string> libraries_ ABSL_GUARDED_BY(mutex_);  // that were told of
+  std::set<std::string> libraries_ ABSL_GUARDED_BY(mutex_);  // already reported
 };
 
 }  // namespace bulkhead

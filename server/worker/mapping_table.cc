@@ -5,8 +5,8 @@
 namespace bulkhead {
 
 bool MappingTable::Lock() {
-  // Long enough for any other thread to finish; a thread that waits for itself, in a signal
-  // handler, must not wait for ever.
+  // Long enough for any other thread to finish. The limit ends the wait of a signal handler whose
+  // own thread holds the lock.
   constexpr int kTries = 1 << 20;
   for (int i = 0; i < kTries; ++i) {
     if (!locked_.test_and_set(std::memory_order_acquire)) return true;
@@ -32,7 +32,7 @@ MappingTable::Removed MappingTable::RemoveFrom(size_t index, uintptr_t begin, ui
   if (from > range.begin) {
     range.end = from;
     if (behind.begin < behind.end) {
-      // Without room for the part behind, its pages are given up as well.
+      // Without room for the rest, its pages are dropped too.
       if (count_ < kCapacity) {
         ranges_[count_++] = behind;
         removed.ranges = -1;

@@ -8,33 +8,33 @@
 
 namespace bulkhead {
 
-// Which address ranges were mapped by which stage: what malloc keeps in its blocks has no place in
-// pages that belong to others. Fixed in size, allocates nothing, constant-initialized. Thread-safe
-// by a spin lock that gives up: then a range is not known, and its pages are not counted.
+// Which stage mapped which address ranges. A mapping's pages have no room for a tag, unlike
+// malloc's blocks. Fixed size, allocates nothing, constant-initialized. Thread-safe by a spin lock
+// that gives up after a while; the range's pages are then not counted.
 class MappingTable {
  public:
   static constexpr size_t kCapacity = 16'384;
 
-  // A range, or a part of one, that is gone.
+  // A removed range, or a part of one.
   struct Removed {
     uint32_t stage = 0;
     uint64_t bytes = 0;
-    int ranges = 0;  // how many fewer there are; −1: one was cut in two
+    int ranges = 0;  // decrease of the number of ranges; −1: one was split in two
   };
 
   constexpr MappingTable() = default;
 
-  // False when the table is full or could not be locked.
+  // False if the table is full or could not be locked.
   bool Add(uintptr_t begin, uint64_t bytes, uint32_t stage);
-  // Forgets [begin, begin + bytes), calling `removed` for every range that lies in it, whole or in
-  // part; under the lock, so that it must not come back here.
+  // Removes [begin, begin + bytes) and calls `removed` for every affected range, under the lock, so
+  // it must not call the table.
   template <typename Function>
   void Remove(uintptr_t begin, uint64_t bytes, const Function& removed) {
     if (!Lock()) return;
     for (size_t i = 0; i < count_;) {
       const Removed part = RemoveFrom(i, begin, begin + bytes);
       if (part.bytes > 0) removed(part);
-      // A range that is gone left its place to the last one.
+      // The last range has taken the place of a removed one.
       if (part.ranges < 1) ++i;
     }
     Unlock();

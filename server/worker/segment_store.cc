@@ -5,7 +5,7 @@
 namespace bulkhead {
 
 absl::Status SegmentStore::AddSegment(int fd, bool writable) {
-  // What this worker writes it reads like any other.
+  // The worker also reads the segment that it writes.
   auto reading = Segment::OpenForReading(fd);
   if (!reading.ok()) return reading.status();
   std::optional<Segment> writing;

@@ -16,15 +16,14 @@
 
 namespace bulkhead {
 
-// What a worker knows of what is kept: the segments of one of the service's caches, of which it is
-// told while it lives. It writes to one of them. Thread-safe; many threads find at once.
+// One cache as a worker sees it: the segments that it is told of while it runs, one of which it
+// writes. Thread-safe; many threads may Find at once.
 class SegmentStore final : public ValueStore {
  public:
-  // `on_full` is called, once for each segment that it was given for writing, by the thread that
-  // found no room.
+  // `on_full` is called once per writable segment, by the thread that found no room.
   explicit SegmentStore(std::function<void()> on_full) : on_full_(std::move(on_full)) {}
 
-  // DATA_LOSS when `fd` holds no segment. The one for writing takes the place of the one before.
+  // DATA_LOSS if `fd` holds no segment. A writable one replaces the previous writable one.
   absl::Status AddSegment(int fd, bool writable);
 
   bool Find(const StoreKey& key, std::string& value) override;
@@ -35,7 +34,7 @@ class SegmentStore final : public ValueStore {
   const std::function<void()> on_full_;
   std::atomic<bool> has_room_ = false;
   absl::Mutex segments_mutex_;
-  // The newest last; one that was written to stays.
+  // Newest last, including formerly writable ones.
   std::vector<Segment> segments_ ABSL_GUARDED_BY(segments_mutex_);
   absl::Mutex writer_mutex_;
   std::optional<Segment> writer_ ABSL_GUARDED_BY(writer_mutex_);

@@ -27,8 +27,8 @@
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/process/thread.h"
-#include "server/source/index_builder.h"
-#include "server/source/index_file.h"
+#include "server/source/index/index_builder.h"
+#include "server/source/index/index_file.h"
 #include "server/spec/source_chain.h"
 #include "server/worker/lease_runner.h"
 #include "server/worker/loaded_code.h"
@@ -40,9 +40,11 @@ namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
+// Of one CodeLoaded: far below what the supervisor takes, whatever the last file's name is.
+constexpr size_t kCodePartBytes = size_t{256} << 10;
 
 // One worker's session with its supervisor, which lasts as long as the process. The receiving
-// thread runs it; Report is called from decode threads too.
+// thread runs it; decode threads also call Report.
 class Session {
  public:
   Session(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
@@ -55,15 +57,15 @@ class Session {
   int Run();
 
  private:
-  // Sends a message; a supervisor that is gone ends the process, whatever its threads are doing.
+  // Sends a message. Ends the process, whatever its threads are doing, if the supervisor is gone.
   void Report(const internal::v1::FromWorker& message);
   void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
   void ReportSegmentFull(internal::v1::CacheKind kind);
-  // What the user's code has loaded since the last report.
+  // Reports the user code loaded since the last call.
   void ReportCode();
-  // Carries out one order. False when it makes no sense.
+  // Carries out one order. False if it is invalid.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
-  // `indexes`: a parcel of the binding's indexes, or not open.
+  // `indexes`: a parcel of the binding's indexes, or closed.
   absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
                     const UniqueFd& indexes);
   void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
@@ -76,14 +78,14 @@ class Session {
   const std::function<void(LeaseMoment)> on_moment_;
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
-  std::optional<LoadedCode> code_;  // once the pipeline is made, if it has code of the user's
-  absl::Mutex code_mutex_;          // held while news of it are sent
+  std::optional<LoadedCode> code_;  // set with the pipeline, if that has user code
+  absl::Mutex code_mutex_;          // held while its news are sent
   std::optional<FlightRecorder> recorder_;
-  UniqueFd stacks_fd_;  // of a worker of Python stages: where the stacks of its threads go
+  UniqueFd stacks_fd_;  // for the stacks of a Python worker's threads
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
   std::unique_ptr<LeaseRunner> runner_;
-  bool limited_ = false;  // to the quota and the sandbox, by an index job
+  bool limited_ = false;  // quota and sandbox are in force, by an index job
 };
 
 void Session::Report(const internal::v1::FromWorker& message) {
@@ -109,11 +111,17 @@ void Session::ReportSegmentFull(internal::v1::CacheKind kind) {
 
 void Session::ReportCode() {
   if (!code_.has_value()) return;
-  // Sent before another thread reports a lease that was done with it.
+  // Locked, so that the report precedes other threads' reports of leases done with this code.
   absl::MutexLock lock(&code_mutex_);
   internal::v1::FromWorker message;
+  size_t part_bytes = 0;
   for (v1::CodeFile& file : code_->TakeNew()) {
+    part_bytes += file.ByteSizeLong();
     *message.mutable_code_loaded()->add_code() = std::move(file);
+    if (part_bytes < kCodePartBytes) continue;
+    Report(message);
+    message.Clear();
+    part_bytes = 0;
   }
   if (message.has_code_loaded()) Report(message);
 }
@@ -167,7 +175,7 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       return runner_ != nullptr && runner_->SetQuarantine(message.set_quarantine()).ok();
     case internal::v1::ToWorker::kAddSegment:
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
-      // Without it samples are made as ever.
+      // On failure, samples are made without the cache.
       (message.add_segment().kind() == internal::v1::CACHE_KIND_SEEK ? seek_store_ : stage_store_)
           .AddSegment(packet.fds[0].get(), message.add_segment().writable())
           .IgnoreError();
@@ -178,7 +186,7 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       runner_->Add(message.lease());
       return true;
     case internal::v1::ToWorker::kBuildIndex:
-      // Never in a process that runs code of the user's.
+      // Never in a process that runs user code.
       if (packet.fds.size() != 1 || runner_ != nullptr) return false;
       BuildOneIndex(message.build_index(), packet.fds[0].get());
       return true;
@@ -187,19 +195,18 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
   }
 }
 
-// Virtual private memory that says nothing of what a worker holds: a thread's stack and malloc
-// arena, and what libraries map when they are loaded.
+// Private address space that a worker maps but does not fill: per thread its stack and malloc
+// arena, and what loading libraries takes.
 constexpr uint64_t kVirtualBytesPerThread = uint64_t{16} << 20;
 constexpr uint64_t kVirtualBytesOfLibraries = uint64_t{128} << 20;
-// And what code of the user's maps when it is imported: a framework's libraries reserve far more
-// than they touch. What they touch is held by the watchdog and the worker's cgroup.
+// The same for imports of user code: a framework's libraries reserve far more than they touch. The
+// watchdog and the worker's cgroup limit what they touch.
 constexpr uint64_t kVirtualBytesOfImports = uint64_t{8} << 30;
 constexpr uint64_t kResidentLater = uint64_t{8} << 20;
-// Of threads that the user's code starts behind its import.
+// Stack size of threads that user code starts after its import.
 constexpr size_t kLateStackBytes = size_t{2} << 20;
 
-// Before the worker makes its pipeline, what that may map is not known yet, but that it is not
-// without end: a ceiling, until LimitToQuota.
+// A ceiling until LimitToQuota, because it is not known yet what the pipeline will map.
 absl::Status LimitAtStart(const OwnMemory& own, uint64_t quota_bytes, uint32_t threads,
                           bool imports, AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
@@ -210,23 +217,23 @@ absl::Status LimitAtStart(const OwnMemory& own, uint64_t quota_bytes, uint32_t t
                          (imports ? kVirtualBytesOfImports : 0) + threads * kVirtualBytesPerThread);
 }
 
-// After warm-up the kernel is told what may still be allocated: RLIMIT_DATA counts virtual private
-// pages, so the room is what the quota leaves above what is resident now.
+// Sets the limit after warm-up. RLIMIT_DATA counts private address space, so the room is what the
+// quota leaves above resident memory.
 absl::Status LimitToQuota(const OwnMemory& own, uint64_t quota_bytes,
                           AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
   if (allocations != nullptr) allocations->EndOnRefusal();
   const auto usage = own.Read();
   if (!usage.ok()) return usage.status();
-  // Pages that are mapped already may still become resident, and page tables grow: by as much this
-  // limit has to stay below what the watchdog counts, if it is to bite first and name the stage.
+  // Mapped pages may become resident later, and page tables grow. This margin makes the limit act
+  // before the watchdog does, so that the stage is known.
   const uint64_t held = usage->anonymous_bytes + std::min(quota_bytes / 16, kResidentLater);
   const uint64_t room = quota_bytes > held ? quota_bytes - held : 0;
   return LimitDataMemory(usage->data_bytes + room);
 }
 
-// What decoded images may take together: a part of the quota, less what the worker holds already;
-// the rest is for everything that is not planned.
+// What decoded images may take together: a share of the quota, less what the worker already holds.
+// The rest is for memory that is not planned.
 std::optional<uint64_t> DecodeAllowanceBytes(const OwnMemory& own, uint64_t quota_bytes) {
   constexpr double kSampleShare = 0.8;
   const auto usage = own.Read();
@@ -235,14 +242,14 @@ std::optional<uint64_t> DecodeAllowanceBytes(const OwnMemory& own, uint64_t quot
   return share - std::min(share, usage->anonymous_bytes);
 }
 
-// Makes the paths of a binding's indexes those of descriptors that this process was handed.
+// Replaces the paths of a binding's indexes by those of the descriptors received.
 void UseHandedIndexes(const std::vector<UniqueFd>& handed, internal::v1::PipelineBinding& binding) {
   const std::vector<std::string*> paths = IndexPaths(*binding.mutable_resolved());
   if (handed.size() != paths.size()) return;
   for (size_t i = 0; i < paths.size(); ++i) *paths[i] = HandedIndexPath(handed[i].get());
 }
 
-// Makes the worker's own folder, where it was told of one, and HOME and TMPDIR in it.
+// Makes the worker's own folder, if it was given one, with HOME and TMPDIR in it.
 absl::Status MakeScratch(const std::string& folder) {
   if (folder.empty()) return absl::OkStatus();
   absl::Status made = MakeNewDirectory(folder);
@@ -251,20 +258,20 @@ absl::Status MakeScratch(const std::string& folder) {
   return made;
 }
 
-// What was imported must leave room for samples.
+// Imports must leave room for samples.
 absl::Status CheckImports(const OwnMemory& own, uint64_t quota_bytes) {
   const auto usage = own.Read();
   if (quota_bytes == 0 || !usage.ok()) return usage.status();
   if (usage->anonymous_bytes < quota_bytes - quota_bytes / 16) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
-      absl::StrCat("once its code is loaded a worker holds ", FormatBytes(usage->anonymous_bytes),
-                   " of its quota of ", FormatBytes(quota_bytes),
-                   ", which leaves no room for samples; give the service a larger "
-                   "--worker-quota"));
+      absl::StrCat(
+          "with its code loaded a worker holds ", FormatBytes(usage->anonymous_bytes),
+          " of its quota of ", FormatBytes(quota_bytes),
+          ", which leaves no room for samples; start bulkheadd with a larger --worker-quota"));
 }
 
-// Whether the pipeline runs functions or libraries of the user's.
+// Whether the pipeline runs user code.
 bool HasUserCode(const internal::v1::PipelineBinding& binding) {
   v1::PipelineSpec spec;
   *spec.mutable_source() = binding.source();
@@ -282,7 +289,7 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<UniqueFd> handed, UnpackFds(indexes));
   UseHandedIndexes(handed, binding);
   BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
-  // Before anything of the data is looked at, and before there are other threads.
+  // Before any data is read, and while there is one thread.
   SandboxOptions options = PipelineSandbox(bind, binding, handed.size());
   options.readable.insert(options.readable.end(), user_code_.readable.begin(),
                           user_code_.readable.end());
@@ -314,16 +321,14 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
       WorkerStores{&seek_store_, &stage_store_});
   // The usual 8 MiB each would soon fill the quota.
   SetDefaultStackBytes(kLateStackBytes);
-  // Behind the user's code, which may have handlers of its own: then this is asked first.
+  // After user code is loaded, because it may install handlers: the last one installed is called
+  // first.
   NoteWildAccesses(*recorder_);
   if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
     return limited;
+  ReportCode();
   internal::v1::FromWorker message;
   message.mutable_bound();
-  if (imports) {
-    for (v1::CodeFile& file : code_->TakeNew())
-      *message.mutable_bound()->add_code() = std::move(file);
-  }
   for (const SandboxPart& part : sandbox) {
     v1::SandboxPart& reported = *message.mutable_bound()->add_sandbox();
     reported.set_name(part.name);
@@ -363,8 +368,8 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
   Report(message);
 }
 
-// Left to itself glibc keeps blocks of up to 32 MiB in the arena of each thread once one of that
-// size was freed: then what a decode has given back is held by its thread, and no other has it.
+// By default, once a block of up to 32 MiB has been freed, glibc keeps such blocks in the arena of
+// each thread: other threads cannot use what a decode has freed.
 void ReturnLargeBlocks() {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
@@ -376,12 +381,12 @@ int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment,
               AllocationWatch* allocations, UserCode user_code) {
   ReturnLargeBlocks();
   CatchReadFaults();
-  // Debian's library otherwise keeps account of who locks what behind whom, at every lock.
+  // Debian's library by default tracks lock order at every lock, which is slow.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // An allocation that the quota refuses ends the worker at once; no library may swallow it. This
-  // is for programs whose allocations are not watched.
+  // For programs without an AllocationWatch: an allocation that the quota refuses ends the worker
+  // at once, so that no library swallows it.
   std::set_new_handler([] { _exit(kExitOutOfMemory); });
-  // Never destroyed: its threads may be at work, and the process ends without waiting for them.
+  // Never destroyed: its threads may still work, and the process ends without waiting for them.
   auto& session =
       *new Session(std::move(socket), std::move(on_moment), allocations, std::move(user_code));
   return session.Run();

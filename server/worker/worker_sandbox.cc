@@ -11,16 +11,16 @@ namespace {
 
 using Roots = google::protobuf::RepeatedPtrField<std::string>;
 
-// What a worker holds beside data: its socket, and one thing at a time of others.
+// Descriptors besides data: the worker's socket, and a few others.
 constexpr uint64_t kOwnFiles = 128;
 constexpr uint64_t kLeastFiles = 256;
-// That a thread holds open of one source.
+// Files of one source that a thread holds open.
 constexpr uint64_t kFilesPerSource = 64;
-// An index is a few bytes for each record, and 32 KiB for each restart point of a compressed file:
-// more than this is a bomb, and no disk for caches.
+// An index has a few bytes per record, and 32 KiB per restart point of a compressed file. A larger
+// one is an attack, and no disk for caches would hold it.
 constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 30;
 
-// Of one file in a worker's own folder.
+// Limit of one file in a worker's own folder.
 constexpr uint64_t kMaxScratchFileBytes = uint64_t{64} << 20;
 
 SandboxOptions Options(const internal::v1::Sandbox& wanted) {
@@ -32,8 +32,8 @@ SandboxOptions Options(const internal::v1::Sandbox& wanted) {
   return options;
 }
 
-// Lets the data roots be read. None: whatever the user may read and data can lie in; not the
-// devices, among which /dev/zero gives shared memory.
+// Allows reading the data roots. Without roots, allows everything that may hold data and that the
+// user may read, but no devices: /dev/zero would give shared memory.
 void AddRoots(const Roots& roots, SandboxOptions& options) {
   const bool everywhere =
       roots.empty() || std::find(roots.begin(), roots.end(), "/") != roots.end();
@@ -47,8 +47,8 @@ void AddRoots(const Roots& roots, SandboxOptions& options) {
   options.readable.push_back("/dev/shm");
 }
 
-// The same for one source of a pipeline. A range has no data itself: its roots are those that the
-// functions after it may read, and none means none.
+// The same for one source of a pipeline. A range has no data itself: its roots are what the
+// functions after it may read, and none means nothing.
 void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& options) {
   if (!source.has_range() || !roots.empty()) AddRoots(roots, options);
 }
@@ -66,7 +66,7 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
     AddSource(source.mixture().sources(i).source(), resolved.mixed(i).roots(), options);
   }
   if (!source.has_mixture()) AddSource(source, resolved.roots(), options);
-  // With more open than the limit says, not one more could be opened.
+  // If more files were open than the limit, no other could be opened.
   const uint64_t of_sources = kFilesPerSource * std::max(1, mixed) * bind.threads();
   options.max_files = std::max(kLeastFiles, kOwnFiles + std::max(of_sources, open_files));
   options.scratch = bind.sandbox().scratch();
@@ -76,7 +76,7 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
 
 SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job) {
   SandboxOptions options = Options(job.sandbox());
-  // Of any kind of source: later jobs of this worker have the same roots, but other sources.
+  // For sources of any kind: later jobs of this worker have the same roots but other sources.
   AddRoots(job.roots(), options);
   options.max_files = kLeastFiles;
   options.max_file_bytes = kMaxIndexBytes;

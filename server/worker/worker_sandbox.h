@@ -6,15 +6,14 @@
 
 namespace bulkhead {
 
-// The sandbox of a worker that is bound to `binding`: it may read the data roots, or everything
-// where its source has none because the user's rights are the limit (a range: nothing), the indexes
-// and the decoders' plugins. It has `open_files` indexes open until it has mapped them.
+// The sandbox of a worker bound to `binding`. It may read the data roots (without roots everything,
+// limited by the user's rights; for a range nothing), the indexes and the decoders' plugins. It has
+// `open_files` indexes open until it has mapped them.
 SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
                                const internal::v1::PipelineBinding& binding,
                                uint64_t open_files = 0);
 
-// The sandbox of a worker that builds indexes. What it writes goes to descriptors that it is
-// handed.
+// The sandbox of a worker that builds indexes. It writes only to descriptors that it is given.
 SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job);
 
 }  // namespace bulkhead

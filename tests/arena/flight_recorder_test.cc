@@ -177,7 +177,7 @@ TEST(FlightRecorderTest, IsOfOneBuild) {
   ASSERT_EQ(pwrite(recorder.fd(), &other, sizeof(other), offsetof(FlightHeader, layout)), 4);
   const auto attached = AttachTo(recorder, 2);
   EXPECT_EQ(attached.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(attached.status().message()), testing::HasSubstr("of another build"));
+  EXPECT_THAT(std::string(attached.status().message()), testing::HasSubstr("from another build"));
 }
 
 TEST(FlightRecorderTest, SaysWhoWaitsForTheInterpreterAndWhoHasIt) {

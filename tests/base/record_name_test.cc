@@ -36,6 +36,15 @@ TEST(RecordNameTest, ATextKeepsItsLines) {
 TEST(RecordNameTest, ATextOfNothingElseIsEscapedInOnePass) {
   const std::string text(size_t{4} << 20, '\1');
   EXPECT_EQ(PrintableLines(text).size(), 4 * text.size());
+  std::string of_two_bytes;
+  while (of_two_bytes.size() < text.size()) of_two_bytes += "\xc2\x9b";
+  EXPECT_EQ(PrintableLines(of_two_bytes).size(), 4 * of_two_bytes.size());
+}
+
+TEST(RecordNameTest, WhatFollowsHalfACharacterIsNoPartOfIt) {
+  EXPECT_EQ(PrintableLines("a\xc2\nb"), "a\\xc2\nb");
+  EXPECT_EQ(Printable("\xc2Z"), "\\xc2Z");
+  EXPECT_EQ(Printable("\xc2"), "\\xc2");
 }
 
 TEST(RecordNameTest, ShortensNamesThatAreTooLongToTheirEndsAndKeepsThemApart) {

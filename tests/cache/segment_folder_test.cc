@@ -211,7 +211,7 @@ TEST_F(SegmentFolderTest, FilesThatAreNotOursAreLeftAloneAndNamed) {
   for (const absl::Status& status : folder->refused()) absl::StrAppend(&refused, status.message());
   EXPECT_THAT(refused, testing::HasSubstr("seek-builtin-open.segment is open to other users"));
   EXPECT_THAT(refused, testing::HasSubstr("seek-builtin-link.segment is a symbolic link"));
-  EXPECT_THAT(refused, testing::HasSubstr("seek-builtin-pipe.segment is no regular file"));
+  EXPECT_THAT(refused, testing::HasSubstr("seek-builtin-pipe.segment is not a regular file"));
 }
 
 TEST_F(SegmentFolderTest, AFolderThatOthersMayWriteToByNowLendsNothing) {

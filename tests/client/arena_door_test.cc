@@ -1,4 +1,4 @@
-#include "client/cpp/internal/arena_door.h"
+#include "client/cpp/internal/arena/arena_door.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

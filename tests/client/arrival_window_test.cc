@@ -1,4 +1,4 @@
-#include "client/cpp/internal/arrival_window.h"
+#include "client/cpp/internal/batch/arrival_window.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "client/cpp/internal/layout.h"
+#include "client/cpp/internal/batch/layout.h"
 
 namespace bulkhead::client_internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/assembler.h"
+#include "client/cpp/internal/batch/assembler.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bulkhead/error.h"
-#include "client/cpp/internal/layout.h"
-#include "client/cpp/internal/quarantine.h"
+#include "client/cpp/internal/batch/layout.h"
+#include "client/cpp/internal/batch/quarantine.h"
 #include "tests/client/fake_service.h"
 
 namespace bulkhead::client_internal {

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/embedded.h"
+#include "client/cpp/internal/service/embedded.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/error.h"
+#include "client/cpp/internal/base/error.h"
 
 #include <gtest/gtest.h>
 
@@ -39,6 +39,16 @@ TEST(ClientErrorTest, NonsenseInTheTrailerDoesNotHideTheStatus) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ErrorReason(status), "SERVICE_UNAVAILABLE");
   EXPECT_EQ(ErrorMetadata(status).at("target"), "unix:/x");
+}
+
+TEST(ClientErrorTest, ALostServiceOfOnesOwnIsNotToBeLookedFor) {
+  const auto message = [](bool embedded) {
+    const grpc::Status lost(grpc::UNAVAILABLE, "gone");
+    return std::string(FromRpcStatus(lost, "unix:/x", embedded).message());
+  };
+  EXPECT_NE(message(false).find("check that bulkheadd runs there"), std::string::npos);
+  EXPECT_EQ(message(true).find("check that"), std::string::npos) << message(true);
+  EXPECT_NE(message(true).find("the next loader starts another"), std::string::npos);
 }
 
 }  // namespace

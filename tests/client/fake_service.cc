@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bulkhead/internal/v1/rpc_status.pb.h"
-#include "client/cpp/internal/quarantine.h"
+#include "client/cpp/internal/batch/quarantine.h"
 
 namespace bulkhead {
 namespace {

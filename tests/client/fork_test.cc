@@ -9,7 +9,7 @@
 
 #include "bulkhead/loader.h"
 #include "bulkhead/service.h"
-#include "client/cpp/internal/arena_door.h"
+#include "client/cpp/internal/arena/arena_door.h"
 #include "tests/client/fake_door.h"
 
 namespace bulkhead {

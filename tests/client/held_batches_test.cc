@@ -1,4 +1,4 @@
-#include "client/cpp/internal/held_batches.h"
+#include "client/cpp/internal/batch/held_batches.h"
 
 #include <gtest/gtest.h>
 

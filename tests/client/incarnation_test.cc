@@ -1,4 +1,4 @@
-#include "client/cpp/internal/incarnation.h"
+#include "client/cpp/internal/stream/incarnation.h"
 
 #include <gtest/gtest.h>
 

@@ -133,6 +133,16 @@ TEST_F(LoaderTest, RefusesAServiceThatIgnoresItsCreditInBytes) {
       << third.status();
 }
 
+TEST_F(LoaderTest, ACursorOverTheLimitOfARequestIsRefusedBeforeItIsSent) {
+  LoaderOptions options = Options();
+  options.cursor = R"({"quarantined": [")" + std::string(8 << 20, 'x') + "\"]}";
+  const absl::Status status = Loader::Open(options).status();
+  EXPECT_EQ(ErrorReason(status), "INVALID_ARGUMENT") << status.message().substr(0, 500);
+  EXPECT_NE(status.message().find("over the limit of 8388608 of a request"),
+            absl::string_view::npos);
+  EXPECT_TRUE(service_.opens().empty());
+}
+
 TEST_F(LoaderTest, GoesOnFromACursor) {
   auto loader = Loader::Open(Options());
   ASSERT_TRUE(loader.ok());

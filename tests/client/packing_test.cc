@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bulkhead/error.h"
-#include "client/cpp/internal/layout.h"
+#include "client/cpp/internal/batch/layout.h"
 
 namespace bulkhead::client_internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/silence_watch.h"
+#include "client/cpp/internal/stream/silence_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/spec.h"
+#include "client/cpp/internal/spec/spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bulkhead/error.h"
-#include "client/cpp/internal/utf8.h"
+#include "client/cpp/internal/spec/utf8.h"
 #include "server/base/utf8.h"
 
 namespace bulkhead::client_internal {

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/stale_folders.h"
+#include "client/cpp/internal/service/stale_folders.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

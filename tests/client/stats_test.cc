@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bulkhead/loader.h"
-#include "client/cpp/internal/steady.h"
+#include "client/cpp/internal/base/steady.h"
 #include "tests/client/fake_service.h"
 
 namespace bulkhead {

@@ -1,6 +1,6 @@
 // Waits under a wall clock that steps: this program's own clock_gettime adds to it what a test
 // says.
-#include "client/cpp/internal/steady.h"
+#include "client/cpp/internal/base/steady.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/cpp/internal/streaming_copy.h"
+#include "client/cpp/internal/base/streaming_copy.h"
 
 #include <gtest/gtest.h>
 

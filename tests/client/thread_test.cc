@@ -1,5 +1,5 @@
 // A system that gives no threads: this program's own pthread_create refuses where it is told to.
-#include "client/cpp/internal/thread.h"
+#include "client/cpp/internal/base/thread.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

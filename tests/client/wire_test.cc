@@ -1,4 +1,4 @@
-#include "client/cpp/internal/wire.h"
+#include "client/cpp/internal/rpc/wire.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/supervisor/compartment.h"
+#include "server/supervisor/worker/compartment.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

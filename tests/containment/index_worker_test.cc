@@ -16,7 +16,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/os/process/child_process.h"
 #include "server/os/sockets/packet_socket.h"
-#include "server/source/tfrecord_writer.h"
+#include "server/source/tfrecord/tfrecord_writer.h"
 
 namespace bulkhead {
 namespace {

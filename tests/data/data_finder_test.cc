@@ -10,7 +10,7 @@
 
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 
 namespace bulkhead {
 namespace {

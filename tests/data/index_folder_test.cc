@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "server/base/error.h"
+#include "server/data/index_kind.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -49,6 +50,28 @@ class IndexFolderTest : public testing::Test {
 
   std::string path_;
 };
+
+// Writes a header that tells of `payload_bytes`, and then as many as there are.
+TEST_F(IndexFolderTest, AnIndexIsCutBehindItsEndAndNeverTooShort) {
+  IndexFolder folder = Folder();
+  const IndexKind kind{"indexing", /*header_kind=*/7, {}, {}, {}, {}, {}};
+  const auto checked = [&](uint64_t payload_bytes, uint64_t written_bytes) {
+    const UniqueFd file = *folder.Create();
+    IndexHeader header;
+    header.kind = 7;
+    header.payload_bytes = payload_bytes;
+    const auto bytes = header.Serialize();
+    EXPECT_TRUE(
+        WritePrefix(file.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}).ok());
+    EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes.size() + written_bytes)), 0);
+    return CheckIndex(file.get(), kind).ok() ? *FileSize(file.get()) - bytes.size() : ~uint64_t{0};
+  };
+  constexpr uint64_t kRefused = ~uint64_t{0};
+  EXPECT_EQ(checked(10, 10), 10u);
+  EXPECT_EQ(checked(10, 17), 10u);
+  EXPECT_EQ(checked(10, 9), kRefused);
+  EXPECT_EQ(checked(~uint64_t{0} - 99, 10), kRefused) << "no sum may wrap around";
+}
 
 TEST_F(IndexFolderTest, FindsWhatIsOursAndWhole) {
   IndexFolder folder = Folder();

@@ -66,6 +66,12 @@ TEST_F(SourceResolverTest, WhatLeadsOutOfTheRootsIsRefused) {
   EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/key.rec"})), "PATH_NOT_ALLOWED");
 }
 
+TEST_F(SourceResolverTest, WhatIsMissingIsNotFound) {
+  EXPECT_EQ(ReasonOf(Records({"none.rec"})), "FILE_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(Records({"*.none"})), "FILE_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(Records({"missing/*.rec"})), "FILE_NOT_FOUND");
+}
+
 // Nobody learns from a refusal what lies where he may not look.
 TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
   const auto refusal = [&](const std::string& pattern) {

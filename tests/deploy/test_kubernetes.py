@@ -10,7 +10,7 @@ import bulkhead
 import grpc
 import pytest
 import yaml
-from bulkhead import _proto
+from bulkhead._rpc import proto
 from conftest import Service
 
 ROOT = pathlib.Path(os.environ.get("BULKHEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
@@ -78,9 +78,9 @@ def described(tmp_path):
             describe = channel.unary_stream(
                 "/bulkhead.v1.Loader/Describe",
                 request_serializer=lambda request: request.SerializeToString(),
-                response_deserializer=_proto._message("bulkhead.v1.DescribeResponse").FromString,
+                response_deserializer=proto._message("bulkhead.v1.DescribeResponse").FromString,
             )
-            request = _proto._message("bulkhead.v1.DescribeRequest")(schema_only=True)
+            request = proto._message("bulkhead.v1.DescribeRequest")(schema_only=True)
             request.spec.text.text = (FOLDER / "sidecar/pipeline.yaml").read_text()
             (answer,) = [answer for answer in describe(request, timeout=30) if answer.HasField("description")]
         yield bulkhead.service_status(service.target), answer.description.memory

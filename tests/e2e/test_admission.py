@@ -11,7 +11,7 @@ import pytest
 from conftest import AUGMENTED, HERE, Service, write_spec
 
 import bulkhead
-from bulkhead import _proto
+from bulkhead._rpc import proto
 
 sys.path.insert(0, str(HERE.parent / "chaos"))
 from proxy import Proxy  # noqa: E402
@@ -165,16 +165,16 @@ def test_streams_that_nobody_reads_give_up_their_workers_and_get_them_back(folde
 
 def test_a_client_is_told_that_its_workers_serve_others(folder):
     with crowd(folder, 0.1) as service, contextlib.ExitStack() as stack:
-        request = _proto.Open(name="raw", world_size=1, transport=_proto.TRANSPORT_GRPC)
+        request = proto.Open(name="raw", world_size=1, transport=proto.TRANSPORT_GRPC)
         request.spec.text.text = numbers(folder, 0).read_text()
         channel = stack.enter_context(grpc.insecure_channel(service.target))
         open_stream = channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",
-            request_serializer=_proto.StreamRequest.SerializeToString,
-            response_deserializer=_proto.StreamResponse.FromString,
+            request_serializer=proto.StreamRequest.SerializeToString,
+            response_deserializer=proto.StreamResponse.FromString,
         )
         requests = queue.SimpleQueue()
-        requests.put(_proto.StreamRequest(open=request))
+        requests.put(proto.StreamRequest(open=request))
         call = open_stream(iter(requests.get, None))
         stack.callback(call.cancel)
         idle = (message.heartbeat.idle for message in call if message.HasField("heartbeat"))

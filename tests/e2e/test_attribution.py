@@ -34,8 +34,9 @@ def test_a_leak_costs_workers_and_no_byte(service, spec_with, fault):
     # Another fault makes another pipeline, with workers of its own.
     clean = digest_of("python", spec_with({"touch": "1MiB"}, epochs=2), target=service.target)
     # A busy machine may make a stage slow, which replaces its worker; memory gives no reason to.
-    causes = {one["cause"] for one in bulkhead.service_status(service.target).get("recent_recyclings", [])}
-    assert causes <= {"RECYCLE_CAUSE_SLOWDOWN"}
+    status = bulkhead.service_status(service.target)
+    assert {one["cause"] for one in status.get("recent_recyclings", [])} <= {"RECYCLE_CAUSE_SLOWDOWN"}
+    assert status.get("limit_events", 0) == 0 and not status.get("recent_exits")
     leaking = digest_of("python", spec_with({fault: "1MiB"}, epochs=2), target=service.target)
     assert leaking == clean
     # 300 samples leak 300 MiB; one worker holds less than 48.

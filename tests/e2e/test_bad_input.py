@@ -190,7 +190,8 @@ def test_a_worker_that_needs_more_than_its_quota(photos, folder):
     service = Service(folder, "--root", folder, "--workers", 1, "--worker-quota", "64MiB")
     _, error = stream(large, service)
     assert error.reason == "POISON_SAMPLE"
-    assert error.metadata["cause"] == "out of memory under its quota in stages[0] decode_image"
+    assert error.metadata["cause"].startswith("out of memory under its quota in stages[0] decode_image")
+    assert "raise --worker-quota, now 64MiB" in str(error)
     assert error.metadata["record"] == "large.png"
     labels, error = stream(list_spec(folder), service)  # the service serves others all the same
     assert error is None and len(labels) == 8

@@ -223,7 +223,7 @@ def test_wrong_results_are_told(start, folder):
     service = start()
     error = error_of(service, over_range(folder, "one_row_less", [number()]))
     assert error.reason == "WRONG_SHAPE"
-    assert "output `index` has the shape [7], and is declared as int64 [8] for this batch" in str(error)
+    assert "output `index` has the shape [7], but is declared as int64 [8] for this batch" in str(error)
     error = error_of(service, over_range(folder, "keep", [number()]))
     assert error.reason == "STAGE_UNUSABLE" and "keeps its input `index`" in str(error)
 

@@ -260,3 +260,55 @@ def test_a_spec_without_code_of_ones_own_has_none_in_its_cursor(start, folder):
     plain = write_spec(folder / "plain.json", source={"range": {"size": 8}}, batch={"size": 4}, epochs=1)
     with bulkhead.Loader(plain, start().target, timeout=60) as loader:
         assert "code" not in loader.next_batch().cursor
+
+
+MANY = """\
+import importlib
+import pathlib
+
+MODULES = ["{package}." + path.stem for path in (pathlib.Path(__file__).parent / "{package}").glob("*.py")]
+
+
+def load():
+    for module in MODULES:
+        importlib.import_module(module)
+
+
+{at_once}
+
+
+def f(index):
+    load()
+    return index
+"""
+
+
+def write_modules(code, count, package, at_once):
+    """A function that imports `count` modules of `package`, when it is made or in its first call."""
+    (code / package).mkdir()
+    for number in range(count):
+        (code / package / f"m{number}.py").touch()
+    (code / "stage.py").write_text(MANY.format(package=package, at_once="load()" if at_once else ""))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_more_code_than_one_message_holds_is_told_in_parts(start, code, spec, at_once):
+    # Over 1 MiB of names, and within the bound of 4,096 files.
+    write_modules(code, 4000, package="p" * 250, at_once=at_once)
+    service = start()
+    with bulkhead.Loader(spec, service.target, timeout=100) as loader:
+        cursor = loader.next_batch().cursor
+    assert len(code_of(cursor)) == 4001
+    resume(spec, service.target, cursor)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_more_code_than_is_kept_ends_the_stream_and_says_so(start, code, spec, at_once):
+    write_modules(code, 12_000, package="p" * 100, at_once=at_once)
+    service = start()
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        with bulkhead.Loader(spec, service.target, timeout=100) as loader:
+            for _ in loader:
+                pass
+    assert caught.value.reason == "STAGE_UNUSABLE"
+    assert "more than 4096 files" in str(caught.value)

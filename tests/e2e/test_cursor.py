@@ -7,6 +7,7 @@ import sys
 
 import cv2
 import numpy as np
+import pytest
 
 import bulkhead
 from conftest import BIN, HERE, PYTHON_PACKAGE, write_spec
@@ -85,6 +86,24 @@ def test_replay_refuses_a_cursor_of_other_data(folder):
     refused = bulkhead_command("replay", "--spec", other, "--cursor", folder / "c.json", check=False)
     assert refused.returncode == 1
     assert "the cursor belongs to other data" in refused.stderr
+
+
+def test_the_largest_cursor_reaches_the_service_and_a_larger_one_is_refused_by_the_client(folder):
+    spec = write_spec(folder / "a.yaml", source={"range": {"size": 100}}, batch={"size": 10})
+    with bulkhead.Loader(spec) as loader:
+        cursor = loader.state_dict()
+
+    def refusal(files):
+        code = [{"name": f"{number:04}{'n' * 1020}", "digest": "d" * 16} for number in range(files)]
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            bulkhead.Loader(spec, cursor={**cursor, "code": code})
+        return caught.value.reason, str(caught.value)
+
+    assert refusal(4096)[0] == "CURSOR_MISMATCH"  # over 4 MiB, gRPC's own limit; the files are not there
+    assert refusal(4097)[0] == "CURSOR_MISMATCH"
+    reason, message = refusal(8192)
+    assert reason == "INVALID_ARGUMENT"
+    assert "over the limit of 8388608 of a request" in message
 
 
 def test_the_elastic_resume_example_proves_what_it_says(folder):

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 import bulkhead
-from bulkhead import _proto
+from bulkhead._rpc import proto
 from conftest import Service
 from test_python_stage import HERE, PYTHON, number, over_range
 
@@ -35,16 +35,16 @@ def hanging(folder, at):
 
 def responses(service, spec):
     """What the service says of a stream whose batches nobody gives back, one after another."""
-    request = _proto.StreamRequest()
+    request = proto.StreamRequest()
     request.open.name = "test"
-    request.open.transport = _proto.TRANSPORT_GRPC
+    request.open.transport = proto.TRANSPORT_GRPC
     request.open.spec.text.text = pathlib.Path(spec).read_text()
     request.open.spec.text.name = str(spec)
     with grpc.insecure_channel(service.target) as channel:
         call = channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",
-            request_serializer=_proto.StreamRequest.SerializeToString,
-            response_deserializer=_proto.StreamResponse.FromString,
+            request_serializer=proto.StreamRequest.SerializeToString,
+            response_deserializer=proto.StreamResponse.FromString,
         )
         enough = threading.Event()
 
@@ -67,8 +67,8 @@ def test_it_is_told_with_its_stack_and_quarantined(folder, start):
             (hung if response.event.kind == 3 else quarantined).append(response.event)
         if response.event.kind == 1:  # its substitution: the batch is there
             break
-    # Once in company, then alone.
-    assert len(hung) == 4
+    # Once in company, unless its worker held nothing else, then three times alone.
+    assert len(hung) in (3, 4)
     assert {(event.record, event.position, event.epoch) for event in hung} == {("range@11", 11, 0)}
     for event in hung:
         assert "stages[0] python of range@11" in event.message

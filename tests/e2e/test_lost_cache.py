@@ -132,7 +132,7 @@ def test_what_others_put_into_the_folder_is_not_read(start, folder, photos, endi
     for path in (folder / "cache").glob(f"*.{ending}"):
         info = path.lstat()
         assert info.st_uid == os.geteuid() and info.st_mode & 0o170777 == 0o100600
-    assert "made again" in (folder / "service.log").read_text()
+    assert "it is ignored and built again" in (folder / "service.log").read_text()
 
 
 def test_indexes_that_nobody_uses_any_more_are_removed(start, folder, photos):

@@ -9,13 +9,15 @@ import pytest
 from conftest import PYTHON_PACKAGE, Service
 
 import bulkhead
-from bulkhead import Pipeline, _list_file, _proto
+from bulkhead import Pipeline
+from bulkhead._rpc import proto
+from bulkhead._spec import list_file
 
 sys.path.insert(0, str(PYTHON_PACKAGE / "tests"))
 import repository_specs  # noqa: E402
 
-DescribeRequest = _proto._message("bulkhead.v1.DescribeRequest")
-DescribeResponse = _proto._message("bulkhead.v1.DescribeResponse")
+DescribeRequest = proto._message("bulkhead.v1.DescribeRequest")
+DescribeResponse = proto._message("bulkhead.v1.DescribeResponse")
 SPECS = list(repository_specs.specs())
 
 
@@ -148,7 +150,7 @@ ODD = ["#1.jpg", "a b.jpg", "it's, ok.jpg", '"q".jpg', " x.jpg", "a: b.jpg", "é
 @pytest.mark.parametrize("inline", [True, False])
 def test_lists_with_odd_paths_arrive_in_order(photos, folder, monkeypatch, inline):
     if not inline:
-        monkeypatch.setattr(_list_file, "_MAX_INLINE_LINES", 3)
+        monkeypatch.setattr(list_file, "_MAX_INLINE_LINES", 3)
     for name, photo in zip(ODD, sorted((photos / "folder").rglob("*.jpg"))):
         shutil.copy(photo, folder / name)
     labels = [index * 10 for index in range(len(ODD))]
@@ -171,7 +173,7 @@ def test_lists_with_odd_paths_arrive_in_order(photos, folder, monkeypatch, inlin
 
 
 def test_a_list_file_lasts_until_its_loader_ends(photos, folder, monkeypatch):
-    monkeypatch.setattr(_list_file, "_MAX_INLINE_LINES", 3)
+    monkeypatch.setattr(list_file, "_MAX_INLINE_LINES", 3)
     paths = sorted((photos / "folder").rglob("*.jpg"))[:40]
     pipeline = Pipeline.from_lists(paths, range(40)).decode_image().resize(size=8).batch(5).epochs(2)
     place = pipeline.base_dir

@@ -1,11 +1,13 @@
 """A record that ends worker after worker, from its first death to the cursor of the next run."""
 
 import json
+import os
+import subprocess
 
 import pytest
 
 import bulkhead
-from conftest import CLIENTS, Service, digest_of, finish_digest, start_digest, write_spec
+from conftest import BIN, CLIENTS, Service, digest_of, finish_digest, start_digest, write_spec
 from test_quarantine import SUBSTITUTE, add, listed
 
 POISON = [37, 55]
@@ -110,3 +112,26 @@ def test_under_fail_the_error_names_the_record_and_the_command(folder):
     assert "fault" in error.value.metadata["cause"]
     assert listed(service) == []
     service.stop()
+
+
+def test_what_is_added_for_an_embedded_service_by_another_one_holds_for_the_next(folder):
+    """As the message and docs/semantics.md advise, with the default target and the default cache folder."""
+    spec = write_spec(folder / "s.json", source={"range": {"size": 100}}, batch={"size": 10}, epochs=1)
+    with bulkhead.Loader(spec, workers=1) as loader:
+        assert sum(len(batch["index"]) for batch in loader) == 100
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+    ready, child_end = os.pipe()
+    daemon = subprocess.Popen([BIN / "bulkheadd", "--ready-fd", str(child_end)], env=environment, pass_fds=(child_end,))
+    os.close(child_end)
+    try:
+        with os.fdopen(ready) as said:
+            assert said.readline().startswith("ready")
+        subprocess.run([BIN / "bulkhead", "quarantine", "add", "range@37"], env=environment, check=True)
+    finally:
+        daemon.terminate()
+        assert daemon.wait(30) == 0
+    with pytest.raises(bulkhead.BulkheadError) as error:
+        with bulkhead.Loader(spec, workers=1) as loader:
+            list(loader)
+    assert error.value.reason == "QUARANTINED"
+    assert error.value.metadata["record"] == "range@37"

@@ -201,10 +201,10 @@ def test_a_long_complaint_about_a_deep_path_reaches_the_client(start, folder):
 
 @pytest.mark.parametrize("function, outputs, reason, text", [
     ("as_float64", [{"name": "x", "dtype": "float32", "shape": [3]}], "STAGE_UNUSABLE",
-     "`x` has the dtype float64, and is declared as float32; convert it"),
+     "`x` has the dtype float64, but is declared as float32; convert it"),
     ("as_float64", [{"name": "x", "dtype": "float64", "shape": [2]}], "WRONG_SHAPE",
-     "`x` has the shape [3], and is declared as float64 [2]"),
-    ("two_values", [number("x", "float32")], "STAGE_UNUSABLE", "returned 2 values, and is declared to return 1 (x)"),
+     "`x` has the shape [3], but is declared as float64 [2]"),
+    ("two_values", [number("x", "float32")], "STAGE_UNUSABLE", "returned 2 values, but is declared to return 1 (x)"),
     ("nothing", [number("x", "float32")], "STAGE_UNUSABLE", "`x` is None"),
     ("missing", [number("x")], "STAGE_UNUSABLE", "has no `missing`"),
     ("by_indx", [number("x")], "STAGE_UNUSABLE", "did you mean `by_index`?"),
@@ -238,11 +238,11 @@ def test_an_input_must_not_be_kept(start, folder, photos):
 
 def test_modules_come_from_the_allowed_folders_alone(start, folder):
     service = start()
-    for function, text in (("os:getpid", "which lies below no --python-path"), ("sys:exit", "part of the interpreter"),
-                           ("numpy:abs", "which lies below no --python-path"), ("nowhere:f", "no module `nowhere`"),
+    for function, text in (("os:getpid", "which is not below a --python-path"), ("sys:exit", "part of the interpreter"),
+                           ("numpy:abs", "which is not below a --python-path"), ("nowhere:f", "no module `nowhere`"),
                            ("user_functions:np.load", "leads through another module, `numpy`"),
                            ("user_functions:os.path.join", "leads through another module, `os`"),
-                           ("user_functions:imported_from_elsewhere", "is from `random`, which lies below no")):
+                           ("user_functions:imported_from_elsewhere", "is from `random`, which is not below a")):
         spec = over_range(folder, "x", [number()], stage={"function": function})
         error = error_of(service, spec)
         assert error.reason == "STAGE_UNUSABLE"
@@ -325,9 +325,11 @@ def test_a_leak_is_named_and_its_worker_replaced(start, folder, function):
             assert batch["index"].tolist() == [(20 * i + k) % 6000 for k in range(20)]
             if i % 5 == 0:
                 status = status_of(service)
-                if len(status.get("recent_recyclings", [])) >= 2:
+                # On a busy machine a stage may seem slow, too.
+                leaked = [one for one in status.get("recent_recyclings", []) if "SLOWDOWN" not in one["cause"]]
+                if len(leaked) >= 2:
                     break
-    for replaced in status["recent_recyclings"]:
+    for replaced in leaked:
         [held] = [int(stage["live_bytes"]) for stage in replaced["stages"] if stage["stage"] == "stages[0] python"]
         assert held > 24 << 20, replaced
     assert int(status.get("limit_events", 0)) == 0

@@ -196,7 +196,7 @@ def test_index_makes_them_ahead(start, spec, plain):
 
 def test_index_says_what_it_cannot_do(start, spec, folder, photos):
     whole = write_spec(folder / "whole.json", **{**json.loads(spec.read_text()), "stages": ["decode_image", {"resize": {"size": [8, 8]}}]})
-    assert "no crop stands behind decode_image" in tool("index", "--spec", whole, "--jpeg-seek", code=1)
+    assert "no crop follows decode_image" in tool("index", "--spec", whole, "--jpeg-seek", code=1)
     service = start("--cache-bytes", "0")
     assert "--cache-bytes is 0" in tool("index", "--spec", spec, "--jpeg-seek", "--target", service.target, code=1)
     # Record indexes it makes all the same.

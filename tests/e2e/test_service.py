@@ -6,14 +6,16 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import grpc
 import pytest
 
 import bulkhead
-from bulkhead import _incarnation, _proto
-from conftest import BIN, Service, children_of, write_spec
+from bulkhead._rpc import proto
+from bulkhead._stream import incarnation
+from conftest import AUGMENTED, BIN, HERE, PYTHON_PACKAGE, Service, children_of, write_spec
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def test_reflection_lists_the_loader(service):
 
 
 def status_of(service):
-    status = _proto._message("bulkhead.v1.GetStatusResponse")()
+    status = proto._message("bulkhead.v1.GetStatusResponse")()
     status.ParseFromString(call(service.target, "/bulkhead.v1.Loader/GetStatus"))
     return status
 
@@ -86,13 +88,38 @@ def test_a_newer_consumer_takes_the_stream_over(service, folder):
                     next(batches)
 
 
+@pytest.mark.parametrize("fault", ["spec", "data", "cursor", "budget", "function"])
+def test_a_newer_consumer_that_is_refused_ends_nobody(folder, services, fault):
+    service = services(folder / "service", "--root", folder, "--workers", 1, "--memory-budget", "1GiB", "--worker-quota", "256MiB",
+                       "--python-path", HERE)
+    good = {"source": {"range": {"size": 1000}}, "batch": {"size": 10}}
+    no_function = {"function": "user_functions:not_there", "inputs": ["index"], "outputs": [{"name": "x", "dtype": "int64"}]}
+    spec, reason = {
+        "spec": (good | {"stages": ["no_such_stage"]}, "SPEC_INVALID"),
+        "data": (good | {"source": {"image_folder": {"path": f"{folder}/none"}}, "stages": AUGMENTED}, "FILE_NOT_FOUND"),
+        "cursor": (good | {"seed": 99}, "CURSOR_MISMATCH"),
+        "budget": (good | {"batch": {"size": 2**24}}, "BUDGET_EXCEEDED"),
+        "function": (good | {"stages": [{"python": no_function}]}, "STAGE_UNUSABLE"),
+    }[fault]
+    with bulkhead.Loader(endless(folder), service.target, name="train", transport="grpc") as older:
+        batches = older.stream()
+        next(batches)
+        options = {"cursor": older.state_dict()} if fault == "cursor" else {}
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            bulkhead.Loader(write_spec(folder / "bad.json", **spec), service.target, name="train", **options)
+        assert caught.value.reason == reason
+        for _ in range(100):  # far more than had arrived
+            next(batches)
+        assert older.reconnects == 0
+
+
 def test_a_trainer_that_restarts_after_the_clock_was_set_back_is_the_newer_one(service, folder, monkeypatch):
     with bulkhead.Loader(endless(folder), service.target, name="train") as older:
         batches = older.stream()
         next(batches)
         wall = time.time_ns()
         monkeypatch.setattr(time, "time_ns", lambda: wall - 3_600 * 10**9)
-        monkeypatch.setattr(_incarnation, "_last", _incarnation.Incarnation(0, b"", 0))  # as another process
+        monkeypatch.setattr(incarnation, "_last", incarnation.Incarnation(0, b"", 0))  # as another process
         with bulkhead.Loader(endless(folder), service.target, name="train") as newer:
             next(newer.stream())
             with pytest.raises(bulkhead.Superseded):
@@ -126,6 +153,36 @@ def test_a_trainer_that_pauses_does_not_hold_up_the_end_of_its_service(service, 
             for _ in range(100):
                 loader.next_batch()
     assert "shutting down" in str(caught.value)  # said by the service; it was not cut off after its drain
+
+
+IDLE = """
+import sys
+import time
+
+import bulkhead
+
+spec, target, transport = sys.argv[1:]
+loaders = [bulkhead.Loader(spec, target, name=f"idle{number}", transport=transport) for number in range(8)]
+for loader in loaders:
+    loader.next_batch()
+print("idle", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_clients_that_are_stopped_do_not_hold_up_the_end_of_their_service(service, folder, transport):
+    idle = subprocess.Popen([sys.executable, "-c", IDLE, endless(folder), service.target, transport],
+                            env={**os.environ, "PYTHONPATH": str(PYTHON_PACKAGE)}, stdout=subprocess.PIPE, text=True)
+    try:
+        assert idle.stdout.readline() == "idle\n"
+        idle.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < 10
+    finally:
+        idle.kill()
+        idle.wait()
 
 
 def test_workers_die_with_a_service_that_is_killed(service, folder):
@@ -191,7 +248,7 @@ def test_a_service_that_ends_has_reaped_its_workers(folder, subreaper):
 
 def describe(service, spec, **request):
     """The Progress messages and the Description that the service answers."""
-    message = _proto._message("bulkhead.v1.DescribeRequest")()
+    message = proto._message("bulkhead.v1.DescribeRequest")()
     message.spec.text.text = spec.read_text()
     message.spec.base_dir = str(spec.parent)
     for key, value in request.items():
@@ -200,7 +257,7 @@ def describe(service, spec, **request):
     with grpc.insecure_channel(service.target) as channel:
         method = channel.unary_stream("/bulkhead.v1.Loader/Describe")
         for data in method(message.SerializeToString(), timeout=30):
-            response = _proto._message("bulkhead.v1.DescribeResponse")()
+            response = proto._message("bulkhead.v1.DescribeResponse")()
             response.ParseFromString(data)
             if response.WhichOneof("response") == "description":
                 return progress, response.description

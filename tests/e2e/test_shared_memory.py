@@ -15,7 +15,7 @@ import pytest
 from conftest import PYTHON_PACKAGE, Service, write_spec
 
 import bulkhead
-from bulkhead._stream import Stream
+from bulkhead._stream.stream import Stream
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "client/conformance"))
 from data import example, record, tfrecord_spec  # noqa: E402

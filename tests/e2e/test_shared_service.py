@@ -14,7 +14,7 @@ import pytest
 
 from conftest import HERE, PYTHON_PACKAGE, children_of, write_spec
 
-from bulkhead import _rendezvous
+from bulkhead._service import rendezvous
 
 JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 ELASTIC = {"TORCHELASTIC_RUN_ID": "run-7", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29501"}
@@ -68,7 +68,7 @@ def runtime(monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
 
     def is_empty():
-        _rendezvous.remove_stale()
+        rendezvous.remove_stale()
         return os.listdir(path) == []
 
     yield path

@@ -85,7 +85,7 @@ def test_openings_on_stalled_storage_fail_with_the_path_and_hold_up_nobody(mount
         assert len([error for _, error in errors if "has not answered for" in str(error)]) >= 16
         began = time.monotonic()
         _, refused = error_of(0)
-        assert refused.reason == "STORAGE_STALLED" and "16 calls to storage hang already" in str(refused)
+        assert refused.reason == "STORAGE_STALLED" and "16 storage calls already hang" in str(refused)
         assert time.monotonic() - began < 25, "nobody waits for what hangs already"
         # ... and who needs no storage is served.
         with bulkhead.Loader({**RANGE, "seed": 2}, service.target, timeout=120) as other:

@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
-#include "server/source/index_builder.h"
+#include "server/source/index/index_builder.h"
 
 namespace bulkhead {
 namespace {

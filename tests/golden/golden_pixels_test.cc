@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "server/pipeline/pipeline.h"
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 #include "tests/golden/golden_data.h"
 
 namespace bulkhead {

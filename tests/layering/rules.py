@@ -1,7 +1,9 @@
 """Which folder may include what. docs/architecture.md draws the same picture.
 
-A *room* is a folder of the tree: `server/spec`, `client/cpp`, `tools`. Two kinds of rule are checked: which rooms a
-room may include, and which rooms may see a third-party or system header at all.
+A *room* is a folder of the tree: `server/spec`, `client/cpp`, `tools`. Of server/stages one room is what declares
+stages, `server/stages/declare`: the folder `declaration` and each family's declare.h and declare.cc. Three kinds of rule
+are checked: which rooms a room may include, which of its folders the others, and which rooms may see a third-party or
+system header at all. The Python client is a room of its own kind: its folders import each other.
 """
 
 from __future__ import annotations
@@ -16,11 +18,23 @@ ROOMS = {
     "server/base": set(),
     "server/os": {"server/base"},
     "server/cache": {"server/base", "server/os"},
-    "server/spec": {"server/base"},
+    # What a spec must know of its stages: no image code.
+    "server/stages/declare": {"server/base"},
+    "server/spec": {"server/base", "server/stages/declare"},
     "server/sampler": {"server/base"},
     "server/image": {"server/base"},
     "server/source": {"server/base", "server/spec"},
-    "server/pipeline": {"server/base", "server/spec", "server/sampler", "server/source", "server/image"},
+    # What stages do to pixels and numbers: workers' code.
+    "server/stages/run": {"server/base", "server/stages/declare", "server/spec", "server/image"},
+    "server/pipeline": {
+        "server/base",
+        "server/stages/declare",
+        "server/spec",
+        "server/sampler",
+        "server/source",
+        "server/image",
+        "server/stages/run",
+    },
     "server/arena": {"server/base", "server/os"},
     # What a spec reads: files, their names, indexes and selections. Reads names and headers, never contents.
     "server/data": {"server/base", "server/os", "server/arena", "server/spec", "server/sampler"},
@@ -36,6 +50,7 @@ ROOMS = {
         "server/sampler",
         "server/source",
         "server/image",
+        "server/stages/run",
         "server/pipeline",
     },
     "server/service": {
@@ -43,6 +58,7 @@ ROOMS = {
         "server/os",
         "server/arena",
         "server/data",
+        "server/stages/declare",
         "server/spec",
         "server/sampler",
         "server/supervisor",
@@ -64,12 +80,14 @@ ROOMS = {
     "client/conformance": {"client/cpp", "server/base"},
     "tools": {
         "server/base",
+        "server/stages/declare",
         "server/data",
         "server/os",
         "server/spec",
         "server/sampler",
         "server/source",
         "server/image",
+        "server/stages/run",
         "server/pipeline",
         "client/cpp",
     },
@@ -95,12 +113,63 @@ TOOLS = {
     "preview": {"cursor", "local"},
     "purity": {"local", "validate"},
     "explain": {"local", "measure", "validate"},
-    "stream": {"local", "measure"},
+    "inspect": set(),
+    "stream": {"inspect", "local", "measure"},
+}
+
+# Likewise the folders of the C++ client; here base is the shared one.
+CLIENT = {
+    "base": set(),
+    "rpc": set(),
+    "spec": set(),
+    "arena": set(),
+    "batch": {"arena", "rpc"},
+    "service": {"rpc"},
+    "stream": {"arena", "batch", "rpc", "service"},
+}
+
+# Likewise those of the supervisor; none is shared.
+SUPERVISOR = {
+    "memory": set(),
+    "worker": set(),
+    "leases": {"memory"},
+    "pool": {"memory", "worker", "leases"},
+}
+
+# Where the folders lie, what they are, and the one that all of them may include.
+FOLDERS = {
+    "tools": (TOOLS, "common"),
+    "client/cpp/internal": (CLIENT, "base"),
+    "server/supervisor": (SUPERVISOR, None),
+}
+
+# What a folder of the Python package may import of the package, besides itself. A module beside the folders may import
+# them all.
+PACKAGE = "client/python/bulkhead"
+PYTHON = {
+    "_rpc": {"errors"},
+    "_spec": {"errors", "_rpc"},
+    "_arena": {"errors", "_rpc"},
+    "_batch": {"errors", "_rpc"},
+    "_service": {"errors", "_rpc"},
+    "_stream": {"errors", "_rpc", "_arena", "_batch", "_service"},
+    "_adapters": {"errors", "_arena", "_batch", "_loader"},
 }
 
 # Of some rooms only these headers may be included, by these rooms.
 ONLY_HEADERS = {
     ("server/source", "server/spec"): {"server/spec/signature.h", "server/spec/source_signature.h"},
+}
+
+
+# Rooms without system calls.
+PURE_ROOMS = {
+    "server/base",
+    "server/stages/declare",
+    "server/stages/run",
+    "server/spec",
+    "server/sampler",
+    "server/pipeline",
 }
 
 
@@ -147,7 +216,7 @@ GUARDED = [
     # Pure code has no use for it; elsewhere it is for getpid, _exit and the like.
     _guarded(
         r"unistd\.h",
-        {room for room in ROOMS if room not in {"server/base", "server/spec", "server/sampler", "server/pipeline"}},
+        ROOMS.keys() - PURE_ROOMS,
         "this room is pure code: system calls belong in server/os",
     ),
     # Files are read with these; a source maps them.
@@ -173,7 +242,7 @@ EXCEPTIONS = {
     ("server/source/file.cc", "linux/magic.h"),
     ("server/source/file.cc", "sys/vfs.h"),
     # A fault stage misbehaves as a foreign library would, system calls included.
-    ("server/pipeline/fault_stage.cc", "sys/mman.h"),
+    ("server/stages/fault/run.cc", "sys/mman.h"),
     # The worker's malloc and mmap: whatever a library asks of the system goes through here.
     ("server/worker/allocation_tracker.cc", "sys/mman.h"),
     ("server/worker/allocation_tracker.cc", "sys/syscall.h"),
@@ -187,6 +256,8 @@ _WALL_CLOCK_WAIT = re.compile(
 _MAY_WAIT = {"server/service/loader_server.cc", "server/data/index_folder.cc"}
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# A relative import, of which the names may go on on other lines.
+_PYTHON_IMPORT = re.compile(r"^\s*from \.\.(\w*)[\w.]* import (.*)")
 _ROOTS = ("server", "client", "tools")
 _ENDINGS = {".h", ".cc", ".c", ".hpp", ".cpp"}
 
@@ -196,20 +267,39 @@ def room_of(path: str) -> str | None:
     parts = path.split("/")
     if parts[0] == "tools":
         return "tools"
+    if parts[:2] == ["server", "stages"] and len(parts) == 4:
+        declares = parts[2] == "declaration" or parts[3].startswith("declare.")
+        return "server/stages/declare" if declares else "server/stages/run"
     if parts[0] in ("server", "client") and len(parts) > 2:
         return "/".join(parts[:2])
     return None
 
 
-def _check_tools(path: str, header: str) -> str | None:
-    """The inner order of tools; main.cc knows all commands."""
-    here, there = path.split("/")[1:-1], header.split("/")[1:-1]
-    if not header.startswith("tools/") or not here or here == there or there == ["common"]:
+def _check_folders(path: str, header: str) -> str | None:
+    """The inner order of a room; what lies beside its folders knows them all."""
+    for top, (folders, shared) in FOLDERS.items():
+        if not path.startswith(f"{top}/") or not header.startswith(f"{top}/"):
+            continue
+        here, there = path[len(top) + 1 :].split("/")[:-1], header[len(top) + 1 :].split("/")[:-1]
+        if not here or here == there or there == [shared]:
+            continue
+        if here[0] not in folders:
+            return f"{top}/{here[0]} is no folder of the picture; add it to rules.py"
+        if not there or there[0] not in folders[here[0]]:
+            return f"{top}/{here[0]} may not include {'/'.join([top, *there])} ({header})"
+    return None
+
+
+def _check_python(folder: str, line: str) -> str | None:
+    """Of a line in a folder of the Python package."""
+    match = _PYTHON_IMPORT.match(line)
+    if not match:
         return None
-    if here[0] not in TOOLS:
-        return f"tools/{here[0]} is no folder of the picture; add it to rules.py"
-    if not there or there[0] not in TOOLS[here[0]]:
-        return f"tools/{here[0]} may not include {'/'.join(['tools', *there])} ({header})"
+    if folder not in PYTHON:
+        return f"{folder} is no folder of the picture; add it to rules.py"
+    for name in [match.group(1)] if match.group(1) else re.findall(r"\w+", match.group(2)):
+        if name not in PYTHON[folder] | {folder}:
+            return f"{folder} may not import {name}"
     return None
 
 
@@ -223,7 +313,7 @@ def _check_include(path: str, room: str, header: str) -> str | None:
             return f"{room} may include only {', '.join(sorted(only))} of {target}, not {header}"
     if (path, header) in EXCEPTIONS:
         return None
-    if room == "tools" and (broken := _check_tools(path, header)):
+    if broken := _check_folders(path, header):
         return broken
     for rule in GUARDED:
         if re.fullmatch(rule.pattern, header) and room not in rule.rooms:
@@ -247,4 +337,8 @@ def violations(root: pathlib.Path) -> list[str]:
                 found.append(f"{relative}:{number}: {message}")
             if room.startswith("server/") and relative not in _MAY_WAIT and _WALL_CLOCK_WAIT.search(line):
                 found.append(f"{relative}:{number}: waits go by CLOCK_MONOTONIC: server/os/monotonic_wait.h")
+    for path in sorted((root / PACKAGE).glob("*/*.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if message := _check_python(path.parent.name, line):
+                found.append(f"{path.relative_to(root).as_posix()}:{number}: {message}")
     return found

@@ -31,6 +31,9 @@ def plant(root: pathlib.Path, path: str, *lines: str) -> None:
         ("server/base/a.cc", '"server/os/spawn.h"', "server/base may not include server/os"),
         ("server/service/a.cc", '"server/image/decode.h"', "server/service may not include server/image"),
         ("server/service/a.cc", '"server/pipeline/pipeline.h"', "server/service may not include server/pipeline"),
+        ("server/service/a.cc", '"server/stages/warp/run.h"', "server/service may not include server/stages/run"),
+        ("server/spec/a.cc", '"server/stages/running/value.h"', "may not include server/stages/run"),
+        ("server/stages/warp/run.cc", '"server/pipeline/pipeline.h"', "server/stages/run may not include server/pipeline"),
         ("server/data/a.cc", '"server/source/file.h"', "server/data may not include server/source"),
         ("server/supervisor/a.cc", '"server/source/source.h"', "server/supervisor may not include server/source"),
         ("server/supervisor/a.cc", '"server/service/service.h"', "may not include server/service"),
@@ -52,7 +55,11 @@ def plant(root: pathlib.Path, path: str, *lines: str) -> None:
         ("server/sampler/a.cc", "# include <unistd.h>", "server/os"),
         ("tools/common/a.cc", '"tools/local/local_pipeline.h"', "tools/common may not include tools/local"),
         ("tools/measure/a.cc", '"tools/explain/explain_report.h"', "tools/measure may not include tools/explain"),
+        ("client/cpp/internal/rpc/a.cc", '"client/cpp/internal/batch/a.h"', "rpc may not include client/cpp/internal/batch"),
+        ("client/cpp/internal/attic/a.cc", '"client/cpp/internal/batch/a.h"', "internal/attic is no folder"),
         ("tools/attic/a.cc", '"tools/local/local_pipeline.h"', "tools/attic is no folder"),
+        ("server/supervisor/leases/a.cc", '"server/supervisor/pool/crew.h"', "leases may not include server/supervisor/pool"),
+        ("server/supervisor/memory/a.cc", '"server/supervisor/pools.h"', "memory may not include server/supervisor ("),
         ("server/cellar/a.cc", '"server/base/error.h"', "no room"),
     ],
 )
@@ -79,10 +86,26 @@ def test_checker_catches_waits_by_the_wall_clock(tmp_path, line):
     assert [message.partition(": ")[0] for message in rules.violations(tmp_path)] == ["server/service/a.cc:1"]
 
 
+@pytest.mark.parametrize(
+    ("folder", "line", "message"),
+    [
+        ("_batch", "from .._stream.events import Progress", "_batch may not import _stream"),
+        ("_service", "from .. import errors, _loader", "_service may not import _loader"),
+        ("_attic", "from .. import errors", "_attic is no folder of the picture; add it to rules.py"),
+    ],
+)
+def test_checker_catches_imports(tmp_path, folder, line, message):
+    plant(tmp_path, f"{rules.PACKAGE}/{folder}/a.py", "import os", line, "from .other import thing")
+    assert rules.violations(tmp_path) == [f"{rules.PACKAGE}/{folder}/a.py:2: {message}"]
+
+
 def test_checker_lets_good_includes_pass(tmp_path):
     plant(tmp_path, "server/source/a.cc", '#include "server/spec/signature.h"', "#include <sys/mman.h>")
     plant(tmp_path, "server/image/a.cc", "#include <opencv2/core.hpp>", '#include "server/base/error.h"')
     plant(tmp_path, "server/os/a.cc", "#include <sys/prctl.h>", "#include <linux/landlock.h>")
     plant(tmp_path, "server/service/a.cc", '#include "server/supervisor/x.h"', '#include "bulkhead/v1/types.pb.h"')
     plant(tmp_path, "tools/a.cc", '#include "client/cpp/bulkhead/loader.h"', "#include <vector>")
+    plant(tmp_path, "client/cpp/internal/batch/a.cc", '#include "client/cpp/internal/base/error.h"')
+    plant(tmp_path, f"{rules.PACKAGE}/_stream/a.py", "from .. import errors", "from .._batch.batch import (")
+    plant(tmp_path, f"{rules.PACKAGE}/a.py", "from ._stream.stream import Stream")
     assert rules.violations(tmp_path) == []

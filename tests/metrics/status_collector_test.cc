@@ -100,6 +100,22 @@ TEST(StatusCollectorTest, AWorkerWithoutAProcessHasNoMemory) {
   EXPECT_THAT(text, Not(HasSubstr("bulkhead_worker_cpu_seconds_total{")));
 }
 
+// docs/metrics.md says how many series to expect.
+TEST(StatusCollectorTest, TheNumberOfSeriesIsTheOneInTheDocs) {
+  v1::GetStatusResponse status;
+  auto added = [&, before = SeriesOf(TextOf(status)).size()]() mutable {
+    const size_t now = SeriesOf(TextOf(status)).size();
+    return now - std::exchange(before, now);
+  };
+  *status.add_workers() = MakeWorker(0);
+  status.mutable_workers(0)->clear_stages();
+  EXPECT_EQ(added(), 10u) << "each worker";
+  status.mutable_workers(0)->add_stages()->set_stage("stages[0] decode_image");
+  EXPECT_EQ(added(), 5u) << "each stage of a worker";
+  status.add_streams()->mutable_arena()->set_bytes(1);
+  EXPECT_EQ(added(), 9u) << "each stream";
+}
+
 TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
   v1::GetStatusResponse status;
   v1::StreamStatus& stream = *status.add_streams();

@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -69,6 +73,15 @@ TEST_F(FilesystemTest, ExpandsGlobsInByteOrder) {
   EXPECT_TRUE(ExpandGlob(folder_ + "/*.none")->empty());
 }
 
+TEST_F(FilesystemTest, InAFolderThatIsMissingNothingMatches) {
+  Write("file", "");
+  for (const char* pattern : {"/missing/*.txt", "/missing/*/*.txt", "/file/*.txt", "/*/*.txt"}) {
+    const auto paths = ExpandGlob(folder_ + pattern);
+    ASSERT_TRUE(paths.ok()) << pattern << ": " << paths.status();
+    EXPECT_TRUE(paths->empty());
+  }
+}
+
 TEST_F(FilesystemTest, APathThatExistsMatchesItselfThoughItLooksLikeAPattern) {
   const std::string path = Write("[1].txt", "");
   Write("1.txt", "");
@@ -86,6 +99,35 @@ TEST_F(FilesystemTest, PublishesAFileAtomicallyOverAnOldOne) {
   EXPECT_EQ(*ReadPrefix(path, 2), "ne");
   EXPECT_EQ(*FileSize(fd->get()), 4);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+// Publishes a file as the first process of a namespace, and so with a process id that others have.
+bool PublishAsFirstProcess(const std::string& folder) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(77);
+    const UniqueFd fd = CreateUnnamedFile(folder).value();
+    const pid_t child = fork();
+    if (child == 0) _exit(getpid() == 1 && PublishFile(fd.get(), folder + "/index").ok() ? 0 : 1);
+    int status = 0;
+    _exit(waitpid(child, &status, 0) == child && status == 0 ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(parent, &status, 0), parent);
+  return status == 0;
+}
+
+TEST_F(FilesystemTest, WhatAWriterOfTheSameProcessIdLeftDoesNotStandInTheWay) {
+  const UniqueFd watch(inotify_init1(IN_CLOEXEC));
+  ASSERT_GE(inotify_add_watch(watch.get(), folder_.c_str(), IN_MOVED_FROM), 0);
+  if (!PublishAsFirstProcess(folder_)) GTEST_SKIP() << "no namespaces of processes are to be had";
+  alignas(inotify_event) char event[sizeof(inotify_event) + NAME_MAX + 1] = {};
+  ASSERT_GT(read(watch.get(), event, sizeof(event)), 0);
+  // As if that one had ended between giving the file a name and putting it into its place.
+  const std::string left = reinterpret_cast<const inotify_event*>(event)->name;
+  ASSERT_NE(left, "");
+  Write(left, "");
+  EXPECT_TRUE(PublishAsFirstProcess(folder_)) << left;
 }
 
 TEST_F(FilesystemTest, AnUnpublishedFileLeavesNothing) {

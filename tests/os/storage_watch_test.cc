@@ -81,7 +81,7 @@ TEST(StorageWatchTest, NoMoreThreadsAreRiskedWhereAllHang) {
   const absl::Status refused = StatusOfACall(watch);
   EXPECT_EQ(ReasonOf(refused), reason::kStorageStalled);
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("/wanted: it is not looked for, as 3 calls"));
+              HasSubstr("/wanted: it was not accessed, because 3 storage calls already hang"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("at /hangs/0"));
   hanging.LetGo();
   EXPECT_TRUE(StatusOfACall(watch).ok());

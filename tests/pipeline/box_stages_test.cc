@@ -1,6 +1,4 @@
 // Stages that work on boxes, points and masks.
-#include "server/pipeline/box_stages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "server/image/boxes/iou_crop.h"
 #include "server/image/color/color.h"
 #include "server/pipeline/stage_observer.h"
+#include "server/stages/running/sample_stage.h"
 #include "tests/pipeline/detection_fixture.h"
 
 namespace bulkhead::detection_testing {

@@ -1,14 +1,15 @@
 // The stages of colour and the warps in a pipeline: what they draw, in which order, and that the
 // sample's key alone decides.
-#include "server/pipeline/color_stages.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "absl/strings/str_replace.h"
 #include "server/image/color/augment.h"
 #include "server/image/color/blur.h"
 #include "server/image/color/color.h"
+#include "server/image/color/pixel_ops.h"
+#include "server/image/geometry/erase.h"
 #include "server/image/geometry/warp.h"
 #include "tests/pipeline/pipeline_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "server/pipeline/pipeline.h"
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 #include "tests/pipeline/pipeline_fixture.h"
 #include "tests/source/source_testing.h"
 

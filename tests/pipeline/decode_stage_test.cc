@@ -1,11 +1,10 @@
 // decode_image's options, through pipelines; the decoders themselves are tested in tests/image.
-#include "server/pipeline/decode_stage.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "server/image/geometry/orientation.h"
+#include "server/stages/decode/run.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {
@@ -112,7 +111,7 @@ TEST(DecodeStageTest, SixteenBitImagesAreElementsAndTurned) {
   v1::DecodeImage spec;
   spec.set_keep_16_bit(true);
   spec.set_exif_orientation(true);
-  const DecodeStage stage({"stages[0]", "decode_image"}, spec, nullptr, true);
+  const DecodeStage stage({"stages[0]", "decode_image"}, spec);
   ImageDecoder decoder;
   StageScratch scratch;
   Value value;

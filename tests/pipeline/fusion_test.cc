@@ -1,4 +1,5 @@
 // Fusion never changes a byte, nor a verdict: over generated files, whole and damaged.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,6 +11,7 @@ namespace bulkhead {
 namespace {
 
 using namespace fusion_testing;  // NOLINT
+using testing::ElementsAre;
 
 constexpr size_t kPlaces = 1000;
 
@@ -47,6 +49,39 @@ std::vector<std::string> DamagedFiles(const std::vector<std::string>& whole) {
     }
   }
   return files;
+}
+
+// What runs of a chain behind the decoder, by the names of its stages.
+std::vector<std::string> RunningStages(const std::string& chain, bool fuse) {
+  const std::string file = MakeJpeg(86, 111);
+  return PipelineUnderTest(MakeSpec(kDecode + chain), {MakeRecord(file)}, fuse)
+      .pipeline()
+      .StageNames();
+}
+
+TEST(FusionTest, NeighboursRunAsOneWhereTheyCan) {
+  const std::string flip = "stages { random_horizontal_flip {} } ";
+  const std::string floats =
+      "stages { normalize { divide: 2 } } stages { layout { to: IMAGE_LAYOUT_NCHW } } ";
+  const std::string fault = "stages { fault { touch: '4KiB' } } ";
+  const std::string crop = "stages { random_resized_crop { size: 32 } } ";
+  const std::string resize = "stages { resize { size: 32 } } ";
+  EXPECT_THAT(RunningStages(crop + flip + floats, true), ElementsAre("stages[0] decode_image"));
+  EXPECT_THAT(RunningStages(fault + crop + fault + flip + fault + floats, true),
+              ElementsAre("stages[0] decode_image", "stages[1] fault", "stages[3] fault",
+                          "stages[5] fault"));
+  EXPECT_THAT(RunningStages(flip + resize + flip + floats, true),
+              ElementsAre("stages[0] decode_image", "stages[2] resize"));
+  // A second flip behind a resize is one too many for its pass.
+  EXPECT_THAT(RunningStages(resize + flip + flip + floats, true),
+              ElementsAre("stages[0] decode_image", "stages[1] resize",
+                          "stages[3] random_horizontal_flip", "stages[4] normalize"));
+  EXPECT_THAT(RunningStages("stages { center_crop { size: 32 } } " + resize + floats, true),
+              ElementsAre("stages[0] decode_image", "stages[2] resize"));
+  // A decoder takes its crop even so: which rows are needed decides which damage counts.
+  EXPECT_THAT(RunningStages(crop + flip + floats, false),
+              ElementsAre("stages[0] decode_image", "stages[2] random_horizontal_flip",
+                          "stages[3] normalize", "stages[4] layout"));
 }
 
 TEST(FusionTest, ChainsOfWholeFilesAreThoseOfTheStagesOneByOne) {

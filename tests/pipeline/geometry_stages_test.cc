@@ -1,12 +1,12 @@
-#include "server/pipeline/geometry_stages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/image/geometry/crop.h"
 #include "server/image/geometry/flip.h"
 #include "server/image/geometry/pad.h"
 #include "server/image/resize/legacy_resize.h"
 #include "server/image/resize/resample.h"
+#include "server/image/resize/resize.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

@@ -107,6 +107,21 @@ TEST(MixturePipelineTest, RecordsAreCalledByTheNumberOfTheirSourceAndItsNameForT
   const absl::Status status = Make(*pipeline, 2, {1, 2, 3}, *context).status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("position 3: 1:fake.tfrecord@0: "));
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("record"), "1:fake.tfrecord@0");
+  EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "1:fake.tfrecord");
+}
+
+TEST(MixturePipelineTest, AFileThatCannotBeReadIsCalledAsOneThatCannotBeDecoded) {
+  FakeRecord unreadable;
+  unreadable.error = SampleError(reason::kCorruptRecord, "torn", {{"file", "fake.tfrecord"}});
+  const auto source =
+      MakeNumberedSource(std::make_unique<FakeSource>(std::vector<FeatureSignature>{},
+                                                      std::vector<FakeRecord>{unreadable}),
+                         /*source_id=*/1);
+  Record record;
+  const absl::Status read = source->Read(0, *source->NewContext(), record);
+  EXPECT_EQ(GetErrorInfo(read)->metadata.at("file"), "1:fake.tfrecord");
+  EXPECT_THAT(std::string(read.message()), HasSubstr("source.mixture.sources[1]: torn"));
+  EXPECT_TRUE(IsSampleError(read));
 }
 
 TEST(MixturePipelineTest, OwnStagesAreKeyedByTheSourcesNumber) {

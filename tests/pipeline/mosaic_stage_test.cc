@@ -1,6 +1,4 @@
 // Mosaics of a stream's samples, against the same made by hand of what the stages before give.
-#include "server/pipeline/mosaic_stage.h"
-
 #include <gtest/gtest.h>
 
 #include <set>

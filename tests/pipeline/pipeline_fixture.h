@@ -12,7 +12,7 @@
 
 #include "server/base/error.h"
 #include "server/pipeline/make_pipeline.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/source_chain.h"
 #include "tests/image/test_images.h"
 #include "tests/pipeline/fake_source.h"

@@ -8,7 +8,7 @@
 #include "server/image/geometry/crop.h"
 #include "server/image/geometry/flip.h"
 #include "server/image/resize/resize.h"
-#include "server/pipeline/value.h"
+#include "server/stages/running/value.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

@@ -1,10 +1,9 @@
 // What a `python` stage hands to its interpreter, and what becomes of the interpreter's verdicts.
-#include "server/pipeline/python_stage.h"
-
 #include <cstring>
 #include <new>
 
 #include "gmock/gmock.h"
+#include "server/stages/user/python.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

@@ -1,5 +1,5 @@
 """The public protos against those of the last version, last_version.binpb: a copy of the Python client's
-_descriptors.binpb, taken anew when a version is released."""
+descriptors.binpb, taken anew when a version is released."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2
 
 SOURCE = pathlib.Path(os.environ.get("BULKHEAD_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 # Fresh by client/python/tests/test_package.py.
-PRESENT = SOURCE / "client" / "python" / "bulkhead" / "_descriptors.binpb"
+PRESENT = SOURCE / "client" / "python" / "bulkhead" / "_rpc" / "descriptors.binpb"
 LAST = pathlib.Path(__file__).with_name("last_version.binpb")
 
 

@@ -57,5 +57,19 @@ TEST(PreparerTest, OnlyUserCodeBehindARangeMayReadTheRoots) {
   EXPECT_THAT(RootsBehindRange(two, own), testing::IsEmpty());
 }
 
+TEST(PreparerTest, ReadsNoMoreCodeOnceNobodyWaitsForIt) {
+  const Preparer preparer({}, {}, nullptr);
+  int asked = 0;
+  const auto files = preparer.ReadCode({"c.py", "a.py", "b.py", "a.py"}, [&] {
+    ++asked;
+    return false;
+  });
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->size(), 3u) << "each once";
+  EXPECT_EQ(asked, 3);
+  const auto none = preparer.ReadCode({"a.py"}, [] { return true; });
+  EXPECT_TRUE(absl::IsCancelled(none.status())) << none.status();
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -1,5 +1,6 @@
 #include "server/service/stream_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -182,6 +183,20 @@ v1::Open OpenWithCode() {
   open.mutable_cursor()->set_bytes_fingerprint(
       FingerprintWithCode("bytes", {Code("head.py", "01", false)}));
   return open;
+}
+
+TEST(PlanBatchesTest, ARefusedCursorIsSaidToBeOfOtherDataOnlyWhereItIs) {
+  const v1::Open open = OpenWithCode();
+  PreparedPipeline other_stages = PreparedWithCode();
+  other_stages.bytes_fingerprint = "other";
+  const absl::Status stages = PlanBatches(open, other_stages).status();
+  EXPECT_THAT(std::string(stages.message()),
+              testing::AllOf(testing::HasSubstr("were made by another pipeline: its bytes"),
+                             testing::Not(testing::HasSubstr("other data"))));
+  PreparedPipeline other_data = PreparedWithCode();
+  other_data.order_fingerprint = "other";
+  EXPECT_THAT(std::string(PlanBatches(open, other_data).status().message()),
+              testing::HasSubstr("the cursor belongs to other data"));
 }
 
 TEST(PlanBatchesTest, CodeThatWasLoadedLaterMustBeAsItWas) {

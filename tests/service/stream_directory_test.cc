@@ -12,7 +12,7 @@ namespace {
 // A connection that remembers what it was ended with.
 struct Connection {
   std::optional<absl::Status> ended;
-  uint64_t claim_id = 0;
+  uint64_t connection = 0;
   std::shared_ptr<Legacy> left;       // to its successor
   std::shared_ptr<Legacy> inherited;  // of its predecessor
 
@@ -21,13 +21,24 @@ struct Connection {
   }
   absl::Status Claim(StreamDirectory& directory, const Incarnation& incarnation,
                      uint32_t rank = 0) {
+    const absl::Status entered = Enter(directory, incarnation, rank);
+    return entered.ok() ? ClaimEntered(directory, incarnation, rank) : entered;
+  }
+  absl::Status Enter(StreamDirectory& directory, const Incarnation& incarnation,
+                     uint32_t rank = 0) {
+    const auto entered = directory.Enter("train", rank, incarnation);
+    if (entered.ok()) connection = *entered;
+    return entered.status();
+  }
+  absl::Status ClaimEntered(StreamDirectory& directory, const Incarnation& incarnation,
+                            uint32_t rank = 0) {
     return directory.Claim(
-        "train", rank, incarnation,
+        "train", rank, incarnation, connection,
         [this](const absl::Status& status) {
           ended = status;
           return left;
         },
-        claim_id, inherited);
+        inherited);
   }
 };
 
@@ -107,7 +118,7 @@ TEST(StreamDirectoryTest, WhoEndedHoldsNothing) {
   Connection gone;
   Connection older;
   ASSERT_TRUE(gone.Claim(directory, 9).ok());
-  directory.Release("train", 0, gone.claim_id);
+  directory.Release("train", 0, gone.connection);
   EXPECT_TRUE(older.Claim(directory, 3).ok());
   EXPECT_FALSE(gone.ended.has_value());
 }
@@ -119,9 +130,56 @@ TEST(StreamDirectoryTest, ALateReleaseDoesNotTakeTheStreamFromItsNewHolder) {
   Connection third;
   ASSERT_TRUE(first.Claim(directory, 5).ok());
   ASSERT_TRUE(second.Claim(directory, 5).ok());
-  directory.Release("train", 0, first.claim_id);
+  directory.Release("train", 0, first.connection);
   ASSERT_TRUE(third.Claim(directory, 6).ok());
   EXPECT_EQ(GetErrorInfo(*second.ended)->reason, reason::kSuperseded);
+}
+
+TEST(StreamDirectoryTest, WhoHasOnlyEnteredEndsNobody) {
+  const Incarnation before{1, "", 0};
+  const Incarnation after{2, "", 0};
+  StreamDirectory directory;
+  Connection older;
+  Connection newer;
+  ASSERT_TRUE(older.Claim(directory, before).ok());
+  ASSERT_TRUE(newer.Enter(directory, after).ok());
+  EXPECT_FALSE(older.ended.has_value());
+  Connection back;
+  EXPECT_TRUE(back.Claim(directory, before).ok()) << "the newer one may be refused yet";
+  ASSERT_TRUE(newer.ClaimEntered(directory, after).ok());
+  EXPECT_EQ(GetErrorInfo(*back.ended)->reason, reason::kSuperseded);
+}
+
+TEST(StreamDirectoryTest, OfTwoThatOpenAtATimeTheNewerOneWinsInEitherOrder) {
+  const Incarnation before{1, "", 0};
+  const Incarnation after{2, "", 0};
+  for (const bool newer_first : {false, true}) {
+    StreamDirectory directory;
+    Connection older;
+    Connection newer;
+    ASSERT_TRUE(newer.Enter(directory, after).ok());
+    ASSERT_TRUE(older.Enter(directory, before).ok());
+    if (newer_first) {
+      ASSERT_TRUE(newer.ClaimEntered(directory, after).ok());
+      EXPECT_EQ(GetErrorInfo(older.ClaimEntered(directory, before))->reason, reason::kSuperseded);
+    } else {
+      ASSERT_TRUE(older.ClaimEntered(directory, before).ok());
+      ASSERT_TRUE(newer.ClaimEntered(directory, after).ok());
+      EXPECT_EQ(GetErrorInfo(*older.ended)->reason, reason::kSuperseded);
+    }
+    EXPECT_FALSE(newer.ended.has_value());
+  }
+}
+
+TEST(StreamDirectoryTest, AnEarlierConnectionOfAConsumerThatOpensLongerTakesNothingFromItsLater) {
+  const Incarnation one{5, "", 0};
+  StreamDirectory directory;
+  Connection first;
+  Connection second;
+  ASSERT_TRUE(first.Enter(directory, one).ok());
+  ASSERT_TRUE(second.Claim(directory, one).ok());
+  EXPECT_TRUE(absl::IsCancelled(first.ClaimEntered(directory, one)));
+  EXPECT_FALSE(second.ended.has_value());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "server/os/files/io_thread.h"
 #include "server/service/quarantine_store.h"
-#include "server/supervisor/memory_budget.h"
+#include "server/supervisor/memory/memory_budget.h"
 
 namespace {
 std::atomic<time_t> seconds_ahead{0};

@@ -1,4 +1,4 @@
-#include "server/source/example_reader.h"
+#include "server/source/tfrecord/example_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/source/index_file.h"
+#include "server/source/index/index_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

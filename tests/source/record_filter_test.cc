@@ -1,4 +1,4 @@
-#include "server/source/record_filter.h"
+#include "server/source/index/record_filter.h"
 
 #include <cmath>
 

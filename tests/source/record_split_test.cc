@@ -1,4 +1,4 @@
-#include "server/source/record_split.h"
+#include "server/source/index/record_split.h"
 
 #include <map>
 #include <string>

@@ -1,10 +1,10 @@
-#include "server/source/selection_builder.h"
+#include "server/source/index/selection_builder.h"
 
 #include <map>
 #include <set>
 
 #include "gmock/gmock.h"
-#include "server/source/record_split.h"
+#include "server/source/index/record_split.h"
 #include "tests/source/source_testing.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/source/selection_index.h"
+#include "server/source/index/selection_index.h"
 
 #include <vector>
 

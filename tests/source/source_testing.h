@@ -16,9 +16,9 @@
 #include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/base/little_endian.h"
-#include "server/source/index_builder.h"
+#include "server/source/index/index_builder.h"
 #include "server/source/source.h"
-#include "server/source/tfrecord_writer.h"
+#include "server/source/tfrecord/tfrecord_writer.h"
 #include "tensorflow/example.pb.h"
 
 namespace bulkhead {

@@ -8,7 +8,7 @@
 #include "server/base/error.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/source_chain.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 
 namespace bulkhead {
 namespace {

@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "server/base/element_type.h"
 #include "server/spec/signature.h"
-#include "server/spec/yaml.h"
-#include "server/spec/yaml_scalar.h"
+#include "server/spec/yaml/yaml.h"
+#include "server/spec/yaml/yaml_scalar.h"
 
 namespace bulkhead {
 namespace {

@@ -4,10 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "server/spec/fingerprint.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {
@@ -47,13 +47,14 @@ TEST(FaultSpecTest, OneSizeHasOneFingerprint) {
 }
 
 TEST(FaultSpecTest, WhatMakesNoSenseIsRefusedWhereItStands) {
-  EXPECT_THAT(MessageOf("{leak: 1048576}"),
-              testing::AllOf(StartsWith("f.yaml:4:17: stages[0].fault.leak: '1048576' is no size"),
-                             HasSubstr("512MiB")));
+  EXPECT_THAT(
+      MessageOf("{leak: 1048576}"),
+      testing::AllOf(StartsWith("f.yaml:4:17: stages[0].fault.leak: '1048576' is not a size"),
+                     HasSubstr("512MiB")));
   EXPECT_THAT(MessageOf("{touch: 0B}"),
               StartsWith("f.yaml:4:18: stages[0].fault.touch: must be at least 1B"));
   EXPECT_THAT(MessageOf("{leak_mmap: 99999999999TiB}"), HasSubstr("is too large"));
-  EXPECT_THAT(MessageOf("{burst: lots}"), HasSubstr("'lots' is no size"));
+  EXPECT_THAT(MessageOf("{burst: lots}"), HasSubstr("'lots' is not a size"));
   EXPECT_THAT(MessageOf("{every: 2}"),
               StartsWith("f.yaml:4:3: stages[0].fault: names no fault: write one"));
   EXPECT_THAT(MessageOf("{leak: 1MiB, hang: true}"),

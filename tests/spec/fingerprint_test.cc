@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "server/spec/canonical.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {
@@ -46,6 +46,40 @@ TEST(FingerprintTest, TheDefaultPixelCapIsNamedAsAtFirst) {
   };
   EXPECT_EQ(capped(32'000'000), BytesFingerprint(RecordsToImages()));
   EXPECT_NE(capped(31'999'999), BytesFingerprint(RecordsToImages()));
+}
+
+constexpr BytesChange kChanges[] = {{"resize", "halves round up"},
+                                    {"mosaic", "its seams"},
+                                    {"decode_image", "BMP files with bit masks"},
+                                    {"resize", "edges"}};
+
+TEST(FingerprintTest, WhatAReleaseChangedIsNamed) {
+  const v1::PipelineSpec spec = RecordsToImages();
+  const std::string now = BytesFingerprint(spec, kChanges);
+  const auto since = [&](size_t release) {
+    const std::string then = BytesFingerprint(spec, absl::MakeSpan(kChanges, release));
+    return ChangedSince(
+        spec, [&](const std::string& fingerprint) { return fingerprint == then; }, kChanges);
+  };
+  EXPECT_EQ(BytesFingerprint(spec, {}), BytesFingerprint(RecordsToImages()));
+  EXPECT_EQ(since(3), "resize (edges)");
+  EXPECT_EQ(since(2), "decode_image (BMP files with bit masks), resize (edges)");
+  EXPECT_EQ(since(1), since(2)) << "this spec has no mosaic";
+  EXPECT_EQ(since(0),
+            "resize (halves round up), decode_image (BMP files with bit masks), resize (edges)");
+  EXPECT_NE(now, BytesFingerprint(spec, absl::MakeSpan(kChanges, 3)));
+  EXPECT_EQ(ChangedSince(
+                spec, [](const std::string&) { return false; }, kChanges),
+            "");
+}
+
+TEST(FingerprintTest, AChangeOfAStageOfABatchOrOfAMixedSourceCounts) {
+  const BytesChange changes[] = {{"mixup", "its weights"}, {"decode_image", "BMP files"}};
+  auto batches = RecordSpec("batch_stages { mixup {} }");
+  EXPECT_NE(BytesFingerprint(batches, changes), BytesFingerprint(batches, {}));
+  v1::PipelineSpec mixed;
+  mixed.mutable_source()->mutable_mixture()->add_sources()->add_stages()->mutable_decode_image();
+  EXPECT_NE(BytesFingerprint(mixed, changes), BytesFingerprint(mixed, {}));
 }
 
 TEST(FingerprintTest, TheOrderOfDeliveryIsInNeither) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "tests/spec/spec_makers.h"
 

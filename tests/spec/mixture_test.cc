@@ -7,10 +7,10 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "server/spec/fingerprint.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {

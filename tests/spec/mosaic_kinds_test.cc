@@ -1,13 +1,12 @@
 // What a mosaic makes of a sample's features, where it may stand, and what it refuses.
-#include "server/spec/stages/mosaic_kinds.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/mosaic/declare.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {

@@ -1,9 +1,9 @@
-#include "server/spec/normalize_selection.h"
+#include "server/spec/normalize/normalize_selection.h"
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "server/spec/normalize.h"
-#include "server/spec/yaml.h"
+#include "server/spec/normalize/normalize.h"
+#include "server/spec/yaml/yaml.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {

@@ -1,4 +1,4 @@
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 
 #include <limits>
 
@@ -12,6 +12,7 @@ namespace bulkhead {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::PipelineSpec Normalized(v1::PipelineSpec spec) {
   const absl::Status status = Normalize(spec);
@@ -228,6 +229,20 @@ TEST(NormalizeTest, TellsAllProblemsAtOnce) {
   v1::PipelineSpec spec;
   EXPECT_THAT(std::string(Normalize(spec).message()),
               testing::AllOf(HasSubstr("source: is required"), HasSubstr("\nbatch.size: ")));
+}
+
+TEST(NormalizeTest, RefusesAPatternOverAnyNumberOfFolders) {
+  const auto problem_of = [](const std::string& pattern) {
+    auto spec = FolderSpec("");
+    spec.mutable_source()->mutable_tfrecord()->add_files(pattern);
+    return std::string(Normalize(spec).message());
+  };
+  for (const char* pattern : {"**", "**/a.tfrecord", "/data/**/*.tfrecord", "data/**"}) {
+    EXPECT_THAT(problem_of(pattern), HasSubstr("files[0]: has `**`, which is not supported: name "
+                                               "each level of folders with *"))
+        << pattern;
+  }
+  EXPECT_THAT(problem_of("/data/*/a**.tfrecord"), Not(HasSubstr("`**`")));
 }
 
 }  // namespace

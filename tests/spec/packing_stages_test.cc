@@ -1,6 +1,4 @@
 // pack_rows and multi_scale in a spec: how they make a batch lie, and what is refused.
-#include "server/spec/packing_stages.h"
-
 #include <string>
 #include <vector>
 
@@ -10,7 +8,8 @@
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/fingerprint.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
+#include "server/stages/packing/declare.h"
 
 namespace bulkhead {
 namespace {

@@ -2,7 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "server/spec/stage_signature.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 
 namespace bulkhead {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "server/spec/fingerprint.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {

@@ -6,7 +6,7 @@
 #include "server/base/element_type.h"
 #include "server/spec/signature.h"
 #include "server/spec/stage_signature.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 
 namespace bulkhead {
 namespace {

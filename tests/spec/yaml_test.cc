@@ -1,4 +1,4 @@
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 
 #include <string>
 #include <vector>
@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "server/spec/normalize.h"
-#include "server/spec/yaml_tree.h"
+#include "server/spec/normalize/normalize.h"
+#include "server/spec/yaml/yaml_tree.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {

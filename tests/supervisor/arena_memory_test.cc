@@ -1,4 +1,4 @@
-#include "server/supervisor/arena_memory.h"
+#include "server/supervisor/memory/arena_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/supervisor/blame.h"
+#include "server/supervisor/pool/blame.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@ namespace bulkhead {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
@@ -134,11 +135,16 @@ class BlameOfDeathsTest : public PoolWorld {
     thread.lease_id = lease->lease_id();
     thread.position = lease->first_position() + lease->first_sample();
     flight.threads.push_back(thread);
+    if (refused_) {
+      flight.refused_thread = 0;
+      flight.refused_bytes = config_.quota_bytes;
+    }
     work_ = blame_.OnDeath(worker, flight, cause, "killed by signal 11");
     streams_.all()[0]->WorkerGone(worker.id);
   }
 
   Blame blame_{config_, absl::Seconds(5), crew_, streams_};
+  bool refused_ = false;  // it was refused all of its quota
   std::string work_;
 };
 
@@ -157,6 +163,25 @@ TEST_F(BlameOfDeathsTest, ARecordThatEndsFreshWorkersIsPoison) {
   // The others hear of it before they get another lease.
   ASSERT_EQ(HandleOf(WorkerAt(1)).sent.size(), 1u);
   EXPECT_EQ(HandleOf(WorkerAt(1)).sent[0].set_quarantine().quarantined(0), "a.tfrecord@7");
+}
+
+TEST_F(BlameOfDeathsTest, WhereMemoryRanOutTheQuotaIsNamed) {
+  config_.quota_bytes = 48 << 20;
+  Man(1);
+  const auto observer = AddStream();
+  refused_ = true;
+  for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_WATCHDOG, "a.tfrecord@7");
+  ASSERT_EQ(observer->events.size(), 1u);
+  EXPECT_THAT(observer->events[0].message(), HasSubstr("raise --worker-quota, now 48MiB"));
+}
+
+TEST_F(BlameOfDeathsTest, WhatIsKnownOfAStreamGoesWithIt) {
+  Man(1);
+  const auto observer = AddStream();
+  Die(v1::EXIT_CAUSE_CRASHED, "a.tfrecord@7");
+  EXPECT_FALSE(blame_.suspects_nothing());
+  blame_.Forget(streams_.all()[0]->id());
+  EXPECT_TRUE(blame_.suspects_nothing());
 }
 
 TEST_F(BlameOfDeathsTest, ARecordThatIsNotKnownEndsItsStreamAfterMoreDeaths) {

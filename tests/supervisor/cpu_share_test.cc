@@ -1,4 +1,4 @@
-#include "server/supervisor/cpu_share.h"
+#include "server/supervisor/worker/cpu_share.h"
 
 #include <gtest/gtest.h>
 

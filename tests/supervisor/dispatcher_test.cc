@@ -1,4 +1,4 @@
-#include "server/supervisor/dispatcher.h"
+#include "server/supervisor/pool/dispatcher.h"
 
 #include "server/base/error.h"
 #include "tests/supervisor/pool_world.h"
@@ -135,6 +135,15 @@ TEST_F(DispatcherTest, AWorkerThatMayLeakFastIsLookedAtBeforeItCouldMeetItsQuota
   EXPECT_TRUE(worker.is_unseen());
   worker.samples_seen = worker.samples_given;  // as MemoryWatch notes it
   EXPECT_TRUE(dispatcher_.GiveLeases()) << "it was looked at, and is not to be replaced";
+}
+
+TEST_F(DispatcherTest, AWorkerThatLeaksSlowlyWaitsForNoLook) {
+  config_.quota_bytes = 1000;
+  Man(1);
+  AddStream();
+  WorkerAt(0).memory.growth().Expect(1);
+  EXPECT_TRUE(dispatcher_.GiveLeases());
+  EXPECT_EQ(LeasesOf(WorkerAt(0)).size(), 2u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/supervisor/flight_reader.h"
+#include "server/supervisor/worker/flight_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -131,6 +131,45 @@ TEST_F(FlightReaderTest, ACounterBeyondReasonStays) {
   // Four threads' time, a little of which has passed since, and not more.
   counters.busy_ns = kMostThreads * static_cast<uint64_t>(MonotonicNanos() - begun_ns);
   EXPECT_GT(reader_.Read().stages[2].busy_seconds, 0);
+}
+
+TEST_F(FlightReaderTest, CountsAreHeldToWhatTheTimeAllows) {
+  const auto count = [&](FlightCount what) -> auto& {
+    return thread_->counts[static_cast<size_t>(what)];
+  };
+  absl::SleepFor(absl::Milliseconds(1));
+  // A hundred seconds' worth, and one that a millisecond has time for.
+  const auto read = [&](uint64_t images, uint64_t runs, uint64_t allocations) {
+    count(FlightCount::kCrops) = count(FlightCount::kFiles) = images;
+    thread_->counters[2].runs = thread_->samples = runs;
+    thread_->counters[2].allocations = allocations;
+    return reader_.Read();
+  };
+  const FlightSnapshot beyond = read(100'000'000, 1'000'000'000, 10'000'000'000);
+  EXPECT_EQ(beyond.Count(FlightCount::kCrops), 0u);
+  EXPECT_EQ(beyond.Files(0), 0u);
+  EXPECT_EQ(beyond.stages[2].runs, 0u);
+  EXPECT_EQ(beyond.stages[2].allocations, 0u);
+  EXPECT_EQ(beyond.samples, 0u);
+  const FlightSnapshot within = read(1000, 10'000, 100'000);
+  EXPECT_EQ(within.Count(FlightCount::kCrops), 1000u);
+  EXPECT_EQ(within.Files(0), 1000u);
+  EXPECT_EQ(within.stages[2].runs, 10'000u);
+  EXPECT_EQ(within.stages[2].allocations, 100'000u);
+  EXPECT_EQ(within.samples, 10'000u);
+}
+
+TEST_F(FlightReaderTest, WhatNoStageDoesIsNotCounted) {
+  const std::set<std::string> stages = {"stages[0] python"};
+  FlightReader blind(FlightRecorder::Create(kThreads).value(), stages, kMostThreads);
+  absl::SleepFor(absl::Milliseconds(1));
+  for (FlightReader* const reader : {&reader_, &blind}) {
+    for (auto& count : reader->recorder().thread(0).counts) count = 5;
+  }
+  const FlightSnapshot decoding = reader_.Read();
+  EXPECT_EQ(decoding.Files(0), 5u);
+  EXPECT_EQ(decoding.Count(FlightCount::kKeptFound), 0u) << "there is no stage that keeps";
+  for (const uint64_t count : blind.Read().counts) EXPECT_EQ(count, 0u);
 }
 
 TEST_F(FlightReaderTest, MemoryBeyondTheLimitIsNotBelieved) {

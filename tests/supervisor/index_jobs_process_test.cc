@@ -126,7 +126,7 @@ TEST_F(IndexJobsProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {
   AddIndexJob(*supervisor_, "takes-much", file.get(), result, uint64_t{64} << 20);
   const absl::Status status = result->Await().status();
   EXPECT_EQ(GetErrorInfo(status)->metadata.at("file"), "takes-much");
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("of its quota of 64MiB"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("more than its quota of 64MiB"));
   EXPECT_EQ(supervisor_->GetStatus().limit_events(), 3u);
 }
 

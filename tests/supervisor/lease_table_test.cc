@@ -1,4 +1,4 @@
-#include "server/supervisor/lease_table.h"
+#include "server/supervisor/leases/lease_table.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/supervisor/lease_table.h"
+#include "server/supervisor/leases/lease_table.h"
 
 namespace bulkhead {
 

@@ -1,4 +1,4 @@
-#include "server/supervisor/lease_word.h"
+#include "server/supervisor/leases/lease_word.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/supervisor/loaded_code.h"
+#include "server/supervisor/pool/loaded_code.h"
 
 #include <gtest/gtest.h>
 
@@ -26,10 +26,12 @@ TEST(LoadedCodeTest, TheFirstWorkersFilesAreToldSorted) {
   std::vector<v1::CodeFile> told;
   code.WhenKnown([&](const auto& files) { told = files.value(); });
   EXPECT_TRUE(told.empty());
-  code.OnBound(Files({{"b.py", "2"}, {"a.py", "1"}}));
+  ASSERT_TRUE(code.Note(Files({{"b.py", "2"}, {"a.py", "1"}, {"c.py", "3"}})).ok());
+  code.OnBound({"b.py", "a.py"});
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[0].name(), "a.py");
-  code.OnBound(Files({{"c.py", "3"}}));
+  EXPECT_EQ(told[0].digest(), "1");
+  code.OnBound({"c.py"});
   told.clear();
   code.WhenKnown([&](const auto& files) { told = files.value(); });
   EXPECT_EQ(told.size(), 2u) << "those of the first";
@@ -64,6 +66,8 @@ TEST(LoadedCodeTest, KeepsABoundedNumberOfFilesWithNamesOfFiles) {
   LoadedCode code([](const v1::CodeFile&) {});
   EXPECT_EQ(GetErrorInfo(code.Note(Files({{"../etc/passwd", "1"}})))->reason,
             reason::kStageUnusable);
+  EXPECT_FALSE(code.Note(Files({{"a.py", "\033[2J"}})).ok());
+  EXPECT_FALSE(code.Note(Files({{"a.py", std::string(17, 'a')}})).ok());
   for (size_t i = 0; i < kMostCodeFiles; ++i) {
     ASSERT_TRUE(code.Note(Files({{"f" + std::to_string(i) + ".py", "1"}})).ok());
   }

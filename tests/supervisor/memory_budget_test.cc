@@ -1,4 +1,4 @@
-#include "server/supervisor/memory_budget.h"
+#include "server/supervisor/memory/memory_budget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/supervisor/memory_growth.h"
+#include "server/supervisor/memory/memory_growth.h"
 
 #include <gtest/gtest.h>
 
@@ -72,6 +72,15 @@ TEST(MemoryGrowthTest, ALeakThatFillsTheQuotaInAFewSamplesIsSeenBeforeTheWarmUpI
   EXPECT_NEAR(Grown(24, fast, 1).BytesPerSample(kQuota), 6 * kMiB, kMiB);
 }
 
+TEST(MemoryGrowthTest, AWarmUpOfMoreThanHalfTheQuotaIsNoLeak) {
+  const auto warming = [](uint64_t s) { return s == 0 ? 0 : kQuota * 6 / 10; };
+  for (const uint64_t step : {1, 8, 16}) {
+    for (uint64_t samples = 0; samples <= 128; samples += step) {
+      EXPECT_EQ(Grown(samples, warming, step).BytesPerSample(kQuota), 0) << samples << " " << step;
+    }
+  }
+}
+
 TEST(MemoryGrowthTest, WhatTheWorkerBeforeGrewByIsBelievedOnceThreeLooksBearItOut) {
   const auto after = [](uint64_t bytes_per_sample, uint64_t samples) {
     MemoryGrowth growth;
@@ -90,6 +99,14 @@ TEST(MemoryGrowthTest, WhatTheWorkerBeforeGrewByIsBelievedOnceThreeLooksBearItOu
 TEST(MemoryGrowthTest, KnowsWhatCameSinceTheStart) {
   EXPECT_EQ(MemoryGrowth().SinceStart(), 0);
   EXPECT_EQ(Grown(8, Leaking).SinceStart(), kMiB);
+}
+
+TEST(MemoryGrowthTest, TheWorstIsLikelyWhileTooLittleIsKnown) {
+  const auto warming = [](uint64_t s) { return 20 * kMiB + std::min<uint64_t>(s, 8) * kMiB; };
+  EXPECT_EQ(Grown(8, warming, 1).LikelyBytesPerSample(kQuota), kMiB);
+  const MemoryGrowth known = Grown(100, warming, 1);
+  EXPECT_TRUE(known.is_known());
+  EXPECT_EQ(known.LikelyBytesPerSample(kQuota), 0);
 }
 
 TEST(MemoryGrowthTest, OneStepOfMemoryBearsNothingOut) {

@@ -1,4 +1,4 @@
-#include "server/supervisor/planned_replacement.h"
+#include "server/supervisor/pool/planned_replacement.h"
 
 #include <gmock/gmock.h>
 
@@ -109,6 +109,16 @@ TEST_F(PlannedReplacementTest, ASuccessorOnItsWayTakesThePlaceOfAWorkerThatDies)
   EXPECT_EQ(At(0).deaths, 1u);
   EXPECT_FALSE(replacement_->active());
   EXPECT_FALSE(End(WorkerAt(0), /*as_told=*/false)) << "it is started again as usual";
+}
+
+// A pool that fails leaves places empty while a successor may still say that it is warm.
+TEST_F(PlannedReplacementTest, ASuccessorOfNobodyTakesNoPlace) {
+  Man(1);
+  Ask(0);
+  const std::unique_ptr<PoolWorker> old = crew_.TakeOut(WorkerAt(0));
+  replacement_->OnWarmedUp(*At(0).successor, {});
+  EXPECT_EQ(At(0).worker, nullptr);
+  EXPECT_NE(At(0).successor, nullptr);
 }
 
 TEST_F(PlannedReplacementTest, GoesOnWithoutASuccessorThatDoesNotEnd) {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/supervisor/crew.h"
-#include "server/supervisor/pipeline_config.h"
-#include "server/supervisor/pool_streams.h"
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_streams.h"
 
 namespace bulkhead {
 
@@ -98,12 +98,23 @@ class PoolWorld : public testing::Test {
       v1::BatchHeader header;
       header.set_sequence(sequence);
       header.set_sample_count(16);
+      header.set_valid_count(16);
       header.set_first_position(sequence * 16);
       return header;
     };
     streams_.Add(std::make_shared<Stream>(++last_stream_, std::move(config), loop_, [] {}));
     streams_.all().back()->BeginBatches();
     return observer;
+  }
+  // Serves the loop until `condition` is true.
+  template <typename Condition>
+  void Await(const Condition& condition) {
+    bool late = false;
+    const EventLoop::TimerId timer = loop_->After(absl::Seconds(30), [&] { late = true; });
+    loop_->Stop();  // each Run is one round from now on
+    while (!condition() && !late) loop_->Run();
+    EXPECT_FALSE(late);
+    loop_->Cancel(timer);
   }
   // The leases that a worker was sent, in their order.
   static std::vector<internal::v1::Lease> LeasesOf(const PoolWorker& worker) {

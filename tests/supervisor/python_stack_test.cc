@@ -1,4 +1,4 @@
-#include "server/supervisor/python_stack.h"
+#include "server/supervisor/worker/python_stack.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "server/supervisor/recycle_policy.h"
+#include "server/supervisor/memory/recycle_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/supervisor/replacement_gate.h"
+#include "server/supervisor/pool/replacement_gate.h"
 
 namespace bulkhead {
 namespace {

@@ -89,7 +89,7 @@ TEST_F(RecyclingProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {
   Open("takes-much", 20, recorder, /*workers=*/1);
   const absl::Status end = recorder->AwaitEnd();
   EXPECT_EQ(GetErrorInfo(end)->reason, reason::kPoisonSample);
-  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("of its quota of 64MiB"));
+  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("more than its quota of 64MiB"));
   EXPECT_THAT(std::string(end.message()), testing::StartsWith("120 ended 3 fresh workers"));
   const v1::GetStatusResponse status = supervisor_->GetStatus();
   EXPECT_EQ(status.limit_events(), 1u + Blame::kPoisonDeaths);

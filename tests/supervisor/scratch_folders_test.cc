@@ -1,4 +1,4 @@
-#include "server/supervisor/scratch_folders.h"
+#include "server/supervisor/worker/scratch_folders.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

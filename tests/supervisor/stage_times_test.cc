@@ -1,4 +1,4 @@
-#include "server/supervisor/stage_times.h"
+#include "server/supervisor/worker/stage_times.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/supervisor/stream.h"
+#include "server/supervisor/leases/stream.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // What a pool's two watches make of what they see.
 #include <gmock/gmock.h>
 
-#include "server/supervisor/memory_watch.h"
-#include "server/supervisor/progress_watch.h"
+#include "server/supervisor/pool/memory_watch.h"
+#include "server/supervisor/pool/progress_watch.h"
 #include "tests/supervisor/pool_world.h"
 
 namespace bulkhead {
@@ -79,17 +79,17 @@ TEST_F(ProgressWatchTest, AStreamWithoutABatchIsToldWhatItsWorkersAreAt) {
   EXPECT_EQ(observer->activity, "");
   const int64_t later = MonotonicNanos() + 6 * kSecond;
   watch_.TellActivity(streams_, later);
-  EXPECT_EQ(observer->activity, "the workers are at other streams");
+  EXPECT_EQ(observer->activity, "the workers serve other streams");
   WorkerAt(0).bound = false;
   WorkerAt(0).spawned_ns = later - kSecond;
   watch_.TellActivity(streams_, later + kSecond / 2);
-  EXPECT_EQ(observer->activity, "the workers are at other streams") << "at most every second";
+  EXPECT_EQ(observer->activity, "the workers serve other streams") << "at most every second";
   watch_.TellActivity(streams_, later + kSecond);
   EXPECT_EQ(observer->activity, "worker 0 has been starting for 2s");
   crew_.slots()[0]->worker = nullptr;
   crew_.slots()[0]->last_end = "killed by signal 9";
   watch_.TellActivity(streams_, later + 2 * kSecond);
-  EXPECT_EQ(observer->activity, "worker 0 is to be started again; the last: killed by signal 9");
+  EXPECT_EQ(observer->activity, "worker 0 waits for a restart; the last end: killed by signal 9");
 }
 
 class MemoryWatchTest : public PoolWorld {
@@ -116,7 +116,7 @@ TEST_F(MemoryWatchTest, MoreThanTheQuotaIsTheEnd) {
   Note(1000);
   EXPECT_EQ(HandleOf(WorkerAt(0)).reason, "");
   Note(1001);
-  EXPECT_EQ(HandleOf(WorkerAt(0)).reason, "it held 1001B of its quota of 1000B");
+  EXPECT_EQ(HandleOf(WorkerAt(0)).reason, "it held 1001B, more than its quota of 1000B");
   EXPECT_EQ(HandleOf(WorkerAt(0)).cause, v1::EXIT_CAUSE_WATCHDOG);
   EXPECT_EQ(WorkerAt(0).memory.peak_bytes(), 1001u);
 }
@@ -137,6 +137,41 @@ TEST_F(MemoryWatchTest, MoreThreadsThanAllowedAreTheEnd) {
   Note(1, 6);
   EXPECT_EQ(HandleOf(WorkerAt(0)).reason,
             "it has 4 threads beside its own, more than --worker-extra-threads 3");
+}
+
+TEST_F(MemoryWatchTest, ALookCountsTheSamplesThatWereDone) {
+  PoolWorker& worker = WorkerAt(0);
+  worker.samples_given = 48;
+  worker.held.push_back({1, 2, /*samples=*/16, false});
+  EXPECT_TRUE(worker.is_unseen());
+  Note(1);
+  EXPECT_EQ(worker.samples_seen, 32u);
+  EXPECT_FALSE(worker.is_unseen());
+}
+
+TEST_F(MemoryWatchTest, AWorkerIsYoungUntilItsGrowthIsKnown) {
+  MemoryGrowth& growth = WorkerAt(0).memory.growth();
+  for (uint64_t samples = 0; samples < 112; samples += 16) {
+    EXPECT_TRUE(watch_.IsYoung(WorkerAt(0), kSecond)) << samples;
+    growth.Note(samples, 100, static_cast<int64_t>(samples) * kSecond);
+  }
+  EXPECT_TRUE(watch_.IsYoung(WorkerAt(0), kSecond));
+  growth.Note(112, 100, 112 * kSecond);
+  EXPECT_FALSE(watch_.IsYoung(WorkerAt(0), kSecond));
+}
+
+TEST_F(MemoryWatchTest, AYoungWorkerIsLookedAtOnceAMillisecond) {
+  Note(100);  // at 1 ns
+  EXPECT_FALSE(watch_.IsYoung(WorkerAt(0), 1'000'000));
+  EXPECT_TRUE(watch_.IsYoung(WorkerAt(0), 1'000'001));
+}
+
+TEST_F(MemoryWatchTest, NobodyIsYoungAmongThreadsThatTakeTurnsOrWithoutAQuota) {
+  config_.threads = 2;
+  EXPECT_FALSE(watch_.IsYoung(WorkerAt(0), kSecond));
+  config_.threads = 1;
+  config_.quota_bytes = 0;
+  EXPECT_FALSE(watch_.IsYoung(WorkerAt(0), kSecond));
 }
 
 TEST_F(MemoryWatchTest, LooksMoreOftenForAWhileWhereOneThreadFillsMemoryFast) {

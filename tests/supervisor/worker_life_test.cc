@@ -1,4 +1,4 @@
-#include "server/supervisor/worker_life.h"
+#include "server/supervisor/worker/worker_life.h"
 
 #include <gtest/gtest.h>
 

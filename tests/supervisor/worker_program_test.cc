@@ -1,4 +1,4 @@
-#include "server/supervisor/worker_program.h"
+#include "server/supervisor/worker/worker_program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

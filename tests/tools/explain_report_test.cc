@@ -111,7 +111,7 @@ TEST(ExplainReportTest, AStreamThatEndedLeavesTheTableAndSaysWhy) {
   explanation.not_expected = "too little memory";
   const auto lines = LinesBehind(ExplanationText(explanation), "memory of the loader");
   ASSERT_EQ(lines.size(), 8);
-  EXPECT_THAT(lines[7], HasSubstr("not measured, for its stream ended: too little memory"));
+  EXPECT_THAT(lines[7], HasSubstr("not measured, because its stream ended: too little memory"));
   EXPECT_EQ(Json(explanation).fields().at("not_expected").string_value(), "too little memory");
 }
 

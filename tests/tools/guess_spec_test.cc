@@ -1,10 +1,10 @@
-#include "tools/stream/guess_spec.h"
+#include "tools/inspect/guess_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "server/source/tfrecord_writer.h"
+#include "server/source/tfrecord/tfrecord_writer.h"
 #include "tests/tools/test_dir.h"
 #include "tools/synth/example.h"
 
@@ -79,7 +79,7 @@ TEST(GuessSpecTest, WhatIsNoTfRecordSaysSo) {
   const std::string whole = TfRecordFrame(ExampleBuilder().Bytes("image", "…").Serialize());
   EXPECT_THAT(Guess({dir.Write("c.bin", whole.substr(0, 16))}), HasSubstr("cut short"));
   EXPECT_THAT(Guess({WriteRecord(dir, "d.bin", "\xff\xff no Example")}),
-              HasSubstr("no tf.Example"));
+              HasSubstr("not a tf.Example"));
 }
 
 TEST(GuessSpecTest, AnEmptyTfRecordFileSaysThatItIsEmpty) {

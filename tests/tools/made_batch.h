@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bulkhead/batch.h"
-#include "client/cpp/internal/batch_data.h"
+#include "client/cpp/internal/batch/batch_data.h"
 
 namespace bulkhead::tools {
 

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "server/spec/normalize.h"
-#include "server/spec/yaml.h"
+#include "server/spec/normalize/normalize.h"
+#include "server/spec/yaml/yaml.h"
 #include "tests/tools/made_batch.h"
 
 namespace bulkhead::tools {
@@ -89,19 +89,20 @@ TEST(PreviewBoxesTest, LabelsThatAreAskedForMustFitTheBoxes) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(),
               HasSubstr("--labels label: it is not one number for each box of `boxes` (9 at most); "
-                        "give it shape [-1] and the same bound, or leave --labels out"));
+                        "give it shape [-1] and the same bound, or omit --labels"));
   EXPECT_THAT(Refusal(signature, "few"), HasSubstr("--labels few: it is not one number for each"));
-  EXPECT_THAT(Refusal(signature, "score"), HasSubstr("no output of whole numbers is called so"));
-  EXPECT_THAT(Refusal(signature, "nothing"), HasSubstr("no output of whole numbers is called so"));
-  EXPECT_THAT(Refusal(signature, "a_ids", true, "other"), HasSubstr("no boxes come out"));
+  EXPECT_THAT(Refusal(signature, "score"), HasSubstr("no integer output has that name"));
+  EXPECT_THAT(Refusal(signature, "nothing"), HasSubstr("no integer output has that name"));
+  EXPECT_THAT(Refusal(signature, "a_ids", true, "other"),
+              HasSubstr("there are no boxes to draw it at"));
 }
 
 TEST(PreviewBoxesTest, BehindStagesLabelsNeedNotBeOutputs) {
   const PipelineSignature undelivered = SignatureOf(kLabels, "outputs: [image, boxes]\n");
-  EXPECT_THAT(Refusal(undelivered, "the_Labels"), HasSubstr("no output of whole numbers"));
+  EXPECT_THAT(Refusal(undelivered, "the_Labels"), HasSubstr("no integer output has that name"));
   EXPECT_EQ(Refusal(undelivered, "the_Labels", false), "");
   const PipelineSignature boxless = SignatureOf(kLabels, "outputs: [image, the_Labels]\n");
-  EXPECT_THAT(Refusal(boxless, "the_Labels"), HasSubstr("no boxes come out"));
+  EXPECT_THAT(Refusal(boxless, "the_Labels"), HasSubstr("there are no boxes to draw it at"));
   EXPECT_EQ(Refusal(boxless, "the_Labels", false), "");
 }
 

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "server/image/codecs/image_decoder.h"
+#include "server/image/draw/canvas.h"
 #include "server/image/pixel_format.h"
-#include "tools/common/bitmap_font.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -86,19 +86,21 @@ TEST(PreviewSheetTest, DrawsBoxesWhereTheyAreOnTheScaledImage) {
   EXPECT_EQ(box, (Rect{red.top + 80, red.left + 40, 80, 80}));
 }
 
-// A label as it should be drawn at (top, left) of the sheet: dark dots on a tag of the box's
-// colour.
-void ExpectTag(const Drawn& sheet, const std::string& label, int top, int left, int scale,
+ImageSize TagSize(const std::string& label, TextSize size) {
+  return {Canvas::TextHeight(size) + 4, Canvas::TextWidth(label, size) + 4};
+}
+
+// A label as it should be drawn at (top, left) of the sheet: dark on a tag of the box's colour.
+void ExpectTag(const Drawn& sheet, const std::string& label, int top, int left, TextSize size,
                Pixel colour) {
-  for (size_t i = 0; i < label.size(); ++i) {
-    const auto rows = Glyph(label[i]);
-    for (int y = 0; y < kGlyphHeight * scale; ++y) {
-      for (int x = 0; x < kGlyphWidth * scale; ++x) {
-        const bool dot = (rows[y / scale] >> (kGlyphWidth - 1 - x / scale) & 1) != 0;
-        const int column = left + 2 + static_cast<int>(i) * (kGlyphWidth + 1) * scale + x;
-        ASSERT_EQ(sheet.At(top + 2 + y, column), dot ? (Pixel{24, 24, 27}) : colour)
-            << label[i] << " at " << y << ", " << x;
-      }
+  Image image;
+  const MutableImageView tag = image.Reshape(TagSize(label, size), 3);
+  Canvas(tag, {colour[0], colour[1], colour[2]}).Text(label, 2, 2, size, {24, 24, 27});
+  for (int y = 0; y < tag.height; ++y) {
+    for (int x = 0; x < tag.width; ++x) {
+      const uint8_t* pixel = tag.row(y) + x * 3;
+      ASSERT_EQ(sheet.At(top + y, left + x), (Pixel{pixel[0], pixel[1], pixel[2]}))
+          << label << " at " << y << ", " << x;
     }
   }
 }
@@ -111,8 +113,9 @@ TEST(PreviewSheetTest, WritesLabelsAtTheUpperLeftCornersOfTheirBoxes) {
     const Drawn drawn(SheetOf(std::move(cell), side));
     const Rect red = Drawn(SheetOf(Cell(100, 100), side)).Where(kRed);
     const int scale = side / 100;
-    ExpectTag(drawn, "7", red.top + 10 * scale, red.left + 10 * scale, scale, kColours[0]);
-    ExpectTag(drawn, "31", red.top + 70 * scale, red.left + 40 * scale, scale, kColours[1]);
+    const TextSize size = scale == 1 ? TextSize::kSmall : TextSize::kNormal;
+    ExpectTag(drawn, "7", red.top + 10 * scale, red.left + 10 * scale, size, kColours[0]);
+    ExpectTag(drawn, "31", red.top + 70 * scale, red.left + 40 * scale, size, kColours[1]);
   }
 }
 
@@ -121,9 +124,10 @@ TEST(PreviewSheetTest, KeepsLabelsOnTheImage) {
   cell.boxes = {{-20, -30, 50, 50, "4"}, {95, 96, 99, 99, "5"}};
   const Drawn drawn(SheetOf(std::move(cell), 100));
   const Rect red = Drawn(SheetOf(Cell(100, 100), 100)).Where(kRed);
-  ExpectTag(drawn, "4", red.top, red.left, 1, {230, 159, 0});
-  ExpectTag(drawn, "5", red.top + 100 - (kGlyphHeight + 4),
-            red.left + 100 - (kGlyphWidth + 1 + 4) + 1, 1, {86, 180, 233});
+  ExpectTag(drawn, "4", red.top, red.left, TextSize::kSmall, {230, 159, 0});
+  const ImageSize tag = TagSize("5", TextSize::kSmall);
+  ExpectTag(drawn, "5", red.top + 100 - tag.height, red.left + 100 - tag.width, TextSize::kSmall,
+            {86, 180, 233});
 }
 
 TEST(PreviewSheetTest, CutsATagAtTheEdgesOfItsImage) {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "server/spec/normalize.h"
-#include "server/spec/yaml.h"
+#include "server/spec/normalize/normalize.h"
+#include "server/spec/yaml/yaml.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -24,6 +24,7 @@
 #include "server/worker/current_stage.h"
 #include "tests/image/test_images.h"
 #include "tests/worker/allocation_tracker_fixture.h"
+#include "tests/worker/refusing_allocator.h"
 
 extern "C" void* __libc_malloc(size_t size) noexcept;
 
@@ -334,7 +335,7 @@ TEST(RefusedAllocationTest, AddressesWithoutMemoryMayBeRefused) {
 
 TEST(RefusedAllocationTest, ATestChoosesWhichOne) {
   const auto refuse_third = [](AllocationTracker& tracker) {
-    tracker.Refuse(3);
+    RefuseAllocation(3);
     tracker.EndOnRefusal();
   };
   void* volatile blocks[3];

@@ -221,7 +221,7 @@ TEST_F(LeaseRunnerTest, RefusesASchemaThatExceedsTheSlot) {
   EXPECT_FALSE(AddStream(binding).ok());
 }
 
-// Fails the first `failures` calls as storage does.
+// Fails the first `failures` calls.
 class FlakyPipeline final : public Pipeline {
  public:
   FlakyPipeline(int failures, absl::Status failure) : failures_(failures), failure_(failure) {}
@@ -246,10 +246,14 @@ class FlakyPipeline final : public Pipeline {
 
 class FlakyRunnerTest : public LeaseRunnerTest {
  protected:
-  // Runs a lease of one sample over a pipeline that fails; returns what was reported.
+  // Runs a lease of one sample over a pipeline that fails; returns the first thing reported.
   internal::v1::FromWorker Run(int failures, absl::string_view reason) {
-    auto pipeline = std::make_unique<FlakyPipeline>(
-        failures, MakeError(absl::StatusCode::kUnavailable, reason, "no answer"));
+    return Run(failures, MakeError(absl::StatusCode::kUnavailable, reason, "no answer"),
+               absl::Hours(1));
+  }
+  internal::v1::FromWorker Run(int failures, const absl::Status& failure,
+                               absl::Duration progress_interval) {
+    auto pipeline = std::make_unique<FlakyPipeline>(failures, failure);
     pipeline_ = pipeline.get();
     runner_ = std::make_unique<LeaseRunner>(
         std::move(pipeline), 1,
@@ -257,7 +261,7 @@ class FlakyRunnerTest : public LeaseRunnerTest {
           absl::MutexLock lock(&mutex_);
           reports_.push_back(message);
         },
-        absl::Microseconds(1));
+        absl::Microseconds(1), progress_interval);
     EXPECT_TRUE(AddStream(Binding(7)).ok());
     internal::v1::Lease lease = MakeLease(1, 7);
     lease.set_count(1);
@@ -282,6 +286,17 @@ TEST_F(FlakyRunnerTest, GivesUpInTheEnd) {
 TEST_F(FlakyRunnerTest, DoesNotAskAgainWhereTheAnswerIsFinal) {
   EXPECT_TRUE(Run(1, reason::kFileChanged).has_lease_failed());
   EXPECT_EQ(pipeline_->calls(), 1);
+}
+
+TEST_F(FlakyRunnerTest, StorageThatRefusesIsNoProgress) {
+  const absl::Status refusal =
+      MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable, "no answer");
+  EXPECT_TRUE(Run(LeaseRunner::kReadRetries + 1, refusal, absl::ZeroDuration()).has_lease_failed());
+}
+
+TEST_F(FlakyRunnerTest, ABadRecordIsProgress) {
+  const absl::Status bad = SampleError(reason::kCorruptImage, "not an image");
+  EXPECT_TRUE(Run(1, bad, absl::ZeroDuration()).has_lease_progress());
 }
 
 TEST_F(LeaseRunnerTest, SaysThatSamplesWereFinishedBeforeTheLeaseIs) {

@@ -1,7 +1,6 @@
 // Memory may run out at any allocation whatever. For every n, a worker whose nth allocation is
 // refused produces the same bytes as ever or ends; it never takes a good sample for a bad one.
-// What is refused here is refused by the tracker, which this program runs under as bulkhead-worker
-// does.
+// It is refused below the tracker, under which this program runs as bulkhead-worker does.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -19,13 +18,14 @@
 #include "server/arena/exit_codes.h"
 #include "server/image/codecs/image_decoder.h"
 #include "server/os/process/process_usage.h"
-#include "server/pipeline/user_code.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
+#include "server/stages/running/user_code.h"
 #include "server/worker/allocation_tracker.h"
 #include "server/worker/lease_runner.h"
 #include "tests/image/test_images.h"
 #include "tests/source/source_testing.h"
+#include "tests/worker/refusing_allocator.h"
 
 namespace bulkhead {
 namespace {
@@ -104,12 +104,12 @@ class RefusedAllocationTest : public testing::Test {
           done = message.has_lease_done() || message.has_lease_failed();
         },
         absl::Milliseconds(1), absl::Hours(1), &recorder);
-    tracker.Refuse(refuse);
+    RefuseAllocation(refuse);
     if (!runner.AddStream(Stream(), UniqueFd(fcntl(arena_->fd(), F_DUPFD_CLOEXEC, 0))).ok()) {
       return 4;
     }
     for (int round = 0; round < rounds; ++round) {
-      const uint64_t left_before = tracker.LeftUntilRefusal();
+      const uint64_t left_before = LeftUntilRefusal();
       internal::v1::Lease lease;
       lease.set_lease_id(1 + round);
       lease.set_stream_id(1);
@@ -118,9 +118,9 @@ class RefusedAllocationTest : public testing::Test {
       absl::MutexLock lock(&mutex);
       mutex.Await(absl::Condition(&done));
       done = false;
-      findings_->later_allocations = left_before - tracker.LeftUntilRefusal();
+      findings_->later_allocations = left_before - LeftUntilRefusal();
     }
-    findings_->allocations = refuse - tracker.LeftUntilRefusal();
+    findings_->allocations = refuse - LeftUntilRefusal();
     return code;
   }
 

@@ -14,14 +14,15 @@
 #include "server/base/value_map.h"
 #include "server/image/codecs/image_decoder.h"
 #include "server/pipeline/pipeline.h"
-#include "server/pipeline/user_code.h"
 #include "server/sampler/order.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
+#include "server/stages/running/user_code.h"
 #include "server/worker/allocation_tracker.h"
 #include "server/worker/flight_notes.h"
 #include "tests/image/test_images.h"
 #include "tests/source/source_testing.h"
+#include "tests/worker/refusing_allocator.h"
 
 namespace bulkhead {
 namespace {
@@ -43,11 +44,11 @@ uint64_t AllocationsOf(uint32_t times, const std::function<void(uint32_t number)
     AllocationTracker& tracker = AllocationTracker::Start();
     const FlightRecorder recorder = FlightRecorder::Create(1).value();
     tracker.Attach(recorder, true);
-    tracker.Refuse(kNone);
+    RefuseAllocation(kNone);
     for (uint32_t i = 0; i < kWarmUps * times; ++i) work(i);
-    const uint64_t before = tracker.LeftUntilRefusal();
+    const uint64_t before = LeftUntilRefusal();
     for (uint32_t i = 0; i < times; ++i) work(kWarmUps * times + i);
-    *found = before - tracker.LeftUntilRefusal();
+    *found = before - LeftUntilRefusal();
     _exit(0);
   }
   int status = 0;

@@ -40,6 +40,10 @@ int RunCommandLine(CLI::App& app, int argc, const char* const* argv, const int& 
     return kUsageError;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
+  } catch (const std::exception& error) {
+    // The standard library's, such as that of a file system which does not answer as it should.
+    std::fprintf(stderr, "bulkhead: %s\n", error.what());
+    return 1;
   }
   return exit_code;
 }
@@ -49,7 +53,7 @@ CLI::Validator AtLeastOne() {
       [](std::string& text) {
         uint64_t value = 0;
         const bool fits = absl::SimpleAtoi(text, &value) && value > 0;
-        return fits ? "" : absl::StrCat("'", text, "' is no whole number of at least 1");
+        return fits ? "" : absl::StrCat("'", text, "' is not a whole number of at least 1");
       },
       "");
 }

@@ -5,7 +5,8 @@
 
 namespace bulkhead::tools {
 
-// Where a service of this user listens that was started without --listen (server/app/daemon.cc).
+// Where a service of this user listens that was started without --listen
+// (server/app/server_config.cc).
 std::string DefaultTarget();
 
 }  // namespace bulkhead::tools

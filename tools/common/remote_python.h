@@ -10,7 +10,7 @@
 #include "server/os/files/fd.h"
 #include "server/os/memory/memory_map.h"
 #include "server/os/process/child_process.h"
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 
 namespace bulkhead::tools {
 

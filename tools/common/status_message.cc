@@ -14,7 +14,7 @@ absl::StatusOr<v1::GetStatusResponse> GetStatusMessage(const std::string& target
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
   if (!google::protobuf::util::JsonStringToMessage(json, &status, options).ok()) {
-    return absl::InternalError("the service's status cannot be understood");
+    return absl::InternalError("the service's status cannot be parsed");
   }
   return status;
 }

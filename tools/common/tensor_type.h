@@ -3,7 +3,7 @@
 
 #include "bulkhead/batch.h"
 #include "bulkhead/v1/types.pb.h"
-#include "client/cpp/internal/element_type.h"
+#include "client/cpp/internal/base/element_type.h"
 
 namespace bulkhead::tools {
 

@@ -12,8 +12,9 @@ namespace bulkhead::tools {
 void UserCodeOptions::AddTo(CLI::App& command) {
   command.add_option("--python", python, "Interpreter of Python functions; default: python3");
   command.add_option("--python-path", python_paths,
-                     "Folder with modules of Python functions; repeatable");
-  command.add_option("--native-path", native_paths, "Folder with native stages; repeatable");
+                     "Folder with the modules of Python functions; repeatable");
+  command.add_option("--native-path", native_paths,
+                     "Folder with the libraries of native stages; repeatable");
 }
 
 std::vector<std::string> UserCodeOptions::ServiceArguments() const {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 #include "tools/common/remote_python.h"
 
 namespace bulkhead::tools {

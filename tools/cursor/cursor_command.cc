@@ -73,8 +73,9 @@ void AddAdvance(CLI::App& cursor, int& exit_code) {
   CLI::App* command = cursor.add_subcommand("advance", "Print the cursor some batches later");
   command->add_option("FILE", arguments->path, "A cursor's JSON; - reads standard input")
       ->required();
-  command->add_option("--batches", arguments->step.batches, "Batches of every rank")->required();
-  command->add_option("--batch-size", arguments->step.batch_size, "Samples of a batch")->required();
+  command->add_option("--batches", arguments->step.batches, "Batches to advance, on every rank")
+      ->required();
+  command->add_option("--batch-size", arguments->step.batch_size, "Samples per batch")->required();
   command->add_option("--world-size", arguments->step.world_size, "Ranks that share the data")
       ->capture_default_str();
   const std::map<std::string, v1::LastBatch> policies = {{"drop", v1::LAST_BATCH_DROP},

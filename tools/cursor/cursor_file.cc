@@ -14,8 +14,8 @@
 #include "server/base/cursor_version.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
-#include "server/spec/yaml_scalar.h"
-#include "server/spec/yaml_tree.h"
+#include "server/spec/yaml/yaml_scalar.h"
+#include "server/spec/yaml/yaml_tree.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -98,8 +98,7 @@ std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
   }
   if (!cursor.completed().empty() && (cursor.batch_size() == 0 || cursor.world_size() == 0)) {
     return {"completed",
-            "completed makes sense with the batch_size and the world_size alone by "
-            "which its batches were cut"};
+            "completed needs the batch_size and world_size that its batches were made with"};
   }
   return {};
 }

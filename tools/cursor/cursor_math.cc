@@ -148,16 +148,15 @@ absl::StatusOr<v1::Cursor> AdvanceCursor(const v1::Cursor& cursor, const CursorS
 std::vector<std::string> DiffCursors(const v1::Cursor& a, const v1::Cursor& b) {
   std::vector<std::string> differences;
   if (a.order_fingerprint() != b.order_fingerprint()) {
-    differences.push_back(
-        absl::StrCat("order fingerprint: ", a.order_fingerprint(), " and ", b.order_fingerprint(),
-                     "; they belong to different sources, files, orders or seeds, and neither "
-                     "goes on where the other stands"));
+    differences.push_back(absl::StrCat(
+        "order fingerprint: ", a.order_fingerprint(), " and ", b.order_fingerprint(),
+        "; sources, files, orders or seeds differ, so neither cursor can continue the other"));
   }
   if (a.bytes_fingerprint() != b.bytes_fingerprint()) {
-    differences.push_back(absl::StrCat(
-        "bytes fingerprint: ", a.bytes_fingerprint(), " and ", b.bytes_fingerprint(),
-        "; stages, outputs, error policy or code of yours differ, so the same positions "
-        "give other bytes"));
+    differences.push_back(absl::StrCat("bytes fingerprint: ", a.bytes_fingerprint(), " and ",
+                                       b.bytes_fingerprint(),
+                                       "; stages, outputs, error policy or your code differ, so "
+                                       "the same positions give other bytes"));
   }
   DiffCode(a, b, &differences);
   if (a.samples_per_epoch() != b.samples_per_epoch()) {

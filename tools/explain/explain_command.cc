@@ -17,9 +17,9 @@
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/memory_plan.h"
-#include "server/spec/packing_stages.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/packing/declare.h"
 #include "tools/common/command_line.h"
 #include "tools/common/status_message.h"
 #include "tools/common/user_code_options.h"
@@ -97,7 +97,7 @@ std::vector<ExplainedFeature> PackedBy(const v1::PipelineSpec& spec,
   const v1::BatchStage& stage = spec.batch_stages(index);
   std::vector<FeatureSignature> features =
       signature.sources[0].FeaturesBefore(signature.sources[0].features_after.size());
-  MarkPacked(spec, features);
+  MarkPacked(spec, spec.batch_stages_size(), features);
   const std::string path = absl::StrCat(BatchStagePath(index), ".", BatchStageName(stage));
   std::vector<ExplainedFeature> packed;
   for (const FeatureSignature& feature : features) {

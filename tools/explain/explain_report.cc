@@ -155,7 +155,8 @@ std::string MemoryTable(const Explanation& explanation) {
                                " on this machine, which the client's part does not touch")});
   const std::string table = Table(rows, {false, true, true, false});
   if (!explanation.not_expected.empty()) {
-    return absl::StrCat(table, "  expected of the service: not measured, for its stream ended: ",
+    return absl::StrCat(table,
+                        "  expected of the service: not measured, because its stream ended: ",
                         explanation.not_expected, "\n");
   }
   return absl::StrCat(table, "  expected of the service: ", FormatBytes(explanation.expected_bytes),

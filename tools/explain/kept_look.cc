@@ -6,8 +6,8 @@
 
 #include "server/base/error.h"
 #include "server/base/value_map.h"
-#include "server/pipeline/sample_stage.h"
 #include "server/pipeline/stage_observer.h"
+#include "server/stages/running/sample_stage.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -60,7 +60,7 @@ absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::str
     const absl::Status made = local->ProduceSample(0, epoch / count * i + epoch % count * i / count,
                                                    *context, destinations);
     if (!made.ok() && !IsSampleError(made)) return made;
-    // Those that a mosaic takes with it, too.
+    // Those that were made for a stage of it, too.
     look.samples += kept.size();
     kept_bytes += kept.bytes();
     kept.Clear();

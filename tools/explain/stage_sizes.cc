@@ -4,11 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/element_type.h"
-#include "server/pipeline/sample_stage.h"
 #include "server/pipeline/stage_observer.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
-#include "server/spec/stages/mosaic_kinds.h"
+#include "server/stages/running/sample_stage.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -20,15 +19,6 @@ std::vector<std::string> NamesOf(const std::vector<FeatureSignature>& features) 
   return names;
 }
 
-// What StageValues holds for the stage.
-std::vector<std::string> ValuesOf(const v1::Stage& stage,
-                                  const std::vector<FeatureSignature>& before) {
-  if (stage.has_mosaic()) return MosaicFeatures(stage.mosaic(), before);
-  std::vector<std::string> names = StageReads(stage);
-  for (std::string& name : StageMakes(stage)) names.push_back(std::move(name));
-  return names;
-}
-
 std::string LabelOf(const SourceChain::Step& step) {
   return absl::StrCat(step.path, " ", StageName(*step.stage));
 }
@@ -37,7 +27,7 @@ std::string LabelOf(const SourceChain::Step& step) {
 std::string StageBehind(const SourceChain& chain, size_t decode) {
   for (size_t i = decode + 1; i < chain.steps.size(); ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
-    if (!stage.has_fault() && !DeclaresAnnotation(stage)) return LabelOf(chain.steps[i]);
+    if (!FailsOnPurpose(stage) && !DeclaresAnnotation(stage)) return LabelOf(chain.steps[i]);
   }
   return "";
 }
@@ -80,8 +70,8 @@ void StageSizes::AddChain(const v1::PipelineSpec& spec, const PipelineSignature&
     if (known == stage_names.end()) continue;
     Running& running = running_[StageObserver::kFirstStage + (known - stage_names.begin())];
     running.name = name;
-    running.features = ValuesOf(stage, signature.sources[number].FeaturesBefore(i));
-    running.is_mosaic = stage.has_mosaic();
+    running.features = StageWorksOn(stage, signature.sources[number].FeaturesBefore(i));
+    running.has_partners = PartnersOf(stage) > 0;
     if (!stage.has_decode_image() || running.features.empty()) continue;
     running.decode = &stage.decode_image();
     running.behind = StageBehind(chain, i);
@@ -126,7 +116,7 @@ void StageSizes::Leave(uint32_t stage, const StageValues& values) {
     }
   }
   // What it put aside for others lies elsewhere now.
-  if (running.is_mosaic) encoded_.clear();
+  if (running.has_partners) encoded_.clear();
 }
 
 void StageSizes::Reset() {

@@ -55,7 +55,7 @@ class StageSizes {
     const v1::DecodeImage* decode = nullptr;
     std::string behind;
     uint64_t element_bytes = 1;
-    bool is_mosaic = false;
+    bool has_partners = false;
   };
   void AddChain(const v1::PipelineSpec& spec, const PipelineSignature& signature, size_t number,
                 const std::vector<std::string>& stage_names);

@@ -86,9 +86,8 @@ absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line) {
 absl::Status MakeIndex(const IndexArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
   if (arguments.jpeg_seek && !MayDecodeParts(spec)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(arguments.spec,
-                     ": no crop stands behind decode_image, so seek entries would be of no use"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        arguments.spec, ": no crop follows decode_image, so seek entries would not help"));
   }
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Open(arguments, spec, line));

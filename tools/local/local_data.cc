@@ -12,7 +12,7 @@
 #include "server/base/error.h"
 #include "server/os/files/fd.h"
 #include "server/sampler/mixture_order.h"
-#include "server/source/index_builder.h"
+#include "server/source/index/index_builder.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/selection.h"
 

@@ -6,8 +6,8 @@
 
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
-#include "server/spec/yaml.h"
-#include "server/spec/yaml_tree.h"
+#include "server/spec/yaml/yaml.h"
+#include "server/spec/yaml/yaml_tree.h"
 
 namespace bulkhead::tools {
 

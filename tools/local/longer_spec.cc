@@ -1,6 +1,6 @@
 #include "tools/local/longer_spec.h"
 
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {

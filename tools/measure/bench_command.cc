@@ -100,7 +100,8 @@ int RunBench(const RunArguments& arguments) {
 
 void AddRun(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* command = bench.add_subcommand("run", "Take batches as fast as they come, and measure");
+  CLI::App* command =
+      bench.add_subcommand("run", "Take batches as fast as they arrive, and measure");
   command->footer(kRunExamples);
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   command->add_option("--target", arguments->target,
@@ -175,7 +176,7 @@ void AddRecovery(CLI::App& bench, int& exit_code) {
       bench.add_subcommand("recovery", "Measure what a killed worker or service costs the trainer");
   command->footer(kRecoveryExamples);
   command->add_option("--spec", arguments->options.spec, "The spec (YAML or JSON)")->required();
-  command->add_option("--trials", arguments->options.trials, "Trials of each fault")
+  command->add_option("--trials", arguments->options.trials, "Trials per fault")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   AddTransportOption(*command, arguments->options.transport);
@@ -222,16 +223,16 @@ void AddLeak(CLI::App& bench, int& exit_code) {
   command->footer(kLeakExamples);
   LeakOptions& options = arguments->options;
   command->add_option("--spec", options.spec, "The spec (YAML or JSON)")->required();
-  command->add_option("--samples", options.samples, "Samples of each run")->capture_default_str();
+  command->add_option("--samples", options.samples, "Samples per run")->capture_default_str();
   command->add_option("--rounds", options.rounds, "Rounds in which the runs take turns")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--leak", options.leak, "Memory that leaks with a sample")
+  command->add_option("--leak", options.leak, "Memory that each leak takes, such as 1MiB")
       ->capture_default_str();
-  command->add_option("--fault", options.fault, "How it leaks")
+  command->add_option("--fault", options.fault, "Kind of leak")
       ->check(CLI::IsMember({"leak", "leak_mmap", "python"}))
       ->capture_default_str();
-  command->add_option("--every", options.every, "Leak once every so many samples")
+  command->add_option("--every", options.every, "Leak once in this many samples")
       ->check(AtLeastOne())
       ->capture_default_str();
   command->add_option("--python", options.python,
@@ -275,10 +276,10 @@ void AddDecodeLimit(CLI::App& bench, int& exit_code) {
   command->add_option("folder", arguments->folder, "Folder with JPEG files, at any depth")
       ->required()
       ->check(CLI::ExistingDirectory);
-  command->add_option("--threads", arguments->threads, "Threads that decode")
+  command->add_option("--threads", arguments->threads, "Decode threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--repeat", arguments->repeat, "How often to decode each file")
+  command->add_option("--repeat", arguments->repeat, "Times to decode each file")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON");

@@ -30,9 +30,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
-    "Records are numbered through all files of the source, or of all sources of a mixture, "
-    "without\n"
-    "those that filter, split, skip and take leave out. The files are indexed in this process;\n"
+    "Records are numbered through all files of the source, or of all sources of a mixture, after\n"
+    "filter, split, skip and take. The files are indexed in this process;\n"
     "records are read only with --feature.\n"
     "\n"
     "Examples:\n"
@@ -198,11 +197,11 @@ void AddOrderCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("order", "Show how random the order of a spec is");
   command->footer(kExamples);
   command->add_option("--spec", options->spec, "The spec, YAML or JSON")->required();
-  command->add_option("--epoch", options->epoch, "Which epoch, from 0")->capture_default_str();
-  command->add_option("--png", options->png, "Draw position and record into this file");
+  command->add_option("--epoch", options->epoch, "Epoch to show, from 0")->capture_default_str();
+  command->add_option("--png", options->png, "PNG file for a plot of record against position");
   command->add_option("--feature", options->feature,
-                      "Draw this numeric feature's value instead of the record");
-  command->add_option("--positions", options->max_positions, "Look at most at this many positions")
+                      "Plot this numeric feature's value instead of the record");
+  command->add_option("--positions", options->max_positions, "Look at this many positions at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print a JSON object");

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "tools/common/bitmap_font.h"
-#include "tools/common/canvas.h"
+#include "server/image/draw/canvas.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -13,6 +12,7 @@ namespace {
 constexpr ImageSize kSize = {800, 1200};
 constexpr Rect kFrame = {90, 120, 600, 1040};  // where the dots are
 
+constexpr TextSize kLabel = TextSize::kLarge;
 constexpr Colour kPaper = {255, 255, 255};
 constexpr Colour kInk = {40, 40, 40};
 constexpr Colour kGrid = {228, 228, 228};
@@ -52,14 +52,15 @@ void DrawAxes(const ScatterPlot& plot, const Axis& x, const Axis& y, Canvas& can
     const std::string label = TickLabel(tick);
     canvas.Fill({kFrame.top, at, kFrame.height, 1}, kGrid);
     canvas.Fill({bottom, at, 7, 1}, kInk);
-    canvas.Text(label, at - Canvas::TextWidth(label, 2) / 2, bottom + 14, 2, kInk);
+    canvas.Text(label, at - Canvas::TextWidth(label, kLabel) / 2, bottom + 14, kLabel, kInk);
   }
   for (const double tick : Ticks(y.low, y.high, 8)) {
     const int at = y.Pixel(tick);
     const std::string label = TickLabel(tick);
     canvas.Fill({at, kFrame.left, 1, kFrame.width}, kGrid);
     canvas.Fill({at, kFrame.left - 7, 1, 7}, kInk);
-    canvas.Text(label, kFrame.left - 14 - Canvas::TextWidth(label, 2), at - kGlyphHeight, 2, kInk);
+    canvas.Text(label, kFrame.left - 14 - Canvas::TextWidth(label, kLabel),
+                at - Canvas::TextHeight(kLabel) / 2, kLabel, kInk);
   }
   for (const double rule : plot.rules) {
     if (rule <= y.low || rule >= y.high) continue;
@@ -89,12 +90,14 @@ void DrawScatter(const ScatterPlot& plot, Image& image) {
     if (!IsFinite(point)) continue;
     canvas.Fill({y.Pixel(point.y) - dot / 2, x.Pixel(point.x) - dot / 2, dot, dot}, kDot);
   }
-  canvas.Text(plot.title, kFrame.left, 24, 3, kInk);
-  canvas.Text(plot.subtitle, kFrame.left, 58, 2, kInk);
-  canvas.Text(plot.x_label, kFrame.left + (kFrame.width - Canvas::TextWidth(plot.x_label, 2)) / 2,
-              kFrame.bottom() + 50, 2, kInk);
+  canvas.Text(plot.title, kFrame.left, 20, TextSize::kTitle, kInk);
+  canvas.Text(plot.subtitle, kFrame.left, 58, kLabel, kInk);
+  canvas.Text(plot.x_label,
+              kFrame.left + (kFrame.width - Canvas::TextWidth(plot.x_label, kLabel)) / 2,
+              kFrame.bottom() + 50, kLabel, kInk);
   canvas.Text(plot.y_label, 20,
-              kFrame.top + (kFrame.height + Canvas::TextWidth(plot.y_label, 2)) / 2, 2, kInk, true);
+              kFrame.top + (kFrame.height + Canvas::TextWidth(plot.y_label, kLabel)) / 2, kLabel,
+              kInk, true);
 }
 
 std::vector<double> Ticks(double low, double high, int wanted) {

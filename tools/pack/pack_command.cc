@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "server/base/error.h"
 #include "server/image/codecs/image_format.h"
-#include "server/source/tfrecord_writer.h"
+#include "server/source/tfrecord/tfrecord_writer.h"
 #include "tools/common/command_line.h"
 #include "tools/common/progress_line.h"
 #include "tools/synth/example.h"
@@ -25,13 +25,12 @@ namespace fs = std::filesystem;
 
 constexpr char kExamples[] =
     "Features of each record: `image` (the file as it is) and, where the folder has sub-folders,\n"
-    "`label`: the number of the sub-folder in sorted order. Files that are no images are left "
-    "out.\n"
+    "`label`: the number of the sub-folder in sorted order. Other files are skipped.\n"
     "\n"
     "Examples:\n"
     "  bulkhead pack photos packed                    packed/part-000.tfrecord, ... and "
     "packed.yaml\n"
-    "  bulkhead pack photos packed --records 5000     so many in a file\n";
+    "  bulkhead pack photos packed --records 5000     records per file\n";
 
 struct PackOptions {
   std::string folder;
@@ -163,11 +162,11 @@ void AddPackCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("pack", "Write a folder of images as TFRecord files, with a spec");
   command->footer(kExamples);
-  command->add_option("folder", options->folder, "Images, at any depth")
+  command->add_option("folder", options->folder, "Folder with images, at any depth")
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_option("out", options->out, "Folder to write to; made if missing")->required();
-  command->add_option("--records", options->records, "Records in a file")
+  command->add_option("--records", options->records, "Records per file")
       ->check(AtLeastOne())
       ->capture_default_str();
   command->callback([options, &exit_code] { exit_code = RunPack(*options); });

@@ -180,15 +180,15 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
       boxes = absl::StrCat("`", feature.name, "` (", feature.shape[0], " at most)");
     }
   }
-  std::string problem = "no output of whole numbers is called so";
+  std::string problem = "no integer output has that name";
   if (is_whole && boxes.empty()) {
     problem =
-        "no boxes come out that it could stand at; declare them with the stage `boxes` and list "
-        "them among the outputs";
+        "there are no boxes to draw it at; declare boxes with the stage `boxes`, and list them in "
+        "outputs";
   } else if (is_whole) {
     problem = absl::StrCat("it is not one number for each box of ", boxes,
-                           "; give it shape [-1] and the same bound, or leave --labels out: what "
-                           "is said of the whole image stands below it");
+                           "; give it shape [-1] and the same bound, or omit --labels: outputs for "
+                           "the whole image are printed below it");
   }
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
                    absl::StrCat("--labels ", labels, ": ", problem), {});

@@ -13,9 +13,9 @@
 #include "absl/strings/str_format.h"
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
-#include "server/spec/normalize.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/tensor_image.h"
 #include "tools/common/user_code_options.h"
@@ -205,7 +205,7 @@ absl::Status Preview(const PreviewArguments& arguments) {
 void AddPreviewCommand(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<PreviewArguments>();
   CLI::App* command =
-      app.add_subcommand("preview", "Draw what a trainer will get: a sheet of samples as one PNG");
+      app.add_subcommand("preview", "Draw the samples that a trainer will get, as one PNG sheet");
   command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
   command->add_option("--out", arguments->out, "The PNG file to write")->required();
   command->add_option("--epoch", arguments->epoch, "Epoch to show")->capture_default_str();

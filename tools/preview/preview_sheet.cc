@@ -6,17 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/image/codecs/encode.h"
+#include "server/image/draw/canvas.h"
 #include "server/image/resize/resize.h"
-#include "tools/common/canvas.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr int64_t kMaxPixels = 64 << 20;
 constexpr int kGap = 8;
-constexpr int kTextScale = 2;
-constexpr int kLine = 7 * kTextScale + 4;
-constexpr int kCharacter = 6 * kTextScale;
+constexpr TextSize kCaption = TextSize::kNormal;
+constexpr int kLine = 18;
 constexpr int kTagMargin = 2;
 constexpr int kLargeCell = 160;  // from this side on, labels are written as large as captions
 constexpr Colour kPaper = {24, 24, 27};
@@ -27,8 +26,11 @@ constexpr Colour kBoxes[] = {{230, 159, 0},  {86, 180, 233}, {0, 158, 115},
                              {240, 228, 66}, {213, 94, 0},   {204, 121, 167}};
 
 std::string Fitted(const std::string& text, int width) {
-  const auto most = static_cast<size_t>(std::max(width / kCharacter, 3));
-  return text.size() <= most ? text : text.substr(0, most - 2) + "..";
+  std::string fitted = text;
+  for (size_t left = text.size(); left > 1 && Canvas::TextWidth(fitted, kCaption) > width;) {
+    fitted = text.substr(0, --left) + "..";
+  }
+  return fitted;
 }
 
 // How large the image is drawn.
@@ -57,13 +59,13 @@ class BoxPainter {
   // what does not fit is cut off.
   void Label(const PreviewBox& box, Colour colour) {
     if (box.label.empty()) return;
-    const int scale = side_ >= kLargeCell ? kTextScale : 1;
-    const int width = std::min(Canvas::TextWidth(box.label, scale) + 2 * kTagMargin, drawn_.width);
-    const int height = std::min(Canvas::TextHeight(scale) + 2 * kTagMargin, drawn_.height);
+    const TextSize size = side_ >= kLargeCell ? kCaption : TextSize::kSmall;
+    const int width = std::min(Canvas::TextWidth(box.label, size) + 2 * kTagMargin, drawn_.width);
+    const int height = std::min(Canvas::TextHeight(size) + 2 * kTagMargin, drawn_.height);
     Image image;
     const MutableImageView view = image.Reshape({height, width}, 3);
     Canvas tag(view, colour);
-    tag.Text(box.label, kTagMargin, kTagMargin, scale, kPaper);
+    tag.Text(box.label, kTagMargin, kTagMargin, size, kPaper);
     canvas_.Put(view, top_ + std::clamp(At(box.top), 0, drawn_.height - height),
                 left_ + std::clamp(At(box.left), 0, drawn_.width - width));
   }
@@ -97,7 +99,7 @@ absl::Status DrawCell(const PreviewCell& cell, int side, int top, int left, Canv
   for (size_t i = 0; i < cell.boxes.size(); ++i) painter.Label(cell.boxes[i], colour(i));
   for (size_t i = 0; i < cell.caption.size(); ++i) {
     canvas.Text(Fitted(cell.caption[i], side), left, top + side + 4 + static_cast<int>(i) * kLine,
-                kTextScale, i == 0 ? kText : kFaint);
+                kCaption, i == 0 ? kText : kFaint);
   }
   return absl::OkStatus();
 }
@@ -126,13 +128,13 @@ absl::StatusOr<std::string> PreviewPng(const PreviewSheet& sheet) {
   const MutableImageView view =
       image.Reshape({static_cast<int>(height), static_cast<int>(width)}, 3);
   Canvas canvas(view, kPaper);
-  canvas.Text(Fitted(sheet.title, static_cast<int>(width) - 2 * kGap), kGap, kGap, kTextScale,
-              kText);
+  canvas.Text(Fitted(sheet.title, static_cast<int>(width) - 2 * kGap), kGap, kGap, kCaption, kText);
   for (size_t i = 0; i < sheet.column_titles.size(); ++i) {
     const std::string& title = sheet.column_titles[i];
-    const int scale = Canvas::TextWidth(title, kTextScale) <= sheet.side ? kTextScale : 1;
+    const TextSize size =
+        Canvas::TextWidth(title, kCaption) <= sheet.side ? kCaption : TextSize::kSmall;
     canvas.Text(title, static_cast<int>(kGap + static_cast<int64_t>(i) * step_x),
-                head - 4 - Canvas::TextHeight(scale), scale, kFaint);
+                head - 4 - Canvas::TextHeight(size), size, kFaint);
   }
   for (size_t i = 0; i < sheet.cells.size(); ++i) {
     const auto place = static_cast<int64_t>(i);

@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/pipeline/sample_stage.h"
 #include "server/pipeline/stage_observer.h"
+#include "server/stages/running/sample_stage.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -17,8 +17,8 @@ namespace {
 constexpr absl::Duration kDeadline = absl::Seconds(30);
 
 constexpr char kAboutRecords[] =
-    "A record is called as messages call it: pos-003.tfrecord@81923 (file and offset),\n"
-    "photos/cats/one.jpg, range@17; files relative to the spec's folder or to a data root.\n";
+    "RECORD is a name as in messages: pos-003.tfrecord@81923 (file and offset), cats/one.jpg,\n"
+    "range@17.\n";
 
 struct QuarantineArguments {
   std::string target = DefaultTarget();
@@ -67,16 +67,16 @@ void AddList(CLI::App& quarantine, int& exit_code) {
 void AddAdd(CLI::App& quarantine, int& exit_code) {
   const auto arguments = std::make_shared<QuarantineArguments>();
   CLI::App* command = AddAction(
-      quarantine, "add", "Leave records out of the streams that open from now on", arguments);
+      quarantine, "add", "Leave records out of all streams that open from now on", arguments);
   command->add_option("RECORD", arguments->records, "Names of records")->required();
-  command->footer(std::string(kAboutRecords) +
-                  "Counts for every pipeline of the service, for streams that open (or connect "
-                  "again) from\nnow on: under errors.policy: substitute another record takes the "
-                  "place, under fail the\nstream ends with QUARANTINED.\n\n"
-                  "Examples:\n"
-                  "  bulkhead quarantine add 'pos-003.tfrecord@81923' --target "
-                  "unix:/run/bulkhead.sock\n"
-                  "  bulkhead quarantine add photos/a.jpg photos/b.jpg\n");
+  command->footer(
+      std::string(kAboutRecords) +
+      "Applies to every pipeline of the service, in streams that open or reconnect from now on.\n"
+      "With errors.policy: substitute another record takes its place; with fail the stream ends\n"
+      "with QUARANTINED.\n\n"
+      "Examples:\n"
+      "  bulkhead quarantine add 'pos-003.tfrecord@81923' --target unix:/run/bulkhead.sock\n"
+      "  bulkhead quarantine add photos/a.jpg photos/b.jpg\n");
   command->callback(
       [arguments, &exit_code] { exit_code = Run(QuarantineAction::kAdd, *arguments); });
 }
@@ -86,13 +86,13 @@ void AddClear(CLI::App& quarantine, int& exit_code) {
   CLI::App* command = AddAction(quarantine, "clear", "Take records out of quarantine", arguments);
   command->add_option("RECORD", arguments->records, "Names of records");
   command->add_flag("--all", arguments->all, "All records");
-  command->footer(std::string(kAboutRecords) +
-                  "For streams that open from now on; a cursor that holds a record goes on leaving "
-                  "it out.\n\n"
-                  "Examples:\n"
-                  "  bulkhead quarantine clear 'pos-003.tfrecord@81923' --target "
-                  "unix:/run/bulkhead.sock\n"
-                  "  bulkhead quarantine clear --all --target unix:/run/bulkhead.sock\n");
+  command->footer(
+      std::string(kAboutRecords) +
+      "Applies to streams that open from now on; a cursor that holds a record still leaves it "
+      "out.\n\n"
+      "Examples:\n"
+      "  bulkhead quarantine clear 'pos-003.tfrecord@81923' --target unix:/run/bulkhead.sock\n"
+      "  bulkhead quarantine clear --all --target unix:/run/bulkhead.sock\n");
   command->callback([arguments, &exit_code] {
     // To the service, no names mean all records, so require --all here.
     if (arguments->all != arguments->records.empty()) {

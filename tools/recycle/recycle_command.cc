@@ -26,7 +26,7 @@ int Run(const RecycleArguments& arguments) {
     absl::FPrintF(stderr, "bulkhead recycle: %s\n", std::string(workers.status().message()));
     return 1;
   }
-  absl::PrintF("%d %s being replaced, one at a time; `bulkhead status` shows how far that is\n",
+  absl::PrintF("%d %s being replaced, one at a time; `bulkhead status` shows the progress\n",
                *workers, *workers == 1 ? "worker is" : "workers are");
   return *workers > 0 ? 0 : 1;
 }

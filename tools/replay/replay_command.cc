@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/tensor_stats.h"
 #include "tools/cursor/cursor_file.h"
@@ -163,7 +163,7 @@ void AddReplayCommand(CLI::App& app, int& exit_code) {
       ->add_option("--cursor", arguments->cursor,
                    "JSON of the cursor before the first batch; - reads standard input")
       ->required();
-  command->add_option("--batches", arguments->batches, "How many batches")
+  command->add_option("--batches", arguments->batches, "Batches to produce")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--out", arguments->out,
@@ -179,7 +179,7 @@ void AddReplayCommand(CLI::App& app, int& exit_code) {
                       "A running service: host:port or unix:/path; default: one of its own");
   command->footer(
       "Batches are a function of spec and cursor, so these are the very bytes that the run saw.\n"
-      "Minimum, maximum and mean leave padding out.\n\n"
+      "Minimum, maximum and mean exclude padding.\n\n"
       "Examples:\n"
       "  bulkhead replay --spec train.yaml --cursor cursor.json --batches 3\n"
       "  bulkhead replay --spec train.yaml --cursor cursor.json --out spike\n"

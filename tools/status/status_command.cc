@@ -56,7 +56,7 @@ void AddStatusCommand(CLI::App& app, int& exit_code) {
       ->add_option("--target", arguments->target,
                    "Where the service listens: unix:/path or host:port")
       ->capture_default_str();
-  command->add_option("--every", arguments->every_seconds, "Repeat every so many seconds")
+  command->add_option("--every", arguments->every_seconds, "Repeat at this interval, in seconds")
       ->check(CLI::Range(0.1, 86400.0));
   command->add_flag("--json", arguments->json, "Print the whole status as JSON");
   command->footer(

@@ -127,18 +127,19 @@ std::string StatusText(const v1::GetStatusResponse& status) {
       status.samples_substituted(), status.samples_redone(), status.limit_events(),
       status.wild_writes() == 0
           ? ""
-          : absl::StrFormat("; %d workers ended at batches not their own", status.wild_writes()),
+          : absl::StrFormat("; %d workers ended because they wrote to another's batch",
+                            status.wild_writes()),
       FormatBytes(status.supervisor().memory_bytes()),
       FormatBytes(status.supervisor().peak_memory_bytes()));
   if (status.supervisor_silent_seconds() > 0) {
     return absl::StrFormat(
         "bulkheadd %s, pid %d: its supervisor has answered nothing for %.0f s, so nothing else is "
-        "known; the service's log may say why, and restarting it helps\n",
+        "known; see the service's log, and restart the service\n",
         status.version(), status.pid(), status.supervisor_silent_seconds());
   }
   if (status.log_lines_dropped() > 0) {
     absl::StrAppend(&text, "log: ", status.log_lines_dropped(),
-                    " lines were dropped, as whoever reads it does not keep up\n");
+                    " lines were dropped, because its reader does not keep up\n");
   }
   absl::StrAppend(&text, Containment(status.containment()));
   if (status.memory().budget_bytes() > 0) {

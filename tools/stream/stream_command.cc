@@ -12,15 +12,15 @@
 #include "absl/strings/str_split.h"
 #include "server/base/utf8.h"
 #include "server/os/files/filesystem.h"
-#include "server/spec/yaml_tree.h"
+#include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/command_line.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/stream_run.h"
 #include "tools/common/transport_option.h"
+#include "tools/inspect/guess_spec.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/measure/bench_report.h"
-#include "tools/stream/guess_spec.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -170,7 +170,7 @@ void AddStreamCommand(CLI::App& app, int& exit_code) {
       ->required();
   command->add_option("--feature", arguments->features,
                       "TFRecords: image=NAME or label=NAME, if the records use other names");
-  command->add_option("--batch", arguments->guess.batch, "Samples of a batch, without a spec")
+  command->add_option("--batch", arguments->guess.batch, "Samples per batch, without a spec")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   command->add_option("--size", arguments->guess.size, "Side of the crops, without a spec")
@@ -189,7 +189,7 @@ void AddStreamCommand(CLI::App& app, int& exit_code) {
   command->callback([arguments, command, &exit_code] {
     if (IsSpec(arguments->data)) {
       RefuseOptions(*command, {"--batch", "--size", "--feature", "--print-spec"},
-                    "a spec says this itself; the option is for data without one");
+                    "the spec sets this; the option is for data without a spec");
     }
     exit_code = RunStreamCommand(*arguments);
   });

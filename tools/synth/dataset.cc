@@ -16,7 +16,7 @@
 #include "server/base/error.h"
 #include "server/base/random.h"
 #include "server/image/codecs/encode.h"
-#include "server/source/tfrecord_writer.h"
+#include "server/source/tfrecord/tfrecord_writer.h"
 #include "tools/synth/example.h"
 #include "tools/synth/photo.h"
 #include "tools/synth/specs.h"

@@ -6,7 +6,7 @@
 
 #include "bulkhead/service.h"
 #include "server/base/error.h"
-#include "server/spec/yaml.h"
+#include "server/spec/yaml/yaml.h"
 #include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
@@ -26,7 +26,7 @@ absl::StatusOr<DataCounts> CountAt(const std::string& target, const v1::Pipeline
   BULKHEAD_ASSIGN_OR_RETURN(const SpecDescription described, Describe(options));
   v1::Description description;
   const auto parsed = google::protobuf::util::JsonStringToMessage(described.json, &description);
-  if (!parsed.ok()) return absl::InternalError("the service's description is no JSON");
+  if (!parsed.ok()) return absl::InternalError("the service's description is not JSON");
   DataCounts counts;
   counts.whole.set_samples(description.samples_per_epoch());
   if (spec.source().has_mixture()) {

@@ -30,8 +30,8 @@
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
-#include "server/spec/yaml.h"
-#include "server/spec/yaml_tree.h"
+#include "server/spec/yaml/yaml.h"
+#include "server/spec/yaml/yaml_tree.h"
 
 namespace bulkhead {
 namespace {
@@ -202,16 +202,15 @@ void AddWarnings(const v1::Source& source, const v1::Order& order, const std::st
   const bool compressed =
       compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB;
   if (compressed && (order.has_global() || order.has_block())) {
-    warnings.push_back(
-        absl::StrCat(prefix, "order: ", order.has_global() ? "global" : "block",
-                     " over compressed files inflates megabytes for each sample; write them "
-                     "uncompressed, or use order: sequential"));
+    warnings.push_back(absl::StrCat(prefix, "order: ", order.has_global() ? "global" : "block",
+                                    " over compressed files decompresses megabytes for each "
+                                    "sample; write them uncompressed, or use order: sequential"));
   }
   if (compressed && order.has_interleave()) {
-    warnings.push_back(absl::StrCat(
-        prefix,
-        "order: interleave over compressed files inflates megabytes for each turn; write them "
-        "uncompressed, or use a large block_length"));
+    warnings.push_back(
+        absl::StrCat(prefix,
+                     "order: interleave over compressed files decompresses megabytes for each "
+                     "turn; write them uncompressed, or use a large block_length"));
   }
   if (!source.has_tfrecord() && order.has_interleave()) {
     warnings.push_back(absl::StrCat(
@@ -235,8 +234,8 @@ std::vector<std::string> Warnings(const Report& report) {
                                  });
   if (mixes && spec.batch().last() == v1::LAST_BATCH_PAD) {
     warnings.push_back(
-        "batch.last: pad with batch_stages: the rows that fill up the last batch are rows like "
-        "others to them, and get mixed into those that count; use partial or drop");
+        "batch.last: pad with batch_stages: they treat padding rows like other rows, and mix them "
+        "into rows that count; use partial or drop");
   }
   const v1::MixtureSource& mixture = spec.source().mixture();
   for (int i = 0; i < mixture.sources_size(); ++i) {
@@ -418,13 +417,13 @@ void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit
       ->required();
   command->add_flag("--json", *json, "Print a JSON array with one object for each file");
   command->add_flag("--data", *data,
-                    "Also index the data, in this process: count the records, and those that "
-                    "filter, split, skip and take leave; measure what a cache stage keeps");
+                    "Also index the data, in this process: count all records, and those left after "
+                    "filter, split, skip and take; measure what a cache stage keeps");
   const auto target = std::make_shared<std::string>();
   command
       ->add_option("--target", *target,
-                   "With --data: a service, host:port or unix:/path, that counts the records where "
-                   "it finds them")
+                   "With --data: a running service (host:port or unix:/path) that counts the "
+                   "records on its machine")
       ->needs("--data");
   command->footer(
       "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"

@@ -7,13 +7,13 @@
             train(batch["image"], batch["label"])
 """
 
-from ._batch import Batch, TensorSpec
-from ._events import Hang, Progress, Substitution
+from ._batch.batch import Batch, TensorSpec
 from ._loader import Loader, metrics_text
-from ._pipeline import Pipeline
-from ._pipeline_methods import Feature, StageOutput, TruncatedImages
-from ._service import service_status
+from ._service.status import service_status
+from ._spec.pipeline import Pipeline
+from ._spec.pipeline_methods import Feature, StageOutput, TruncatedImages
 from ._stats import LoaderStats
+from ._stream.events import Hang, Progress, Substitution
 from .errors import (
     BudgetExceeded,
     BulkheadError,

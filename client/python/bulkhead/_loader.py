@@ -11,8 +11,9 @@ import uuid
 import weakref
 from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
 
-from . import _holdings, _live_streams, _progress_line, _proto, _reaper, _spec, errors
-from ._batch import (
+from . import _progress_line, errors
+from ._arena import holdings, reaper
+from ._batch.batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
     TensorSpec,
@@ -20,16 +21,22 @@ from ._batch import (
     cursor_from_dict,
     cursor_to_dict,
 )
-from ._endpoint import Endpoint
-from ._events import Hang, Substitution
-from ._healing import HealingStream, close_all
-from ._incarnation import next_incarnation
+from ._batch.renaming import Renaming
 from ._progress_line import ProgressOption
+from ._rpc import live_streams, proto
+from ._rpc.stream_call import MAX_REQUEST_BYTES
+from ._service.endpoint import Endpoint
+from ._spec.spec_input import Spec, load
 from ._stats import LoaderStats, exposition
+from ._stream.events import Hang, Substitution
+from ._stream.healing import HealingStream, close_all
+from ._stream.incarnation import next_incarnation
 
 atexit.register(close_all)
 
 _TRANSPORTS = ("auto", "shm", "grpc")
+# Bytes of an Open message that are set when it is sent: transport, the arena door's token.
+_FIELDS_TO_COME = 1024
 # A plain set, which list() copies atomically: another thread may open a loader meanwhile.
 _loaders: "Set[weakref.ref[Loader]]" = set()
 
@@ -42,15 +49,6 @@ def metrics_text() -> str:
     alive = [loader for loader in (known() for known in list(_loaders)) if loader is not None]
     mine = [loader for loader in alive if loader._is_open()]
     return exposition({(loader.name, loader.rank): loader.stats for loader in mine})
-
-
-def _checked_names(rename: Optional[Mapping[str, str]]) -> Dict[str, str]:
-    names = rename or {}
-    if not isinstance(names, Mapping) or not all(isinstance(n, str) for n in names.values()):
-        raise errors.InvalidArgument(
-            f'rename maps outputs to names, as {{"image": "x"}}, not {rename!r}'
-        )
-    return dict(names)
 
 
 def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
@@ -119,7 +117,7 @@ class Loader:
 
     def __init__(
         self,
-        spec: _spec.Spec,
+        spec: Spec,
         target: Optional[str] = None,
         *,
         name: Optional[str] = None,
@@ -158,19 +156,19 @@ class Loader:
             raise errors.InvalidArgument(
                 f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
             )
-        text, text_name, base_dir, _ = _spec.load(spec)
+        text, text_name, base_dir, _ = load(spec)
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
         self._progress = _progress_line.checked(progress)
-        self._rename = _checked_names(rename)
+        self._renaming = Renaming(rename)
         self._copy_below = copy_below
         self._batches = self._samples = self._bytes = 0
         self._wait_seconds = 0.0
         self._transport = transport
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._open = _proto.Open(
+        self._open = proto.Open(
             spec={"text": {"text": text, "name": text_name}, "base_dir": base_dir},
             # A name that no other loader has: the newer of two of one name supersedes the older.
             name=name or f"py-{socket.gethostname()}-{unique}",
@@ -181,15 +179,15 @@ class Loader:
             allow_changed_bytes=allow_changed_bytes,
         )
         message = cursor_from_dict(cursor) if cursor is not None else None
-        _live_streams.check_fork()
+        live_streams.check_fork()
         self._closed = False
-        _reaper.start()
+        reaper.start()
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
             self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout, suffix)
             self._start(message)
-            self._check_rename()
+            self._renaming.check([output.name for output in self._check().layout.outputs])
         except BaseException:
             self.close()
             raise
@@ -202,6 +200,12 @@ class Loader:
         self._open.ClearField("cursor")
         if cursor is not None:
             self._open.cursor.CopyFrom(cursor)
+        size = self._open.ByteSize() + _FIELDS_TO_COME
+        if size > MAX_REQUEST_BYTES:
+            raise errors.InvalidArgument(
+                f"the cursor is not one that a batch gave: with the spec it takes {size} bytes, over "
+                f"the limit of {MAX_REQUEST_BYTES} of a request"
+            )
         assert self._endpoint is not None
         before = self._stream
         self._stream = stream = HealingStream(
@@ -225,18 +229,6 @@ class Loader:
         self._left: int = opened.batches_left_in_epoch
         self._finished = False
         self._suspended = False
-
-    def _check_rename(self) -> None:
-        names = [output.name for output in self._check().layout.outputs]
-        unknown = [name for name in self._rename if name not in names]
-        if unknown:
-            raise errors.InvalidArgument(
-                f"rename: there is no output '{unknown[0]}'; the outputs are {', '.join(names)}"
-            )
-        called = [self._rename.get(name, name) for name in names]
-        twice = [name for name in called if called.count(name) > 1]
-        if twice:
-            raise errors.InvalidArgument(f"rename: two outputs would be called '{twice[0]}'")
 
     def _is_open(self) -> bool:
         return not self._closed and self._owner == os.getpid()
@@ -279,10 +271,10 @@ class Loader:
             self._batches += 1
             self._samples += batch.valid_count
             self._bytes += batch.sample_count * sum(stream.layout.sample_bytes)
-            if self._rename:
-                batch._rename(self._rename)
+            if self._renaming.names:
+                batch._rename(self._renaming.names)
             batch._copy_small(self._copy_below)
-            _holdings.note(batch, batch.sequence)
+            holdings.note(batch, batch.sequence)
         return batch
 
     def __iter__(self) -> Iterator[Batch]:
@@ -339,7 +331,7 @@ class Loader:
     def schema(self) -> Tuple[TensorSpec, ...]:
         """The outputs, in the order that they have in batches."""
         return tuple(
-            output._replace(name=self._rename.get(output.name, output.name))
+            output._replace(name=self._renaming.of(output.name))
             for output in self._check().layout.outputs
         )
 
@@ -498,6 +490,6 @@ class Loader:
         try:
             if not self._closed and self._owner == os.getpid():
                 self._closed = True
-                _reaper.bury(functools.partial(_end, self._stream, self._endpoint))
+                reaper.bury(functools.partial(_end, self._stream, self._endpoint))
         except Exception:  # __init__ failed early, or the interpreter is half gone
             pass

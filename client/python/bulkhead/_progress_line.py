@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Union
 
-from ._events import Progress
+from ._stream.events import Progress
 from .errors import InvalidArgument
 
 # True, a callable, a tqdm class or a tqdm bar.
@@ -26,7 +26,7 @@ def _is_bar(option: Any) -> bool:
 
 
 def reporter(option: ProgressOption) -> Any:
-    """None, or what is called with each Progress; `finish` it when all is told."""
+    """None, or a callable for each Progress; call `finish` with it at the end."""
     if option is True:
         return _Line() if sys.stderr is not None and sys.stderr.isatty() else None
     if option is None or option is False:

@@ -13,9 +13,9 @@ import pathlib
 import sys
 from typing import Any, Dict
 
-from . import _silence
-from .errors import BulkheadError
 from ._loader import Loader
+from ._stream import silence
+from .errors import BulkheadError
 
 
 def _arguments() -> argparse.Namespace:
@@ -96,7 +96,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
 def main() -> int:
     arguments = _arguments()
     if arguments.silence_deadline is not None:
-        _silence.SILENCE_SECONDS = arguments.silence_deadline
+        silence.SILENCE_SECONDS = arguments.silence_deadline
     totals: Dict[str, Any] = {
         "batches": 0,
         "samples": 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Mapping, Optional
 
-from . import _proto
+from ._rpc import proto
 
 if TYPE_CHECKING:
     import grpc
@@ -221,16 +221,16 @@ def _error_info(trailers):
         if key != "grpc-status-details-bin":
             continue
         try:
-            for detail in _proto.RpcStatus.FromString(value).details:
+            for detail in proto.RpcStatus.FromString(value).details:
                 if detail.type_url.endswith("/google.rpc.ErrorInfo"):
-                    return _proto.RpcErrorInfo.FromString(detail.value)
+                    return proto.RpcErrorInfo.FromString(detail.value)
         except Exception:  # a peer's nonsense must not hide the status itself
             return None
     return None
 
 
-def from_rpc(error: grpc.RpcError, target: str) -> BulkheadError:
-    """The exception for a failed call to `target`."""
+def from_rpc(error: grpc.RpcError, target: str, embedded: bool = False) -> BulkheadError:
+    """The exception for a failed call to `target`; `embedded`: to a service of our own."""
     code, text = error.code().name, error.details() or ""
     info = _error_info(error.trailing_metadata())
     if info is not None:
@@ -238,9 +238,13 @@ def from_rpc(error: grpc.RpcError, target: str) -> BulkheadError:
     metadata = {"target": target}
     # UNKNOWN is gRPC's word when the connection goes while a call begins.
     if code in ("UNAVAILABLE", "CANCELLED", "UNKNOWN"):
+        if embedded:
+            advice = "it was started for this job, and the next loader starts another;"
+        else:
+            advice = "check that bulkheadd runs there, then"
         return ServiceUnavailable(
-            f"the service at {target} cannot be reached or has ended ({text}); check that "
-            "bulkheadd runs there, then go on from the last cursor",
+            f"the service at {target} cannot be reached or has ended ({text}); {advice} go on "
+            "from the last cursor",
             metadata=metadata,
             code="UNAVAILABLE",
         )

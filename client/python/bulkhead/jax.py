@@ -15,10 +15,10 @@ import jax
 import numpy as np
 
 from . import errors
-from ._adapter import Structure, as_bytes, fill
-from ._batch import Batch
-from ._jax_processes import said_by_all
-from ._ranks import RankedAdapter, Standing, waiting_aloud
+from ._adapters.adapter import Structure, as_bytes, fill
+from ._adapters.jax_processes import said_by_all
+from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
+from ._batch.batch import Batch
 
 __all__ = ["Loader"]
 

@@ -19,11 +19,11 @@ import keras
 import numpy as np
 
 from . import errors
-from ._adapter import Structure, at_start, checked_structure, fill
-from ._batch import Batch
-from ._facts import LoaderFacts
+from ._adapters.adapter import Structure, at_start, checked_structure, fill
+from ._adapters.facts import LoaderFacts
+from ._adapters.steps import Steps
+from ._batch.batch import Batch
 from ._loader import Loader
-from ._steps import Steps
 
 __all__ = ["PyDataset", "StepCallback"]
 

@@ -16,12 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 from . import errors
-from ._adapter import Structure, at_start, checked_structure, fill
-from ._batch import Batch, TensorSpec
-from ._buffers import BufferPool
-from ._facts import LoaderFacts
+from ._adapters.adapter import Structure, at_start, checked_structure, fill
+from ._adapters.facts import LoaderFacts
+from ._adapters.steps import Steps
+from ._batch.batch import Batch, TensorSpec
+from ._batch.buffers import BufferPool
 from ._loader import Loader as BatchLoader
-from ._steps import Steps
 
 __all__ = ["Loader"]
 

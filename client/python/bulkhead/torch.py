@@ -18,10 +18,10 @@ import torch.distributed
 import torch.utils.data
 
 from . import errors
-from ._adapter import Structure, Validation, as_bytes, fill, number_of_environment
-from ._batch import Batch
-from ._ranks import RankedAdapter, Standing, waiting_aloud
-from ._torch_device import Cuda, CudaCopy, PlainCopy
+from ._adapters.adapter import Structure, Validation, as_bytes, fill, number_of_environment
+from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
+from ._adapters.torch_device import Cuda, CudaCopy, PlainCopy
+from ._batch.batch import Batch
 
 __all__ = ["Dataset"]
 

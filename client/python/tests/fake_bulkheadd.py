@@ -15,65 +15,26 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import sys
 import threading
 import time
 from concurrent import futures
 
-import numpy as np
-
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[i]) for i in (0, 1)]
 import fake_door  # noqa: E402
-from bulkhead import _grpc, _proto  # noqa: E402
-from bulkhead._order import quarantine_digest  # noqa: E402
+from bulkhead._batch.order import quarantine_digest  # noqa: E402
+from bulkhead._rpc import grpc_library, proto  # noqa: E402
+from fake_batches import in_turn, schema_of  # noqa: E402
+from fake_senders import PartSender, SlotSender  # noqa: E402
 
-grpc = _grpc.load()  # with the environment that the client wants for it
+grpc = grpc_library.load()  # with the environment that the client wants for it
 
-INDEX_DTYPE, PIX_DTYPE = 6, 1
-MOST_ROWS = 4
 HEARTBEAT_SECONDS = 0.3
-PART_BYTES = 100  # small, so that batches need several parts
-
-
-def schema_of(spec):
-    batch = spec.get("batch", 8)
-    pix_offset = -(-8 * batch // 64) * 64
-    total = pix_offset + -(-3 * batch // 64) * 64
-    schema = {
-        "tensors": [
-            dict(name="index", dtype=INDEX_DTYPE, element_bytes=8, sample_bytes=8, batch_offset=0),
-            dict(
-                name="pix", dtype=PIX_DTYPE, shape=[3], element_bytes=1, sample_bytes=3,
-                batch_offset=pix_offset,
-            ),
-        ],
-        "batch_size": batch,
-        "batch_bytes": total,
-    }
-
-    def add(name, dtype, element_bytes, shape, packing=0):
-        size = element_bytes * int(np.prod(shape))
-        schema["tensors"].append(
-            dict(
-                name=name, dtype=dtype, element_bytes=element_bytes, shape=shape, sample_bytes=size,
-                batch_offset=schema["batch_bytes"], packing=packing,
-            )
-        )
-        schema["batch_bytes"] += -(-size * batch // 64) * 64
-
-    if spec.get("rows"):
-        add("runs", INDEX_DTYPE, 8, [MOST_ROWS], 1)
-        add("runs_count", INDEX_DTYPE, 8, [])
-    if spec.get("images"):
-        add("flat", PIX_DTYPE, 1, [2, 3, 1], 2)
-        add("flat_size", INDEX_DTYPE, 8, [2])
-    return schema
 
 
 def error_trailer(code, message, reason, metadata):
-    info = _proto.RpcErrorInfo(reason=reason, domain="bulkhead", metadata=metadata)
-    status = _proto.RpcStatus(code=code, message=message)
+    info = proto.RpcErrorInfo(reason=reason, domain="bulkhead", metadata=metadata)
+    status = proto.RpcStatus(code=code, message=message)
     status.details.add(
         type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString()
     )
@@ -99,7 +60,7 @@ class Service:
             {
                 "Stream": grpc.stream_stream_rpc_method_handler(
                     self.stream,
-                    request_deserializer=_proto.StreamRequest.FromString,
+                    request_deserializer=proto.StreamRequest.FromString,
                     response_serializer=lambda m: m if isinstance(m, bytes) else m.SerializeToString(),
                 )
             },
@@ -132,7 +93,7 @@ class Service:
             yield from self.idle(lambda: False, beats=False)
             return
         for step in range(spec.get("progress", 0)):
-            yield _proto.StreamResponse(
+            yield proto.StreamResponse(
                 progress=dict(files_done=step, files_total=9, activity=f"indexing {step}")
             )
             time.sleep(spec.get("progress_seconds", 0))
@@ -150,7 +111,7 @@ class Service:
                     return
             if beats and not self.muted.is_set() and time.monotonic() - last >= HEARTBEAT_SECONDS:
                 last = time.monotonic()
-                yield _proto.StreamResponse(heartbeat=self.beat)
+                yield proto.StreamResponse(heartbeat=self.beat)
 
     def deliver(self, spec, mode, opening, requests, context):
         samples, size = spec.get("samples", 20), spec.get("batch", 8)
@@ -176,10 +137,10 @@ class Service:
         if mode == "bad:schema":
             opened["schema"]["batch_bytes"] = 64
         if mode == "bad:early":
-            yield _proto.StreamResponse(part=dict(header=dict(payload_bytes=0)))
-        yield _proto.StreamResponse(opened=opened)
+            yield proto.StreamResponse(part=dict(header=dict(payload_bytes=0)))
+        yield proto.StreamResponse(opened=opened)
         if mode == "bad:twice":
-            yield _proto.StreamResponse(opened=opened)
+            yield proto.StreamResponse(opened=opened)
         if mode == "hang":
             yield from sender.tell(dict(kind=3, epoch=0, position=5, message="f.py:7: sleep"))
         if mode == "stall":
@@ -275,186 +236,6 @@ class Service:
         sys.stderr.write("fatal: the disk is on fire\n")
         sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGKILL)
-
-    def spoil(self, mode, header, pieces):
-        offset, data = pieces[-1]
-        if mode == "bad:offset":
-            return pieces[:-1] + [(1 << 63, data)]
-        if mode == "bad:outside":
-            return pieces[:-1] + [(190, data)]
-        if mode == "bad:overlap":
-            return pieces[:-1] + [(offset - 64 if offset >= 64 else 0, data)]
-        if mode == "bad:gap":
-            return pieces[:-1] + [(offset + 1, data)]
-        if mode == "bad:excess":
-            return pieces + [(offset, data)]
-        if mode == "bad:short":
-            header["payload_bytes"] -= len(data)
-            return pieces[:-1]
-        if mode == "bad:cut":
-            return pieces[:-1]
-        if mode == "bad:sequence":
-            header["sequence"] += 1
-        if mode == "bad:count":
-            header["sample_count"] = 1 << 40
-        if mode == "bad:payload":
-            header["payload_bytes"] = 1 << 60
-        if mode == "bad:quarantine":
-            header["quarantine_digest"] = quarantine_digest(["z@1"])
-        return pieces
-
-
-def in_turn(count, group):
-    """0 … count − 1, every `group` of them backwards."""
-    for start in range(0, count, group):
-        yield from reversed(range(start, min(start + group, count)))
-
-
-def contents(header, spec):
-    first, count = header["first_position"], header["sample_count"]
-    index = np.arange(first, first + count, dtype=np.int64) + 1000 * header["epoch"]
-    spoilt = spec.get("mode", "") if header["sequence"] == 1 else ""
-    arrays = [index, np.repeat(index.astype(np.uint8), 3)]
-    if spec.get("rows"):
-        counts = index % (MOST_ROWS + 1)
-        packed = np.repeat(index, counts)
-        rows = np.zeros(MOST_ROWS * count, np.int64)
-        rows[: len(packed)] = packed
-        counts[-1] = {"bad:many_rows": MOST_ROWS + 1, "bad:negative_rows": -1}.get(spoilt, counts[-1])
-        arrays += [rows, counts]
-    if spec.get("images"):
-        width = header["sequence"] % 3 + 1
-        flat = np.zeros(6 * count, np.uint8)
-        flat[: 2 * width * count] = np.repeat(index.astype(np.uint8), 2 * width)
-        size = {"bad:wide": (2, 4), "bad:no_height": (0, 1)}.get(spoilt, (2, width))
-        arrays += [flat, np.tile(np.array(size, np.int64), count)]
-    return arrays
-
-
-class PartSender:
-    """Batches on the stream, within the credits."""
-
-    def __init__(self, service, spec, mode, opening, requests, schema, context):
-        self.service, self.spec, self.mode, self.context = service, spec, mode, context
-        self.opening, self.schema = opening, schema
-        self.changed = threading.Condition()
-        self.unreleased = []
-        self.ended = False
-        threading.Thread(target=self.pump, args=(requests,), daemon=True).start()
-
-    def pump(self, requests):
-        try:
-            for request in requests:
-                with self.changed:
-                    through = request.release.through_sequence
-                    if through in self.unreleased:  # in the order of sending
-                        del self.unreleased[: self.unreleased.index(through) + 1]
-                    self.changed.notify_all()
-        except Exception:  # the call ended
-            pass
-        with self.changed:
-            self.ended = True
-            self.changed.notify_all()
-
-    def wait(self):
-        if self.mode != "bad:credit":
-            limit = self.opening.credits.batches
-            yield from self.service.idle(
-                lambda: len(self.unreleased) < limit or self.ended, condition=self.changed
-            )
-
-    def gone(self):
-        return False
-
-    def tell(self, event):
-        yield _proto.StreamResponse(event=event)
-
-    def send(self, header):
-        with self.changed:
-            self.unreleased.append(header["sequence"])
-            outstanding = len(self.unreleased)
-        self.service.most_outstanding = max(self.service.most_outstanding, outstanding)
-        mode, service = self.mode, self.service
-        pieces = []
-        for tensor, array in zip(self.schema["tensors"], contents(header, self.spec)):
-            data = array.tobytes()
-            for start in range(0, len(data), PART_BYTES):
-                pieces.append((tensor["batch_offset"] + start, data[start : start + PART_BYTES]))
-        header["payload_bytes"] = sum(len(data) for _, data in pieces)
-        if header["sequence"] == self.spec.get("at", 1):
-            pieces = service.spoil(mode, header, pieces)
-        for number, (offset, data) in enumerate(pieces):
-            part = dict(offset=offset, data=data)
-            if number == 0 and mode != "bad:no_header":
-                part["header"] = header
-            message = _proto.StreamResponse(part=part).SerializeToString()
-            if mode == "bad:bytes" and header["sequence"] == 1:
-                message = message[:-1]
-            yield message
-
-
-class SlotSender:
-    """Batches in the client's arena; a slot that the client holds is not written.
-
-    `at_door`: they are announced there, until batch "full_at" if the spec names one.
-    """
-
-    def __init__(self, service, spec, mode, opening, arena, connection, schema, at_door):
-        self.at_door = at_door
-        self.service, self.spec, self.mode = service, spec, mode
-        self.arena, self.connection, self.schema = arena, connection, schema
-        self.limit = min(opening.credits.batches, arena.slot_count - 1)
-
-    def wait(self):
-        if self.mode != "bad:credit":
-            yield from self.service.idle(
-                lambda: len(self.arena.out) < self.limit or self.connection.hung_up,
-                condition=self.connection.changed,
-            )
-
-    def gone(self):
-        return self.connection.hung_up
-
-    def tell(self, event):
-        if self.at_door:
-            packet = dict(arena_id=self.arena.arena_id, event=event)
-            self.connection.send(_proto.ArenaServerMessage(event=packet))
-        else:
-            yield _proto.StreamResponse(event=event)
-
-    def announce(self, message):
-        if self.at_door:
-            self.connection.send(_proto.ArenaServerMessage(slot=message))
-        else:
-            yield _proto.StreamResponse(slot=message)
-
-    def send(self, header):
-        arena, mode = self.arena, self.mode
-        with self.connection.changed:
-            slot = arena.free_slot()
-            if arena.arena_id in self.connection.retired:  # nothing is handed out there any more
-                return
-            if slot is None:  # only when it ignores the credits
-                return
-            arena.out.append(slot)
-            outstanding = len(arena.out)
-        self.service.most_outstanding = max(self.service.most_outstanding, outstanding)
-        for tensor, array in zip(self.schema["tensors"], contents(header, self.spec)):
-            start = slot * arena.slot_bytes + tensor["batch_offset"]
-            arena.memory[start : start + array.nbytes] = array.tobytes()
-        arena_id = arena.arena_id
-        if header["sequence"] == 1:
-            slot = {"bad:slot": arena.slot_count, "bad:slot_held": arena.out[0]}.get(mode, slot)
-            arena_id += mode == "bad:slot_arena"
-            self.service.spoil(mode, header, [(0, b"")])
-        if header["sequence"] == self.spec.get("full_at"):
-            self.at_door = False
-        if mode == "bad:packet" and header["sequence"] == 6:
-            socket.send_fds(self.connection.sock, [b"\xff"], [])
-        yield from self.announce(dict(header=header, arena_id=arena_id, slot=slot))
-        if mode == "bad:slot_part":
-            yield _proto.StreamResponse(part=dict(header=header, data=b"x"))
-
 
 def serve(address, door=False, welcome=True):
     """`door`: with an arena door, as a service on a Unix socket has; it may fail to welcome."""

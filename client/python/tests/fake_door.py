@@ -7,7 +7,7 @@ import socket
 import threading
 import uuid
 
-from bulkhead import _proto
+from bulkhead._rpc import proto
 
 F_ADD_SEALS, SHRINK, GROW = 1033, 2, 4
 
@@ -42,7 +42,7 @@ class Connection:
         self.hung_up = False
         if welcome:
             try:
-                self.send(_proto.ArenaServerMessage(welcome={"token": self.token, "boot_id": "fake"}))
+                self.send(proto.ArenaServerMessage(welcome={"token": self.token, "boot_id": "fake"}))
             except BrokenPipeError:  # the client did not stay
                 pass
         threading.Thread(target=self._read, daemon=True).start()
@@ -60,9 +60,9 @@ class Connection:
         }
         if spoil == "stale":  # of a stream that broke before it was opened
             other = {**grant, "arena_id": arena.arena_id + 1000}
-            self.send(_proto.ArenaServerMessage(grant=other), [arena.descriptor])
+            self.send(proto.ArenaServerMessage(grant=other), [arena.descriptor])
         descriptors = {"no_descriptor": 0, "two_descriptors": 2}.get(spoil, 1) * [arena.descriptor]
-        self.send(_proto.ArenaServerMessage(grant=grant), descriptors)
+        self.send(proto.ArenaServerMessage(grant=grant), descriptors)
 
     def _read(self):
         while True:
@@ -77,7 +77,7 @@ class Connection:
                         arena.out.clear()
                     self.changed.notify_all()
                     return
-                message = _proto.ArenaClientMessage.FromString(data)
+                message = proto.ArenaClientMessage.FromString(data)
                 if message.HasField("retire"):
                     self.retired[message.retire.arena_id] = list(message.retire.held_slots)
                     arena = self.arenas[message.retire.arena_id]

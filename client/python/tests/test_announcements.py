@@ -8,7 +8,9 @@ import threading
 import pytest
 
 import bulkhead
-from bulkhead import _announcements, _door, _proto, _stream
+from bulkhead._arena import announcements, door as door_module
+from bulkhead._rpc import proto
+from bulkhead._stream import stream as stream_module
 from conftest import eventually, indices
 
 
@@ -30,13 +32,13 @@ def test_an_event_comes_before_the_batch_behind_it(fake_shm, more):
 
 
 def test_what_was_announced_before_the_stream_is_open_is_kept(fake_shm, monkeypatch):
-    listen = _door.Door.listen
+    listen = door_module.Door.listen
 
     def late(door, listener):
         assert eventually(lambda: door.pump() or len(door._early) == 4)  # three batches and the event
         listen(door, listener)
 
-    monkeypatch.setattr(_door.Door, "listen", late)
+    monkeypatch.setattr(door_module.Door, "listen", late)
     loader = fake_shm.open(samples=24, mode="quarantine:z@1")
     assert cursors(loader) == [['a"b'], ['a"b', "z@1"], ['a"b', "z@1"]]
 
@@ -54,7 +56,7 @@ def test_stats_count_what_lies_at_the_door(fake_shm):
 
 
 def test_an_interrupt_while_the_door_is_read_costs_no_batch(fake_shm, monkeypatch):
-    receive, calls = _door.Door._receive_now, []
+    receive, calls = door_module.Door._receive_now, []
 
     def interrupted(door):
         received = receive(door)
@@ -64,7 +66,7 @@ def test_an_interrupt_while_the_door_is_read_costs_no_batch(fake_shm, monkeypatc
         return received
 
     loader = fake_shm.open(samples=160)
-    monkeypatch.setattr(_door.Door, "_receive_now", interrupted)
+    monkeypatch.setattr(door_module.Door, "_receive_now", interrupted)
     came = []
     with pytest.raises(KeyboardInterrupt):
         for batch in loader:
@@ -82,7 +84,7 @@ def test_a_packet_that_is_none_ends_the_stream_with_an_error(fake_shm):
 
 
 def test_an_interrupt_at_the_streams_very_end_costs_no_batch(fake_shm, monkeypatch):
-    on_slot, stop_listening = _stream.Stream._on_slot, _door.Door.stop_listening
+    on_slot, stop_listening = stream_module.Stream._on_slot, door_module.Door.stop_listening
     reading, waiting = threading.Event(), threading.Event()
 
     def interrupted(stream, message):
@@ -97,8 +99,8 @@ def test_an_interrupt_at_the_streams_very_end_costs_no_batch(fake_shm, monkeypat
         waiting.set()
         stop_listening(door, arena_id)
 
-    monkeypatch.setattr(_stream.Stream, "_on_slot", interrupted)
-    monkeypatch.setattr(_door.Door, "stop_listening", after_that)
+    monkeypatch.setattr(stream_module.Stream, "_on_slot", interrupted)
+    monkeypatch.setattr(door_module.Door, "stop_listening", after_that)
     loader = fake_shm.open(samples=24)
     came = [indices(loader.next_batch())[0] for _ in range(2)]
     with pytest.raises(KeyboardInterrupt):
@@ -111,14 +113,14 @@ def test_a_log_handler_may_ask_for_stats(fake_shm, monkeypatch):
         def emit(self, record):
             asked.append(loader.stats.ready_batches)
 
-    on_slot = _stream.Stream._on_slot
+    on_slot = stream_module.Stream._on_slot
 
     def telling(stream, message):
         if message.header.sequence == 20:
-            _stream._log.warning("as of a substituted sample")
+            stream_module._log.warning("as of a substituted sample")
         on_slot(stream, message)
 
-    monkeypatch.setattr(_stream.Stream, "_on_slot", telling)
+    monkeypatch.setattr(stream_module.Stream, "_on_slot", telling)
     asked, handler = [], Asking()
     logging.getLogger("bulkhead").addHandler(handler)
     try:
@@ -131,29 +133,29 @@ def test_a_log_handler_may_ask_for_stats(fake_shm, monkeypatch):
 def test_what_lies_behind_a_reset_is_read(tmp_path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    door = _door.Door.__new__(_door.Door)
+    door = door_module.Door.__new__(door_module.Door)
     door._socket, door.path, door._grants = ours, "x", {}
-    theirs.send(_proto.ArenaServerMessage(slot={"arena_id": 7}).SerializeToString())
+    theirs.send(proto.ArenaServerMessage(slot={"arena_id": 7}).SerializeToString())
     ours.send(b"a release that nobody reads")
     theirs.close()
     packet, _ = door._receive_now()
     assert packet.slot.arena_id == 7
-    with pytest.raises(_door.DoorClosed):
+    with pytest.raises(door_module.DoorClosed):
         door._receive_now()
 
 
 def test_a_service_lost_right_behind_its_grant_is_a_loss(fake_shm, monkeypatch):
-    receive, lost = _door.Door.receive_grant, []
+    receive, lost = door_module.Door.receive_grant, []
 
     def hangs_up(door, *arguments):
         if not lost:
             lost.append(True)
             for connection in fake_shm.door.connections:
                 connection.sock.shutdown(socket.SHUT_RDWR)
-            raise _door.DoorClosed("gone")
+            raise door_module.DoorClosed("gone")
         return receive(door, *arguments)
 
-    monkeypatch.setattr(_door.Door, "receive_grant", hangs_up)
+    monkeypatch.setattr(door_module.Door, "receive_grant", hangs_up)
     loader = fake_shm.open(samples=24)
     assert (loader.transport, loader.reconnects) == ("shm", 1)
     assert [indices(batch)[0] for batch in loader] == [0, 8, 16]
@@ -163,7 +165,7 @@ def test_a_process_that_may_open_no_more_files_is_told_so(fake_shm, monkeypatch)
     def refuse(descriptor):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(_announcements, "Wake", refuse)
+    monkeypatch.setattr(announcements, "Wake", refuse)
     with pytest.raises(bulkhead.BulkheadError, match="Too many open files") as caught:
         fake_shm.open()
     assert caught.value.reason == "RESOURCE_EXHAUSTED"

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _loader, _proto
-from bulkhead._batch import Batch
+from bulkhead import _loader
+from bulkhead._batch.batch import Batch
+from bulkhead._rpc import proto
 
 
 def batch_of(samples, valid=None, first=100):
-    header = _proto.BatchHeader(
+    header = proto.BatchHeader(
         epoch=2,
         sample_count=samples,
         valid_count=samples if valid is None else valid,

@@ -6,6 +6,9 @@ import re
 import sys
 import types
 
+import pytest
+import stage_table
+
 import bulkhead
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -21,7 +24,17 @@ def update_api():
 
 def test_the_reference_is_that_of_the_docstrings():
     update = update_api()
-    assert update.OUTPUT.read_text() == update.generate(), "run update_api.py"
+    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+
+
+def test_the_tables_of_options_are_those_of_the_declarations():
+    if not stage_table.path().exists():
+        pytest.skip(f"{stage_table.path()} is not built")
+    script = ROOT.parents[1] / "scripts" / "update_stage_tables.py"
+    spec = importlib.util.spec_from_file_location("update_stage_tables", script)
+    update = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(update)
+    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
 
 
 def test_the_reference_has_the_adapters_and_what_they_offer():

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import bulkhead
-from bulkhead import _embedded, _runtime_folder
+from bulkhead._service import embedded, runtime_folder
 
 PACKAGE = str(pathlib.Path(bulkhead.__file__).resolve().parents[1])
 
@@ -124,7 +124,7 @@ def test_dropping_a_loader_takes_no_lock_and_does_not_wait(fake_program):
         dropped.set()
 
     # As if the collector ran in another thread while this one is at work.
-    with _embedded._lock, box[0]._stream._changed, box[0]._stream._stream._changed:
+    with embedded._lock, box[0]._stream._changed, box[0]._stream._stream._changed:
         threading.Thread(target=drop).start()
         assert dropped.wait(5)
         assert service._process.poll() is None
@@ -206,7 +206,7 @@ def test_what_killed_processes_left_is_removed_by_the_next(fake_program, runtime
     )  # fmt: skip
     left = pathlib.Path(done.stdout.strip()[len("unix:") :]).parent
     assert left.parent == runtime and left.is_dir()
-    while _runtime_folder.listens(str(left / "s.sock")):  # SIGKILL takes a moment
+    while runtime_folder.listens(str(left / "s.sock")):  # SIGKILL takes a moment
         time.sleep(0.01)
     with bulkhead.Loader({}, timeout=30) as loader:
         assert [str(path) for path in runtime.iterdir()] == [folder_of(loader)]
@@ -219,7 +219,7 @@ def test_a_live_services_folder_is_left_alone(fake_program, runtime):
         with bulkhead.Loader({}, timeout=30, workers=3) as second:
             assert {str(path) for path in runtime.iterdir()} == {folder_of(first), folder_of(second)}
         first._endpoint.service.kill()  # nobody listens, but this process locks
-        _runtime_folder._remove_stale(str(runtime))
+        runtime_folder._remove_stale(str(runtime))
         assert os.path.isdir(folder_of(first))
 
 
@@ -237,7 +237,7 @@ def test_a_live_services_folder_is_left_alone(fake_program, runtime):
 )
 def test_only_what_nobody_uses_is_removed(runtime, left, options):
     folder, listener = stray(runtime, **options)
-    _runtime_folder._remove_stale(str(runtime))
+    runtime_folder._remove_stale(str(runtime))
     assert folder.exists() == left
     listener.close()
 
@@ -253,7 +253,7 @@ def test_what_is_not_certainly_ours_is_left(runtime):
     new.mkdir(mode=0o700)
     (new / "lock").touch()
     before = sorted(runtime.rglob("*"))
-    _runtime_folder._remove_stale(str(runtime))
+    runtime_folder._remove_stale(str(runtime))
     assert sorted(runtime.rglob("*")) == before
 
 
@@ -261,5 +261,5 @@ def test_what_is_not_certainly_ours_is_left(runtime):
 def test_another_users_folder_is_left(runtime):
     folder, _ = stray(runtime, age=3600)
     os.chown(folder, 12345, 12345)
-    _runtime_folder._remove_stale(str(runtime))
+    runtime_folder._remove_stale(str(runtime))
     assert folder.exists()

@@ -4,10 +4,13 @@ import socket
 import threading
 import time
 
+import grpc
 import pytest
 
 import bulkhead
-from bulkhead import _endpoint, _healing, errors
+from bulkhead import errors
+from bulkhead._service import endpoint
+from bulkhead._stream import healing as healing_module
 
 
 def drain(loader):
@@ -118,7 +121,7 @@ def test_a_target_that_is_no_address_is_refused_at_once(target):
 
 @pytest.mark.parametrize("target", ["h:1", "[::1]:65535", "unix:rel", "dns:///h:1", "10.0.0.1:80"])
 def test_addresses_of_every_kind_are_taken(target):
-    _endpoint.check_target(target)
+    endpoint.check_target(target)
 
 
 def test_a_target_that_never_answers_meets_the_deadline():
@@ -182,7 +185,24 @@ def test_closing_on_the_reconnecting_thread_itself_closes_everything(fake):
     healing._healer = threading.Thread(target=close)
     healing._healer.start()
     healing._healer.join()
-    assert done and healing not in _healing._open_streams
+    assert done and healing not in healing_module._open_streams
+
+
+class Lost(grpc.RpcError):
+    def code(self):
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self):
+        return "gone"
+
+    def trailing_metadata(self):
+        return ()
+
+
+def test_a_lost_service_of_ones_own_is_not_to_be_looked_for():
+    assert "check that bulkheadd runs there" in str(errors.from_rpc(Lost(), "unix:/x"))
+    own = str(errors.from_rpc(Lost(), "unix:/x", True))
+    assert "check that" not in own and "the next loader starts another" in own
 
 
 def test_a_reader_that_fails_to_explain_ends_the_stream_all_the_same(fake, monkeypatch):

@@ -3,13 +3,16 @@
 import pytest
 
 import bulkhead
-from bulkhead import _proto, _ranks, _silence, errors
+from bulkhead import errors
+from bulkhead._adapters import ranks as ranks_module
+from bulkhead._rpc import proto
+from bulkhead._stream import silence
 
 
 @pytest.fixture
 def short_silence(monkeypatch):
-    monkeypatch.setattr(_silence, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(_silence, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(silence, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(silence, "TICK_SECONDS", 0.05)
 
 
 def beats(silent, **more):
@@ -32,7 +35,7 @@ def test_without_healing_it_is_an_error_that_says_how_long(fake, short_silence):
 
 
 def test_a_supervisor_that_was_silent_for_less_is_waited_for(fake, monkeypatch):
-    monkeypatch.setattr(_silence, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(silence, "TICK_SECONDS", 0.05)
     loader = fake.open(**beats(6), loader={"reconnect_timeout": 0})
     loader.next_batch(), loader.next_batch()
     with pytest.raises(bulkhead.DeadlineExceeded):
@@ -41,8 +44,8 @@ def test_a_supervisor_that_was_silent_for_less_is_waited_for(fake, monkeypatch):
 
 def test_each_stream_gives_a_silent_supervisor_the_whole_time(monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(_silence.time, "monotonic", lambda: clock[0])
-    watch = _silence.SilenceWatch(from_the_beginning=False)
+    monkeypatch.setattr(silence.time, "monotonic", lambda: clock[0])
+    watch = silence.SilenceWatch(from_the_beginning=False)
     watch.told(50.0)
     clock[0] += 9
     assert watch.supervisor_seconds == 9
@@ -57,7 +60,7 @@ def test_a_batch_outdates_what_heartbeats_said(fake):
     stream = loader._stream._stream
     stream._silence.told(50.0)
     stream._activity = "an old story"
-    stream._deliver(_proto.BatchHeader(sample_count=8, valid_count=8, next_consumed=8), {})
+    stream._deliver(proto.BatchHeader(sample_count=8, valid_count=8, next_consumed=8), {})
     assert (stream._silence.supervisor_seconds, stream._activity) == (0.0, "")
 
 
@@ -160,10 +163,10 @@ def test_a_cursor_whose_code_is_no_code_is_refused(fake, code):
 def test_ranks_that_run_other_code_are_told_the_file(fake):
     mine = fake.open(code=CODE).state_dict()
     other = {**mine, "code": [CODE[0], {"name": "b.py", "digest": "bb"}]}
-    ranks = [_ranks.Standing(cursor, "", {}) for cursor in (mine, other)]
+    ranks = [ranks_module.Standing(cursor, "", {}) for cursor in (mine, other)]
     with pytest.raises(bulkhead.CursorMismatch, match="rank 1 has code of b.py 'bb', rank 0 has 'aa'"):
-        _ranks._common_cursor(ranks)
-    assert _ranks._common_cursor([ranks[0], ranks[0]]) == mine
+        ranks_module._common_cursor(ranks)
+    assert ranks_module._common_cursor([ranks[0], ranks[0]]) == mine
 
 
 def test_ranks_may_have_loaded_more_or_less_of_the_code(fake):
@@ -172,7 +175,7 @@ def test_ranks_may_have_loaded_more_or_less_of_the_code(fake):
     other = {**mine, "code": [{**LATE, "digest": "dd"}, *CODE]}
 
     def common(*cursors):
-        return _ranks._common_cursor([_ranks.Standing(cursor, "", {}) for cursor in cursors])
+        return ranks_module._common_cursor([ranks_module.Standing(cursor, "", {}) for cursor in cursors])
 
     assert common(mine, later, mine) == common(later, mine) == later
     with pytest.raises(bulkhead.CursorMismatch, match="rank 1 has code of a.py 'dd', rank 0 has 'cc'"):

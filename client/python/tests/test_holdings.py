@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _exhaustion
-from bulkhead._arena import lease_of
+from bulkhead._arena import exhaustion
+from bulkhead._arena.arena import lease_of
 from conftest import eventually, indices
 
 SMALL = {"copy_below": 64 << 10}
@@ -19,8 +19,8 @@ BIG = 6000  # samples: `index` takes 48,000 bytes, `pix` 18,000
 
 @pytest.fixture
 def short_patience(monkeypatch):
-    monkeypatch.setattr(_exhaustion, "WARNING_SECONDS", 0.1)
-    monkeypatch.setattr(_exhaustion, "LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr(exhaustion, "WARNING_SECONDS", 0.1)
+    monkeypatch.setattr(exhaustion, "LIMIT_SECONDS", 0.5)
 
 
 def test_a_label_that_is_kept_keeps_neither_slot_nor_batch(fake):
@@ -190,9 +190,9 @@ def test_nothing_is_collected_while_slots_are_free(fake_shm, no_collector):
 
 def test_how_often_it_collects(monkeypatch):
     clock, runs = [0.0], []
-    monkeypatch.setattr(_exhaustion.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(_exhaustion.gc, "collect", lambda generation=2: runs.append((clock[0], generation)))
-    watch = _exhaustion.ExhaustionWatch("here")
+    monkeypatch.setattr(exhaustion.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(exhaustion.gc, "collect", lambda generation=2: runs.append((clock[0], generation)))
+    watch = exhaustion.ExhaustionWatch("here")
     watch.begin(0.0)
     assert watch.pause(3, 4) == float("inf") and not runs
     while clock[0] < 60:

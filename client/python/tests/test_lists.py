@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import Pipeline, _list_file
+from bulkhead import Pipeline
+from bulkhead._spec import list_file
 
 ODD = ["#1.jpg", "a b.jpg", "it's, ok.jpg", '"q".jpg', " x.jpg", "a: b.jpg", "é☃.jpg", "{x}[y].jpg"]
 
@@ -21,7 +22,7 @@ def source(pipeline):
 @pytest.fixture
 def long_lists(monkeypatch):
     """Lists of more than three lines are long ones."""
-    monkeypatch.setattr(_list_file, "_MAX_INLINE_LINES", 3)
+    monkeypatch.setattr(list_file, "_MAX_INLINE_LINES", 3)
 
 
 def text_of(pipeline):

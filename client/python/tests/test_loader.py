@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _buffers, _incarnation
+from bulkhead._batch import buffers
+from bulkhead._stream import incarnation
 from conftest import eventually
 
 
@@ -127,14 +128,14 @@ def test_a_clock_that_is_set_back_makes_no_older_consumer(fake, monkeypatch):
 
 
 def test_two_consumers_of_one_moment_are_told_apart(monkeypatch):
-    monkeypatch.setattr(_incarnation, "_boot", lambda: (b"b", 5))
-    older, newer = _incarnation.next_incarnation(), _incarnation.next_incarnation()
+    monkeypatch.setattr(incarnation, "_boot", lambda: (b"b", 5))
+    older, newer = incarnation.next_incarnation(), incarnation.next_incarnation()
     assert newer.since_boot > older.since_boot and newer.wall > older.wall
 
 
 def test_without_a_boot_there_is_the_wall_clock(monkeypatch):
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
-    older, newer = _incarnation.next_incarnation(), _incarnation.next_incarnation()
+    older, newer = incarnation.next_incarnation(), incarnation.next_incarnation()
     assert (newer.machine_boot, newer.since_boot) == (b"", 0) and newer.wall > older.wall
 
 
@@ -340,7 +341,7 @@ def test_the_last_progress_is_told_though_the_stream_has_opened_since(fake):
 def test_large_blocks_are_mapped_and_recycled(monkeypatch):
     made, make = [], mmap.mmap
     monkeypatch.setattr(mmap, "mmap", lambda *a, **k: made.append(a) or make(*a, **k))
-    pool = _buffers.BufferPool(200_000, 2)
+    pool = buffers.BufferPool(200_000, 2)
     blocks = [pool.take() for _ in range(3)]
     assert {block.nbytes for block in blocks} == {200_000} and len(made) == 3
     part = blocks.pop()[10:20]
@@ -357,18 +358,18 @@ def test_large_blocks_are_mapped_and_recycled(monkeypatch):
 
 def test_a_block_that_memory_has_no_room_for_is_a_memory_error():
     with pytest.raises(MemoryError, match="1152921504606846976 bytes"):
-        _buffers.BufferPool(1 << 60, 2).take()
+        buffers.BufferPool(1 << 60, 2).take()
 
 
 @pytest.mark.parametrize("size", [1, 1000, 200_000])
 def test_blocks_are_aligned(size):
-    pool = _buffers.BufferPool(size, 2)
+    pool = buffers.BufferPool(size, 2)
     blocks = [pool.take() for _ in range(9)]
     assert not any(block.ctypes.data % 64 or block.nbytes != size for block in blocks)
 
 
 def test_a_child_that_is_forked_in_the_middle_of_a_take_can_take():
-    pool = _buffers.BufferPool(1 << 20, 4)
+    pool = buffers.BufferPool(1 << 20, 4)
     stop = threading.Event()
 
     def take():

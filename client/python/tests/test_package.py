@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
 
-from bulkhead import _batch, _descriptor, _proto, _wire
+from bulkhead._batch import batch
+from bulkhead._rpc import descriptor, proto, wire
 from bulkhead.errors import ProtocolError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -39,10 +40,10 @@ def test_messages_do_not_touch_the_default_pool():
 
 
 def test_parts_are_parsed_as_protobuf_would():
-    message = _proto.StreamResponse(
+    message = proto.StreamResponse(
         part=dict(header=dict(sequence=7, payload_bytes=300), offset=1 << 40, data=b"x" * 300)
     )
-    part = _wire.parse(message.SerializeToString())
+    part = wire.parse(message.SerializeToString())
     assert part.header.sequence == 7
     assert part.offset == 1 << 40
     assert bytes(part.data) == b"x" * 300
@@ -50,22 +51,22 @@ def test_parts_are_parsed_as_protobuf_would():
 
 def test_unknown_fields_are_passed_over():
     inner = b"\x0a\x00" + b"\x18\x05" + b"\x25aaaa" + b"\x29aaaaaaaa" + b"\x7a\x02hi"
-    part = _wire.parse(b"\x38\x01" + b"\x7a" + bytes([len(inner)]) + inner)
+    part = wire.parse(b"\x38\x01" + b"\x7a" + bytes([len(inner)]) + inner)
     assert bytes(part.data) == b"hi" and part.header.sequence == 0
 
 
 def test_no_cut_or_flipped_message_gets_past_the_parser_unnoticed_as_a_crash():
-    message = _proto.StreamResponse(
+    message = proto.StreamResponse(
         part=dict(header=dict(sequence=7, payload_bytes=9), offset=64, data=b"y" * 40)
     ).SerializeToString()
     refused = 0
     for cut in range(1, len(message)):
         with pytest.raises(ProtocolError):
-            _wire.parse(message[:cut])
+            wire.parse(message[:cut])
     for place in range(len(message)):
         for value in (0, 0x7F, 0x80, 0xFF):
             try:
-                _wire.parse(message[:place] + bytes([value]) + message[place + 1 :])
+                wire.parse(message[:place] + bytes([value]) + message[place + 1 :])
             except ProtocolError:
                 refused += 1
     assert refused > 20
@@ -76,7 +77,7 @@ def test_no_cut_or_flipped_message_gets_past_the_parser_unnoticed_as_a_crash():
     [(1, 1, "u1"), (7, 2, "f2"), (9, 4, "f4"), (11, 1, "?"), (12, 16, "S16"), (6, 8, "i8")],
 )
 def test_element_types(number, width, expected):
-    schema = _proto.StreamResponse(
+    schema = proto.StreamResponse(
         opened=dict(
             schema=dict(
                 tensors=[dict(name="a", dtype=number, element_bytes=width, sample_bytes=width)],
@@ -85,12 +86,12 @@ def test_element_types(number, width, expected):
             )
         )
     ).opened.schema
-    assert _batch.make_layout(schema).tensors[0].dtype == np.dtype(expected)
+    assert batch.make_layout(schema).tensors[0].dtype == np.dtype(expected)
 
 
 def test_bfloat16_has_two_bytes_with_or_without_ml_dtypes():
-    assert _batch._numpy_dtype("bfloat16", 2).itemsize == 2
-    assert ("ml_dtypes" in sys.modules) == (_batch._BFLOAT16.name == "bfloat16")
+    assert batch._numpy_dtype("bfloat16", 2).itemsize == 2
+    assert ("ml_dtypes" in sys.modules) == (batch._BFLOAT16.name == "bfloat16")
 
 
 @pytest.mark.parametrize(
@@ -109,11 +110,11 @@ def test_bfloat16_has_two_bytes_with_or_without_ml_dtypes():
 def test_schemas_that_do_not_fit_are_refused(change):
     tensor = dict(name="a", dtype=9, element_bytes=4, sample_bytes=4, **{})
     tensor.update(change)
-    opened = _proto.StreamResponse(
+    opened = proto.StreamResponse(
         opened=dict(schema=dict(tensors=[tensor], batch_size=1, batch_bytes=64))
     ).opened
     with pytest.raises(ProtocolError):
-        _batch.make_layout(opened.schema)
+        batch.make_layout(opened.schema)
 
 
 @pytest.mark.parametrize("name, words", [("missing", "No such file"), (".", "directory")])
@@ -133,4 +134,4 @@ def test_a_string_without_a_colon_is_a_path(tmp_path, monkeypatch, name, words):
     ],
 )
 def test_repeated_fields_are_known_to_old_and_new_protobuf(field, repeated):
-    assert _descriptor.is_repeated(types.SimpleNamespace(**field)) is repeated
+    assert descriptor.is_repeated(types.SimpleNamespace(**field)) is repeated

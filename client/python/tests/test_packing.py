@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bulkhead import _batch, _proto
+from bulkhead._batch import batch as batch_module
+from bulkhead._rpc import proto
 from bulkhead.errors import ProtocolError
 
 
@@ -102,7 +103,7 @@ def schema(change=None, **of_tensor):
     tensors[0].update(of_tensor)
     if change is not None:
         change(tensors)
-    return _proto.StreamResponse(
+    return proto.StreamResponse(
         opened=dict(schema=dict(tensors=tensors, batch_size=2, batch_bytes=128))
     ).opened.schema
 
@@ -136,24 +137,24 @@ def image(packing, shape):
     ],
 )
 def test_what_says_how_an_output_is_packed_must_be_there(spoil, words):
-    assert _batch.make_layout(schema()).ragged == {"a": "a_offsets"}
+    assert batch_module.make_layout(schema()).ragged == {"a": "a_offsets"}
     if words is None:
-        assert _batch.make_layout(schema(spoil)).tensors[0].packing == "extents"
+        assert batch_module.make_layout(schema(spoil)).tensors[0].packing == "extents"
         return
     with pytest.raises(ProtocolError, match=words):
-        _batch.make_layout(schema(spoil))
+        batch_module.make_layout(schema(spoil))
 
 
 def test_height_and_width_stand_where_the_layout_has_them():
     block = np.zeros(128, np.uint8)
     block[64:96].view(np.int64)[:] = [1, 2, 1, 2]
     for packing, extents in ((2, [1, 3, 1]), (3, [1, 1, 3])):
-        layout = _batch.make_layout(schema(image(packing, extents)))
-        view = _batch.arrays_in(block, layout, 2)["a"]
+        layout = batch_module.make_layout(schema(image(packing, extents)))
+        view = batch_module.arrays_in(block, layout, 2)["a"]
         assert view.shape == ((2, 1, 2, 1) if packing == 2 else (2, 1, 1, 2))
 
 
 def test_no_row_at_all():
-    layout = _batch.make_layout(schema())
-    arrays = _batch.arrays_in(np.zeros(128, np.uint8), layout, 2)
+    layout = batch_module.make_layout(schema())
+    arrays = batch_module.arrays_in(np.zeros(128, np.uint8), layout, 2)
     assert arrays["a"].shape == (0,) and arrays["a_offsets"].tolist() == [0, 0, 0]

@@ -10,9 +10,12 @@ import shutil
 import numpy as np
 import pytest
 import repository_specs
+import stage_table
 
 import bulkhead
-from bulkhead import Feature, Pipeline, SpecError, _descriptor, _proto, _spec_message
+from bulkhead import Feature, Pipeline, SpecError
+from bulkhead._rpc import descriptor, proto
+from bulkhead._spec import spec_message
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SPECS = list(repository_specs.specs())
@@ -81,17 +84,17 @@ def test_there_are_specs_to_go_round():
 
 
 def value_of(field):
-    if _descriptor.is_map(field):
+    if descriptor.is_map(field):
         item = field.message_type.fields_by_name["value"]
         return {"a: b": full(item.message_type) if item.message_type else single_of(item)}
-    if _descriptor.is_repeated(field):
+    if descriptor.is_repeated(field):
         return [full(field.message_type)] * 2 if field.message_type else [single_of(field)] * 2
     return full(field.message_type) if field.message_type else single_of(field)
 
 
 def single_of(field):
     if field.enum_type is not None:
-        return list(_descriptor.enum_names(field.enum_type).values())[-1]
+        return list(descriptor.enum_names(field.enum_type).values())[-1]
     names = {"string": "it's #1, \\ 'ok': é☃\n", "bool": True, "double": 0.1, "float": 123.675}
     kinds = {5: "double", 6: "float", 7: "bool", 9: "string"}
     return names.get(kinds.get(field.cpp_type), 7)
@@ -101,7 +104,7 @@ def full(message_type, choice=None):
     """Every field of a message, and of each oneof the first choice or `choice`."""
     values, chosen = {}, set()
     for field in message_type.fields:
-        oneof = _descriptor.choice_of(field)
+        oneof = descriptor.choice_of(field)
         if oneof is not None and (oneof in chosen or choice not in (None, field.name)):
             continue
         if message_type.name == "MixedSource" and field.name == "source":
@@ -117,10 +120,10 @@ def choices(name):
 
 
 def messages():
-    spec = _proto.PipelineSpec.DESCRIPTOR
+    spec = proto.PipelineSpec.DESCRIPTOR
     types = {"PipelineSpec": spec}
     for field in spec.fields:
-        if field.message_type is not None and not _descriptor.is_map(field):
+        if field.message_type is not None and not descriptor.is_map(field):
             types[field.message_type.name] = field.message_type
     return types
 
@@ -146,7 +149,7 @@ def test_every_option_of_every_stage_order_and_source_goes_round(kind, name):
 
 @pytest.mark.parametrize("kind", ["bytes", "int64", "float", "tensor"])
 def test_every_option_of_every_feature_goes_round(kind):
-    feature = _proto.PipelineSpec.DESCRIPTOR.fields_by_name["features"].message_type
+    feature = proto.PipelineSpec.DESCRIPTOR.fields_by_name["features"].message_type
     feature = feature.fields_by_name["value"].message_type
     options = full(feature.fields_by_name[kind].message_type)
     made = getattr(Feature, kind)(**options, key="k")
@@ -156,7 +159,7 @@ def test_every_option_of_every_feature_goes_round(kind):
 
 
 def test_every_field_of_a_spec_has_a_method():
-    names = set(_descriptor.field_names(_proto.PipelineSpec.DESCRIPTOR))
+    names = set(descriptor.field_names(proto.PipelineSpec.DESCRIPTOR))
     names -= {"source", "features", "stages", "batch_stages", "order"}  # several methods each
     for name in names:
         assert callable(getattr(Pipeline, name)), name
@@ -167,7 +170,7 @@ def test_every_option_has_a_parameter():
         for field in messages()[kind].fields:
             method = getattr(Pipeline, prefix + field.name)
             parameters = [name.rstrip("_") for name in inspect.signature(method).parameters]
-            for option in _descriptor.field_names(field.message_type):
+            for option in descriptor.field_names(field.message_type):
                 assert option in parameters, f"{field.name}.{option}"
             assert inspect.getdoc(method)
 
@@ -175,10 +178,19 @@ def test_every_option_has_a_parameter():
 def test_the_methods_are_those_of_the_protos():
     if shutil.which("protoc") is None:
         pytest.skip("protoc is not installed")
+    if not stage_table.path().exists():
+        pytest.skip(f"{stage_table.path()} is not built")
     spec = importlib.util.spec_from_file_location("update", ROOT / "update_pipeline.py")
     update = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(update)
-    assert update.OUTPUT.read_text() == update.generate(), "run update_pipeline.py"
+    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+
+
+def test_options_are_required_where_their_stage_is_declared_so():
+    for method, required in (("gaussian_blur", "kernel"), ("concat", "inputs"), ("pad", None)):
+        parameters = inspect.signature(getattr(Pipeline, method)).parameters.values()
+        without_default = [p.name for p in parameters if p.default is p.empty][1:]
+        assert required in without_default if required else without_default == []
 
 
 # Values.
@@ -383,7 +395,7 @@ def test_the_json_of_the_message_is_a_spec_too():
 
 
 def test_advice_lists_the_names_when_none_is_near():
-    assert "there are: a, b" in _spec_message.unknown("stage", "zzz", ["a", "b"])
+    assert "there are: a, b" in spec_message.unknown("stage", "zzz", ["a", "b"])
 
 
 def test_a_loader_sends_the_text_and_the_folder(fake, tmp_path, monkeypatch):

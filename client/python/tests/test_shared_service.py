@@ -17,7 +17,12 @@ import time
 import pytest
 
 import bulkhead
-from bulkhead import _lock_file, _rendezvous, _service_process, _shared_service
+from bulkhead._service import (
+    lock_file,
+    rendezvous as rendezvous_module,
+    service_process,
+    shared_service,
+)
 
 MEETING = "bulkhead-0123456789abcdef"
 
@@ -96,7 +101,7 @@ def test_a_service_that_is_never_ready_meets_the_deadline_and_leaves_nothing(job
 def join(loader, timeout=30.0, cancelled=lambda: False):
     """As another process would."""
     service = loader._endpoint.service
-    return _shared_service.SharedService(
+    return shared_service.SharedService(
         service.options, service.rendezvous, service.command, timeout, cancelled
     )
 
@@ -160,7 +165,7 @@ def test_the_log_is_kept_for_whoever_still_has_the_service(job):
         log.unlink()
         service.kill()
         said = service.post_mortem()
-        assert said.endswith("alas") and len(said) < _service_process.LAST_WORDS_BYTES + 200
+        assert said.endswith("alas") and len(said) < service_process.LAST_WORDS_BYTES + 200
 
 
 def test_a_path_that_is_too_long_for_sockets_is_passed_over(job, monkeypatch, tmp_path):
@@ -186,14 +191,14 @@ def test_a_service_for_itself_without_pidfds(job, monkeypatch, caplog):
 def starts(monkeypatch):
     """The programs that are started."""
     started = []
-    start = _service_process.start
+    start = service_process.start
 
     def noted(*arguments):
         process, ready = start(*arguments)
         started.append(process)
         return process, ready
 
-    monkeypatch.setattr(_service_process, "start", noted)
+    monkeypatch.setattr(service_process, "start", noted)
     return started
 
 
@@ -218,27 +223,27 @@ def opens(part):
 @pytest.mark.parametrize(
     "owner, name, number, when",
     [
-        (_rendezvous.Turn, "set_current", errno.ENOSPC, lambda *_: True),
+        (rendezvous_module.Turn, "set_current", errno.ENOSPC, lambda *_: True),
         (os, "pidfd_open", errno.EMFILE, lambda pid: pid != os.getpid()),
         (os, "open", errno.ENOSPC, opens(".log")),
         (os, "open", errno.EMFILE, opens("0.lock")),
         (os, "open", errno.ENOSPC, opens("spawn")),
-        (_rendezvous.Turn, "sweep", errno.EMFILE, lambda *_: True),
+        (rendezvous_module.Turn, "sweep", errno.EMFILE, lambda *_: True),
     ],
 )
 def test_where_a_service_cannot_be_shared_what_was_started_goes_and_each_has_its_own(
     job, monkeypatch, caplog, starts, owner, name, number, when
 ):
-    monkeypatch.setattr(_shared_service.secrets, "token_hex", lambda _: "abcde0")
+    monkeypatch.setattr(shared_service.secrets, "token_hex", lambda _: "abcde0")
     refuse(monkeypatch, owner, name, number, 1, when)
     with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
         assert "s.sock" in loader.target and len(list(loader)) == 1
         assert os.strerror(number) in caplog.text and "starts a service for itself" in caplog.text
         *shared, own = starts
         assert [process.returncode for process in shared] in ([], [-9])
-        assert [folder for folder in job.iterdir() if _rendezvous._NAME.fullmatch(folder.name)] == []
+        assert [folder for folder in job.iterdir() if rendezvous_module._NAME.fullmatch(folder.name)] == []
     assert own.returncode is not None
-    _rendezvous.remove_stale()
+    rendezvous_module.remove_stale()
     assert list(job.iterdir()) == []
 
 
@@ -248,13 +253,13 @@ def test_where_a_service_cannot_be_shared_what_was_started_goes_and_each_has_its
         (os, "pidfd_open", lambda pid: pid != os.getpid()),
         (os, "open", opens(".lock")),
         (os, "open", opens(".log")),
-        (_shared_service, "_start_time", lambda pid: True),
+        (shared_service, "_start_time", lambda pid: True),
     ],
 )
 def test_who_runs_out_of_descriptors_replaces_no_service_of_others(job, monkeypatch, owner, name, when):
     with bulkhead.Loader({"samples": 8}, timeout=30) as loader:
         refuse(monkeypatch, owner, name, errno.EMFILE, 1, when)
-        with pytest.raises(_rendezvous.CannotMeet, match="Too many open files"):
+        with pytest.raises(rendezvous_module.CannotMeet, match="Too many open files"):
             join(loader)
         assert other_process() == [loader.target, "1"]
         assert loader._endpoint.service.alive()
@@ -272,7 +277,7 @@ def test_a_service_without_its_log_is_joined(job):
 
 
 def test_a_folder_that_is_gone_again_and_again_meets_the_deadline(job, monkeypatch):
-    rendezvous = _rendezvous.Rendezvous("job", ["program"])
+    rendezvous = rendezvous_module.Rendezvous("job", ["program"])
     gone = str(job / rendezvous.name)
     monkeypatch.setattr(rendezvous, "_made_folder", lambda: gone)
     with pytest.raises(bulkhead.DeadlineExceeded, match="is being removed"):
@@ -284,7 +289,7 @@ def test_a_folder_that_is_gone_again_and_again_meets_the_deadline(job, monkeypat
 @pytest.mark.parametrize("wrong", ["mode", "link"])
 @pytest.mark.parametrize("moment", ["open", "lock"])
 def test_a_folder_that_another_user_puts_there_meanwhile_is_not_used(job, monkeypatch, wrong, moment):
-    rendezvous = _rendezvous.Rendezvous("job", ["program"])
+    rendezvous = rendezvous_module.Rendezvous("job", ["program"])
     meeting, elsewhere = job / rendezvous.name, job / "elsewhere"
 
     def replace():
@@ -298,7 +303,7 @@ def test_a_folder_that_another_user_puts_there_meanwhile_is_not_used(job, monkey
             meeting.mkdir()
             meeting.chmod(0o777)
 
-    class Replacing(_lock_file.LockFile):
+    class Replacing(lock_file.LockFile):
         def __init__(self, *arguments):
             if moment == "open":
                 replace()
@@ -309,15 +314,15 @@ def test_a_folder_that_another_user_puts_there_meanwhile_is_not_used(job, monkey
                 replace()
             return super().lock_exclusively()
 
-    monkeypatch.setattr(_rendezvous, "LockFile", Replacing)
-    with pytest.raises(_rendezvous.CannotMeet, match="is no folder of mode 0700 of this user"):
+    monkeypatch.setattr(rendezvous_module, "LockFile", Replacing)
+    with pytest.raises(rendezvous_module.CannotMeet, match="is no folder of mode 0700 of this user"):
         rendezvous.enter(time.monotonic() + 30, lambda: False)
     assert list(elsewhere.iterdir()) == [] and list(meeting.iterdir()) == []
 
 
 def test_who_leaves_leaves_the_folder_to_who_has_just_come(job, monkeypatch):
-    rendezvous = _rendezvous.Rendezvous("job", ["program"])
-    unlink = _rendezvous._unlink
+    rendezvous = rendezvous_module.Rendezvous("job", ["program"])
+    unlink = rendezvous_module._unlink
 
     def unlink_and_come(path):
         unlink(path)
@@ -325,13 +330,13 @@ def test_who_leaves_leaves_the_folder_to_who_has_just_come(job, monkeypatch):
             open(path, "x").close()
 
     with rendezvous.enter(float("inf"), lambda: False) as turn:
-        monkeypatch.setattr(_rendezvous, "_unlink", unlink_and_come)
+        monkeypatch.setattr(rendezvous_module, "_unlink", unlink_and_come)
         turn.leave()
         assert os.listdir(turn.folder) == ["spawn"]
 
 
 def test_who_waits_for_a_folder_that_is_removed_meanwhile_gets_a_new_one(job):
-    rendezvous = _rendezvous.Rendezvous("job", ["program"])
+    rendezvous = rendezvous_module.Rendezvous("job", ["program"])
     first = rendezvous.enter(float("inf"), lambda: False)
 
     def let_go():  # asked while the second waits
@@ -352,8 +357,8 @@ def test_who_waits_for_a_folder_that_is_removed_meanwhile_gets_a_new_one(job):
 
 def test_a_lock_ends_with_its_file_and_not_with_a_child_that_was_forked(tmp_path):
     path = str(tmp_path / "lock")
-    first = _lock_file.LockFile(path, os.O_CREAT)
-    second = _lock_file.LockFile(path)
+    first = lock_file.LockFile(path, os.O_CREAT)
+    second = lock_file.LockFile(path)
     assert first.lock_shared() and second.lock_shared()
     assert not second.lock_exclusively()
     assert first.lock_exclusively(), "who asks for more in vain loses what it had"
@@ -382,7 +387,7 @@ def test_a_child_that_is_forked_while_files_come_and_go_has_none_of_them(tmp_pat
 
     def come_and_go(path):
         while not enough.is_set():
-            file = _lock_file.LockFile(path, os.O_CREAT)
+            file = lock_file.LockFile(path, os.O_CREAT)
             file.lock_shared()
             file.close()
 
@@ -411,11 +416,11 @@ def test_a_child_that_is_forked_while_files_come_and_go_has_none_of_them(tmp_pat
 
 def test_a_lock_file_that_was_replaced_is_not_in_place(tmp_path):
     path = str(tmp_path / "lock")
-    file = _lock_file.LockFile(path, os.O_CREAT)
+    file = lock_file.LockFile(path, os.O_CREAT)
     assert file.is_in_place()
     os.rename(path, path + ".old")
     assert not file.is_in_place()
-    _lock_file.LockFile(path, os.O_CREAT).close()
+    lock_file.LockFile(path, os.O_CREAT).close()
     assert not file.is_in_place()
 
 
@@ -438,7 +443,7 @@ SERVICE = ("abcdef.lock", "abcdef.log", "spawn", "current")
 def test_a_meeting_folder_without_users_is_removed(runtime):
     stray(runtime, *SERVICE)[1].close()
     (runtime / "bulkhead-0123456789abcde0").mkdir(mode=0o700)
-    _rendezvous.remove_stale()
+    rendezvous_module.remove_stale()
     assert list(runtime.iterdir()) == []
 
 
@@ -449,7 +454,7 @@ def test_a_meeting_folder_with_somebody_in_it_is_left(runtime, held):
     before = sorted(runtime.rglob("*"))
     with open(folder / held) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        _rendezvous.remove_stale()
+        rendezvous_module.remove_stale()
         assert sorted(runtime.rglob("*")) == before
 
 
@@ -457,7 +462,7 @@ def test_a_meeting_folder_whose_service_has_not_yet_seen_that_it_is_alone_is_lef
     folder, listener = stray(runtime, *SERVICE)
     listener.listen()
     before = sorted(runtime.rglob("*"))
-    _rendezvous.remove_stale()
+    rendezvous_module.remove_stale()
     assert sorted(runtime.rglob("*")) == before
     listener.close()
 
@@ -473,7 +478,7 @@ def test_a_meeting_folder_whose_service_has_not_yet_seen_that_it_is_alone_is_lef
 def test_what_is_not_certainly_a_meeting_folder_is_left(runtime, extra, name):
     stray(runtime, *SERVICE, extra, name=name)[1].close()
     before = sorted(runtime.rglob("*"))
-    _rendezvous.remove_stale()
+    rendezvous_module.remove_stale()
     assert sorted(runtime.rglob("*")) == before
 
 
@@ -481,5 +486,5 @@ def test_what_others_may_read_is_left(runtime):
     folder, listener = stray(runtime, *SERVICE)
     listener.close()
     folder.chmod(0o755)
-    _rendezvous.remove_stale()
+    rendezvous_module.remove_stale()
     assert (folder / "abcdef.lock").exists()

@@ -13,7 +13,8 @@ import pytest
 
 import bulkhead
 import fake_bulkheadd
-from bulkhead import _door, _exhaustion, _healing, _silence, _stream
+from bulkhead._arena import door as door_module, exhaustion
+from bulkhead._stream import healing, silence, transport
 from conftest import eventually, indices
 
 
@@ -222,9 +223,9 @@ def test_a_destructor_takes_no_lock(fake_shm):
 
 
 def test_a_program_that_keeps_all_batches_is_warned_and_then_stopped(fake_shm, monkeypatch, caplog):
-    monkeypatch.setattr(_silence, "TICK_SECONDS", 0.05)
-    monkeypatch.setattr(_exhaustion, "WARNING_SECONDS", 0.2)
-    monkeypatch.setattr(_exhaustion, "LIMIT_SECONDS", 0.6)
+    monkeypatch.setattr(silence, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(exhaustion, "WARNING_SECONDS", 0.2)
+    monkeypatch.setattr(exhaustion, "LIMIT_SECONDS", 0.6)
     loader = fake_shm.open(samples=800, loader={"credits": 3})
     kept = [loader.next_batch() for _ in range(3)]
     assert loader.held_slots == 3
@@ -283,7 +284,7 @@ def test_a_new_door_after_the_old_one_hung_up(fake_shm):
 
 def test_a_door_that_comes_up_a_moment_later_is_found(fake_shm, monkeypatch):
     loader = fake_shm.open(samples=80, lose_after=4)
-    real, looked = _healing.HealingStream._open_door, []
+    real, looked = healing.HealingStream._open_door, []
 
     def too_early_once(self, patience):
         looked.append(True)
@@ -293,7 +294,7 @@ def test_a_door_that_comes_up_a_moment_later_is_found(fake_shm, monkeypatch):
         self._door, self._no_shm = None, "nobody listens yet"
         return None
 
-    monkeypatch.setattr(_healing.HealingStream, "_open_door", too_early_once)
+    monkeypatch.setattr(healing.HealingStream, "_open_door", too_early_once)
     assert [indices(loader.next_batch())[0] for _ in range(10)] == list(range(0, 80, 8))
     assert (loader.transport, loader.transport_reason, loader.reconnects) == ("shm", "", 1)
 
@@ -368,7 +369,7 @@ def test_another_word_than_the_three_is_refused(fake_shm):
     "kind", "unsealed small other_id unaligned narrow no_descriptor two_descriptors".split()
 )
 def test_an_arena_that_is_not_believed_means_grpc(fake_shm, kind, monkeypatch):
-    monkeypatch.setattr(_stream, "_GRANT_SECONDS", 0.3)
+    monkeypatch.setattr(transport, "_GRANT_SECONDS", 0.3)
     before = len(os.listdir("/proc/self/fd"))
     loader = fake_shm.open(arena=kind, samples=80)
     assert loader.transport == "grpc"
@@ -385,7 +386,7 @@ def test_a_grant_of_a_stream_that_broke_is_passed_over(fake_shm):
 
 
 def test_a_door_that_does_not_welcome_costs_a_moment_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(_door, "WELCOME_SECONDS", 0.2)
+    monkeypatch.setattr(door_module, "WELCOME_SECONDS", 0.2)
     service, server, _ = fake_bulkheadd.serve(f"unix:{tmp_path}/s.sock", door=True, welcome=False)
     with bulkhead.Loader(json.dumps({}), f"unix:{tmp_path}/s.sock") as loader:
         assert loader.transport == "grpc" and "did not answer" in loader.transport_reason

@@ -13,14 +13,14 @@ import pytest
 
 import bulkhead
 import fake_bulkheadd
-from bulkhead import _silence, _stream
-from bulkhead._endpoint import Endpoint
-from bulkhead._healing import HealingStream
+from bulkhead._service.endpoint import Endpoint
+from bulkhead._stream import silence, stream as stream_module, transport
+from bulkhead._stream.healing import HealingStream
 
 
 @pytest.fixture
 def short_silence(monkeypatch):
-    monkeypatch.setattr(_silence, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(silence, "SILENCE_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ def test_silence_while_it_prepares(fake, short_silence, reconnect, reason, tried
 
 
 def test_a_trainer_that_was_suspended_does_not_blame_its_service(fake, monkeypatch):
-    monkeypatch.setattr(_silence, "SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr(silence, "SILENCE_SECONDS", 2.0)
     slept = [0.0]
     clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + slept[0])
     loader = fake.open(mode="stall", loader={"reconnect_timeout": 0})
     fake.muted.set()  # suspended, the trainer hears nothing either
-    monkeypatch.setattr(_stream, "time", clock)
+    monkeypatch.setattr(stream_module, "time", clock)
     wakes = threading.Timer(0.1, slept.__setitem__, [0, 1000.0])
     wakes.start()
     with pytest.raises(bulkhead.DeadlineExceeded):
@@ -171,7 +171,7 @@ def test_a_stopped_service_is_killed_once_and_not_its_successor(fake_program, sh
         attempts.append(1)
         healed = reconnect(stream, *arguments)
         if len(attempts) == 1:
-            raise _stream.UnusableArena("no room for it")
+            raise transport.UnusableArena("no room for it")
         return healed
 
     monkeypatch.setattr(Endpoint, "kill", counted)

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _spec
+from bulkhead._spec import spec_input
 
 
 def test_a_dict_may_hold_paths_and_arrays():
     spec = {"path": pathlib.Path("/x"), "mean": np.array([1.5, 2]), "size": np.int64(3), 4: (5,)}
-    text = _spec.load(spec).text
+    text = spec_input.load(spec).text
     assert json.loads(text) == {"path": "/x", "mean": [1.5, 2], "size": 3, "4": [5]}
 
 
 def test_characters_of_a_dict_are_written_as_they_are():
     # The service's reader takes no pair of \u escapes for one character.
-    assert _spec.load({"path": "é\U0001f600"}).text == '{"path": "é\U0001f600"}'
+    assert spec_input.load({"path": "é\U0001f600"}).text == '{"path": "é\U0001f600"}'
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_characters_of_a_dict_are_written_as_they_are():
 )
 def test_what_is_no_spec_in_a_dict_is_refused(spec, words):
     with pytest.raises(bulkhead.SpecError, match=words):
-        _spec.load(spec)
+        spec_input.load(spec)
 
 
 def test_a_text_that_is_not_utf8_is_refused():
     with pytest.raises(bulkhead.SpecError, match="not UTF-8"):
-        _spec.load("source: {image_folder: {path: '\udc80'}}")
+        spec_input.load("source: {image_folder: {path: '\udc80'}}")

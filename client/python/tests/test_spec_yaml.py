@@ -9,7 +9,7 @@ import repository_specs
 
 import bulkhead
 from bulkhead import Pipeline
-from bulkhead._spec_yaml import Text, YamlFault, read
+from bulkhead._spec.spec_yaml import Text, YamlFault, read
 
 SPECS = list(repository_specs.specs())
 

@@ -1,6 +1,6 @@
 import pytest
 from bulkhead import InvalidArgument
-from bulkhead._steps import Steps
+from bulkhead._adapters.steps import Steps
 
 
 def cursor(place):

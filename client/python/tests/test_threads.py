@@ -6,7 +6,8 @@ import threading
 
 import bulkhead
 import pytest
-from bulkhead import _healing, _service_process
+from bulkhead._service import service_process
+from bulkhead._stream import healing
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ def test_a_service_without_a_thread_for_it_is_ended(fake_program, runtime, refus
     if shared:
         monkeypatch.setenv("TORCHELASTIC_RUN_ID", "threads")
     started = []
-    start = _service_process.start
+    start = service_process.start
     monkeypatch.setattr(
-        _service_process, "start", lambda *arguments: started.append(start(*arguments)) or started[-1]
+        service_process, "start", lambda *arguments: started.append(start(*arguments)) or started[-1]
     )
     refuse("bulkhead-service" if shared else "bulkhead-stderr")
     with pytest.raises(bulkhead.OutOfThreads, match="the embedded service cannot be"):
@@ -103,7 +104,7 @@ def test_an_interrupt_while_the_reconnecting_thread_starts_costs_nothing(fake, m
 
 
 def test_closing_does_not_wait_for_ever_for_a_lock_that_an_interrupt_left_locked(fake, monkeypatch):
-    monkeypatch.setattr(_healing, "_HEALER_END_SECONDS", 0.1)
+    monkeypatch.setattr(healing, "_HEALER_END_SECONDS", 0.1)
     loader = fake.open(samples=10**6)
     fake.server.stop(None).wait(30)
     with pytest.raises(bulkhead.DeadlineExceeded, match="is being reconnected"):

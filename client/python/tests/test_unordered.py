@@ -6,8 +6,9 @@ import json
 import pytest
 
 import bulkhead
-from bulkhead import _order, _proto
-from bulkhead._batch import Layout, cursor_from_dict, cursor_to_dict
+from bulkhead._batch import order as order_module
+from bulkhead._batch.batch import Layout, cursor_from_dict, cursor_to_dict
+from bulkhead._rpc import proto
 from bulkhead.errors import ProtocolError
 
 # Of a quarantine of a@1 and b@2, as in tests/base/quarantine_set_test.cc.
@@ -104,13 +105,13 @@ def test_set_epoch_forgets_what_was_completed(fake):
 
 def order(world_size=1, unordered=True, **cursor):
     layout = Layout((), (), (), batch_size=10, batch_bytes=64, outputs=(), ragged={})
-    opened = _proto.StreamResponse(opened=dict(unordered=unordered)).opened
+    opened = proto.StreamResponse(opened=dict(unordered=unordered)).opened
     base = {"epoch": 0, "consumed": 0, "substitutions": 0, "quarantined": [], **cursor}
-    return _order.Order(opened, layout, world_size, base)
+    return order_module.Order(opened, layout, world_size, base)
 
 
 def header(sequence, left=9, epoch=0, **more):
-    return _proto.BatchHeader(
+    return proto.BatchHeader(
         sequence=sequence, epoch=epoch, sample_count=10, batches_left_in_epoch=left, **more
     )
 

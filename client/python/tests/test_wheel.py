@@ -41,9 +41,13 @@ def test_it_holds_every_module_and_what_they_read(wheel):
     with zipfile.ZipFile(wheel) as file:
         packed = {name for name in file.namelist() if name.startswith("bulkhead/")}
     package = ROOT / "bulkhead"
-    wanted = {path.name for path in package.iterdir() if path.is_file()}
+    wanted = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     assert packed == {f"bulkhead/{name}" for name in wanted}
-    assert {"py.typed", "_descriptors.binpb", "_pipeline_methods.py"} <= wanted
+    assert {"py.typed", "_rpc/descriptors.binpb", "_spec/pipeline_methods.py"} <= wanted
 
 
 def test_what_it_holds_works_by_itself(wheel, tmp_path):

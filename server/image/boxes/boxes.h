@@ -45,8 +45,8 @@ void WriteBox(const Box& box, const BoxCoding& coding, ImageSize canvas, std::by
 
 // Moves `count` boxes of the image before `geometry` into the image after it, `in` and `out` may
 // be the same. Where pixels may leave the canvas, boxes are cut at its edges, and the share of the
-// moved box that is left is multiplied into visible[row] (null: not wanted). A rotated box is the
-// upright one around its corners.
+// moved box that is left is multiplied into visible[row] (null: not wanted). A box that is turned
+// or bent is the upright one around it.
 void MoveBoxes(const Geometry& geometry, const BoxCoding& coding, const std::byte* in, size_t count,
                std::byte* out, float* visible);
 

@@ -40,6 +40,9 @@ absl::StatusOr<MovedMask> MoveMask(const Geometry& geometry, uint8_t fill,
   } else if (geometry.kind == Geometry::Kind::kWarp) {
     const std::vector<uint8_t> pixel(mask.channels, fill);
     WarpImage(mask, geometry.map, WarpMethod::kNearest, pixel.data(), out);
+  } else if (geometry.kind == Geometry::Kind::kDisplace) {
+    const std::vector<uint8_t> pixel(mask.channels, fill);
+    WarpImage(mask, geometry.displacement, WarpMethod::kNearest, pixel.data(), out);
   } else if (geometry.centers.has_value()) {
     LegacyResizeNearest(mask, *geometry.centers, out, row);
   } else {

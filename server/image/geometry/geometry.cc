@@ -9,11 +9,19 @@ namespace {
 // Divisors below this are the horizon of a perspective.
 constexpr double kHorizon = 1e-9;
 
+// Parts of an edge whose ends are looked at.
+constexpr double kMostEdgeParts = 64;
+
 // The adjugate: the inverse up to a factor, which does not matter for projections.
 std::array<double, 9> Adjugate(const std::array<double, 9>& m) {
   return {m[4] * m[8] - m[5] * m[7], m[2] * m[7] - m[1] * m[8], m[1] * m[5] - m[2] * m[4],
           m[5] * m[6] - m[3] * m[8], m[0] * m[8] - m[2] * m[6], m[2] * m[3] - m[0] * m[5],
           m[3] * m[7] - m[4] * m[6], m[1] * m[6] - m[0] * m[7], m[0] * m[4] - m[1] * m[3]};
+}
+
+void Include(ImagePoint point, PointMover::Hull& hull) {
+  hull.low = {std::min(hull.low.x, point.x), std::min(hull.low.y, point.y)};
+  hull.high = {std::max(hull.high.x, point.x), std::max(hull.high.y, point.y)};
 }
 
 }  // namespace
@@ -57,6 +65,13 @@ Geometry Geometry::Warp(ImageSize size, const WarpMap& map) {
   return geometry;
 }
 
+Geometry Geometry::Displace(ImageSize size, const Displacement& displacement) {
+  Geometry geometry = Place(size, size, 0, 0);
+  geometry.kind = Kind::kDisplace;
+  geometry.displacement = displacement;
+  return geometry;
+}
+
 PointMover::PointMover(const Geometry& geometry) : geometry_(geometry) {
   if (geometry.kind == Geometry::Kind::kResize) {
     scale_x_ = static_cast<double>(geometry.after.width) / geometry.before.width;
@@ -86,6 +101,8 @@ ImagePoint PointMover::Move(ImagePoint point) const {
       return {geometry_.before.width - point.x, point.y};
     case Geometry::Kind::kFlipRows:
       return {point.x, geometry_.before.height - point.y};
+    case Geometry::Kind::kDisplace:
+      return geometry_.displacement.Invert(point);
     case Geometry::Kind::kWarp:
       break;
   }
@@ -95,37 +112,54 @@ ImagePoint PointMover::Move(ImagePoint point) const {
 }
 
 PointMover::Hull PointMover::MoveRect(ImagePoint low, ImagePoint high) const {
-  if (geometry_.kind != Geometry::Kind::kWarp) {
-    const ImagePoint a = Move(low);
-    const ImagePoint b = Move(high);
-    // Flips exchange the edges; those of a box that is inside out stay so.
-    switch (geometry_.kind) {
-      case Geometry::Kind::kFlipColumns:
-        return {{b.x, a.y}, {a.x, b.y}};
-      case Geometry::Kind::kFlipRows:
-        return {{a.x, b.y}, {b.x, a.y}};
-      default:
-        return {a, b};
-    }
+  if (geometry_.kind == Geometry::Kind::kWarp) return MoveByPerspective(low, high);
+  if (geometry_.kind == Geometry::Kind::kDisplace) return MoveOutline(low, high);
+  const ImagePoint a = Move(low);
+  const ImagePoint b = Move(high);
+  // Flips exchange the edges; those of a box that is inside out stay so.
+  switch (geometry_.kind) {
+    case Geometry::Kind::kFlipColumns:
+      return {{b.x, a.y}, {a.x, b.y}};
+    case Geometry::Kind::kFlipRows:
+      return {{a.x, b.y}, {b.x, a.y}};
+    default:
+      return {a, b};
   }
+}
+
+PointMover::Hull PointMover::MoveByPerspective(ImagePoint low, ImagePoint high) const {
   const ImagePoint corners[4] = {low, {high.x, low.y}, high, {low.x, high.y}};
   int before_horizon = 0;
   int behind_horizon = 0;
-  Hull hull;
-  for (int i = 0; i < 4; ++i) {
-    const double w = Project(corners[i]).w;
+  Hull hull = {Move(low), Move(low)};
+  for (const ImagePoint& corner : corners) {
+    const double w = Project(corner).w;
     before_horizon += w >= kHorizon;
     behind_horizon += w <= -kHorizon;
-    const ImagePoint moved = Move(corners[i]);
-    hull.low =
-        i == 0 ? moved : ImagePoint{std::min(hull.low.x, moved.x), std::min(hull.low.y, moved.y)};
-    hull.high =
-        i == 0 ? moved : ImagePoint{std::max(hull.high.x, moved.x), std::max(hull.high.y, moved.y)};
+    Include(Move(corner), hull);
   }
   if (before_horizon == 4 || behind_horizon == 4) return hull;
   return {
       {0, 0},
       {static_cast<double>(geometry_.after.width), static_cast<double>(geometry_.after.height)}};
+}
+
+PointMover::Hull PointMover::MoveOutline(ImagePoint low, ImagePoint high) const {
+  Hull hull = {Move(low), Move(low)};
+  const auto include_edge = [&](ImagePoint from, ImagePoint to) {
+    const double length = std::fabs(to.x - from.x) + std::fabs(to.y - from.y);
+    const int parts = static_cast<int>(
+        std::clamp(std::ceil(length / geometry_.displacement.spacing), 1.0, kMostEdgeParts));
+    for (int i = 0; i <= parts; ++i) {
+      const double share = static_cast<double>(i) / parts;
+      Include(Move({from.x + share * (to.x - from.x), from.y + share * (to.y - from.y)}), hull);
+    }
+  };
+  include_edge(low, {high.x, low.y});
+  include_edge({low.x, high.y}, high);
+  include_edge(low, {low.x, high.y});
+  include_edge({high.x, low.y}, high);
+  return hull;
 }
 
 }  // namespace bulkhead

@@ -4,18 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "server/image/geometry/displacement.h"
+#include "server/image/geometry/point.h"
 #include "server/image/geometry/warp.h"
 #include "server/image/image.h"
 #include "server/image/resize/legacy_resize.h"
 
 namespace bulkhead {
-
-// A point of an image in pixels from its upper left corner: the pixel in column x has its left edge
-// at x and its middle at x + 0.5.
-struct ImagePoint {
-  double x = 0;
-  double y = 0;
-};
 
 // What one step did to the places of an image's pixels: enough to take along what belongs to them
 // (boxes, points, masks). A plain value.
@@ -26,6 +21,7 @@ struct Geometry {
     kFlipColumns,  // left and right changed places
     kFlipRows,     // top and bottom
     kWarp,         // `map` says where each point of the result comes from; the size stays
+    kDisplace,     // `displacement` says it
   };
   Kind kind = Kind::kPlace;
   ImageSize before;
@@ -36,6 +32,8 @@ struct Geometry {
   // kResize: where old TensorFlow sampled; none: half-pixel centres.
   std::optional<LegacyCenters> centers;
   WarpMap map;  // kWarp
+  // kDisplace. Its nodes stay where they are until what belongs to the image has been moved.
+  Displacement displacement;
 
   static Geometry Crop(ImageSize before, const Rect& rect);
   static Geometry Place(ImageSize before, ImageSize after, int top, int left);
@@ -44,9 +42,12 @@ struct Geometry {
   static Geometry FlipColumns(ImageSize size);
   static Geometry FlipRows(ImageSize size);
   static Geometry Warp(ImageSize size, const WarpMap& map);
+  static Geometry Displace(ImageSize size, const Displacement& displacement);
 
   // Whether pixels may have left the canvas.
-  bool cuts() const { return kind == Kind::kPlace || kind == Kind::kWarp; }
+  bool cuts() const {
+    return kind == Kind::kPlace || kind == Kind::kWarp || kind == Kind::kDisplace;
+  }
 };
 
 // The steps that one running stage took, in their order.
@@ -62,8 +63,10 @@ class PointMover {
   // points.
   ImagePoint Move(ImagePoint point) const;
 
-  // The smallest upright rectangle around the moved `corners`, as its upper left and lower right
-  // corner; the whole canvas when a perspective takes them to both sides of its horizon.
+  // The smallest upright rectangle around the moved rectangle, as its upper left and lower right
+  // corner: around its corners, and for kDisplace around points of its edges, as far apart as the
+  // nodes, or 64 of each. The whole canvas when a perspective takes the corners to both sides of
+  // its horizon.
   struct Hull {
     ImagePoint low;
     ImagePoint high;
@@ -77,6 +80,8 @@ class PointMover {
     double w;
   };
   Projected Project(ImagePoint point) const;
+  Hull MoveByPerspective(ImagePoint low, ImagePoint high) const;
+  Hull MoveOutline(ImagePoint low, ImagePoint high) const;
 
   const Geometry& geometry_;
   double scale_x_ = 1;

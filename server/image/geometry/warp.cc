@@ -11,12 +11,6 @@ namespace {
 constexpr int kWeightBits = 11;
 constexpr int kWeightOne = 1 << kWeightBits;
 
-// A point of the input.
-struct Point {
-  double x;
-  double y;
-};
-
 // The points of one row of the result, left to right.
 template <bool kAffine>
 class RowPoints {
@@ -27,9 +21,9 @@ class RowPoints {
     y_ = m_[4] * y + m_[5];
     w_ = m_[7] * y + m_[8];
   }
-  Point At(int column) const {
+  ImagePoint At(int column) const {
     const double x = column + 0.5;
-    const Point point{m_[0] * x + x_, m_[3] * x + y_};
+    const ImagePoint point{m_[0] * x + x_, m_[3] * x + y_};
     if constexpr (kAffine) return point;
     const double w = m_[6] * x + w_;
     return {point.x / w, point.y / w};
@@ -42,16 +36,31 @@ class RowPoints {
   double w_;
 };
 
+class DisplacedPoints {
+ public:
+  DisplacedPoints(const Displacement& displacement, int row)
+      : displacement_(displacement), y_(row + 0.5) {}
+  ImagePoint At(int column) const {
+    const double x = column + 0.5;
+    const ImagePoint moved = displacement_.At({x, y_});
+    return {x + moved.x, y_ + moved.y};
+  }
+
+ private:
+  const Displacement& displacement_;
+  double y_;
+};
+
 // kChannels 0: as many as the image says. All comparisons are false for a point that is no number.
-template <int kChannels, bool kAffine>
-void WarpNearest(const ImageView& in, const WarpMap& map, const uint8_t* fill,
+template <int kChannels, typename Points, typename Map>
+void WarpNearest(const ImageView& in, const Map& map, const uint8_t* fill,
                  const MutableImageView& out) {
   const int channels = kChannels == 0 ? in.channels : kChannels;
   for (int row = 0; row < out.height; ++row) {
-    const RowPoints<kAffine> points(map, row);
+    const Points points(map, row);
     uint8_t* to = out.row(row);
     for (int column = 0; column < out.width; ++column, to += channels) {
-      const Point point = points.At(column);
+      const ImagePoint point = points.At(column);
       const bool inside = point.x >= 0 && point.x < in.width && point.y >= 0 && point.y < in.height;
       const uint8_t* from =
           inside ? in.row(static_cast<int>(point.y)) + static_cast<int>(point.x) * channels : fill;
@@ -60,8 +69,8 @@ void WarpNearest(const ImageView& in, const WarpMap& map, const uint8_t* fill,
   }
 }
 
-template <int kChannels, bool kAffine>
-void WarpLinear(const ImageView& in, const WarpMap& map, const uint8_t* fill,
+template <int kChannels, typename Points, typename Map>
+void WarpLinear(const ImageView& in, const Map& map, const uint8_t* fill,
                 const MutableImageView& out) {
   const int channels = kChannels == 0 ? in.channels : kChannels;
   const auto pixel = [&](int x, int y) {
@@ -69,11 +78,11 @@ void WarpLinear(const ImageView& in, const WarpMap& map, const uint8_t* fill,
     return inside ? in.row(y) + static_cast<size_t>(x) * channels : fill;
   };
   for (int row = 0; row < out.height; ++row) {
-    const RowPoints<kAffine> points(map, row);
+    const Points points(map, row);
     uint8_t* to = out.row(row);
     for (int column = 0; column < out.width; ++column, to += channels) {
       // Half a pixel on: the integer part is one more than the number of the pixel to the left.
-      const Point point = points.At(column);
+      const ImagePoint point = points.At(column);
       const double x = point.x + 0.5;
       const double y = point.y + 0.5;
       if (!(x > 0 && x < in.width + 1.0 && y > 0 && y < in.height + 1.0)) {
@@ -101,11 +110,20 @@ void WarpLinear(const ImageView& in, const WarpMap& map, const uint8_t* fill,
   }
 }
 
-template <int kChannels, bool kAffine>
-void Warp(const ImageView& in, const WarpMap& map, WarpMethod method, const uint8_t* fill,
+template <int kChannels, typename Points, typename Map>
+void Warp(const ImageView& in, const Map& map, WarpMethod method, const uint8_t* fill,
           const MutableImageView& out) {
-  if (method == WarpMethod::kNearest) return WarpNearest<kChannels, kAffine>(in, map, fill, out);
-  WarpLinear<kChannels, kAffine>(in, map, fill, out);
+  if (method == WarpMethod::kNearest) return WarpNearest<kChannels, Points>(in, map, fill, out);
+  WarpLinear<kChannels, Points>(in, map, fill, out);
+}
+
+// Warps by the `Points` that `map` gives for each row.
+template <typename Points, typename Map>
+void WarpBy(const ImageView& in, const Map& map, WarpMethod method, const uint8_t* fill,
+            const MutableImageView& out) {
+  if (in.channels == 1) return Warp<1, Points>(in, map, method, fill, out);
+  if (in.channels == 3) return Warp<3, Points>(in, map, method, fill, out);
+  Warp<0, Points>(in, map, method, fill, out);
 }
 
 // Gives a map of the image's middle to the image's corner.
@@ -195,18 +213,13 @@ Corners RandomCorners(ImageSize size, double distortion, SampleRandom& random) {
 
 void WarpImage(const ImageView& in, const WarpMap& map, WarpMethod method, const uint8_t* fill,
                const MutableImageView& out) {
-  const bool affine = map.is_affine();
-  switch (in.channels) {
-    case 1:
-      return affine ? Warp<1, true>(in, map, method, fill, out)
-                    : Warp<1, false>(in, map, method, fill, out);
-    case 3:
-      return affine ? Warp<3, true>(in, map, method, fill, out)
-                    : Warp<3, false>(in, map, method, fill, out);
-    default:
-      return affine ? Warp<0, true>(in, map, method, fill, out)
-                    : Warp<0, false>(in, map, method, fill, out);
-  }
+  if (map.is_affine()) return WarpBy<RowPoints<true>>(in, map, method, fill, out);
+  WarpBy<RowPoints<false>>(in, map, method, fill, out);
+}
+
+void WarpImage(const ImageView& in, const Displacement& displacement, WarpMethod method,
+               const uint8_t* fill, const MutableImageView& out) {
+  WarpBy<DisplacedPoints>(in, displacement, method, fill, out);
 }
 
 }  // namespace bulkhead

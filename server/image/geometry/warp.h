@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "server/base/random.h"
+#include "server/image/geometry/displacement.h"
 #include "server/image/image.h"
 
 namespace bulkhead {
@@ -57,6 +58,8 @@ enum class WarpMethod {
 // that lie outside.
 void WarpImage(const ImageView& in, const WarpMap& map, WarpMethod method, const uint8_t* fill,
                const MutableImageView& out);
+void WarpImage(const ImageView& in, const Displacement& displacement, WarpMethod method,
+               const uint8_t* fill, const MutableImageView& out);
 
 }  // namespace bulkhead
 

@@ -36,6 +36,10 @@ inline constexpr InterleaveAvx2 kInterleaveAvx2;
 
 // Two lanes of 128 bits. What mixes neighbours does so within each lane. lanes_avx512.h has the
 // same for four lanes.
+//
+// It has many functions because it is an instruction set: a line for each instruction, no state.
+// All kernels use loads, arithmetic and shuffles together, so several of these structs would only
+// give each kernel several type parameters.
 struct LanesAvx2 {
   using Vec = __m256i;
   static constexpr int kCount = 2;

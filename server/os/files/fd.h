@@ -38,7 +38,7 @@ class UniqueFd {
 // Another descriptor of the same file, close-on-exec.
 absl::StatusOr<UniqueFd> DuplicateFd(int fd);
 
-// The status for a failed system call: `what` failed, and why (from `error_number`).
+// The status of a failed system call: `what` failed, with the text of `error_number`.
 absl::Status SystemError(int error_number, absl::string_view what);
 
 }  // namespace bulkhead

@@ -13,9 +13,9 @@
 namespace bulkhead {
 namespace {
 
-constexpr size_t kMostInPacket = 253;  // SCM_MAX_FD of the kernel
+constexpr size_t kMostInPacket = 253;  // the kernel's SCM_MAX_FD
 
-// A packet of one byte with room for descriptors beside it.
+// A packet of one byte, with room for descriptors.
 struct PacketHeader {
   char byte = 0;
   iovec part = {&byte, 1};
@@ -57,7 +57,7 @@ absl::StatusOr<UniqueFd> PackFds(const std::vector<SharedFd>& fds) {
     return SystemError(errno, "socketpair");
   }
   UniqueFd parcel(ends[0]);
-  const UniqueFd sender(ends[1]);  // its end is the parcel's
+  const UniqueFd sender(ends[1]);  // closed here: the parcel is the other end
   for (size_t at = 0; at < fds.size(); at += kMostInPacket) {
     const size_t count = std::min(kMostInPacket, fds.size() - at);
     if (absl::Status sent = SendSome(sender.get(), &fds[at], count); !sent.ok()) return sent;

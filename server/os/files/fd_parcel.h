@@ -9,25 +9,26 @@
 
 namespace bulkhead {
 
-// A descriptor that several hold.
+// A descriptor with several owners.
 using SharedFd = std::shared_ptr<const UniqueFd>;
 
-// Many descriptors in one, a socket: so that a message carries them, however many they are.
-// RESOURCE_EXHAUSTED when the kernel takes no more: each user may have as many under way as one of
-// his processes may have open.
+// Packs any number of descriptors into one, a socket, so that one message can carry them.
+// RESOURCE_EXHAUSTED at the kernel's limit: a user may have as many descriptors in flight as one
+// process may have open.
 absl::StatusOr<UniqueFd> PackFds(const std::vector<SharedFd>& fds);
 
-// Takes a parcel, the one socket among them, out of what a message carried. Not open: there is
-// none.
+// Removes the parcel, the only socket, from a message's descriptors and returns it; closed if there
+// is none.
 UniqueFd TakeParcel(std::vector<UniqueFd>& fds);
 
-// What is in a parcel, in its order; nothing in one that is not open. RESOURCE_EXHAUSTED when this
-// process may not have so many open. Does not block.
+// The descriptors in a parcel, in order; none if it is closed. RESOURCE_EXHAUSTED if this process
+// may not open as many. Does not block.
 absl::StatusOr<std::vector<UniqueFd>> UnpackFds(const UniqueFd& parcel);
 
-// Lets this process, and those that it starts, have as many descriptors open as the system allows.
+// Raises the limit of open descriptors of this process, and of those it starts, to the system's
+// maximum.
 void RaiseFdLimit();
-// How many that are.
+// That limit.
 uint64_t FdLimit();
 
 }  // namespace bulkhead

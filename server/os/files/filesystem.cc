@@ -54,7 +54,11 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) 
   if (!call.status().ok()) return call.status();
   if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
   glob_t matches{};
-  const int result = glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
+  // In a folder that is missing nothing matches; one that cannot be read may hide what would.
+  const auto is_unreadable = [](const char*, int error) {
+    return static_cast<int>(error != ENOENT && error != ENOTDIR);
+  };
+  const int result = glob(pattern.c_str(), GLOB_NOSORT, is_unreadable, &matches);
   std::vector<std::string> paths;
   if (result == 0) paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
   globfree(&matches);
@@ -96,7 +100,7 @@ absl::Status MakeDirectories(const std::string& path) {
   const auto info = StatFile(path);
   if (!info.ok()) return info.status();
   if (!info->is_directory)
-    return absl::FailedPreconditionError(absl::StrCat(path, " is no folder"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a folder"));
   return absl::OkStatus();
 }
 
@@ -112,30 +116,29 @@ absl::Status CheckPrivateFolder(const std::string& path) {
 
 namespace {
 
-// What speaks against trusting a file or a folder with these permissions, and the cure.
-// `closed`: permissions that others must not have.
+// Why a file or folder with this owner and mode cannot be trusted, and the remedy. `closed`:
+// permissions that others must not have.
 absl::Status CheckOwner(const struct stat& info, const std::string& path, mode_t closed = 077) {
   if (info.st_uid != geteuid()) {
     return absl::PermissionDeniedError(absl::StrCat(path, " belongs to user ", info.st_uid,
                                                     ", not to this service's user ", geteuid()));
   }
   if ((info.st_mode & closed) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrFormat("%s is open to other users (mode %04o); if all that lies there is to be "
-                        "trusted: chmod go= %s",
-                        path, info.st_mode & 07777, path));
+    return absl::PermissionDeniedError(absl::StrFormat(
+        "%s is open to other users (mode %04o); if you trust its content: chmod go= %s", path,
+        info.st_mode & 07777, path));
   }
   return absl::OkStatus();
 }
 
-// The folder and the name in it.
+// A path's folder and last component.
 std::pair<std::string, std::string> SplitPath(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {".", path};
   return {path.substr(0, std::max<size_t>(slash, 1)), path.substr(slash + 1)};
 }
 
-// A folder in which nobody else may write, as it is now.
+// Opens a folder if, at this moment, nobody else may write to it.
 absl::StatusOr<UniqueFd> OpenOwnFolder(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info;
@@ -150,7 +153,7 @@ absl::Status CheckOwnFile(int fd, const std::string& path) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError(errno, path);
   if (!S_ISREG(info.st_mode)) {
-    return absl::PermissionDeniedError(absl::StrCat(path, " is no regular file"));
+    return absl::PermissionDeniedError(absl::StrCat(path, " is not a regular file"));
   }
   return CheckOwner(info, path);
 }
@@ -173,7 +176,7 @@ absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable) {
 absl::Status TakeOwnFolder(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd && (errno == ENOTDIR || errno == ELOOP)) {
-    return absl::PermissionDeniedError(absl::StrCat(path, " is no folder"));
+    return absl::PermissionDeniedError(absl::StrCat(path, " is not a folder"));
   }
   if (!fd) return SystemError(errno, path);
   struct stat info;
@@ -181,7 +184,7 @@ absl::Status TakeOwnFolder(const std::string& path) {
   absl::Status own = CheckOwner(info, path);
   if (own.ok() || info.st_uid != geteuid() || !NamesIn(path).empty()) return own;
   if (fchmod(fd.get(), 0700) != 0) return SystemError(errno, path);
-  // What came in before the door was shut would be taken for ours.
+  // Files that others put in before it was closed would be taken for ours.
   return NamesIn(path).empty() ? absl::OkStatus() : own;
 }
 
@@ -198,8 +201,8 @@ absl::Status PublishFile(int fd, const std::string& path) {
   const StorageCall call(path);
   if (!call.status().ok()) return call.status();
   if (fsync(fd) != 0) return SystemError(errno, absl::StrCat("writing ", path));
-  // linkat does not replace, rename does: so link under a name of our own first.
-  // Random, as process ids and counters repeat where several containers share a folder.
+  // Unlike rename, linkat does not replace a file, so link under a temporary name first. The name
+  // is random, because process ids and counters repeat in containers that share a folder.
   const std::string temporary = absl::StrCat(path, ".", RandomName(8), ".tmp");
   const std::string source = absl::StrCat("/proc/self/fd/", fd);
   if (linkat(AT_FDCWD, source.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
@@ -316,7 +319,7 @@ absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
   struct stat info;
   if (!file || fstat(file.get(), &info) != 0) return SystemError(errno, path);
   if (!S_ISREG(info.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is no regular file"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
   }
   Sha256 sha;
   std::string block(size_t{64} << 10, 0);
@@ -337,7 +340,7 @@ namespace {
 
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// Calls visit(name) for all in a folder.
+// Calls visit(name) for every entry of a folder.
 template <typename Visit>
 void ForEachIn(int folder, const Visit& visit) {
   DIR* const listing = fdopendir(openat(folder, ".", kFolderFlags));
@@ -354,7 +357,7 @@ bool IsFolder(int folder, const char* name) {
   return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Opens a folder that its maker may have closed to all.
+// Opens a folder even if its owner has no permission to.
 UniqueFd OpenToEmpty(int parent, const char* name) {
   UniqueFd fd(openat(parent, name, kFolderFlags));
   if (!fd && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0) {
@@ -370,7 +373,7 @@ void RemoveTree(const std::string& path) {
   if (!top) return;
   uint64_t moved = 0;
   bool goes_on = true;
-  // However deep they lie, folders come to the top one after the other: so nothing is recursive.
+  // Not recursive, because trees may be deep: subfolders are moved to the top and removed there.
   while (goes_on) {
     goes_on = false;
     ForEachIn(top.get(), [&](const char* name) {

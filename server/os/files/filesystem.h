@@ -13,8 +13,8 @@
 
 namespace bulkhead {
 
-// Functions that take a path wait for its storage; on a thread that is watched (storage_watch.h)
-// they may fail with STORAGE_STALLED.
+// Functions that take a path block on its storage. On a watched thread (storage_watch.h) they may
+// fail with STORAGE_STALLED.
 
 // What stat tells of a file.
 struct FileInfo {
@@ -35,108 +35,104 @@ absl::StatusOr<std::string> RealPath(const std::string& path);
 // written matches itself. Empty when nothing matches.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern);
 
-// Names of what lies in a folder, `.` and `..` aside, in no order; empty when it cannot be listed.
+// Names of a folder's entries without `.` and `..`, unsorted; empty if it cannot be listed.
 std::vector<std::string> NamesIn(const std::string& folder);
 
-// Whether `path` is `root` or lies beneath it; both absolute and free of `..` and symbolic links.
+// Whether `path` is `root` or lies under it; both absolute, without `..` and symbolic links.
 bool IsBeneath(absl::string_view path, absl::string_view root);
 
-// Makes a directory, parents included, private to the user (0700) where it is new.
+// Makes a directory and its parents; new ones are private to the user (0700).
 absl::Status MakeDirectories(const std::string& path);
 
 // PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
 absl::Status CheckPrivateFolder(const std::string& path);
 
-// Whether an open file can be trusted as one that this service made: PERMISSION_DENIED, with the
-// path and what is wrong, unless it is regular, belongs to this user and only this user may read or
-// write it.
+// PERMISSION_DENIED, with the path and the reason, unless the open file is regular, belongs to this
+// user, and only this user may read or write it. Then this service made it.
 absl::Status CheckOwnFile(int fd, const std::string& path);
 
-// Opens a file that CheckOwnFile accepts, for reading, or for reading and writing. Symbolic links
-// are not followed, and a pipe does not block. NOT_FOUND when there is none. PERMISSION_DENIED,
-// too, when by now its folder is another user's, or others may write to it: they may have put
-// anything there.
+// Opens a file that CheckOwnFile accepts, for reading or for both. Does not follow symbolic links;
+// a pipe does not block. NOT_FOUND if there is none. PERMISSION_DENIED also if its folder is now
+// another user's or writable by others, who may have put anything there.
 absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& path, bool writable);
 
-// Whether what lies in a folder can only have been put there by this user: PERMISSION_DENIED, with
-// the path and what is wrong, unless it is a folder that belongs to this user and that nobody else
-// may enter (0700). An empty folder of this user's that others may enter is closed to them.
+// PERMISSION_DENIED, with the path and the reason, unless it is a folder of this user that nobody
+// else may enter (0700), so that nobody else can have put files there. Closes an empty folder of
+// this user to others.
 absl::Status TakeOwnFolder(const std::string& path);
 
-// A new regular file without a name in `directory`, open for reading and writing: it vanishes
-// unless it is published. PERMISSION_DENIED when the folder is another user's, or others may write
-// to it.
+// A new unnamed regular file in `directory`, open for reading and writing. It vanishes unless it is
+// published. PERMISSION_DENIED if the folder is another user's or writable by others.
 absl::StatusOr<UniqueFd> CreateUnnamedFile(const std::string& directory);
 
-// Gives an unnamed file its name, durably (fsync) and atomically: whoever opens `path` finds the
-// old file or all of the new.
+// Names an unnamed file durably (fsync) and atomically: opening `path` gives the old file or all of
+// the new one.
 absl::Status PublishFile(int fd, const std::string& path);
 
-// Gives an unnamed file a name that nobody has, at once and not durably: for what may be lost with
-// the machine. ALREADY_EXISTS when somebody has it.
+// Gives an unnamed file an unused name, without fsync: for files that may be lost in a crash of the
+// machine. ALREADY_EXISTS if the name is in use.
 absl::Status NameFile(int fd, const std::string& path);
 
-// Opens the file at `path`, which is no symbolic link, for reading, or for reading and writing.
+// Opens the file at `path` for reading or for both. Does not follow a symbolic link.
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable);
 
-// Makes an open file `bytes` long and takes the disk's blocks for all of it. Blocks for the disk.
-// RESOURCE_EXHAUSTED when that is full.
+// Sets an open file's size to `bytes` and allocates all its blocks. Blocks for the disk.
+// RESOURCE_EXHAUSTED if the disk is full.
 absl::Status AllocateFile(int fd, uint64_t bytes);
 
-// Writes `bytes` at the beginning of an open file, whatever its position.
+// Writes `bytes` at the start of an open file, whatever its position.
 absl::Status WritePrefix(int fd, absl::string_view bytes);
 
-// Takes the lock of an open file, which lasts until the last descriptor of that opening is closed,
-// in whichever process. False when another opening has it.
+// Locks an open file until the last descriptor of this opening is closed, in any process. False if
+// another opening holds the lock.
 bool TryLockFile(int fd);
 
-// Whether an open file is the one that `path` names now; links are not followed.
+// Whether an open file is the one that `path` names now; does not follow links.
 bool IsFileAt(int fd, const std::string& path);
 
-// Cuts an open file that is longer to its first `bytes`; best effort. Blocks for the disk.
+// Cuts a longer open file to its first `bytes`; best effort. Blocks for the disk.
 void CutFile(int fd, uint64_t bytes);
 
-// Cuts an open file of more than `most_bytes` to its last `kept_bytes`. What others append at that
-// moment may be lost.
+// Cuts an open file of more than `most_bytes` to its last `kept_bytes`. Concurrent appends may be
+// lost.
 void TrimFile(int fd, uint64_t most_bytes, uint64_t kept_bytes);
 
-// Whether a file keeps its inode number: one of a FUSE file system may have another whenever it is
-// looked up anew.
+// Whether files keep their inode numbers. On a FUSE file system they may change at every lookup.
 bool HasLastingInodes(const std::string& path);
 
-// Whether what lies in a folder lies in memory (tmpfs).
+// Whether a folder is in memory (tmpfs).
 bool IsInMemory(const std::string& folder);
 
-// Makes `bytes` the content of the file at `path`, as PublishFile does. Blocks for the disk.
+// Replaces the content of the file at `path`, like PublishFile. Blocks for the disk.
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 
 // Removes a file if it is there; best effort.
 void RemoveFile(const std::string& path);
 
-// Makes a folder that nobody has yet, private to the user (0700). ALREADY_EXISTS.
+// Makes a new folder, private to the user (0700). ALREADY_EXISTS.
 absl::Status MakeNewDirectory(const std::string& path);
 
-// Removes a folder with all that is in it, however deep, whoever made it so; follows no links. Best
-// effort; a file is left alone.
+// Removes a folder with its content, at any depth and with any permissions; does not follow links.
+// Best effort; leaves a file alone.
 void RemoveTree(const std::string& path);
 
-// What lies in a folder and below, links not followed.
+// Size of a folder's content, without following links.
 struct TreeSize {
-  uint64_t bytes = 0;  // that the disk holds
-  uint64_t files = 0;  // folders among them
+  uint64_t bytes = 0;  // on disk
+  uint64_t files = 0;  // including folders
 };
 // Stops counting at `most_files`.
 TreeSize SizeOfTree(const std::string& path, uint64_t most_files);
 
-// Bytes of files of the file system of `folder` that process `pid` has open and that have no name
-// any more; 0 when nobody may look.
+// Bytes of unnamed files on the file system of `folder` that process `pid` has open; 0 without the
+// right to look.
 uint64_t NamelessBytes(pid_t pid, const std::string& folder);
 
-// Up to `bytes` from the beginning of a file.
+// Up to `bytes` from the start of a file.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
 
-// Notes in an open file's time of modification that it is in use, to within an hour. Best effort.
+// Marks an open file as in use by its modification time, to within an hour. Best effort.
 void NoteUse(int fd);
 
 // SHA-256 of a regular file's content, in hex.

@@ -9,15 +9,14 @@
 
 namespace bulkhead {
 
-// One thread for disk work that others must not wait for: a disk that does not answer
-// holds up this thread alone. Work is done in the order of posting; as the thread may hang in the
-// kernel for ever, it is detached, and work must own all that it touches. Thread-safe.
+// One thread for disk work that must not block others: a disk that does not answer holds up only
+// this thread. Work runs in the order of posting. The thread may hang in the kernel for ever, so it
+// is detached, and work must own all that it uses. Thread-safe.
 //
-// Life: Start → Post, Run … → destruction, after which queued work is still done, if the disk
-// answers.
+// Life: Start → Post, Run … → destruction. Queued work still runs after that, if the disk answers.
 class IoThread {
  public:
-  // Beyond this the disk does not answer.
+  // A longer queue means that the disk does not answer.
   static constexpr size_t kMostQueued = 256;
 
   // Errors: OUT_OF_THREADS.
@@ -26,10 +25,10 @@ class IoThread {
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  // Has `work` done; false, and it never is, when too much waits.
+  // Queues `work`; false, without effect, if the queue is full.
   bool Post(std::function<void()> work);
-  // Has `work` done and waits for it; false when it was not done within `patience`, but may be
-  // later. Not to be called on this thread.
+  // Queues `work` and waits for it. False after `patience`; the work may still run later. Must not
+  // be called on this thread.
   bool Run(std::function<void()> work, absl::Duration patience);
 
  private:

@@ -25,14 +25,14 @@ namespace {
 constexpr size_t kPartBytes = size_t{64} << 10;
 constexpr absl::Duration kFlushTick = absl::Milliseconds(2);
 
-// Signals are for threads that wait for them.
+// Leaves signals to the threads that wait for them.
 void BlockSignals() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-// Bytes at the end that begin a character of UTF-8 and are not all of it.
+// Number of bytes at the end that belong to an incomplete UTF-8 character.
 size_t UnfinishedBytes(absl::string_view text) {
   for (size_t back = 1; back < 4 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
@@ -44,7 +44,7 @@ size_t UnfinishedBytes(absl::string_view text) {
   return 0;
 }
 
-// False when nothing can be written there any more.
+// False if writing is no longer possible.
 bool WriteAll(int fd, absl::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(fd, text.data(), std::min(text.size(), kPartBytes));
@@ -69,7 +69,7 @@ struct LogOutput::State {
   absl::Mutex mutex;
   std::string queue ABSL_GUARDED_BY(mutex);
   uint64_t dropped ABSL_GUARDED_BY(mutex) = 0;
-  uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of those dropped
+  uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of the dropped lines
   bool writing ABSL_GUARDED_BY(mutex) = false;
   bool ended ABSL_GUARDED_BY(mutex) = false;
 
@@ -100,8 +100,9 @@ void LogOutput::State::WriteQueued() {
       if (ended && queue.empty()) return;
       text.swap(queue);
       if (dropped > told) {
-        absl::StrAppend(&text, "bulkheadd: ", dropped - told,
-                        " lines of the log were dropped here: whoever reads it did not keep up\n");
+        absl::StrAppend(
+            &text, "bulkheadd: ", dropped - told,
+            " lines of the log were dropped here, because its reader did not keep up\n");
         told = dropped;
       }
       writing = true;
@@ -112,17 +113,17 @@ void LogOutput::State::WriteQueued() {
 
 void LogOutput::State::ReadPipe() {
   std::string part(kPartBytes, '\0');
-  size_t held = 0;  // bytes that wait for the rest of their character
+  size_t held = 0;  // bytes of an incomplete character
   pollfd readable = {read_end.get(), POLLIN, 0};
   while (true) {
     if (poll(&readable, 1, -1) < 0 && errno != EINTR) return;
-    // Under the lock, so that what was said is always in the pipe or in the queue.
+    // Locked, so that every text is always either in the pipe or in the queue.
     absl::MutexLock lock(&mutex);
     const ssize_t count = read(read_end.get(), part.data() + held, part.size() - held);
     if (count < 0) continue;
     absl::string_view text(part.data(), held + static_cast<size_t>(count));
     held = count == 0 ? 0 : UnfinishedBytes(text);
-    // Who says it may be anybody's code, and who reads it has a terminal.
+    // The text may come from any code, and its reader has a terminal.
     Queue(PrintableLines(text.substr(0, text.size() - held)));
     if (count == 0) return;
     std::copy(text.end() - held, text.end(), part.begin());
@@ -143,7 +144,7 @@ absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out) {
   if (pipe2(ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
   state->read_end.reset(ends[0]);
   state->write_end.reset(ends[1]);
-  // The other end blocks: it is given to processes that know no other.
+  // The write end stays blocking, because the processes that get it expect that.
   if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return SystemError(errno, "fcntl");
   std::unique_ptr<LogOutput> output(new LogOutput(state));
   const auto start = [&](void (State::*work)()) {

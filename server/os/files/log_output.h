@@ -11,32 +11,32 @@
 
 namespace bulkhead {
 
-// Where the log of the service and its workers goes. Who writes to it never waits for who reads it:
-// text waits in a queue of kMostBytes, and what comes when that is full is dropped and counted.
+// The log of the service and its workers. Writers never wait for its reader: text is queued, up to
+// kMostBytes; when the queue is full, further lines are dropped and counted.
 //
 //   this process ──Write──────────────▶ ┌───────┐
 //   workers ──pipe──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
 //                                       └───────┘
 //
-// What comes by the pipe is made printable: it is lines and tabs, other control characters, which
-// could command a terminal, are written as "\xHH". Where lines were dropped, a line says how many.
-// Both threads are detached, as the writing one may hang in the kernel for ever; they end when this
-// object is gone, if they can. Thread-safe.
+// Text from the pipe is made printable: control characters except newlines and tabs become "\xHH",
+// because they could command a terminal. After dropped lines a line tells their number. The threads
+// are detached, because writing may hang in the kernel for ever; they end after this object, if
+// they can. Thread-safe.
 class LogOutput {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;
 
   // Writes to `out`. Errors: those of pipes and threads.
   static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out);
-  // What is queued may be lost; Flush before.
+  // Queued text may be lost; call Flush first.
   ~LogOutput();
 
-  // Queues text that ends with a line's end.
+  // Queues text that ends with a newline.
   void Write(absl::string_view text);
-  // The end of a pipe, for the standard output and error of other processes. Owned by this object.
+  // The write end of a pipe, for other processes' standard output and error. Owned by this object.
   int pipe() const;
   uint64_t lines_dropped() const;
-  // Waits until all that was said before is written; false when that took longer than `patience`.
+  // Waits until all earlier text is written; false after `patience`.
   bool Flush(absl::Duration patience);
 
  private:

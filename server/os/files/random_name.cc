@@ -14,7 +14,7 @@ std::string RandomName(size_t bytes) {
   size_t got = 0;
   while (got < bytes) {
     const ssize_t count = getrandom(random.data() + got, bytes - got, 0);
-    if (count < 0 && errno != EINTR) std::abort();  // no kernel that runs this lacks it
+    if (count < 0 && errno != EINTR) std::abort();  // every supported kernel has getrandom
     if (count > 0) got += static_cast<size_t>(count);
   }
   return absl::BytesToHexString(random);

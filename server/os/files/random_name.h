@@ -6,8 +6,8 @@
 
 namespace bulkhead {
 
-// 2 × `bytes` lower-case hex digits of the system's randomness, which cannot be guessed. For names
-// and tokens alone: randomness that decides about data is server/base/random.
+// 2 × `bytes` lower-case hex digits of unpredictable system randomness. Only for names and tokens;
+// data use server/base/random.
 std::string RandomName(size_t bytes);
 
 }  // namespace bulkhead

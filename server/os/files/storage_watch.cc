@@ -46,14 +46,13 @@ absl::Status StorageWatch::Begin(const std::string& path, std::list<Call>::itera
   };
   while (!has_room()) {
     const int64_t now_ns = MonotonicNanos();
-    // Whose turn would have to come, if not one of those whom everybody has given up by now.
+    // If all calls ahead hang, this one will not get its turn.
     const bool all_hang = now_ns - calls_.back().since_ns >= patience_ns;
     if (all_hang || now_ns >= deadline_ns) {
-      return StorageStalled(
-          path, absl::StrCat("it is not looked for, as ", calls_.size(),
-                             " calls to storage hang already, the oldest one for ",
-                             (now_ns - calls_.front().since_ns) / 1'000'000'000, " s at ",
-                             calls_.front().path));
+      return StorageStalled(path, absl::StrCat("it was not accessed, because ", calls_.size(),
+                                               " storage calls already hang, the oldest for ",
+                                               (now_ns - calls_.front().since_ns) / 1'000'000'000,
+                                               " s at ", calls_.front().path));
     }
     AwaitFor(mutex_, has_room, absl::Nanoseconds(deadline_ns - now_ns));
   }
@@ -70,7 +69,7 @@ StorageCall::StorageCall(const std::string& path) : caller_(caller_of_this_threa
   if (caller_ == nullptr) return;
   {
     absl::MutexLock lock(&caller_->mutex_);
-    if (!caller_->path_.empty()) {  // part of another call
+    if (!caller_->path_.empty()) {  // inside another call
       caller_ = nullptr;
       return;
     }

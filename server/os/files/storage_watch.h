@@ -13,11 +13,11 @@
 
 namespace bulkhead {
 
-// Bounds what threads may lose to storage that does not answer: a thread in such a call cannot be
-// woken, so others see how long it has been there, and no more than so many are risked at once.
+// Limits the damage of storage that does not answer. A thread in such a call cannot be woken, so
+// others check how long it has been there, and the number of threads in such calls is limited.
 //
-// A thread that others wait for is watched while it has a Scope; the functions of filesystem.h that
-// take a path make a StorageCall each. Threads without a Scope are not watched.
+// A thread that others wait for is watched while it has a Scope. The functions of filesystem.h that
+// take a path make a StorageCall each; on threads without a Scope it has no effect.
 //
 //   opening thread: Scope ─▶ StatFile(path) ─▶ StorageCall ─▶ kernel
 //   timer: Caller::Stalled ─▶ STORAGE_STALLED, with the path
@@ -26,8 +26,8 @@ namespace bulkhead {
 class StorageWatch {
  public:
   struct Config {
-    uint32_t most_calls = 16;                     // of all watched threads at once
-    absl::Duration patience = absl::Seconds(30);  // for one call, and for its turn
+    uint32_t most_calls = 16;                     // of all watched threads together
+    absl::Duration patience = absl::Seconds(30);  // for one call, and to wait for its turn
   };
 
   explicit StorageWatch(Config config) : config_(config) {}
@@ -35,21 +35,21 @@ class StorageWatch {
   // What one thread is doing.
   class Caller {
    public:
-    // UNAVAILABLE (STORAGE_STALLED), with the path, when the thread's current call takes too
-    // long; the thread is lost then until the storage answers.
+    // UNAVAILABLE (STORAGE_STALLED), with the path, if the thread's current call takes too long.
+    // The thread is then lost until the storage answers.
     absl::Status Stalled() const ABSL_LOCKS_EXCLUDED(mutex_);
 
    private:
     friend class StorageWatch;
     friend class StorageCall;
     mutable absl::Mutex mutex_;
-    std::string path_ ABSL_GUARDED_BY(mutex_);  // empty: at no call
+    std::string path_ ABSL_GUARDED_BY(mutex_);  // empty: in no call
     int64_t since_ns_ ABSL_GUARDED_BY(mutex_) = 0;
     absl::Duration patience_ ABSL_GUARDED_BY(mutex_);
-    StorageWatch* watch_ = nullptr;  // of the thread itself
+    StorageWatch* watch_ = nullptr;  // used by the thread itself
   };
 
-  // Has the calls of this thread watched until its end. `watch` outlives it.
+  // Watches this thread's calls during its lifetime. `watch` must outlive it.
   class Scope {
    public:
     Scope(StorageWatch* watch, std::shared_ptr<Caller> caller);
@@ -68,18 +68,18 @@ class StorageWatch {
     int64_t since_ns = 0;
   };
 
-  // Waits for the call's turn. UNAVAILABLE (STORAGE_STALLED) when it does not come.
+  // Waits for the call's turn. UNAVAILABLE (STORAGE_STALLED) if that does not come in time.
   absl::Status Begin(const std::string& path, std::list<Call>::iterator& call)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void End(std::list<Call>::iterator call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
   absl::Mutex mutex_;
-  std::list<Call> calls_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::list<Call> calls_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };
 
-// A call of this thread that may wait for storage, until its end; nothing on a thread that is not
-// watched. Inside another one it is part of that.
+// Marks a call of this thread that may block on storage, during its lifetime. No effect on an
+// unwatched thread; inside another StorageCall it is part of that.
 class StorageCall {
  public:
   explicit StorageCall(const std::string& path);
@@ -87,7 +87,7 @@ class StorageCall {
   StorageCall(const StorageCall&) = delete;
   StorageCall& operator=(const StorageCall&) = delete;
 
-  // Not OK: it must not be begun.
+  // If not OK, the call must not begin.
   const absl::Status& status() const { return status_; }
 
  private:

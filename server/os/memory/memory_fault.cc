@@ -7,7 +7,7 @@
 namespace bulkhead {
 namespace {
 
-// Written before the handler is in force, and only read by it.
+// Written before the handler is installed; only the handler reads it.
 void (*note_fault)(const MemoryFault&) = nullptr;
 struct sigaction action_before {};
 
@@ -24,11 +24,11 @@ MemoryFault::Access AccessOf(const void* context) {
 }
 
 void OnSegv(int, siginfo_t* info, void* context) {
-  // A signal that some process sent has no address.
+  // A signal sent by a process has no address.
   if (info->si_code == SEGV_ACCERR) {
     note_fault({reinterpret_cast<uintptr_t>(info->si_addr), AccessOf(context)});
   }
-  // The access is made again on return, and a signal that was sent is sent again.
+  // On return the access faults again; a signal sent by a process must be raised again.
   sigaction(SIGSEGV, &action_before, nullptr);
   if (info->si_code <= 0) raise(SIGSEGV);
 }

@@ -5,16 +5,16 @@
 
 namespace bulkhead {
 
-// An access to memory that is mapped, but not for this process to touch in that way.
+// An access to mapped memory that this process may not access in that way.
 struct MemoryFault {
   enum class Access { kUnknown, kRead, kWrite };
   uintptr_t address = 0;
   Access access = Access::kUnknown;
 };
 
-// From now on `note` is called at every such access of this process, by the thread that made it,
-// inside a signal handler: it may use no locks and allocate nothing. What would have happened
-// without it happens next, as a rule the process's end by SIGSEGV. To be called once.
+// From now on calls `note` at every such access, in a signal handler of the accessing thread:
+// `note` may take no locks and allocate nothing. Then the usual consequence follows, normally the
+// process's end by SIGSEGV. Call it once.
 void NoteMemoryFaults(void (*note)(const MemoryFault& fault));
 
 }  // namespace bulkhead

@@ -16,7 +16,7 @@ constexpr uint64_t kSmallestPage = 4096;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr int kMessageSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL;
 
-// Maps a file from an address where huge pages of it are mapped as such. MAP_FAILED as mmap.
+// Maps a file at an address that allows huge pages. MAP_FAILED like mmap.
 void* MapAligned(int fd, uint64_t bytes, int protection) {
   if (bytes < kHugePage) return mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   const uint64_t reserved = bytes + kHugePage;
@@ -141,8 +141,7 @@ void MemoryMap::Prefault(uint64_t offset, uint64_t bytes) const {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL) return;
 #endif
-  // Kernels before 5.14 do not know that advice. A write that changes nothing, even while others
-  // write.
+  // Kernels before 5.14 lack that advice. This write changes nothing, even while others write.
   for (uint64_t at = offset; at < offset + bytes; at += kSmallestPage) {
     __atomic_fetch_or(reinterpret_cast<unsigned char*>(data_ + at), 0, __ATOMIC_RELAXED);
   }
@@ -158,7 +157,7 @@ void MemoryMap::UseHugePages(uint64_t offset, uint64_t bytes) const {
 void MemoryMap::PrefaultClosed(uint64_t offset, uint64_t bytes) const {
 #ifdef MADV_POPULATE_READ
   if (mprotect(data_ + offset, bytes, PROT_READ) != 0) return;
-  // Kernels before 5.14 do not know that advice: there the first write faults.
+  // Kernels before 5.14 lack that advice; there the first write faults.
   madvise(data_ + offset, bytes, MADV_POPULATE_READ);
   mprotect(data_ + offset, bytes, PROT_NONE);
 #endif

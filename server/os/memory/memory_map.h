@@ -13,19 +13,19 @@
 namespace bulkhead {
 
 // Anonymous shared memory of a fixed size: a memfd, close-on-exec, sealed against growing,
-// shrinking and further sealing. `name` shows in /proc/PID/maps. Pages are charged to the process
-// that touches them first.
+// shrinking and further sealing. `name` shows in /proc/PID/maps. The process that first touches a
+// page is charged for it.
 absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
 
-// A memfd that holds `bytes` and can only be read: for messages too large for a packet.
+// A read-only memfd that holds `bytes`, for messages too large for a packet.
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes);
-// The longest message that may be sent this way.
+// Limit of such a message.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
-// Reads such a message back. DATA_LOSS when the descriptor is none (its seals are asked for before
-// anything else: another kind of file might block), or it is longer than `max_bytes`.
+// Reads such a message. DATA_LOSS if it is longer than `max_bytes`, or the descriptor is something
+// else; its seals are checked first, because another kind of file might block.
 absl::StatusOr<std::string> ReadSealedMessage(int fd, uint64_t max_bytes = kMaxMessageBytes);
 
-// A mapping of a descriptor's first `size()` bytes, shared; unmapped on destruction. Movable.
+// A shared mapping of a descriptor's first `size()` bytes; unmapped on destruction. Movable.
 class MemoryMap {
  public:
   MemoryMap() = default;
@@ -33,42 +33,39 @@ class MemoryMap {
   MemoryMap(MemoryMap&& other) noexcept;
   MemoryMap& operator=(MemoryMap&& other) noexcept;
 
-  // Readable and writable. Fails when `fd` is shorter than `bytes`: a later access would end the
+  // Readable and writable. Fails if `fd` is shorter than `bytes`: a later access would end the
   // process by SIGBUS.
   static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes);
-  // The same for reading alone: a write ends the process.
+  // The same, read-only: a write ends the process.
   static absl::StatusOr<MemoryMap> MapReadOnly(int fd, uint64_t bytes);
-  // The same with no access at all, until Protect gives some.
+  // The same without any access, until Protect allows it.
   static absl::StatusOr<MemoryMap> MapClosed(int fd, uint64_t bytes);
 
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
 
-  // Touches the pages of [offset, offset + bytes) for writing, so that no later write faults. Best
-  // effort.
+  // Faults the pages of [offset, offset + bytes) in for writing. Best effort.
   void Prefault(uint64_t offset, uint64_t bytes) const;
-  // Puts the present pages of [offset, offset + bytes) of shared memory into huge pages, as far as
-  // these lie wholly within and the kernel has some: then it takes hundreds of times less to map
-  // them, and to change their protection, for all who have mapped the memory. Takes 1 ms for each
-  // MiB; what stands there stays. Best effort.
+  // Moves the present pages of [offset, offset + bytes) of shared memory into huge pages, where
+  // these fit wholly and the kernel has some. Mapping and protecting them is then hundreds of times
+  // faster, for all who map the memory. Takes 1 ms per MiB and keeps the content. Best effort.
   void UseHugePages(uint64_t offset, uint64_t bytes) const;
-  // As Prefault, without ever making them writable, for pages that are closed before and after:
-  // they can be read meanwhile.
+  // Like Prefault, for closed pages: they are readable meanwhile, but never writable.
   void PrefaultClosed(uint64_t offset, uint64_t bytes) const;
 
-  // Lets this process read and write the pages of [offset, offset + bytes), or not touch them at
-  // all: an access ends it by SIGSEGV. Both are multiples of the page size. RESOURCE_EXHAUSTED when
-  // the kernel has no memory for one more mapping.
+  // Allows this process to read and write the pages of [offset, offset + bytes), or forbids any
+  // access: it ends the process by SIGSEGV. Both numbers are multiples of the page size.
+  // RESOURCE_EXHAUSTED if the kernel has no memory for another mapping.
   enum class Access { kNone, kReadWrite };
   absl::Status Protect(uint64_t offset, uint64_t bytes, Access access) const;
 
-  // Of shared memory: frees the pages in [offset, offset + bytes) for all who have them mapped.
-  // False when the kernel does not do that.
+  // Frees the pages of shared memory in [offset, offset + bytes) for all who map them. False if the
+  // kernel refuses.
   bool Discard(uint64_t offset, uint64_t bytes) const;
 
-  // Of a mapped file: takes the pages in [offset, offset + bytes) out of this process; the file
-  // keeps what stands in them, and the next access finds it there. For what is touched once in a
-  // while, and must not count as this process's memory meanwhile. Best effort.
+  // Drops the pages of a mapped file in [offset, offset + bytes) from this process, so that rarely
+  // used data does not count as its memory. The file keeps its content, and the next access finds
+  // it. Best effort.
   void Forget(uint64_t offset, uint64_t bytes) const;
 
  private:

@@ -28,9 +28,9 @@ uint64_t Kilobytes(const char* text, const char* key) { return Number(text, key)
 
 constexpr char kOwnStatus[] = "/proc/self/status";
 
-// What the status file of a process says now; `path` is for messages.
+// The present content of a process's status file; `path` is for messages.
 absl::StatusOr<ProcessMemory> ReadStatusFile(int fd, const char* path) {
-  // Some 1.5 KiB, but that the list of the user's groups may be long.
+  // Usually 1.5 KiB, but the list of the user's groups may be long.
   char text[65536];
   const ssize_t bytes = pread(fd, text, sizeof(text) - 1, 0);
   if (bytes < 0) return SystemError(errno, path);
@@ -93,7 +93,7 @@ absl::StatusOr<uint64_t> ReadDataLimit(pid_t pid) {
 
 void KeepMemorySteady() {
   mallopt(M_ARENA_MAX, 1);
-  // Both are thresholds that glibc would move by itself otherwise.
+  // Without these calls glibc adapts both thresholds itself.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
 }

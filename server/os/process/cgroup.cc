@@ -22,16 +22,16 @@ namespace {
 
 constexpr absl::string_view kPrefix = "bulkhead-";
 constexpr size_t kMaxFileBytes = size_t{1} << 16;
-// What the kernel charges in one go: by so much a group may stay below its limit and yet have met
-// it.
+// The kernel charges this much at a time, so a group may have met its limit although its usage is
+// lower by this.
 constexpr uint64_t kChargedAtOnce = uint64_t{256} << 10;
-// Of a thread of the usual priority, and the most there is.
+// Weight of one thread of the usual priority, and the kernel's maximum.
 constexpr uint32_t kCpuWeight = 100;
 constexpr uint32_t kMaxCpuWeight = 10'000;
-// For the leaf that is made to see whether one can be.
+// For the leaf made as a test.
 constexpr CgroupLimits kProbeLimits{uint64_t{1} << 30, 16, 1};
 
-// UNAVAILABLE for EBUSY: processes are in the way.
+// UNAVAILABLE for EBUSY: processes prevent it.
 absl::Status WriteControl(const std::string& path, absl::string_view value) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
@@ -48,14 +48,14 @@ absl::Status MakeFolder(const std::string& path) {
   return SystemError(errno, absl::StrCat("making the cgroup ", path));
 }
 
-// Only its processes keep a group; the kernel's files in it do not.
+// A group without processes can be removed, in spite of the kernel's files in it.
 absl::Status RemoveFolder(const std::string& path) {
   if (rmdir(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
   if (errno == EBUSY) return absl::UnavailableError(absl::StrCat(path, " is not empty"));
   return SystemError(errno, absl::StrCat("removing the cgroup ", path));
 }
 
-// Groups beneath a group; the kernel's files in it are none.
+// Groups under a group, without the kernel's files.
 std::vector<std::string> GroupsIn(const std::string& path) {
   std::vector<std::string> groups;
   for (const std::string& name : NamesIn(path)) {
@@ -65,9 +65,9 @@ std::vector<std::string> GroupsIn(const std::string& path) {
   return groups;
 }
 
-// When a process was started, in clock ticks since boot: with its id it names a process for good.
-// Empty when there is no such process, or only what its parent has not reaped. Field 22 of
-// /proc/PID/stat; the name in field 2 may hold anything, so count from its end.
+// The start time of a process in clock ticks since boot. With the pid it identifies a process
+// uniquely. Empty if there is no such process, or only a zombie. Field 22 of /proc/PID/stat,
+// counted from the end of field 2, a name that may hold anything.
 std::string StartTime(pid_t pid) {
   const auto stat = ReadPrefix(absl::StrCat("/proc/", pid, "/stat"), kMaxFileBytes);
   if (!stat.ok()) return "";
@@ -78,8 +78,7 @@ std::string StartTime(pid_t pid) {
   return fields.size() > 19 && !ended ? fields[19] : "";
 }
 
-// Whether the service that owns a tree of this name still runs. Names that are not of our making
-// count as owned.
+// Whether the service that owns a tree of this name still runs. Unknown names count as owned.
 bool IsOwned(absl::string_view tree) {
   const std::vector<absl::string_view> parts = absl::StrSplit(tree, '.');
   const size_t count = parts.size();  // a name may have dots
@@ -88,7 +87,7 @@ bool IsOwned(absl::string_view tree) {
   return StartTime(pid) == parts[count - 1];
 }
 
-// The number behind "KEY " at the beginning of a line.
+// The number after "KEY " at the start of a line.
 std::optional<uint64_t> KeyedNumber(const std::string& text, absl::string_view key) {
   for (const auto& line : absl::StrSplit(text, '\n')) {
     const std::vector<absl::string_view> parts = absl::StrSplit(line, ' ');
@@ -107,13 +106,13 @@ uint64_t ReadNumber(const std::string& path) {
 
 absl::Status LimitV2(const std::string& folder, const CgroupLimits& limits) {
   absl::Status status = WriteControl(folder + "/memory.max", absl::StrCat(limits.memory_bytes));
-  // Where swap is not accounted there is no such file.
+  // Absent where swap is not accounted.
   const absl::Status swap = WriteControl(folder + "/memory.swap.max", "0");
   if (status.ok() && !absl::IsNotFound(swap)) status = swap;
   if (status.ok()) status = WriteControl(folder + "/memory.oom.group", "1");
   const absl::Status pids = WriteControl(folder + "/pids.max", absl::StrCat(limits.max_threads));
   if (status.ok() && !absl::IsNotFound(pids)) status = pids;
-  // Best effort: workers' priorities hold them to their share, too.
+  // Best effort: thread priorities also limit workers to their share.
   const uint32_t weight = std::min(kMaxCpuWeight, std::max(1u, limits.cpu_threads) * kCpuWeight);
   (void)WriteControl(folder + "/cpu.weight", absl::StrCat(weight));
   return status;
@@ -123,7 +122,8 @@ absl::Status LimitV1(const std::string& folder, const CgroupLimits& limits) {
   const std::string bytes = absl::StrCat(limits.memory_bytes);
   absl::Status status = WriteControl(folder + "/memory.limit_in_bytes", bytes);
   if (!status.ok()) return status;
-  // Memory and swap together: not more either. Where swap is not accounted, it is only discouraged.
+  // The same limit for memory and swap together. Where swap is not accounted, it is only
+  // discouraged.
   if (!WriteControl(folder + "/memory.memsw.limit_in_bytes", bytes).ok()) {
     (void)WriteControl(folder + "/memory.swappiness", "0");
   }
@@ -133,8 +133,8 @@ absl::Status LimitV1(const std::string& folder, const CgroupLimits& limits) {
 absl::Status Shared(const std::string& group) {
   return absl::FailedPreconditionError(
       absl::StrCat("other processes share the cgroup ", group,
-                   " with this service, and cgroup v2 gives no limits to groups beneath such a "
-                   "one; start the service in a cgroup of its own (systemd: Delegate=yes)"));
+                   " with this service, and cgroup v2 cannot limit groups under such a cgroup; "
+                   "start the service in a cgroup of its own (systemd: Delegate=yes)"));
 }
 
 }  // namespace
@@ -161,9 +161,9 @@ absl::StatusOr<uint64_t> CgroupLeaf::OomKills() const {
   const auto text = ReadPrefix(file, kMaxFileBytes);
   if (!text.ok()) return text.status();
   const auto kills = KeyedNumber(*text, "oom_kill");
-  // Version 1 counts them since Linux 4.13.
+  // In version 1 since Linux 4.13.
   if (!kills.has_value()) return absl::UnimplementedError(absl::StrCat(file, " has no oom_kill"));
-  // A group above that met its limit has its processes killed wherever they are.
+  // When a group above meets its limit, processes in any leaf may be killed.
   return MetItsLimit() ? *kills : 0;
 }
 
@@ -175,8 +175,8 @@ bool CgroupLeaf::MetItsLimit() const {
     }
     return false;
   }
-  // Its highest usage, as failcnt stays 0 under some kernels; where memory and swap have a limit
-  // together, that is the one that is met.
+  // Uses the highest usage, because failcnt stays 0 under some kernels. If memory and swap have a
+  // common limit, that is the one met.
   for (const std::string kind : {"/memory.", "/memory.memsw."}) {
     const uint64_t limit = ReadNumber(path() + kind + "limit_in_bytes");
     const uint64_t highest = ReadNumber(path() + kind + "max_usage_in_bytes");
@@ -226,7 +226,7 @@ absl::StatusOr<std::unique_ptr<CgroupTree>> CgroupTree::Open(const std::string& 
 CgroupTree::~CgroupTree() {
   const std::string tree = absl::StrCat(own_.memory, "/", name_);
   if (moved_) {
-    // Only a group without controllers for groups beneath it takes processes back.
+    // A group takes processes back only when its subgroups have no controllers.
     for (const char* off : {"-cpu", "-pids", "-memory"}) {
       (void)WriteControl(tree + "/cgroup.subtree_control", off);
       (void)WriteControl(own_.memory + "/cgroup.subtree_control", off);
@@ -253,7 +253,7 @@ absl::Status CgroupTree::EnableControllers() {
   const std::string memory = "+memory";
   absl::Status status = WriteControl(own_control, memory);
   if (!status.ok()) {
-    // The group holds processes, this one for a start.
+    // The group still holds processes, including this one.
     if (!absl::IsUnavailable(status)) return status;
     status = MoveSelfAside();
     if (!status.ok()) return status;
@@ -262,9 +262,9 @@ absl::Status CgroupTree::EnableControllers() {
     if (!status.ok()) return status;
   }
   status = WriteControl(tree + "/cgroup.subtree_control", memory);
-  // Threads are limited, and CPU time is divided, where the controllers are available. The root
-  // group (which has no type) holds processes of its own, each of which would weigh as much as the
-  // whole tree.
+  // Limits threads and divides CPU time where the controllers are available. Not CPU time in the
+  // root group (which has no type): each of its own processes would weigh as much as the whole
+  // tree.
   std::vector<const char*> wanted = {"+pids"};
   if (StatFile(own_.memory + "/cgroup.type").ok()) wanted.push_back("+cpu");
   for (const char* controller : wanted) {
@@ -281,7 +281,7 @@ absl::StatusOr<CgroupLeaf> CgroupTree::MakeLeaf(absl::string_view name,
   const std::string folder = absl::StrCat(tree, "/", name);
   absl::Status status = MakeFolder(tree);
   if (!status.ok()) return status;
-  // One that exists may hold another's process.
+  // An existing leaf may hold another process.
   if (mkdir(folder.c_str(), 0755) != 0) {
     return SystemError(errno, absl::StrCat("making the cgroup ", folder));
   }
@@ -289,7 +289,7 @@ absl::StatusOr<CgroupLeaf> CgroupTree::MakeLeaf(absl::string_view name,
   status = v2 ? LimitV2(folder, limits) : LimitV1(folder, limits);
   if (!status.ok()) return status;
   if (v2 || own_.pids.empty()) return leaf;
-  // Best effort: memory is what the leaf is for.
+  // Best effort: the leaf's purpose is memory.
   const std::string pids_tree = absl::StrCat(own_.pids, "/", name_);
   const std::string pids = absl::StrCat(pids_tree, "/", name);
   if (MakeFolder(pids_tree).ok() && MakeFolder(pids).ok()) {

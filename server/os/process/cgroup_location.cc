@@ -16,13 +16,13 @@ namespace {
 constexpr size_t kMaxFileBytes = size_t{4} << 20;
 
 struct Mount {
-  std::string root;   // what of the hierarchy is mounted
-  std::string point;  // where
+  std::string root;   // the mounted part of the hierarchy
+  std::string point;  // the mount point
   std::string type;
   std::vector<std::string> options;  // of the file system: the controllers (version 1)
 };
 
-// mountinfo writes spaces and the like as three octal digits behind a backslash.
+// mountinfo escapes spaces and the like as a backslash and three octal digits.
 std::string Unescape(absl::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -53,8 +53,8 @@ std::optional<Mount> ParseMount(absl::string_view line) {
   return mount;
 }
 
-// The group's path for a version 1 controller, or of version 2 (empty controller), from the root of
-// the hierarchy.
+// The group's path from the hierarchy's root, for a version 1 controller or version 2 (empty
+// controller).
 std::optional<std::string> GroupPath(const std::string& groups, absl::string_view controller) {
   for (const auto& line : absl::StrSplit(groups, '\n')) {
     const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -68,11 +68,11 @@ std::optional<std::string> GroupPath(const std::string& groups, absl::string_vie
   return std::nullopt;
 }
 
-// Where a group of the hierarchy shows in a mount.
+// Where a mount shows a group of the hierarchy.
 std::string FolderOf(const Mount& mount, const std::string& group) {
   std::string below = group;
   if (mount.root != "/") {
-    // A container without a namespace of its own has its group mounted as if it were the root.
+    // A container without a cgroup namespace may have its group mounted as the root.
     below = IsBeneath(group, mount.root) ? group.substr(mount.root.size()) : "";
   }
   return below.empty() || below == "/" ? mount.point : mount.point + below;
@@ -110,7 +110,7 @@ class Finder {
     return std::nullopt;
   }
 
-  // Why folders were passed over; empty: there were none.
+  // Why folders were rejected; empty: none was.
   const std::string& passed_over() const { return passed_over_; }
 
  private:
@@ -150,7 +150,7 @@ absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources) {
     return CgroupLocation{CgroupVersion::kV1, *memory, finder.V1("pids").value_or("")};
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("no cgroup with a memory controller is mounted where this process sees it",
+      absl::StrCat("no cgroup with a memory controller is mounted that this process can see",
                    finder.passed_over().empty() ? "" : " (", finder.passed_over(),
                    finder.passed_over().empty() ? "" : ")"));
 }

@@ -19,9 +19,8 @@
 namespace bulkhead {
 namespace {
 
-// Everything the child does between vfork and exec: only system calls, on memory made before. On
-// failure the error number is left in `child_error`, which the parent sees since both share their
-// memory until exec.
+// What the child does between vfork and exec: only system calls, on memory prepared before. Leaves
+// an error number in `child_error`, which the parent sees because both share memory until exec.
 struct ChildPlan {
   const char* program;
   char* const* argv;
@@ -37,7 +36,7 @@ struct ChildPlan {
 };
 
 [[noreturn]] void RunChild(ChildPlan& plan) {
-  // A parent that died before the prctl would leave us alive forever: so look again after it.
+  // Checked again, because a parent that died before the prctl would not end the child.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan.parent) {
     plan.child_error = ESRCH;
     _exit(127);
@@ -46,7 +45,7 @@ struct ChildPlan {
   setpgid(0, 0);
   const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (oom >= 0 && write(oom, plan.oom_score_adj, plan.oom_score_adj_length) < 0) {
-    // Best effort: without it the kernel's own choice stands.
+    // Best effort: otherwise the kernel chooses.
   }
   dup2(plan.null_fd, 0);
   if (plan.output_fd >= 0 && (dup2(plan.output_fd, 1) < 0 || dup2(plan.output_fd, 2) < 0)) {
@@ -61,8 +60,8 @@ struct ChildPlan {
       _exit(127);
     }
   }
-  // Nothing that was left open by mistake, such as a launcher's sockets. Kernels before 5.11
-  // know no such call; then close-on-exec flags must do.
+  // Closes descriptors left open by mistake, such as a launcher's sockets. Kernels before 5.11 lack
+  // the call; there the close-on-exec flags must do.
   syscall(SYS_close_range, ChildProcess::kPassedFd + 1, ~0u, CLOSE_RANGE_CLOEXEC);
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
@@ -75,7 +74,7 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-// `changed`, and behind them, if they are inherited, this process's own of other names.
+// `changed`, plus, if inherited, this process's other variables.
 std::vector<char*> EnvironmentWith(const std::vector<std::string>& changed, bool inherits) {
   std::vector<char*> all;
   for (char** own = environ; inherits && *own != nullptr; ++own) {
@@ -117,7 +116,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
                  getpid(),
                  {},
                  0};
-  // No signal handler of ours may run in the child while it shares our memory.
+  // None of our signal handlers may run in the child while it shares our memory.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &plan.signal_mask);
@@ -135,7 +134,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
     waitpid(pid, nullptr, 0);
     return SystemError(plan.child_error, absl::StrCat("starting ", spec.program));
   }
-  child.pidfd_ = PidfdOpen(pid);  // the child is not reaped yet, so the pid is still its own
+  child.pidfd_ = PidfdOpen(pid);  // not reaped yet, so the pid is still the child's
   if (!child.pidfd_) {
     const int error = errno;
     kill(pid, SIGKILL);

@@ -11,7 +11,7 @@ uint64_t LibraryLoads() {
   dl_iterate_phdr(
       [](dl_phdr_info* library, size_t, void* found) {
         *static_cast<uint64_t*>(found) = library->dlpi_adds;
-        return 1;  // all say the same
+        return 1;  // every entry has the same count
       },
       &loads);
   return loads;
@@ -27,7 +27,7 @@ std::vector<std::string> LoadedLibraries() {
       &names);
   std::vector<std::string> paths;
   for (const std::string& name : names) {
-    if (name.find('/') == std::string::npos) continue;  // the program itself, and the kernel's
+    if (name.find('/') == std::string::npos) continue;  // the program itself, or the kernel's
     if (auto path = RealPath(name); path.ok()) paths.push_back(*std::move(path));
   }
   return paths;

@@ -7,10 +7,10 @@
 
 namespace bulkhead {
 
-// How often this process has loaded a shared library so far. Cheap.
+// How often this process has loaded a shared library. Cheap.
 uint64_t LibraryLoads();
 
-// Paths of the shared libraries that this process has loaded, links resolved.
+// Paths of the shared libraries loaded in this process, with links resolved.
 std::vector<std::string> LoadedLibraries();
 
 }  // namespace bulkhead

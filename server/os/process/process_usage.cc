@@ -20,7 +20,7 @@
 namespace bulkhead {
 namespace {
 
-// Contents of a small file of /proc or /sys; absent when it cannot be read.
+// Content of a small file of /proc or /sys; absent if it cannot be read.
 std::optional<std::string> ReadSmallFile(const std::string& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
@@ -29,15 +29,15 @@ std::optional<std::string> ReadSmallFile(const std::string& path) {
   return text.str();
 }
 
-// The value in bytes of a "Key:   123 kB" line; 0 when it is not there.
+// The value in bytes of a "Key:   123 kB" line; 0 if there is none.
 uint64_t KilobytesLine(const std::string& text, const std::string& key) {
   const size_t at = text.find("\n" + key + ":");
   if (at == std::string::npos) return 0;
   return std::strtoull(text.c_str() + at + key.size() + 2, nullptr, 10) * 1024;
 }
 
-// utime + stime of /proc/PID/stat, fields 14 and 15; the name in field 2 may hold anything, so
-// count from its end.
+// utime + stime: fields 14 and 15 of /proc/PID/stat, counted from the end of field 2, a name that
+// may hold anything.
 double CpuSeconds(const std::string& stat) {
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return 0;
@@ -48,8 +48,8 @@ double CpuSeconds(const std::string& stat) {
          static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// The path of this process's cgroup for one v1 controller, or for v2 (empty controller), below the
-// mount point.
+// The path of this process's cgroup below the mount point, for a v1 controller or v2 (empty
+// controller).
 std::optional<std::string> CgroupPath(const std::string& controller) {
   const auto text = ReadSmallFile("/proc/self/cgroup");
   if (!text.has_value()) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<std::string> CgroupPath(const std::string& controller) {
   return std::nullopt;
 }
 
-// A cgroup file of this process or, as containers often see it, at the root of the mount.
+// A cgroup file of this process, or at the root of the mount, as containers often see it.
 std::optional<std::string> ReadCgroupFile(const std::string& mount, const std::string& controller,
                                           const std::string& file) {
   const auto path = CgroupPath(controller);
@@ -73,8 +73,8 @@ std::optional<std::string> ReadCgroupFile(const std::string& mount, const std::s
   return ReadSmallFile(absl::StrCat(mount, "/", file));
 }
 
-// The lowest of the numbers that a file of this process's cgroup and of those above it holds, as
-// far as the mount shows them: a limit holds for all groups beneath.
+// The lowest number in a file of this process's cgroup and of its visible ancestors: each group's
+// limit covers all groups under it.
 std::optional<uint64_t> LowestCgroupLimit(const std::string& mount, const std::string& controller,
                                           const std::string& file) {
   std::optional<uint64_t> lowest;
@@ -88,7 +88,7 @@ std::optional<uint64_t> LowestCgroupLimit(const std::string& mount, const std::s
   }
 }
 
-// CPU quota of the cgroup in CPUs; absent when unlimited.
+// CPU quota of the cgroup in CPUs; absent if unlimited.
 std::optional<double> CgroupCpus() {
   if (const auto v2 = ReadCgroupFile("/sys/fs/cgroup", "", "cpu.max")) {
     std::istringstream text(*v2);
@@ -155,7 +155,7 @@ int AvailableCpus() {
 
 namespace {
 
-// What the processes of the cgroup hold, without file pages that can be dropped; 0: not known.
+// Memory of the cgroup's processes without reclaimable file pages; 0: unknown.
 uint64_t CgroupUsedBytes() {
   struct Names {
     const char* mount;

@@ -11,8 +11,8 @@ namespace bulkhead {
 
 // Memory and CPU time of a living process, from /proc.
 struct ProcessUsage {
-  // RssAnon plus clean private file pages (Private_Clean of smaps_rollup), in bytes. Shared memory
-  // such as arenas is not in it: it is counted once, where it is owned.
+  // RssAnon plus clean private file pages (Private_Clean of smaps_rollup), in bytes. Excludes
+  // shared memory such as arenas, which counts once, for its owner.
   uint64_t memory_bytes = 0;
   // VmData: private writable virtual memory, which RLIMIT_DATA limits.
   uint64_t data_bytes = 0;
@@ -20,25 +20,25 @@ struct ProcessUsage {
   double cpu_seconds = 0;        // user and system
 };
 
-// NOT_FOUND when there is no such process. Costs about 15 ms per GiB of resident memory
-// (smaps_rollup walks it).
+// NOT_FOUND if there is no such process. Takes about 15 ms per GiB of resident memory, which
+// smaps_rollup walks.
 absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid);
 
 // The same without smaps_rollup (0.05 ms): memory_bytes is RssAnon alone.
 absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid);
 
-// Lowers this process's RLIMIT_DATA (soft and hard) to `bytes`; one that is lower already stays.
+// Lowers this process's RLIMIT_DATA (soft and hard) to `bytes`; keeps a lower one.
 absl::Status LimitDataMemory(uint64_t bytes);
 
-// CPUs that this process may really use: its affinity mask, cut down to the cgroup's CPU quota (v1
-// or v2), at least 1.
+// CPUs that this process may use: its affinity mask, limited by the cgroup's CPU quota (v1 or v2);
+// at least 1.
 int AvailableCpus();
 
-// Memory that this process may really use, in bytes: the machine's, or the cgroup's limit where
-// that is lower.
+// Memory that this process may use, in bytes: the machine's, or the cgroup's limit if that is
+// lower.
 uint64_t MemoryLimitBytes();
 
-// How much of that is not in use, page cache that can be dropped counted as free.
+// The unused part of it; reclaimable page cache counts as unused.
 uint64_t AvailableMemoryBytes();
 
 }  // namespace bulkhead

@@ -9,13 +9,13 @@
 
 namespace bulkhead {
 
-// Runs `work` on a new thread. RESOURCE_EXHAUSTED (OUT_OF_THREADS) when the system gives none, in
-// which case `work` never runs; std::thread would end the process.
+// Runs `work` on a new thread. RESOURCE_EXHAUSTED (OUT_OF_THREADS) if the system refuses; `work`
+// then never runs. (std::thread would end the process.)
 absl::Status StartThread(std::function<void()> work, std::thread& thread);
 absl::Status StartDetachedThread(std::function<void()> work);
 
-// From now on threads of this process whose starter asks for no size get stacks of that many bytes,
-// all of which count as private memory, touched or not.
+// Sets the default stack size of this process's future threads. All of a stack counts as private
+// memory, even untouched.
 void SetDefaultStackBytes(size_t bytes);
 
 }  // namespace bulkhead

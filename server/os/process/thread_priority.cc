@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxStatBytes = 4096;
 
-// Field 3 of a stat file is 'R'; the name in field 2 may hold anything, so look from its end.
+// Field 3 of a stat file is 'R', found after the end of field 2, a name that may hold anything.
 bool IsRunnable(const std::string& stat_path) {
   const auto stat = ReadPrefix(stat_path, kMaxStatBytes);
   if (!stat.ok()) return false;

@@ -12,8 +12,8 @@
 namespace bulkhead {
 
 absl::Status DropCapabilities() {
-  // While CAP_SETPCAP is still there. Without it the bounding set only says what an exec could
-  // gain, which no_new_privs forbids anyway.
+  // Needs CAP_SETPCAP. Without it the bounding set may stay: it only allows gains by exec, which
+  // no_new_privs forbids.
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
     if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) break;
   }

@@ -5,9 +5,9 @@
 
 namespace bulkhead {
 
-// Gives up every capability of this thread and of those that it starts: effective, permitted,
-// inheritable and ambient, and the bounding set where that is allowed. The user stays the same, so
-// root is from now on an owner of files like any other.
+// Drops every capability of this thread and of those that it starts: effective, permitted,
+// inheritable and ambient, and the bounding set where allowed. The user stays the same, so root
+// then has the rights of any file owner.
 absl::Status DropCapabilities();
 
 }  // namespace bulkhead

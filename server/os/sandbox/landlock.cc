@@ -16,7 +16,7 @@
 namespace bulkhead {
 namespace {
 
-// What the headers that we build with may not know yet; the numbers are the kernel's.
+// May be missing in the build's headers; the numbers are the kernel's.
 struct Attributes {
   uint64_t handled_access_fs = 0;
   uint64_t handled_access_net = 0;  // since ABI 4
@@ -60,11 +60,11 @@ absl::Status Unavailable(int error) {
   return absl::UnavailableError(std::string(SystemError(error, "Landlock").message()));
 }
 
-// What of `of_folder` or `of_file` fits what lies there is allowed.
+// Allows those of `of_folder` or `of_file` that fit the kind of `path`.
 absl::Status Allow(int ruleset, const std::string& path, uint64_t of_folder, uint64_t of_file) {
   const UniqueFd fd(open(path.c_str(), O_PATH | O_CLOEXEC));
-  // What this process cannot reach, a rule could not give it either; and a mount that is dead must
-  // not cost the worker its walls.
+  // A path that this process cannot reach needs no rule, and a dead mount must not prevent the
+  // sandbox.
   if (!fd) return absl::OkStatus();
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return SystemError(errno, path);

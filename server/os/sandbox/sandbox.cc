@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kLogBytes = uint64_t{16} << 20;
 
-// What a program needs to run, wherever its data lie.
+// What every program needs to run.
 constexpr const char* kSystemPaths[] = {"/lib",
                                         "/lib64",
                                         "/usr/lib",
@@ -81,8 +81,8 @@ absl::Status LimitFiles(uint64_t max_files) {
   return absl::OkStatus();
 }
 
-// No file grows beyond `max_bytes`, except the log. A write that is refused must fail like one to
-// a full disk, and not end the process.
+// Limits all files except the log to `max_bytes`. A refused write must fail like one to a full
+// disk, and not end the process.
 absl::Status LimitFileSize(uint64_t max_bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return SystemError(errno, "reading the size limit");
@@ -98,7 +98,7 @@ absl::Status LimitFileSize(uint64_t max_bytes) {
   return absl::OkStatus();
 }
 
-// A core dump of a worker would hold the user's data, and writes as much as its quota.
+// A worker's core dump would contain the user's data and be as large as its quota.
 void ForbidCoreDumps() {
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
@@ -117,7 +117,7 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
   limited.Update(LimitFileSize(options.max_file_bytes));
   parts.push_back(Report("file-limit", limited));
   const absl::Status one_thread = CheckOneThread();
-  // Landlock first: what can be reached is found out with the capabilities that the user gave.
+  // Before the capabilities go, because they may be needed to reach paths.
   if (options.landlock) {
     parts.push_back(Report("landlock", one_thread.ok()
                                            ? RestrictFiles(ReadablePaths(options), options.scratch)
@@ -137,7 +137,7 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
                                              : absl::FailedPreconditionError(
                                                    "without Landlock nothing may be written")));
   }
-  // Last, since it refuses what the others need.
+  // Last, because it forbids what the others need.
   parts.push_back(options.seccomp ? Report("seccomp", RestrictSystemCalls(writes))
                                   : SwitchedOff("seccomp"));
   return parts;

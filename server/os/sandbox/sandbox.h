@@ -7,24 +7,24 @@
 
 namespace bulkhead {
 
-// Which parts of the sandbox are wanted, and what must still work in it.
+// The wanted parts of the sandbox, and what must still work in it.
 struct SandboxOptions {
   bool seccomp = true;
   bool landlock = true;
   bool capabilities = true;
-  // What is read beside the system's own: folders with all that is beneath them, and files.
+  // Paths that may be read besides the system's: files, and folders with their content.
   std::vector<std::string> readable;
-  // An existing folder in which this process may write; empty: none. Only Landlock
-  // holds writes to it, so that without Landlock, where seccomp is wanted, nothing is writable.
+  // An existing folder in which this process may write; empty: none. Only Landlock confines writes
+  // to it, so with seccomp but without Landlock nothing is writable.
   std::string scratch;
-  // Descriptors that the process may hold.
+  // Limit of open descriptors.
   uint64_t max_files = 256;
-  // How far it may write into a file. Where it writes its log (stdout, stderr) to a regular file,
-  // it may add some to what is there, for its last words; beyond that they are lost.
+  // Limit of a file's size. If stdout or stderr is a regular file, some more may be appended to it,
+  // for last messages; the rest is lost.
   uint64_t max_file_bytes = 0;
 };
 
-// The parts, in the order in which they are reported; "scratch" where one was asked for.
+// The parts in the order of reports; "scratch" only if it was asked for.
 inline constexpr const char* kSandboxParts[] = {"no_new_privs", "file-limit", "landlock",
                                                 "capabilities", "scratch",    "seccomp"};
 
@@ -32,17 +32,16 @@ inline constexpr const char* kSandboxParts[] = {"no_new_privs", "file-limit", "l
 struct SandboxPart {
   std::string name;  // of kSandboxParts
   bool active = false;
-  std::string reason;  // why it is not, for people
+  std::string reason;  // why not, human-readable
 };
 
-// Puts this process in its sandbox for the rest of its life, and reports for every part whether it
-// is active: a part that the system does not have leaves the others in force. Beside `readable` it
-// may read what any program needs to run: the shared libraries, its own folder, time zones and
-// locales, and what the kernel says of the CPUs and of itself.
+// Puts this process into its sandbox for good, and reports whether each part is active; a part that
+// the system lacks does not affect the others. Besides `readable` it may read what any program
+// needs: shared libraries, its own folder, time zones, locales, and the kernel's files about the
+// CPUs and the process itself.
 //
-// To be called while the process has one thread: capabilities and Landlock hold for that thread and
-// those that it starts, and are not in force for any other. With more threads both are reported as
-// not active.
+// Call it while the process has one thread: capabilities and Landlock hold only for that thread and
+// those that it starts. With more threads both are reported as not active.
 std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options);
 
 }  // namespace bulkhead

@@ -18,7 +18,7 @@
 namespace bulkhead {
 namespace {
 
-// Refused whatever the arguments. In the order of docs/sandbox.md.
+// Refused with any arguments. In the order of docs/sandbox.md.
 constexpr const char* kRefused[] = {
     // Memory that RLIMIT_DATA does not count.
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
@@ -29,9 +29,9 @@ constexpr const char* kRefused[] = {
     "fork", "vfork", "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev",
     "process_madvise", "process_mrelease", "kcmp", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
     "tkill",
-    // Anybody new to speak to.
+    // New connections.
     "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
-    // Changes of files by name. Of descriptors that were handed over, too, all but their contents.
+    // Changes of files by name, and through descriptors changes of anything but the content.
     "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "ftruncate",
     "ftruncate64", "fallocate", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat",
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime",
@@ -46,15 +46,15 @@ constexpr const char* kRefused[] = {
     "sethostname", "setdomainname", "syslog", "vhangup", "personality", "lookup_dcookie",
     "nfsservctl", "uselib"};
 
-// The same, unless the process has files of its own.
+// Also refused, unless the process has files of its own.
 constexpr const char* kRefusedWithoutFiles[] = {"rename",   "renameat", "renameat2", "unlink",
                                                 "unlinkat", "mkdir",    "mkdirat",   "rmdir"};
 
-// Newer than the libseccomp that we build with, by the number that all architectures give them:
-// setxattrat, removexattrat, open_tree_attr, file_setattr.
+// Newer than the libseccomp of the build; the numbers hold for all architectures: setxattrat,
+// removexattrat, open_tree_attr, file_setattr.
 constexpr int kRefusedNumbers[] = {463, 466, 467, 469};
 
-// A comparison that sees what the kernel sees: it takes these arguments as 32 bits.
+// Compares 32 bits, as the kernel does for these arguments.
 constexpr uint64_t kLow = 0xffffffff;
 
 constexpr unsigned kIoctlTiocsti = 0x5412;    // types into the terminal
@@ -71,11 +71,11 @@ class Filter {
     const int result =
         seccomp_rule_add_array(context_.get(), SCMP_ACT_ERRNO(error), number,
                                static_cast<unsigned>(arguments.size()), arguments.data());
-    // EEXIST: covered already. EDOM, EACCES: this architecture has no such call.
+    // EEXIST: already covered. EDOM, EACCES: this architecture lacks the call.
     const bool harmless = result == -EEXIST || result == -EDOM || result == -EACCES;
     if (result < 0 && !harmless && error_ == 0) error_ = -result;
   }
-  // Calls unknown to this libseccomp, or missing on this architecture, are left out.
+  // Skips calls that this libseccomp or architecture lacks.
   void Refuse(const char* name, std::vector<scmp_arg_cmp> arguments = {}, int error = EPERM) {
     const int number = seccomp_syscall_resolve_name(name);
     if (number >= 0) Refuse(number, std::move(arguments), error);
@@ -83,8 +83,8 @@ class Filter {
 
   absl::Status Load() {
     if (context_ == nullptr) return absl::ResourceExhaustedError("no memory for a filter");
-    // All threads; found by halving instead of one by one; and without the mitigation of
-    // speculative store bypass, which slows all code down and keeps no secret that we have.
+    // For all threads; found by binary search; without the mitigation of speculative store bypass,
+    // which slows all code and protects nothing here.
     const bool set =
         seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_TSYNC, 1) == 0 &&
         seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0;
@@ -99,7 +99,7 @@ class Filter {
 
  private:
   const std::unique_ptr<void, decltype(&seccomp_release)> context_;
-  int error_ = 0;  // of the first rule that could not be added
+  int error_ = 0;  // of the first failed rule
 };
 
 // Memory: mappings and pipes.
@@ -108,13 +108,13 @@ void RefuseMemory(Filter& filter) {
   constexpr uint64_t kTypeAndAnonymous = 0xf | MAP_ANONYMOUS;  // MAP_TYPE
   for (const char* name : {"mmap", "mmap2"}) {
     filter.Refuse(name, {SCMP_A3(SCMP_CMP_MASKED_EQ, kTypeAndAnonymous, kShared)});
-    // Counts as stack, which RLIMIT_DATA does not hold.
+    // Counts as stack, which RLIMIT_DATA does not limit.
     filter.Refuse(name, {SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_GROWSDOWN, MAP_GROWSDOWN)});
   }
   filter.Refuse("fcntl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, F_SETPIPE_SZ)});
 }
 
-// Limits are read, not set, except its own RLIMIT_DATA.
+// Limits may be read, and only its own RLIMIT_DATA set.
 void RefuseLimits(Filter& filter) {
   filter.Refuse("prlimit64",
                 {SCMP_A2(SCMP_CMP_NE, 0), SCMP_A1(SCMP_CMP_NE, uint64_t{RLIMIT_DATA})});
@@ -122,7 +122,7 @@ void RefuseLimits(Filter& filter) {
   filter.Refuse("setrlimit", {SCMP_A0(SCMP_CMP_NE, uint64_t{RLIMIT_DATA})});
 }
 
-// Threads may be started, processes not; signals go to this process only.
+// It may start threads but no processes, and signal only itself.
 void RefuseProcesses(Filter& filter) {
   filter.Refuse("clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)});
   filter.Refuse("clone3", {}, ENOSYS);
@@ -130,7 +130,7 @@ void RefuseProcesses(Filter& filter) {
   for (const char* name : {"kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"}) {
     filter.Refuse(name, {SCMP_A0(SCMP_CMP_NE, self)});
   }
-  // A descriptor can be told to signal any process of the same user.
+  // A descriptor could be made to signal any process of the same user.
   for (const uint64_t command : {F_SETOWN, F_SETOWN_EX, F_SETSIG}) {
     filter.Refuse("fcntl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, command)});
   }
@@ -138,7 +138,7 @@ void RefuseProcesses(Filter& filter) {
        {kIoctlTiocsti, kIoctlTioclinux, kIoctlFiosetown, kIoctlSiocspgrp}) {
     filter.Refuse("ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, request)});
   }
-  // Nor may it take the processor from other processes of the user.
+  // It may not take the CPU from the user's other processes.
   for (const char* name :
        {"sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"}) {
     filter.Refuse(name, {SCMP_A0(SCMP_CMP_NE, 0)});
@@ -151,7 +151,7 @@ void RefuseProcesses(Filter& filter) {
   filter.Refuse("prctl", {SCMP_A0(SCMP_CMP_MASKED_EQ, kLow, PR_SET_PDEATHSIG)});
 }
 
-// Opening for writing, on any file system: what lies on a tmpfs is memory.
+// Opening for writing, on any file system: files on a tmpfs are memory.
 void RefuseWriting(Filter& filter) {
   const std::pair<const char*, unsigned> opens[] = {{"open", 1}, {"openat", 2}};
   for (const auto& [name, flags] : opens) {
@@ -161,7 +161,7 @@ void RefuseWriting(Filter& filter) {
   }
 }
 
-// Emptying by opening for reading is no writing to the oldest Landlock.
+// The oldest Landlock does not count truncation by a read-only open as writing.
 void RefuseEmptying(Filter& filter) {
   const std::pair<const char*, unsigned> opens[] = {{"open", 1}, {"openat", 2}};
   for (const auto& [name, flags] : opens) {

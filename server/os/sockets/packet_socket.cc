@@ -11,10 +11,10 @@
 namespace bulkhead {
 namespace {
 
-// First byte of every packet: where its message is.
+// The first byte of every packet tells where its message is.
 constexpr char kInline = 'i';
 constexpr char kInMemfd = 'm';  // in the first descriptor
-constexpr char kPart = 'p';     // goes on in the next packet
+constexpr char kPart = 'p';     // continued in the next packet
 
 }  // namespace
 
@@ -89,7 +89,7 @@ absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) cons
       return packet;
     }
     if (where != kPart && received.empty()) return packet;
-    // Whole packets, so that a peer cannot keep us here with many empty ones.
+    // Only full packets, so that a peer cannot keep us busy with many empty ones.
     const bool short_part = where == kPart && packet->bytes.size() != kInlineBytes;
     if (short_part || received.size() + packet->bytes.size() > max_bytes) {
       received.clear();
@@ -103,7 +103,7 @@ absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) cons
 }
 
 absl::StatusOr<Packet> PacketSocket::ReceivePacket(char& where, bool wait) const {
-  // Kept from packet to packet: most are a thousand times smaller.
+  // Reused, because most packets are a thousand times smaller.
   thread_local const std::unique_ptr<char[]> buffer(new char[kInlineBytes]);
   iovec parts[2] = {{&where, 1}, {buffer.get(), kInlineBytes}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];

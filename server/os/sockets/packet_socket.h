@@ -14,16 +14,15 @@
 
 namespace bulkhead {
 
-// One message with the descriptors that came beside it.
+// One message and its descriptors.
 struct Packet {
   std::string bytes;
   std::vector<UniqueFd> fds;
 };
 
-// One end of a SOCK_SEQPACKET Unix socketpair: whole messages, in order, with descriptors beside
-// them. Messages above 64 KiB travel in a sealed memfd, or, from a process that may make none (a
-// worker in its sandbox), in several packets. Send is thread-safe (a packet is atomic); one thread
-// receives.
+// One end of a SOCK_SEQPACKET Unix socketpair: whole messages in order, with descriptors. Messages
+// above 64 KiB travel in a sealed memfd or, from a process that cannot make one (a sandboxed
+// worker), in several packets. Send is thread-safe (a packet is atomic); one thread receives.
 class PacketSocket {
  public:
   static constexpr size_t kInlineBytes = 64 * 1024;
@@ -37,28 +36,28 @@ class PacketSocket {
 
   int fd() const { return fd_.get(); }
 
-  // Sends one message; the descriptors stay the caller's. Blocks while the peer's buffer is full,
-  // unless `wait` is false: then UNAVAILABLE. Errors: FAILED_PRECONDITION when the peer has closed
-  // its end; PERMISSION_DENIED for a message above 64 KiB that may neither travel in a memfd nor
+  // Sends one message; the caller keeps owning the descriptors. Blocks while the peer's buffer is
+  // full, or with `wait` false returns UNAVAILABLE. Errors: FAILED_PRECONDITION if the peer has
+  // closed its end; PERMISSION_DENIED for a message above 64 KiB that can neither use a memfd nor
   // wait.
   absl::Status Send(absl::string_view bytes, const std::vector<int>& fds = {},
                     bool wait = true) const;
 
-  // Receives one message. Blocks until there is one, unless `wait` is false: then UNAVAILABLE.
-  // Errors: OUT_OF_RANGE when the peer has closed its end and everything was read; DATA_LOSS for a
-  // malformed packet, and for a message above 64 KiB that is longer than `max_bytes`.
+  // Receives one message. Blocks until there is one, or with `wait` false returns UNAVAILABLE.
+  // Errors: OUT_OF_RANGE if the peer has closed its end and everything was read; DATA_LOSS for a
+  // malformed packet, and for a message above 64 KiB that exceeds `max_bytes`.
   absl::StatusOr<Packet> Receive(bool wait = true, uint64_t max_bytes = kMaxMessageBytes) const;
 
  private:
-  // What the const functions change; apart, so that a socket can be moved.
+  // Changed by const functions; separate, so that a socket can be moved.
   struct State {
-    absl::Mutex sending;   // held over the packets of one message
-    std::string received;  // the packets so far of a message that comes in several
+    absl::Mutex sending;   // held for all packets of a message
+    std::string received;  // earlier packets of an unfinished message
   };
 
   absl::Status SendPacket(char where, absl::string_view bytes, const std::vector<int>& fds,
                           bool wait) const;
-  // `bytes` in several packets; blocks.
+  // Sends `bytes` in several packets; blocks.
   absl::Status SendParts(absl::string_view bytes, const std::vector<int>& fds) const;
   absl::StatusOr<Packet> ReceivePacket(char& where, bool wait) const;
 

@@ -14,7 +14,7 @@ absl::StatusOr<Pipe> Pipe::Make() {
 }
 
 void ReadAvailable(int fd, size_t most_bytes, std::string& text) {
-  // As many rounds as empty a full pipe: a writer that does not stop delays no one.
+  // Enough rounds to empty a full pipe, so that a busy writer delays no one.
   for (int round = 0; round < 16; ++round) {
     char buffer[4096];
     const ssize_t count = read(fd, buffer, sizeof(buffer));

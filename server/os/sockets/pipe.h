@@ -9,8 +9,7 @@
 
 namespace bulkhead {
 
-// A pipe both of whose ends are close-on-exec and never block: a writer that finds it full loses
-// its text.
+// A pipe whose ends are close-on-exec and never block. A write to a full pipe is lost.
 struct Pipe {
   UniqueFd reading;
   UniqueFd writing;
@@ -18,7 +17,7 @@ struct Pipe {
   static absl::StatusOr<Pipe> Make();
 };
 
-// Appends to `text` what stands in a pipe now, until it holds `most_bytes`; the rest is dropped.
+// Appends the pipe's present content to `text`, up to `most_bytes`; drops the rest.
 void ReadAvailable(int fd, size_t most_bytes, std::string& text);
 
 }  // namespace bulkhead

@@ -71,14 +71,14 @@ absl::StatusOr<std::string> ReceiveSeqPacket(int fd, size_t max_bytes) {
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   ssize_t count = 0;
-  // Without a control buffer the kernel closes descriptors that were sent along.
+  // Without a control buffer the kernel closes received descriptors.
   while ((count = recvmsg(fd, &header, MSG_DONTWAIT)) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return absl::UnavailableError("no packet");
     if (errno == ECONNRESET) return absl::OutOfRangeError("the peer is gone");
     return SystemError(errno, "recvmsg");
   }
-  // An empty packet and the end of the connection look the same; the protocol has no empty one.
+  // An empty packet looks like the end of the connection; the protocol has none.
   if (count == 0) return absl::OutOfRangeError("the peer hung up");
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return absl::DataLossError("a packet is longer than the protocol allows");

@@ -11,27 +11,27 @@
 
 namespace bulkhead {
 
-// Listens at `path` (made by PrepareUnixAddress' rules) for SOCK_SEQPACKET connections of this user
-// alone; non-blocking, close-on-exec.
+// Listens at `path` (prepared by PrepareUnixAddress) for SOCK_SEQPACKET connections of this user
+// only. Non-blocking, close-on-exec.
 absl::StatusOr<UniqueFd> ListenSeqPacket(const std::string& path);
 
-// A connection that was accepted, non-blocking and close-on-exec, and who made it (SO_PEERCRED).
+// An accepted connection, non-blocking and close-on-exec, and its maker (SO_PEERCRED).
 struct SeqPacketPeer {
   UniqueFd fd;
   uid_t uid = 0;
-  pid_t pid = 0;  // 0 when it lives outside this PID namespace
+  pid_t pid = 0;  // 0 if it is outside this PID namespace
 };
 
 // UNAVAILABLE if no process waits.
 absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener);
 
-// Sends one packet, with a descriptor beside it unless `passed_fd` is negative. Never blocks:
-// UNAVAILABLE while the peer's buffer is full, FAILED_PRECONDITION when it hung up.
+// Sends one packet, with a descriptor unless `passed_fd` is negative. Never blocks: UNAVAILABLE
+// while the peer's buffer is full, FAILED_PRECONDITION if it hung up.
 absl::Status SendSeqPacket(int fd, absl::string_view bytes, int passed_fd = -1);
 
-// Receives one packet of at most `max_bytes`; descriptors that come with it are refused and closed.
-// Never blocks: UNAVAILABLE if there is no packet; OUT_OF_RANGE when the peer hung up; DATA_LOSS
-// for a longer packet.
+// Receives one packet of at most `max_bytes`; closes descriptors sent with it. Never blocks:
+// UNAVAILABLE if there is no packet; OUT_OF_RANGE if the peer hung up; DATA_LOSS for a longer
+// packet.
 absl::StatusOr<std::string> ReceiveSeqPacket(int fd, size_t max_bytes);
 
 }  // namespace bulkhead

@@ -27,12 +27,12 @@ absl::StatusOr<std::unique_ptr<UnixAddressLock>> UnixAddressLock::Take(const std
     if (!fd) return make(UniqueFd(), "");
     if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) return make(UniqueFd(), "");  // this file system has no locks
+      if (errno != EWOULDBLOCK) return make(UniqueFd(), "");  // the file system has no locks
       return absl::AlreadyExistsError(
           absl::StrCat("another service is just starting on unix:", path, " (it holds ", lock_path,
                        "); choose another --listen"));
     }
-    // The previous holder removes it in the end: then no process sees this lock.
+    // If the previous holder has removed the file, no other process sees this lock.
     if (IsFileAt(fd.get(), lock_path)) return make(std::move(fd), lock_path);
   }
 }
@@ -61,7 +61,7 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket"));
   }
-  // Only a refused connection proves that no process listens: a busy service (EAGAIN), one of
+  // Only a refused connection proves that no process listens. A service that is busy (EAGAIN), of
   // another socket type (EPROTOTYPE) or of another user (EACCES) lives.
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) return SystemError(errno, "socket");
@@ -77,7 +77,7 @@ absl::Status PrepareUnixAddress(const std::string& path) {
       error = errno;
     }
   }
-  if (error == ENOENT) return absl::OkStatus();  // its service removed it just now
+  if (error == ENOENT) return absl::OkStatus();  // its service has just removed it
   if (error != ECONNREFUSED) {
     return absl::AlreadyExistsError(
         absl::StrCat("another service listens on unix:", path,
@@ -92,7 +92,7 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backl
   if (absl::Status prepared = PrepareUnixAddress(path); !prepared.ok()) return prepared;
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return SystemError(errno, "socket");
-  // bind() makes the file with the socket's own mode, less the umask.
+  // bind() makes the file with the socket's mode, less the umask.
   if (fchmod(fd.get(), 0600) != 0) return SystemError(errno, "fchmod of a socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -116,7 +116,7 @@ absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
     if (errno == EAGAIN) return absl::UnavailableError("nobody connects");
     return SystemError(errno, "accept");
   }
-  // A smaller buffer is slower and nothing else.
+  // A smaller buffer is only slower.
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
   return fd;
 }

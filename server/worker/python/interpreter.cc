@@ -20,10 +20,11 @@ using ErrorText = std::array<char, kErrorBytes>;
 constexpr size_t kLoadedBytes = size_t{64} << 10;
 
 constexpr int kMemoryRefused = -2;
-// What a callback of ctypes returns after an exception that left it.
+// The result of a ctypes callback that raised an exception.
 constexpr int kUncaught = 0;
 
-// In the flight recorder, for the supervisor: a thread that waits for its turn does not hang.
+// Tells the supervisor through the flight recorder that a thread which waits for its turn does not
+// hang.
 void NoteTurn(FlightTurn turn) {
   FlightThread* const notes = current_stage.notes;
   if (notes == nullptr) return;

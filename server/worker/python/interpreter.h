@@ -8,20 +8,20 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 
-// What the interpreter's side, worker_host.py, hands over: functions in C's convention, of which
-// the first three run Python and take the interpreter's lock themselves.
+// The C functions that the interpreter's side, worker_host.py, provides. The first three run Python
+// and take the interpreter's lock themselves.
 extern "C" {
-// Returns the stage's number; below 0: `error` says why not (-2: memory was refused).
+// Returns the stage's number; below 0 `error` holds the reason (-2: memory was refused).
 typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* error,
                                   uint64_t error_bytes);
 // Returns a PythonHost::Verdict.
 typedef int (*BulkheadPythonCall)(int number, int64_t* words, char* error, uint64_t error_bytes);
-// Writes path and SHA-256 of the user's files that were loaded since the last call, each with a 0
-// behind it, as many as fit. Returns how many bytes that are.
+// Writes path and SHA-256 of the user files loaded since the last call, each followed by a 0, as
+// many as fit. Returns the number of bytes.
 typedef uint64_t (*BulkheadPythonTakeLoaded)(char* text, uint64_t text_bytes);
-// From now on SIGQUIT writes the stacks of all threads to `fd`. Returns 0 when that cannot be.
+// From now on SIGQUIT writes the stacks of all threads to `fd`. Returns 0 on failure.
 typedef int (*BulkheadPythonStacks)(int fd);
 // PyGILState_Ensure and PyEval_SaveThread.
 typedef int (*BulkheadPythonEnsure)();
@@ -30,15 +30,15 @@ typedef void* (*BulkheadPythonSave)();
 
 namespace bulkhead {
 
-// The interpreter that loaded this library. Lives as long as the process. Thread-safe: one call at
-// a time is in Python.
+// The interpreter that loaded this library. Lives as long as the process. Thread-safe: one thread
+// at a time runs Python.
 class Interpreter final : public PythonHost {
  public:
   struct Functions {
     BulkheadPythonLoad load;
     BulkheadPythonCall call;
     BulkheadPythonTakeLoaded take_loaded;
-    const uint64_t* loaded_count;  // of the user's files, so far
+    const uint64_t* loaded_count;  // number of loaded user files
     BulkheadPythonStacks stacks;
     BulkheadPythonEnsure ensure;
     BulkheadPythonSave save;
@@ -52,8 +52,8 @@ class Interpreter final : public PythonHost {
   bool WriteStacksTo(int fd) override { return functions_.stacks(fd) != 0; }
 
  private:
-  // Gives this thread a state in the interpreter for good: one that a call makes for itself ends
-  // with the call, and costs more than the call.
+  // Gives this thread a permanent state in the interpreter; a state made for one call costs more
+  // than the call.
   void Attach() const;
 
   const Functions functions_;

@@ -1,10 +1,9 @@
 """The Python side of a worker with Python stages.
 
 bulkheadd starts the user's interpreter with this file. It loads the worker itself, a shared library, through ctypes
-and hands it two functions: one imports a stage's function, one calls it. The worker's threads come here for the call
-alone; all else they do without the interpreter's lock. Tools that run pipelines in their own process start it with
---serve-fd instead, and call over a socket. Nothing beside the standard library and NumPy is needed, and nothing is
-compiled.
+and gives it two functions: one imports a stage's function, one calls it. The worker's threads enter Python only for
+that call, and do everything else without the interpreter's lock. Tools that run pipelines in their own process start
+it with --serve-fd instead, and call over a socket. It needs only the standard library and NumPy, and compiles nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bulkhead_host.functions import allowed_folders  # noqa: E402
 
 
 class _Log:
-    """The service's log, as standard output and error: one that is full or gone is no sample's error."""
+    """Standard output and error, which go to the service's log. A failure to write is no error of a sample."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -49,20 +48,20 @@ def _strings(texts) -> ctypes.Array:
 
 
 def _readable() -> list[str]:
-    """What imports and running need to read."""
+    """Folders that imports and the interpreter read."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     folders += [os.path.dirname(os.path.realpath(sys.executable)), *sys.path]
     return [folder for folder in dict.fromkeys(folders) if folder not in ("", "/")]
 
 
 def _move_home() -> None:
-    """To the folder that is this worker's alone, which it makes before anything is imported."""
+    """Moves HOME and TMPDIR to this worker's own folder, which it makes before any import."""
     folder = os.environ.pop("BULKHEAD_SCRATCH", "")
     if not folder:
         return
     os.environ["HOME"] = os.path.join(folder, "home")
-    # Not tried out: where the system cannot hold a worker to its folder, nothing is writable, and to know the name is
-    # all that most packages want of it.
+    # Not tested for writability: where the system cannot confine a worker to its folder, nothing is writable, and
+    # most packages only need the name.
     tempfile.tempdir = os.path.join(folder, "tmp")
 
 
@@ -73,13 +72,13 @@ def main() -> None:
         options.setdefault(name, []).append(value)
     allowed_folders.extend(options.get("--python-path", []))
     known = [folder for folder in sys.path if os.path.abspath(folder) != _OWN]
-    # Those that the interpreter has anyway keep their place: the standard library stands before other packages.
+    # Folders already in sys.path keep their place, so that the standard library stays before other packages.
     places = set(map(os.path.realpath, known))
     sys.path[:] = [*(folder for folder in allowed_folders if folder not in places), *known]
     sys.argv[1:] = []
     os.environ.pop("LD_PRELOAD", None)
     _move_home()
-    # The service's log; what goes to its standard output would be lost when the worker ends.
+    # Both go to the service's log. Buffered standard output would be lost when the worker ends.
     sys.stdout = sys.stderr = _Log(sys.stderr)
 
     if "--serve-fd" in options:

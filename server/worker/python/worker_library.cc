@@ -1,22 +1,22 @@
-// libbulkhead_worker.so: a worker for the interpreter that loads it (worker_host.py).
+// libbulkhead_worker.so: a worker inside the interpreter that loads it (worker_host.py).
 #include <unistd.h>
 
 #include <utility>
 
-#include "server/pipeline/user_code.h"
+#include "server/stages/running/user_code.h"
 #include "server/worker/allocation_tracker.h"
 #include "server/worker/python/interpreter.h"
 #include "server/worker/worker.h"
 
-// Runs a worker until its end, and ends the process with it. The interpreter's lock is not held.
-// `readable`, `python_paths` and `native_paths` end with a null each.
+// Runs a worker to its end, and ends the process with it. The caller must not hold the
+// interpreter's lock. `readable`, `python_paths` and `native_paths` are null-terminated.
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
     int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
     BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonStacks stacks,
     BulkheadPythonEnsure ensure, BulkheadPythonSave save, const char* const* readable,
     const char* const* python_paths, const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
-  // Never destroyed: threads may be at work when the process ends.
+  // Never destroyed: threads may still work when the process ends.
   auto& interpreter =
       *new bulkhead::Interpreter({load, call, take_loaded, loaded_count, stacks, ensure, save});
   bulkhead::UserCode user_code;

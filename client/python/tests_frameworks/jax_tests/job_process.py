@@ -10,8 +10,8 @@ import pathlib
 import sys
 import time
 
-import bulkhead._jax_processes
-import bulkhead._ranks
+import bulkhead._adapters.jax_processes
+import bulkhead._adapters.ranks
 import bulkhead.jax
 import jax
 import numpy as np
@@ -111,13 +111,13 @@ def quarantine():
 
 def without_store():
     """Over the devices: those that agree, and words of other lengths."""
-    bulkhead._jax_processes._store = lambda: None
+    bulkhead._adapters.jax_processes._store = lambda: None
     return {"agree": opened(), "differ": opened(cursor=cursor_after(3 * PROCESS))}
 
 
 def own_words_left():
     """What this process leaves in the coordinator's store after all that came before."""
-    store = bulkhead._jax_processes._store()
+    store = bulkhead._adapters.jax_processes._store()
     words = store.key_value_dir_get("bulkhead/exchange/")
     return sum(key.endswith(f"/{PROCESS}") for key, _ in words)
 
@@ -145,13 +145,14 @@ def one_is_late():
     if PROCESS == 1:
         wait_for(said)
     else:
-        bulkhead._ranks.PATIENCE_SECONDS = 0.1
+        bulkhead._adapters.ranks.PATIENCE_SECONDS = 0.1
         handler = logging.Handler()
         handler.emit = lambda record: said.write_text(record.getMessage())
         logging.getLogger("bulkhead").addHandler(handler)
     return opened()
 
 
+jax.config.update("jax_cpu_collectives_implementation", "gloo")  # JAX 0.4 must be asked for it
 jax.distributed.initialize(COORDINATOR, PROCESSES, PROCESS)
 jax.devices()  # where JAX itself waits for all processes
 print(json.dumps({case: globals()[case]() for case in CASES}), flush=True)

@@ -7,7 +7,7 @@ import pathlib
 import sys
 import time
 
-import bulkhead._ranks
+import bulkhead._adapters.ranks
 import bulkhead.torch
 import torch
 import torch.distributed as distributed
@@ -108,7 +108,7 @@ def one_is_late():
         while not said.exists() and time.monotonic() < until:
             time.sleep(0.01)
         return {"name": "called" if said.exists() else "never-called"}
-    bulkhead._ranks.PATIENCE_SECONDS = 0.1
+    bulkhead._adapters.ranks.PATIENCE_SECONDS = 0.1
     handler = logging.Handler()
     handler.emit = lambda record: said.write_text(record.getMessage())
     logging.getLogger("bulkhead").addHandler(handler)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from bulkhead import torch as bulkhead_torch
-from bulkhead._torch_device import Cuda
+from bulkhead._adapters.torch_device import Cuda
 from bulkhead.torch import Dataset
 from conftest import PACKED_OFFSETS, PACKED_RUNS, numbers, packed_runs
 

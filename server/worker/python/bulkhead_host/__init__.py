@@ -1,1 +1,1 @@
-"""What worker_host.py consists of; nothing here is for users' functions."""
+"""The parts of worker_host.py. User functions should not import them."""

@@ -1,4 +1,4 @@
-"""What the worker calls: one function loads a stage, one runs it."""
+"""The functions that the worker calls: one loads a stage, one runs it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Calls:
 
     def __init__(self):
         self._stages: list[Stage] = []
-        self._generators: Generators | None = None  # made when NumPy is there
+        self._generators: Generators | None = None  # made once NumPy is loaded
 
     def load(self, stage: bytes, inputs: bytes, error: int, error_bytes: int) -> int:
-        """Returns the stage's number + 1, or a verdict below 0 and writes what is wrong to `error`."""
+        """Returns the stage's number + 1, or a verdict below 0 and writes the reason to `error`."""
         try:
             try:
                 import numpy
@@ -38,7 +38,7 @@ class Calls:
                 self._generators = Generators(numpy)
             texts = inputs.decode().split(",") if inputs else []
             self._stages.append(Stage(numpy, self._generators, json.loads(stage), texts))
-            # What is there now stays: collections need not look at it again and again.
+            # Objects made by imports stay: collections need not examine them every time.
             gc.collect()
             gc.freeze()
             return len(self._stages)
@@ -51,7 +51,7 @@ class Calls:
         return LOAD_FAILED
 
     def call(self, number: int, words: int, error: int, error_bytes: int) -> int:
-        """Returns a verdict; `words` are Stage.run's. Writes what is wrong to `error`."""
+        """Returns a verdict; `words` are Stage.run's. Writes the reason to `error`."""
         try:
             return self._stages[number].run(words)
         except MemoryError:
@@ -71,7 +71,7 @@ class Calls:
         return verdict
 
     def write_stacks_to(self, fd: int) -> int:
-        """From now on SIGQUIT writes where every thread is to `fd`, also while one of them holds the lock for good."""
+        """From now on SIGQUIT writes the stacks of all threads to `fd`, even while one holds the lock for ever."""
         try:
             faulthandler.register(signal.SIGQUIT, file=fd, all_threads=True)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Finding the user's functions, and saying where in them an error is."""
+"""Finds the user's functions, and the lines of them that an error came from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bulkhead_host.verdict import MAX_TEXT, UNUSABLE, Refusal
 _MAX_FRAMES = 6
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
-allowed_folders: list[str] = []  # that functions may come from
+allowed_folders: list[str] = []  # where functions may come from
 
 
 def _is_allowed(path: str) -> bool:
@@ -25,7 +25,7 @@ def _is_allowed(path: str) -> bool:
 
 
 def _check_origin(module: str) -> None:
-    """The module must be found below a folder of --python-path, whatever else can be imported."""
+    """Accepts only a module below a folder of --python-path, even if others can be imported."""
     top = module.partition(".")[0]
     folders = ", ".join(allowed_folders)
     try:
@@ -43,7 +43,7 @@ def _check_origin(module: str) -> None:
     if not places or not all(map(_is_allowed, places)):
         raise Refusal(
             UNUSABLE,
-            f"module `{top}` is {places[0] if places else 'part of the interpreter'}, which lies below no "
+            f"module `{top}` is {places[0] if places else 'part of the interpreter'}, which is not below a "
             f"--python-path of the service ({folders}); write a function of your own around it",
         )
 
@@ -78,12 +78,12 @@ def import_function(text: str):
 
 
 def import_failed(module: str, error: BaseException) -> str:
-    """What went wrong, and what helps."""
+    """The error of an import, and its remedy."""
     return f"importing {module} failed: {describe(error)}{_advice(error)}"
 
 
 def failed_module(error: BaseException) -> str:
-    """The module whose import, begun by a function, ended in this exception; empty: it was not in one."""
+    """The module whose import, started by a function, raised this exception; empty: no import did."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame.filename for frame in frames if frame.name == "<module>" and not frame.filename.startswith(_OWN)]
     if inside:
@@ -96,15 +96,15 @@ def _advice(error: BaseException | None) -> str:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, PermissionError):
-            what = f"{error.filename!r}" if error.filename else "sockets, other processes or what else it asked for"
+            what = f"{error.filename!r}" if error.filename else "sockets, other processes or something else"
             return (
-                f"; the workers' sandbox keeps {what} from it: what is to be read must lie below a --root or a "
+                f"; the workers' sandbox denies access to {what}: files to read must be below a --root or a "
                 "--python-path of the service, and only TMPDIR and HOME are writable (docs/user_stages.md)"
             )
         text = str(error)
         if "failed to map segment" in text or "annot allocate memory" in text:
             return (
-                "; its memory limit refused that: import it when your module is imported, not when a function is called, "
+                "; its memory limit refused that: import it at the top of your module, not inside a function, "
                 "or give the service a larger --worker-quota"
             )
         error = error.__cause__ or error.__context__
@@ -112,13 +112,13 @@ def _advice(error: BaseException | None) -> str:
 
 
 def _check_home(text: str, function) -> None:
-    """What an allowed module imported is not the user's own: `np.load` would let a spec bring code."""
+    """Refuses what an allowed module imported: with `np.load` a spec could bring its own code."""
     name = getattr(inspect.unwrap(function), "__module__", None) or type(function).__module__
     home = getattr(sys.modules.get(name), "__file__", None)
     if home is None or not _is_allowed(home):
         raise Refusal(
             UNUSABLE,
-            f"{text} is from `{name}`, which lies below no --python-path of the service "
+            f"{text} is from `{name}`, which is not below a --python-path of the service "
             f"({', '.join(allowed_folders)}); write a function of your own around it",
         )
 

@@ -18,11 +18,11 @@ class Output:
         shape = tuple(int(extent) for extent in declared.get("shape", ()))
         self.max_count = int(declared.get("max_count", 0))
         self.variable = bool(shape) and shape[0] == -1
-        # Of a batch: as many rows as the call says, no more and no fewer.
+        # A batch has exactly as many rows as the call says.
         self.of_batch = self.variable and self.max_count == 0
         self.rest = shape[1:]
         self.shape = (self.max_count, *self.rest) if self.variable else shape
-        # NumPy has no bfloat16: its bits are passed as uint16.
+        # NumPy has no bfloat16, so its bits are passed as uint16.
         is_bfloat = self.dtype_name == "bfloat16"
         self.dtype = None if self.is_bytes else numpy.dtype("uint16" if is_bfloat else self.dtype_name)
         self._numpy = numpy
@@ -53,7 +53,7 @@ class Output:
         if self.of_batch or not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
             raise Refusal(
                 WRONG_SHAPE,
-                f"output `{self.name}` has the shape {list(value.shape)}, and is declared as {self.declared()}",
+                f"output `{self.name}` has the shape {list(value.shape)}, but is declared as {self.declared()}",
             )
         count = value.shape[0]
         if count > self.max_count:
@@ -70,21 +70,21 @@ class Output:
             raise Refusal(UNUSABLE, f"output `{self.name}` is None: does the function return it?")
         is_number = isinstance(value, (bool, int, float)) or (isinstance(value, complex) and self.dtype.kind == "c")
         if is_number and self.shape == ():
-            # A number of Python's own has no type in NumPy's sense: it takes the declared one, if it fits.
+            # A Python number has no NumPy type. It takes the declared one, if it fits.
             try:
                 made = numpy.array(value, dtype=self.dtype)
             except OverflowError:
                 made = None
             if made is not None and (self.dtype.kind in "fc" or made == value):
                 return made
-            raise Refusal(WRONG_SHAPE, f"output `{self.name}` is {value!r}, which is no {self.dtype_name}")
+            raise Refusal(WRONG_SHAPE, f"output `{self.name}` is {value!r}, which is not a {self.dtype_name}")
         try:
             return numpy.asarray(value)
         except MemoryError:
             raise
         except Exception as error:
             raise Refusal(
-                UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, of which NumPy makes no array: {error}"
+                UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, which NumPy cannot convert to an array: {error}"
             ) from None
 
     def _same_bits(self, value):
@@ -92,7 +92,7 @@ class Output:
             return value.view(self.dtype)
         raise Refusal(
             UNUSABLE,
-            f"output `{self.name}` has the dtype {value.dtype}, and is declared as {self.dtype_name}; "
+            f"output `{self.name}` has the dtype {value.dtype}, but is declared as {self.dtype_name}; "
             f"convert it (.astype(numpy.{self.dtype})) or correct the spec",
         )
 
@@ -109,7 +109,7 @@ class Output:
     def _store_bytes(self, value, address: int) -> int:
         if not isinstance(value, (bytes, bytearray)):
             raise Refusal(
-                UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, and is declared as bytes"
+                UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, but is declared as bytes"
             )
         if len(value) > self.max_count:
             raise Refusal(

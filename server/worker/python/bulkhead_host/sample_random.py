@@ -1,4 +1,4 @@
-"""Random numbers: every generator that a function may draw from is a function of the sample's key."""
+"""Random numbers: seeds every generator that a function may use from the sample's key."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 
 
 class SampleRandom(random.Random):
-    """What stands behind the functions of `random`: seeded for each sample, but only when it is used.
+    """The generator behind the functions of `random`, seeded on its first use in a sample.
 
-    Seeding costs more than most functions take, and most do not use it.
+    Most functions do not use it, and seeding takes longer than most functions do.
     """
 
     _key = 0
@@ -48,7 +48,7 @@ class SampleRandom(random.Random):
 
 
 def _install_random() -> SampleRandom:
-    """Puts one of ours behind `random.random`, `random.shuffle` and the others."""
+    """Makes `random.random`, `random.shuffle` and the others use a SampleRandom."""
     old = random._inst
     new = SampleRandom()
     for name, value in list(vars(random).items()):
@@ -59,13 +59,13 @@ def _install_random() -> SampleRandom:
 
 
 class Generators:
-    """Every generator that a function may draw from; the same for all stages, which run one at a time."""
+    """Every generator that a function may use. All stages share them, because one runs at a time."""
 
     def __init__(self, numpy):
         self._legacy = _install_random()
         self._seed_numpy = numpy.random.seed
         self._philox = numpy.random.Philox(0)
-        # Setting a state costs a tenth of making a generator.
+        # Setting a state takes a tenth of the time of making a generator.
         self._state = self._philox.state
         self._state["state"]["counter"][:] = 0
         self._key = self._state["state"]["key"]

@@ -1,4 +1,4 @@
-"""Answers the calls of a tool that runs a pipeline in its own process, with which memory is shared."""
+"""Serves a tool that runs a pipeline in its own process and shares memory with this one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Server:
         self._text = ctypes.create_string_buffer(MAX_TEXT + 1)
 
     def run(self) -> None:
-        """Until the tool ends."""
+        """Serves calls until the tool ends."""
         while True:
             request = self._socket.recv(1 << 20)
             if not request:
@@ -48,7 +48,7 @@ class Server:
             file = os.open(f"/proc/{os.getppid()}/fd/{fd}", os.O_RDWR)
             mapping = mmap.mmap(file, size)
             os.close(file)
-            # The one before stays mapped: views of it may be remembered.
+            # The previous one stays mapped: views of it may be cached.
             address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
             self._region = (fd, size, mapping, address)
         return self._region[3]

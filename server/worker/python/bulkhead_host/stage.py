@@ -1,4 +1,4 @@
-"""How the function of one stage is called."""
+"""Calls the function of one stage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANDOM_WORDS = 3
 
 
 class Stage:
-    """One stage: its function and how it is called."""
+    """One stage: its function, and how to call it."""
 
     def __init__(self, numpy, generators: Generators, spec: dict, inputs: list[str]):
         self._numpy = numpy
@@ -53,11 +53,11 @@ class Stage:
         return places + [at + 2 * i for i in range(len(self._outputs))]
 
     def _check_signature(self, function: str) -> bool:
-        """Whether it takes an `rng`. Refuses one that cannot be called as the spec wants."""
+        """Whether the function takes an `rng`. Refuses a function that cannot take the spec's arguments."""
         try:
             signature = inspect.signature(self._function)
         except (TypeError, ValueError):
-            return False  # a builtin that does not tell
+            return False  # a builtin without a signature
         names = list(signature.parameters)
         rng = signature.parameters.get("rng")
         wants_rng = rng is not None and "rng" not in self._arguments
@@ -92,7 +92,7 @@ class Stage:
             raise
         except BaseException as raised:
             module = failed_module(raised)
-            # What cannot be imported is no verdict on a sample.
+            # A failed import is no error of the sample.
             failure = Refusal(UNUSABLE, import_failed(module, raised)) if module else Refusal(FAILED, describe(raised))
             traceback.clear_frames(raised.__traceback__)  # they hold the arguments
         else:
@@ -118,12 +118,12 @@ class Stage:
         return OK
 
     def _apart(self, result, views) -> list:
-        """A batch's outputs lie where its inputs lie: none may change while another is a view of it."""
+        """Outputs of a batch overwrite its inputs, so copies those outputs that are views of inputs."""
         numpy = self._numpy
         apart = []
         for output, value in zip(self._outputs, result):
             if not isinstance(value, numpy.ndarray) and not output.is_bytes:
-                value = output.as_array(value)  # a tensor of another library may be a view, too
+                value = output.as_array(value)  # another library's tensor may be a view too
             is_array = isinstance(value, numpy.ndarray)
             shared = is_array and any(numpy.may_share_memory(value, view) for view in views)
             apart.append(numpy.array(value) if shared else value)
@@ -154,7 +154,7 @@ class Stage:
             return self._numpy.ndarray((), dtype, memory)[()]
         if stride == 0:
             return self._numpy.ndarray(shape, dtype, memory)
-        # Rows of an image that is a part of a larger one.
+        # Rows of an image that is part of a larger one.
         return self._numpy.ndarray(shape, dtype, memory, 0, (stride, shape[2] * dtype.itemsize, dtype.itemsize))
 
     @staticmethod
@@ -170,11 +170,11 @@ class Stage:
             got = f"{len(result)} values"
         else:
             got = "None" if result is None else f"one {type(result).__name__}"
-        return f"it returned {got}, and is declared to return {len(self._outputs)} ({names})"
+        return f"it returned {got}, but is declared to return {len(self._outputs)} ({names})"
 
     def _check_kept(self, arguments, views, before) -> None:
-        """An input is a view of memory that the next sample uses: no code may keep it."""
-        gc.collect()  # what only a reference cycle holds is not kept
+        """Checks that no code keeps an input: it is a view of memory that the next sample reuses."""
+        gc.collect()  # so that reference cycles do not count
         after = list(map(sys.getrefcount, views))
         for view, count, earlier in zip(views, after, before):
             if count <= earlier:
@@ -182,8 +182,8 @@ class Stage:
             name = next(name for name, one in zip(self._names, arguments) if one is view)
             raise Refusal(
                 UNUSABLE,
-                f"the function keeps its input `{name}`, or a view of it, after it ended; that memory is the next "
-                + ("batch's" if self._of_batch else "sample's") + ". Keep a copy (.copy()) instead",
+                f"the function keeps its input `{name}`, or a view of it, after it returned, but the next "
+                + ("batch" if self._of_batch else "sample") + " reuses that memory. Keep a copy (.copy()) instead",
             )
 
 
@@ -195,7 +195,7 @@ def _parse_input(numpy, text: str):
 
 
 def _parse_argument(text: str):
-    """YAML's truth values and numbers come as texts."""
+    """Converts YAML booleans and numbers, which arrive as text."""
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"[-+]?[0-9]+", text):

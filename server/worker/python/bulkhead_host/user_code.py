@@ -1,6 +1,6 @@
-"""Which of the user's files were loaded, and what was in them.
+"""Notes which of the user's files were loaded, with their digests.
 
-Installed packages, below site-packages or dist-packages, are not the user's code: they have versions and are not edited.
+Installed packages, below site-packages or dist-packages, do not count: they have versions and are not edited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 _new: list[tuple[str, str]] = []
-# How many files were loaded so far: the worker looks at it after every lease, without the interpreter's lock.
+# Number of loaded files. The worker reads it after every lease, without the interpreter's lock.
 count = ctypes.c_uint64(0)
 
 
@@ -37,7 +37,7 @@ def _note(path: str, data: bytes) -> None:
 
 
 def watch() -> None:
-    """From now on files are noted as they are loaded, by the bytes that are run."""
+    """Notes every file from now on when it is loaded, by the bytes that run."""
     compile_cached = SourceFileLoader.get_code
     load_compiled = SourcelessFileLoader.get_code
 
@@ -45,7 +45,7 @@ def watch() -> None:
         path = os.path.abspath(self.get_filename(fullname))
         if not _is_users(path):
             return compile_cached(self, fullname)
-        # Not from __pycache__, which is told from a newer source by size and second alone.
+        # Bypasses __pycache__, which detects a changed source only by its size and second.
         data = self.get_data(path)
         _note(path, data)
         return self.source_to_code(data, self.get_filename(fullname))
@@ -61,9 +61,9 @@ def watch() -> None:
 
 
 def take_new(address: int, size: int) -> int:
-    """Writes path and digest of the files that were loaded since the last call, each with a 0 behind it, as many as fit.
+    """Writes path and digest of the files loaded since the last call, each followed by a 0, as many as fit.
 
-    Returns how many bytes that are.
+    Returns the number of bytes.
     """
     written = 0
     while _new:

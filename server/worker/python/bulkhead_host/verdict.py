@@ -1,8 +1,8 @@
-"""What a call ends with: PythonHost::Verdict."""
+"""The results of a call: PythonHost::Verdict."""
 
 from __future__ import annotations
 
-# Not 0: that is what a call with an uncaught exception returns.
+# Not 0, which a call with an uncaught exception returns.
 FAILED, WRONG_SHAPE, OVER_BOUND, UNUSABLE, OUT_OF_MEMORY, OK = 1, 2, 3, 4, 5, 100
 LOAD_FAILED, LOAD_OUT_OF_MEMORY = -1, -2
 MAX_TEXT = 3000  # bytes

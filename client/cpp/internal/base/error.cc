@@ -1,0 +1,111 @@
+#include "client/cpp/internal/base/error.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "bulkhead/internal/v1/rpc_status.pb.h"
+
+namespace bulkhead {
+namespace {
+
+using internal::v1::RpcErrorInfo;
+
+constexpr char kPayloadUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+
+std::optional<RpcErrorInfo> InfoOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayloadUrl);
+  if (!payload.has_value()) return std::nullopt;
+  RpcErrorInfo info;
+  if (!info.ParseFromString(std::string(*payload))) return std::nullopt;
+  return info;
+}
+
+}  // namespace
+
+std::string ErrorReason(const absl::Status& status) {
+  const auto info = InfoOf(status);
+  return info.has_value() ? info->reason() : "";
+}
+
+std::map<std::string, std::string> ErrorMetadata(const absl::Status& status) {
+  const auto info = InfoOf(status);
+  if (!info.has_value()) return {};
+  return {info->metadata().begin(), info->metadata().end()};
+}
+
+namespace client_internal {
+
+absl::Status MakeClientError(absl::StatusCode code, absl::string_view reason,
+                             absl::string_view message,
+                             std::map<std::string, std::string> metadata) {
+  RpcErrorInfo info;
+  info.set_reason(std::string(reason));
+  info.set_domain("bulkhead");
+  info.mutable_metadata()->insert(metadata.begin(), metadata.end());
+  absl::Status status(code, message);
+  status.SetPayload(kPayloadUrl, absl::Cord(info.SerializeAsString()));
+  return status;
+}
+
+absl::Status ProtocolError(absl::string_view message) {
+  return MakeClientError(absl::StatusCode::kInternal, client_reason::kProtocolViolation,
+                         absl::StrCat("the service broke the protocol: ", message,
+                                      "; client and service may be of different versions"));
+}
+
+absl::Status ForkedError() {
+  return MakeClientError(absl::StatusCode::kFailedPrecondition, client_reason::kForked,
+                         "this process was forked from one that used a loader, and neither the "
+                         "loader nor gRPC works here; fork before the first loader is opened, or "
+                         "start another program (exec)");
+}
+
+absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target, bool embedded) {
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  internal::v1::RpcStatus details;
+  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
+    for (const auto& detail : details.details()) {
+      RpcErrorInfo info;
+      if (!absl::EndsWith(detail.type_url(), "/google.rpc.ErrorInfo") ||
+          !info.ParseFromString(detail.value())) {
+        continue;
+      }
+      return MakeClientError(code, info.reason(), status.error_message(),
+                             {info.metadata().begin(), info.metadata().end()});
+    }
+  }
+  const std::map<std::string, std::string> metadata = {{"target", std::string(target)}};
+  switch (code) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kUnknown:  // gRPC's word when the connection goes while a call begins
+      return MakeClientError(
+          absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
+          absl::StrCat("the service at ", target, " cannot be reached or has ended (",
+                       status.error_message(), "); ",
+                       embedded ? "it was started for this job, and the next loader starts another;"
+                                : "check that bulkheadd runs there, then",
+                       " go on from the last cursor"),
+          metadata);
+    case absl::StatusCode::kDeadlineExceeded:
+      return MakeClientError(code, client_reason::kDeadlineExceeded,
+                             absl::StrCat("the service at ", target, " did not answer in time"),
+                             metadata);
+    case absl::StatusCode::kUnimplemented:
+      return MakeClientError(
+          code, client_reason::kProtocolViolation,
+          absl::StrCat("what listens at ", target, " is not a Bulkhead service (",
+                       status.error_message(), ")"),
+          metadata);
+    default:
+      return MakeClientError(
+          code, absl::StatusCodeToString(code),
+          absl::StrCat("the service at ", target, " failed: ", status.error_message()), metadata);
+  }
+}
+
+}  // namespace client_internal
+}  // namespace bulkhead

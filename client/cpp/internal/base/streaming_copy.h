@@ -1,0 +1,16 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STREAMING_COPY_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STREAMING_COPY_H_
+
+#include <cstddef>
+
+namespace bulkhead::client_internal {
+
+// std::memcpy for a batch's bytes, which are not read soon. A batch is larger than the caches, so
+// on x86-64 the stores bypass them: an ordinary copy would first read the memory that it
+// overwrites. A lock or an atomic makes the bytes visible to other threads, as after an ordinary
+// copy.
+void StreamingCopy(void* destination, const void* source, size_t count);
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STREAMING_COPY_H_

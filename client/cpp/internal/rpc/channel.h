@@ -1,0 +1,33 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_CHANNEL_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_CHANNEL_H_
+
+#include <grpc/support/time.h>
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace bulkhead::client_internal {
+
+// What a service takes of one request (kMaxRequestBytes in server/service/loader_server.cc).
+inline constexpr int kMaxRequestBytes = 8 << 20;
+
+// A channel to `target` with this library's settings, on a connection of its own.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target);
+
+// FAILED_PRECONDITION (FORKED) when this process was forked from one that had made channels: gRPC's
+// threads did not come along, so a call would hang.
+absl::Status CheckNotForked();
+
+// What gRPC takes as a deadline: `allowed` from now on, by the monotonic clock.
+gpr_timespec GrpcDeadline(absl::Duration allowed);
+
+// The path of a target of gRPC's form unix:/path or unix:///path; empty for any other.
+std::string UnixPathOf(const std::string& target);
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_CHANNEL_H_

@@ -1,0 +1,32 @@
+#include "client/cpp/internal/rpc/public_types.h"
+
+#include "absl/time/time.h"
+
+namespace bulkhead::client_internal {
+
+StreamMemory ToStreamMemory(const v1::MemoryPlan& plan) {
+  StreamMemory memory;
+  memory.slot_bytes = plan.slot_bytes();
+  memory.slot_count = plan.slot_count();
+  memory.arena_bytes = plan.arena_bytes();
+  memory.sample_bytes = plan.sample_bytes();
+  memory.workers = plan.workers();
+  memory.threads_per_worker = plan.threads_per_worker();
+  memory.worker_quota_bytes = plan.worker_quota_bytes();
+  return memory;
+}
+
+LoaderProgress ToLoaderProgress(const v1::Progress& progress) {
+  LoaderProgress result;
+  result.files_done = progress.files_done();
+  result.files_total = progress.files_total();
+  result.records = progress.records();
+  if (progress.has_eta()) {
+    result.eta =
+        absl::Seconds(progress.eta().seconds()) + absl::Nanoseconds(progress.eta().nanos());
+  }
+  result.activity = progress.activity();
+  return result;
+}
+
+}  // namespace bulkhead::client_internal

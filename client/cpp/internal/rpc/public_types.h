@@ -1,0 +1,15 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_PUBLIC_TYPES_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_PUBLIC_TYPES_H_
+
+#include "bulkhead/loader.h"
+#include "bulkhead/v1/loader.pb.h"
+
+namespace bulkhead::client_internal {
+
+// The service's messages as the library's public types.
+StreamMemory ToStreamMemory(const v1::MemoryPlan& plan);
+LoaderProgress ToLoaderProgress(const v1::Progress& progress);
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_PUBLIC_TYPES_H_

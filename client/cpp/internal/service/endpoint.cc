@@ -1,0 +1,55 @@
+#include "client/cpp/internal/service/endpoint.h"
+
+#include <utility>
+
+namespace bulkhead::client_internal {
+
+absl::StatusOr<std::shared_ptr<Endpoint>> Endpoint::Make(const std::string& target,
+                                                         const EmbeddedOptions& options,
+                                                         absl::Duration deadline) {
+  std::shared_ptr<Endpoint> endpoint(new Endpoint(options, target.empty()));
+  if (target.empty()) {
+    absl::Status started = endpoint->Revive(deadline, [] { return false; });
+    if (!started.ok()) return started;
+  } else {
+    absl::MutexLock lock(&endpoint->mutex_);
+    endpoint->target_ = target;
+  }
+  return endpoint;
+}
+
+std::string Endpoint::target() const {
+  absl::MutexLock lock(&mutex_);
+  return target_;
+}
+
+absl::Status Endpoint::Revive(absl::Duration deadline, const std::function<bool()>& cancelled) {
+  if (!embedded_) return absl::OkStatus();
+  auto acquired = EmbeddedService::Acquire(options_, deadline, cancelled);
+  if (!acquired.ok()) return acquired.status();
+  std::shared_ptr<EmbeddedService> service = *std::move(acquired);
+  absl::MutexLock lock(&mutex_);
+  target_ = service->target();
+  service_.swap(service);  // the old one is destroyed after the lock is released
+  return absl::OkStatus();
+}
+
+void Endpoint::KillSilent(const std::string& target) {
+  std::shared_ptr<EmbeddedService> service;
+  {
+    absl::MutexLock lock(&mutex_);
+    service = service_;
+  }
+  if (service != nullptr && service->target() == target) service->Kill();
+}
+
+std::string Endpoint::PostMortem() const {
+  std::shared_ptr<EmbeddedService> service;
+  {
+    absl::MutexLock lock(&mutex_);
+    service = service_;
+  }
+  return service == nullptr ? std::string() : service->PostMortem();
+}
+
+}  // namespace bulkhead::client_internal

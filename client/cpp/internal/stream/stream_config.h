@@ -1,0 +1,38 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CONFIG_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CONFIG_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "bulkhead/loader.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "client/cpp/internal/arena/arena_door.h"
+
+namespace bulkhead::client_internal {
+
+// The options of a stream. They do not change after it is opened.
+struct StreamConfig {
+  std::string target;
+  v1::Open open;
+  // Through which the service may give batches in shared memory; null: none.
+  std::shared_ptr<ArenaDoor> door;
+  // Why there is no door, where one was wished for.
+  std::string no_door_reason;
+  // What the first batch's sequence number is for the caller; on the wire it is 0.
+  uint64_t first_sequence = 0;
+  absl::Duration silence = absl::Seconds(10);
+  absl::Duration held_deadline = absl::Seconds(60);
+  std::function<void(const SubstitutionEvent&)> on_substitution;
+  std::function<void(const QuarantineEvent&)> on_quarantine;
+  std::function<void(const HangEvent&)> on_hang;
+  std::function<void(const std::string&)> on_warning;
+  // Explains a lost service, such as "it was killed by signal 9"; may be empty.
+  std::function<std::string()> post_mortem;
+};
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CONFIG_H_

@@ -1,0 +1,1 @@
+"""What the adapters to PyTorch, TensorFlow, Keras and JAX share."""

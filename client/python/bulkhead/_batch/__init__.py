@@ -1,0 +1,1 @@
+"""Batches: their schema and memory, how they are put together, their order and cursors."""

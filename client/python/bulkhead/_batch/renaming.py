@@ -1,0 +1,35 @@
+"""Other names for the outputs of a spec."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional
+
+from ..errors import InvalidArgument
+
+
+class Renaming:
+    """What a loader's `rename` says. Immutable."""
+
+    def __init__(self, rename: Optional[Mapping[str, str]]):
+        names = rename or {}
+        if not isinstance(names, Mapping) or not all(isinstance(n, str) for n in names.values()):
+            raise InvalidArgument(
+                f'rename maps outputs to names, as {{"image": "x"}}, not {rename!r}'
+            )
+        self.names: Dict[str, str] = dict(names)
+
+    def of(self, name: str) -> str:
+        """What the output is called."""
+        return self.names.get(name, name)
+
+    def check(self, outputs: List[str]) -> None:
+        """InvalidArgument when it does not fit the outputs."""
+        unknown = [name for name in self.names if name not in outputs]
+        if unknown:
+            raise InvalidArgument(
+                f"rename: there is no output '{unknown[0]}'; the outputs are {', '.join(outputs)}"
+            )
+        called = [self.of(name) for name in outputs]
+        twice = [name for name in called if called.count(name) > 1]
+        if twice:
+            raise InvalidArgument(f"rename: two outputs would be called '{twice[0]}'")

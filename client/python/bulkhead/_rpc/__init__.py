@@ -1,0 +1,1 @@
+"""gRPC: its channels and forks, the message classes, and the parser of what a stream sends."""

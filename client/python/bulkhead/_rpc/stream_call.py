@@ -1,0 +1,51 @@
+"""A call of Loader.Stream: a channel of its own, what is sent, what comes."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+from . import grpc_library, proto
+
+# What a service takes of one request: kMaxRequestBytes in server/service/loader_server.cc.
+MAX_REQUEST_BYTES = 8 << 20
+
+_CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", 16 << 20),
+    ("grpc.max_send_message_length", MAX_REQUEST_BYTES),
+    # An error's text travels percent-encoded, in which a letter beyond ASCII takes 6 to 12 bytes.
+    ("grpc.max_metadata_size", 64 << 10),
+    # Another channel's back-off must not delay this one.
+    ("grpc.use_local_subchannel_pool", 1),
+    # Batches do not go through a proxy that was meant for web pages.
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+class StreamCall:
+    """Begins with `open_request`. Iterate over `messages` for what comes, serialized. Thread-safe."""
+
+    def __init__(self, target: str, open_request):
+        self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+        self._requests.put(proto.StreamRequest(open=open_request))
+        self._channel = grpc_library.load().insecure_channel(target, options=_CHANNEL_OPTIONS)
+        start = self._channel.stream_stream(
+            "/bulkhead.v1.Loader/Stream",
+            request_serializer=proto.StreamRequest.SerializeToString,
+            response_deserializer=None,
+        )
+        # `None` in the queue ends gRPC's sending thread.
+        self.messages = start(iter(self._requests.get, None))
+
+    def release(self, through: int) -> None:
+        """Gives back the credits of the batches up to that one."""
+        self._requests.put(proto.StreamRequest(release={"through_sequence": through}))
+
+    def cancel(self) -> None:
+        """Ends the call; what came before can still be read."""
+        self.messages.cancel()
+        self._requests.put(None)
+
+    def close(self) -> None:
+        """Ends the channel."""
+        self._channel.close()

@@ -1,0 +1,83 @@
+"""Where a loader's service is: an address that stays, or an embedded service that is replaced."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Optional
+
+from ..errors import InvalidArgument
+from . import embedded
+
+_HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+# What gRPC itself would make of other forms.
+_OTHER_SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix-abstract:")
+
+
+def check_target(target: Any) -> None:
+    """Raises InvalidArgument for what is no address; gRPC would take port 65537 for port 1."""
+    if isinstance(target, str):
+        if target.startswith("unix:") and len(target) > len("unix:"):
+            return
+        address = _HOST_AND_PORT.fullmatch(target)
+        if address is not None and 0 < int(address[2]) < 1 << 16:
+            return
+        if target.startswith(_OTHER_SCHEMES):
+            return
+    raise InvalidArgument(
+        f'target is "host:port" or "unix:/path", not {target!r}; without one the loader starts a '
+        "service of its own"
+    )
+
+
+class Endpoint:
+    """Without a `target` it holds an embedded service until `close`."""
+
+    def __init__(
+        self,
+        target: Optional[str],
+        workers: Optional[int],
+        threads: Optional[int],
+        cache_dir: Optional[str],
+        timeout: float,
+        suffix: str = "",
+    ):
+        """`suffix`: what tells its loader's name from others' at a service that processes share."""
+        if target is not None:
+            check_target(target)
+        self._suffix = suffix
+        self._options = (workers, threads, cache_dir)
+        self.embedded = target is None
+        self.service: Optional[embedded.Service] = None
+        self.target = target or ""
+        self.revive(timeout, lambda: False)
+
+    def revive(self, timeout: float, cancelled: Callable[[], bool]) -> None:
+        """Makes sure that an embedded service is alive; does nothing for an address."""
+        if not self.embedded:
+            return
+        old = self.service
+        self.service = embedded.acquire(*self._options, timeout, cancelled)
+        self.target = self.service.target
+        if old is not None:
+            embedded.release(old)
+
+    def name_on_the_wire(self, name: str) -> str:
+        """For a loader of that `name`, at the service that there is now."""
+        shared = isinstance(self.service, embedded.SharedService)
+        return name + self._suffix if shared else name
+
+    def post_mortem(self) -> str:
+        """How the embedded service ended; empty while it runs and for an address."""
+        service = self.service
+        return service.post_mortem() if service is not None else ""
+
+    def kill(self) -> None:
+        """Kills an embedded service that is stuck, so that `revive` replaces it."""
+        service = self.service
+        if service is not None:
+            service.kill()
+
+    def close(self) -> None:
+        service, self.service = self.service, None
+        if service is not None:
+            embedded.release(service)

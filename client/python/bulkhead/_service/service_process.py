@@ -1,0 +1,146 @@
+"""The program of an embedded service, and how it is started."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from typing import IO, Callable, List, NamedTuple, Optional, Tuple, Union
+
+from ..errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStartFailed
+
+LAST_WORDS_BYTES = 8192
+TERM_GRACE_SECONDS = 10.0
+KILL_GRACE_SECONDS = 10.0
+
+
+class Options(NamedTuple):
+    """What a service is started with; within a process it is shared by those that want the same."""
+
+    program: str
+    workers: Optional[int]
+    threads: Optional[int]
+    cache_dir: Optional[str]
+
+    def absolute(self) -> "Options":
+        """The same from wherever it is started."""
+        folder = self.cache_dir and os.path.abspath(self.cache_dir)
+        return self._replace(program=os.path.abspath(self.program), cache_dir=folder)
+
+    def command(self) -> List[str]:
+        command = [self.program, "--embedded", *_python_options()]
+        for flag, value in (
+            ("workers", self.workers),
+            ("threads", self.threads),
+            ("cache-dir", self.cache_dir),
+        ):
+            if value is not None:
+                command += ["--" + flag, str(value)]
+        return command
+
+
+def find_program() -> str:
+    """$BULKHEAD_SERVER, else bulkheadd on the PATH or beside the interpreter."""
+    asked = os.environ.get("BULKHEAD_SERVER", "")
+    if asked:
+        if os.path.isfile(asked) and os.access(asked, os.X_OK):
+            return asked
+        raise ServiceNotFound(
+            f"BULKHEAD_SERVER names '{asked}', which is not a program", metadata={"program": asked}
+        )
+    own = os.path.dirname(os.path.abspath(sys.executable or "python"))
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), own, os.path.join(own, "../bin")])
+    found = shutil.which("bulkheadd", path=path)
+    if found is None:
+        raise ServiceNotFound(
+            "no target was given and the program bulkheadd was found neither through "
+            "$BULKHEAD_SERVER nor on the PATH; install Bulkhead's server (bulkheadd and "
+            "bulkhead-worker), set BULKHEAD_SERVER to bulkheadd, or give the target of a running "
+            "service"
+        )
+    return found
+
+
+def _python_options() -> List[str]:
+    """Python stages run in this interpreter, and may come from wherever this process imports from.
+
+    Except the standard library: its functions are not meant as stages.
+    """
+    if not sys.executable:
+        return []
+    library = {os.path.realpath(path) for key, path in sysconfig.get_paths().items() if "stdlib" in key}
+    options = ["--python", sys.executable]
+    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in sys.path):
+        dynamic = os.path.basename(entry) == "lib-dynload"
+        if os.path.isdir(entry) and entry not in library and not dynamic:
+            options += ["--python-path", entry]
+    return options if len(options) > 2 else []
+
+
+def start(command: List[str], stderr: Union[int, IO[bytes]]) -> Tuple["subprocess.Popen[bytes]", int]:
+    """The process, and the descriptor at which it says that it is ready, which is the caller's."""
+    try:
+        ready, ready_child = os.pipe()
+    except OSError as error:
+        raise ServiceStartFailed(f"cannot start {command[0]}: {error.strerror}") from None
+    try:
+        # A session of its own: Ctrl-C at the trainer must not end the service before it.
+        process = subprocess.Popen(
+            [*command, "--ready-fd", str(ready_child)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            pass_fds=(ready_child,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(ready)
+        raise ServiceStartFailed(f"cannot start {command[0]}: {error.strerror}") from None
+    finally:
+        os.close(ready_child)
+    return process, ready
+
+
+def await_ready(
+    ready: int, timeout: float, cancelled: Callable[[], bool], post_mortem: Callable[[], str]
+) -> None:
+    """Until the service says so. DeadlineExceeded, LoaderClosed, ServiceStartFailed."""
+    until = time.monotonic() + timeout
+    said = b""
+    poller = select.poll()  # select.select() fails for descriptors above 1023
+    poller.register(ready, select.POLLIN)
+    while not (said.startswith(b"ready") and b"\n" in said):  # "ready ADDRESS\n"
+        left = until - time.monotonic()
+        if left <= 0:
+            raise DeadlineExceeded(f"the embedded service was not ready within {timeout:.3g} s")
+        if cancelled():
+            raise LoaderClosed("the loader is closed")
+        if not poller.poll(min(left, 0.05) * 1000):
+            continue
+        data = os.read(ready, 256)
+        if not data:
+            why = post_mortem() or "it closed its ready descriptor and runs on"
+            raise ServiceStartFailed(f"the embedded service did not start: {why}")
+        said += data
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    try:
+        process.wait(KILL_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass  # stuck in the kernel; it ends when the kernel releases it
+
+
+def how_it_ended(pid: int, code: Optional[int], last_words: bytes) -> str:
+    """For an error's text; `code` as subprocess has it, None if it is unknown."""
+    how = "ended"
+    if code is not None:
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
+    words = last_words.decode("utf-8", "replace").strip()
+    text = f"the embedded service (pid {pid}) {how}"
+    return f"{text}; its last words: {words}" if words else text

@@ -1,0 +1,58 @@
+"""Questions to a running service, for monitors and notebooks."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from .. import errors
+from .._rpc import descriptor, grpc_library, live_streams, proto
+from .endpoint import check_target
+
+
+def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
+    """What the service at `target` ("host:port" or "unix:/path") is doing, as its GetStatus says it.
+
+    Fields are named as in loader.proto: `workers` with pid, state and memory, `streams`, `recent_exits`,
+    `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
+    names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable if there is no answer.
+    """
+    check_target(target)
+    live_streams.check_fork()
+    grpc = grpc_library.load()
+    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        ask = channel.unary_unary(
+            "/bulkhead.v1.Loader/GetStatus",
+            request_serializer=lambda _: b"",
+            response_deserializer=proto.GetStatusResponse.FromString,
+        )
+        try:
+            answer = ask(None, timeout=timeout)
+        except grpc.RpcError as error:
+            raise errors.ServiceUnavailable(
+                f"the service at {target} does not say how it is: {error.details()}",
+                metadata={"target": target},
+            ) from None
+    return _to_dict(answer)
+
+
+def _to_dict(message) -> Dict[str, Any]:
+    """All fields, the unset ones with their defaults; times as seconds since 1970, enums by name.
+
+    Not json_format: its options have other names from one protobuf version to the next.
+    """
+    return {
+        field.name: [_plain(field, item) for item in getattr(message, field.name)]
+        if descriptor.is_repeated(field)
+        else _plain(field, getattr(message, field.name))
+        for field in message.DESCRIPTOR.fields
+    }
+
+
+def _plain(field, value) -> Any:
+    if field.message_type is not None:
+        if field.message_type.full_name == "google.protobuf.Timestamp":
+            return value.seconds + value.nanos / 1e9
+        return _to_dict(value)
+    if field.enum_type is not None:
+        return field.enum_type.values_by_number[value].name
+    return value

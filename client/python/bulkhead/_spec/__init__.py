@@ -1,0 +1,1 @@
+"""What users give as a spec, and specs built in Python."""

@@ -1,0 +1,1531 @@
+"""Methods of bulkhead.Pipeline. Written by update_pipeline.py from the .proto files."""
+
+from __future__ import annotations
+
+import builtins
+from typing import (
+    Any,
+    Dict,
+    Literal,
+    Mapping,
+    Optional,
+    Sequence,
+    Type,
+    TypedDict,
+    TypeVar,
+    Union,
+)
+
+from .pipeline_base import PathLike, PipelineBase, given
+
+_Self = TypeVar("_Self", bound="PipelineMethods")
+BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+Color = Literal["rgb", "bgr", "gray", "rgba"]
+Compression = Literal["none", "gzip", "zlib"]
+DType = Literal[
+    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+    "float64", "bool", "bytes", "uint32", "uint64", "complex64", "complex128",
+]
+DctMethod = Literal["islow", "ifast"]
+Delimiter = Literal["tab", "space", "comma"]
+ErrorAction = Literal["fail", "substitute"]
+ImageLayout = Literal["nhwc", "nchw"]
+Interpolation = Literal["nearest", "linear", "area", "cubic"]
+LastBatch = Literal["drop", "pad", "partial"]
+MixtureStop = Literal["first_exhausted", "all_exhausted", "never"]
+Overflow = Literal["error", "truncate"]
+PixelCenters = Literal["half_pixel", "corner", "aligned"]
+Rounding = Literal["truncate", "round"]
+
+
+class StageOutput(TypedDict, total=False):
+    """What a user's stage gives back.
+
+    name: Feature that is made or replaced. Required.
+    dtype: Required.
+    shape: Shape of one sample; the first dimension may be -1 (variable), which needs max_count.
+        Absent: a scalar.
+    max_count: Bound of the variable dimension; of bytes, their largest number.
+    """
+
+    name: str
+    dtype: DType
+    shape: Union[int, Sequence[int]]
+    max_count: int
+
+
+class TruncatedImages(TypedDict, total=False):
+    """Takes JPEG files that end early.
+
+    accept: The share of its rows that such a file must have, above 0, at most 1; the others
+        become gray. Required.
+    """
+
+    accept: float
+
+
+class Feature:
+    """How tf.Example features are read; for `Pipeline.tfrecord`."""
+
+    @staticmethod
+    def bytes(
+        *,
+        max_bytes: Optional[int] = None,
+        default: Optional[str] = None,
+        key: Optional[str] = None,
+    ) -> Dict[str, Any]:
+        """A byte string: an encoded image, or text.
+
+        max_bytes: Bound of its length in bytes; needed only to deliver the string itself as an
+            output.
+        default: Used where the record lacks the feature; without it a missing feature is a
+            sample error.
+        key: The record's name for it, where it differs.
+        """
+        options = given(max_bytes=max_bytes, default=default)
+        return given(key=key, **{"bytes": options})
+
+    @staticmethod
+    def int64(
+        *,
+        shape: Optional[Union[int, Sequence[int]]] = None,
+        max_count: Optional[int] = None,
+        default: Optional[Union[int, Sequence[int]]] = None,
+        key: Optional[str] = None,
+    ) -> Dict[str, Any]:
+        """A list of int64.
+
+        shape: Shape of the feature; absent: a scalar. The first dimension may be -1 (variable),
+            which needs max_count.
+        max_count: Bound of the variable dimension; a record with more is a sample error.
+        default: Used where the record lacks the feature: one value for all elements, or every
+            element. Without it a missing feature of fixed shape is a sample error; one of
+            variable shape is empty.
+        key: The record's name for it, where it differs.
+        """
+        options = given(shape=shape, max_count=max_count, default=default)
+        return given(key=key, **{"int64": options})
+
+    @staticmethod
+    def float(
+        *,
+        shape: Optional[Union[int, Sequence[int]]] = None,
+        max_count: Optional[int] = None,
+        default: Optional[Union[builtins.float, Sequence[builtins.float]]] = None,
+        key: Optional[str] = None,
+    ) -> Dict[str, Any]:
+        """A list of float32.
+
+        shape: As for `int64`.
+        max_count: As for `int64`.
+        default: As for `int64`.
+        key: The record's name for it, where it differs.
+        """
+        options = given(shape=shape, max_count=max_count, default=default)
+        return given(key=key, **{"float": options})
+
+    @staticmethod
+    def tensor(
+        dtype: DType,
+        shape: Union[int, Sequence[int]],
+        *,
+        max_count: Optional[int] = None,
+        cast: Optional[builtins.bool] = None,
+        allow_missing: Optional[builtins.bool] = None,
+        key: Optional[str] = None,
+    ) -> Dict[str, Any]:
+        """A byte string written by tf.io.serialize_tensor.
+
+        dtype: Element type to deliver. Required.
+        shape: Expected shape; the first dimension may be -1 (variable), which needs max_count.
+            A tensor of shape [0] counts as an empty one of the expected rank. Required.
+        max_count: Bound of the variable dimension; a tensor with more is a sample error.
+        cast: Convert tensors that were written with another element type, as C++ converts
+            numbers; without it they are sample errors.
+        allow_missing: A record without the feature counts as an empty tensor (variable shapes
+            only).
+        key: The record's name for it, where it differs.
+        """
+        options = given(
+            dtype=dtype, shape=shape, max_count=max_count, cast=cast, allow_missing=allow_missing,
+        )
+        return given(key=key, **{"tensor": options})
+
+
+class PipelineMethods(PipelineBase):
+    """Sources, stages and options, each with the words of the specification."""
+
+    __slots__ = ()
+
+    @classmethod
+    def tfrecord(
+        cls: Type[_Self],
+        files: Union[PathLike, Sequence[PathLike]],
+        features: Mapping[str, Union[str, Mapping[str, Any]]],
+        *,
+        compression: Optional[Compression] = None,
+        base_dir: Optional[PathLike] = None,
+    ) -> _Self:
+        """Records of TFRecord files, in the order of the files' sorted paths. Both checksums of
+        every record are verified.
+
+        files: Paths or globs (`*`, `?`, `[…]`), relative to the spec's folder. A glob that
+            matches nothing is an error. Required.
+        compression: Default: found from each file's first bytes.
+        features: What to read from each record, by the name under which stages and batches
+            know it: `{"image": Feature.bytes(key="img_raw"), "label": "int64"}`.
+        base_dir: Folder that relative paths start from. Default: the current one, when the
+            Loader is made.
+        """
+        options = given(files=files, compression=compression)
+        return cls._source("tfrecord", options, base_dir, features=features)
+
+    @classmethod
+    def image_list(
+        cls: Type[_Self],
+        *,
+        path: Optional[PathLike] = None,
+        entries: Optional[Union[str, Sequence[str]]] = None,
+        delimiter: Optional[Delimiter] = None,
+        header: Optional[bool] = None,
+        images: Optional[Union[str, Sequence[str]]] = None,
+        labels: Optional[Union[str, Sequence[str]]] = None,
+        label_dtype: Optional[DType] = None,
+        unlabeled: Optional[bool] = None,
+        max_path_bytes: Optional[int] = None,
+        base_dir: Optional[PathLike] = None,
+    ) -> _Self:
+        """A text file with one sample per line: image path(s), then label(s). Empty lines and
+        lines that begin with `#` are ignored. Gives the features named by `images` (encoded
+        bytes) and `labels`, and `path`.
+
+        path: The list; image paths in it are relative to the list's own folder. Either this or
+            `entries`.
+        entries: The lines themselves, for small lists; image paths are relative to the spec's
+            folder.
+        delimiter: What separates columns. Default: tab if the first line has one, else comma,
+            else space.
+        header: The first line holds column titles and is ignored.
+        images: Names of the path columns, in their order. Default: `image`.
+        labels: Names of the label columns, which follow the path columns. Default: `label`.
+        label_dtype: Element type of the labels: int64 (default) or float32.
+        unlabeled: The list has no label columns.
+        max_path_bytes: Width of the `path` output in bytes; a longer path is an error that
+            names its line. Default 256.
+        base_dir: Folder that relative paths start from. Default: the current one, when the
+            Loader is made.
+        """
+        options = given(
+            path=path, entries=entries, delimiter=delimiter, header=header, images=images,
+            labels=labels, label_dtype=label_dtype, unlabeled=unlabeled,
+            max_path_bytes=max_path_bytes,
+        )
+        return cls._source("image_list", options, base_dir)
+
+    @classmethod
+    def image_folder(
+        cls: Type[_Self],
+        path: PathLike,
+        *,
+        extensions: Optional[Union[str, Sequence[str]]] = None,
+        unlabeled: Optional[bool] = None,
+        max_path_bytes: Optional[int] = None,
+        base_dir: Optional[PathLike] = None,
+    ) -> _Self:
+        """A folder whose sub-folders are classes: the label is the index of the sub-folder's name
+        in sorted order. Images are found at any depth below a class, by their endings, and
+        ordered by path. Gives `image` (encoded bytes), `label` (int64) and `path` (relative to
+        the folder).
+
+        path: The folder, relative to the spec's folder. Required.
+        extensions: File endings that count as images, without the dot, in any case. Default:
+            jpg, jpeg, png, webp, bmp, gif, tif, tiff, ppm, pgm.
+        unlabeled: The folder holds images directly, without classes; `label` is not given.
+        max_path_bytes: Width of the `path` output in bytes; a longer path is an error. Default
+            256.
+        base_dir: Folder that relative paths start from. Default: the current one, when the
+            Loader is made.
+        """
+        options = given(
+            path=path, extensions=extensions, unlabeled=unlabeled, max_path_bytes=max_path_bytes,
+        )
+        return cls._source("image_folder", options, base_dir)
+
+    @classmethod
+    def range(
+        cls: Type[_Self],
+        size: int,
+        *,
+        base_dir: Optional[PathLike] = None,
+    ) -> _Self:
+        """The integers 0 … size − 1, as the int64 scalar `index`. Needs no data; for trials and
+        for index-only training.
+
+        size: How many. Required, at least 1.
+        base_dir: Folder that relative paths start from. Default: the current one, when the
+            Loader is made.
+        """
+        options = given(size=size)
+        return cls._source("range", options, base_dir)
+
+    def decode_image(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        channels: Optional[int] = None,
+        color: Optional[Color] = None,
+        max_pixels: Optional[int] = None,
+        exif_orientation: Optional[bool] = None,
+        keep_16_bit: Optional[bool] = None,
+        truncated: Optional[TruncatedImages] = None,
+        fancy_upsampling: Optional[bool] = None,
+        dct: Optional[DctMethod] = None,
+        scale: Optional[int] = None,
+    ) -> _Self:
+        """Encoded bytes → uint8 image [height, width, channels]. JPEG, PNG and WebP; others
+        through OpenCV's codecs.
+
+        input: The encoded image, which the decoded one replaces. Default `image`.
+        channels: 1 (gray), 3 (rgb), 4 (rgba): a short way to say `color`, which must agree.
+            Default: that of `color`.
+        color: `rgb`, `bgr`, `gray` (the decoder's own: a JPEG's luma), `rgba` (alpha 255 where
+            the file has none). Default `rgb`.
+        max_pixels: An image with more, by its header, is a sample error. Default 36,000,000.
+        exif_orientation: Turn and mirror the image as the EXIF orientation of its JPEG, PNG
+            (eXIf before the pixels) or WebP file says; unreadable EXIF is ignored. Default
+            false.
+        keep_16_bit: Give a uint16 image: a PNG's 16 bits as they are, 8 bits times 257; false
+            gives a PNG's upper 8 bits. The stages that resize, crop and flip take uint8, so it
+            is for `normalize`, `cast` and stages of your own. Default false.
+        truncated: `{accept: 0.9}` takes a JPEG file that ends early if at least this share of
+            its rows (above 0, at most 1) came out before its data ran out; the rest is gray.
+            Other damage stays an error, and so do progressive JPEGs and other formats that end
+            early. Default: such a file is a sample error.
+        fancy_upsampling: Interpolate a JPEG's subsampled colours; false repeats them. Default
+            true.
+        dct: `islow` (accurate), or `ifast`, whose pixels are slightly off. Default `islow`.
+        scale: 1, 2, 4 or 8: a JPEG is decoded to that part of its size, rounded up, much
+            faster. Inexact: not the pixels of any resize; other formats are decoded whole.
+            Default 1.
+        """
+        options = given(
+            input=input, channels=channels, color=color, max_pixels=max_pixels,
+            exif_orientation=exif_orientation, keep_16_bit=keep_16_bit, truncated=truncated,
+            fancy_upsampling=fancy_upsampling, dct=dct, scale=scale,
+        )
+        return self._stage("stages", "decode_image", options)
+
+    def resize(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        size: Optional[Union[int, Sequence[int]]] = None,
+        interpolation: Optional[Interpolation] = None,
+        shorter_side: Optional[int] = None,
+        longer_side: Optional[int] = None,
+        max_size: Optional[int] = None,
+        factor: Optional[float] = None,
+        rounding: Optional[Rounding] = None,
+        antialias: Optional[bool] = None,
+        centers: Optional[PixelCenters] = None,
+    ) -> _Self:
+        """Resizes a uint8 image, as OpenCV's resize does: half-pixel centres, no antialiasing (use
+        `area` or `antialias` to shrink without aliasing). Exactly one of size, shorter_side,
+        longer_side and factor.
+
+        input: Image that is read and replaced. Default `image`.
+        size: Exactly [height, width], or one number for a square. Allowed: 1 to 65,535.
+        interpolation: `nearest`, `linear`, `area` (at most four channels), `cubic`. Default
+            `linear`.
+        shorter_side: The shorter side gets this many pixels, the other one follows, as in
+            torchvision. Allowed: 1 to 65,535.
+        longer_side: The longer side gets this many pixels, the other one follows. Allowed: 1 to
+            65,535.
+        max_size: With `shorter_side`: where the longer side would get more than this, it gets
+            this, and the shorter one shrinks with it. Allowed: 1 to 65,535.
+        factor: Both sides are multiplied by this. Allowed: above 0, at most 1000.
+        rounding: How computed sides become whole: `truncate` as torchvision, or `round` (halves
+            up); never below 1. Default `truncate`.
+        antialias: `linear` and `cubic` smooth what they shrink: the pixels of Pillow's
+            `Image.resize`, bit for bit (torchvision's antialiased resize of tensors differs by
+            1 in some values; `cubic` by a few more at hard edges, where Pillow cuts to 0 … 255
+            between its two passes). Alpha is a channel like others. Default false.
+        centers: Where the input is sampled: `half_pixel`, or, with `linear` and `nearest`,
+            `corner` (TensorFlow 1's `resize_images`) or `aligned` (its `align_corners`), whose
+            float32 results are rounded to nearest, halves to even. Default `half_pixel`.
+        """
+        options = given(
+            input=input, size=size, interpolation=interpolation, shorter_side=shorter_side,
+            longer_side=longer_side, max_size=max_size, factor=factor, rounding=rounding,
+            antialias=antialias, centers=centers,
+        )
+        return self._stage("stages", "resize", options)
+
+    def center_crop(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Cuts the middle out of an image of known or unknown size; an image smaller than the crop
+        is a sample error.
+
+        size: [height, width], or one number for a square; a smaller image is a sample error.
+            Allowed: 1 to 65,535. Required.
+        input: Image that is read and replaced. Default `image`.
+        """
+        options = given(size=size, input=input)
+        return self._stage("stages", "center_crop", options)
+
+    def random_resized_crop(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+        scale: Optional[Union[float, Sequence[float]]] = None,
+        ratio: Optional[Union[float, Sequence[float]]] = None,
+        interpolation: Optional[Interpolation] = None,
+        antialias: Optional[bool] = None,
+    ) -> _Self:
+        """Cuts a random rectangle and resizes it, with torchvision's choice of rectangles: up to
+        ten draws of an area and of a log-uniform aspect ratio, then the largest central
+        rectangle of an allowed ratio.
+
+        size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
+            Required.
+        input: Image that is read and replaced. Default `image`.
+        scale: [low, high] of the rectangle's share of the image's area. Allowed: above 0, at
+            most 1. Default [0.08, 1].
+        ratio: [low, high] of its width / height. Allowed: above 0, at most 1000. Default [0.75,
+            1.3333333333333333].
+        interpolation: As for `resize`. Allowed: `nearest`, `linear`, `area`, `cubic`. Default
+            `linear`.
+        antialias: As for `resize`: `linear` and `cubic` smooth what they shrink, to Pillow's
+            pixels of the rectangle. torchvision does so unless it is told otherwise. It takes
+            longer, and what stands behind does not run in one pass with it. Default false.
+        """
+        options = given(
+            size=size, input=input, scale=scale, ratio=ratio, interpolation=interpolation,
+            antialias=antialias,
+        )
+        return self._stage("stages", "random_resized_crop", options)
+
+    def random_horizontal_flip(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Mirrors left and right.
+
+        input: Image that is read and replaced. Default `image`.
+        probability: Of mirroring left and right. Allowed: 0 to 1. Default 0.5.
+        """
+        options = given(input=input, probability=probability)
+        return self._stage("stages", "random_horizontal_flip", options)
+
+    def normalize(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        mean: Optional[Union[float, Sequence[float]]] = None,
+        std: Optional[Union[float, Sequence[float]]] = None,
+        divide: Optional[Union[float, Sequence[float]]] = None,
+        subtract: Optional[Union[float, Sequence[float]]] = None,
+    ) -> _Self:
+        """Any numeric tensor → float32, computed in float32 exactly as written: (x − mean) / std,
+        or x / divide − subtract.
+
+        input: Numbers that are read and replaced. Default `image`.
+        mean: In (x − mean) / std: one number, or one a channel. Default 0 with `std`.
+        std: In (x − mean) / std: one number, or one a channel. Default 1 with `mean`.
+        divide: In x / divide − subtract: one number, or one a channel. Default 1 with
+            `subtract`.
+        subtract: In x / divide − subtract: one number, or one a channel. Default 0 with
+            `divide`.
+        """
+        options = given(input=input, mean=mean, std=std, divide=divide, subtract=subtract)
+        return self._stage("stages", "normalize", options)
+
+    def cast(
+        self: _Self,
+        dtype: DType,
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Converts the element type. Floats become integers by truncation, clamped to the target's
+        range; NaN becomes 0. Integers become narrower ones by clamping; floats become narrower
+        ones by rounding to nearest even.
+
+        dtype: The element type to convert to: `uint8`, `int8`, `uint16`, `int16`, `int32`,
+            `int64`, `float16`, `bfloat16`, `float32` or `float64`. Required.
+        input: Numbers that are read and replaced. Default `image`.
+        """
+        options = given(dtype=dtype, input=input)
+        return self._stage("stages", "cast", options)
+
+    def layout(
+        self: _Self,
+        to: ImageLayout,
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Order of an image's dimensions in the batch. Images are NHWC until this stage.
+
+        to: The order of the dimensions. Allowed: `nhwc`, `nchw`. Required.
+        input: Image that is read and replaced. Default `image`.
+        """
+        options = given(to=to, input=input)
+        return self._stage("stages", "layout", options)
+
+    def one_hot(
+        self: _Self,
+        classes: int,
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Integer label c → float32 vector with 1 at c. A label outside 0 … classes − 1 is a
+        sample error.
+
+        classes: How many classes there are: the length of the vector. Allowed: at most
+            1,073,741,824. Required.
+        input: The label, which the vector replaces. Default `label`.
+        """
+        options = given(classes=classes, input=input)
+        return self._stage("stages", "one_hot", options)
+
+    def fault(
+        self: _Self,
+        *,
+        leak: Optional[str] = None,
+        leak_mmap: Optional[str] = None,
+        touch: Optional[str] = None,
+        burst: Optional[str] = None,
+        crash: Optional[bool] = None,
+        hang: Optional[bool] = None,
+        slow: Optional[float] = None,
+        records: Optional[Union[int, Sequence[int]]] = None,
+        every: Optional[int] = None,
+        after_samples: Optional[int] = None,
+    ) -> _Self:
+        """A stage that misbehaves and changes no byte, for trials and tests of containment;
+        refused unless the service was started with --allow-fault-stages. Exactly one of the
+        faults; sizes are written as 1MiB.
+
+        leak: This much memory is allocated, touched and never freed, for each chosen sample.
+        leak_mmap: The same by `mmap`.
+        touch: This much is mapped, touched and unmapped: what `leak_mmap` costs without its
+            leak.
+        burst: This much is allocated at once, touched and freed.
+        crash: SIGSEGV. Default false.
+        hang: The stage never returns. Default false.
+        slow: It sleeps for this many seconds. Allowed: above 0, at most 86,400.
+        records: Numbers of records in the source, or in the mixture's source, from 0, as they
+            are counted after `filter`, `split`, `skip` and `take`. Default: all.
+        every: Of those, the ones whose number is divisible by this. Default 1.
+        after_samples: Only in workers that have begun this many samples. Default 0.
+        """
+        options = given(
+            leak=leak, leak_mmap=leak_mmap, touch=touch, burst=burst, crash=crash, hang=hang,
+            slow=slow, records=records, every=every, after_samples=after_samples,
+        )
+        return self._stage("stages", "fault", options)
+
+    def random_vertical_flip(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Mirrors top and bottom.
+
+        input: Image that is read and replaced. Default `image`.
+        probability: Of mirroring top and bottom. Allowed: 0 to 1. Default 0.5.
+        """
+        options = given(input=input, probability=probability)
+        return self._stage("stages", "random_vertical_flip", options)
+
+    def random_crop(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+        padding: Optional[Union[int, Sequence[int]]] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Cuts a rectangle of fixed size at a random place, as torchvision's RandomCrop: after
+        padding, uniform over all places. An image that is smaller is a sample error.
+
+        size: [height, width], or one number for a square; a smaller image (with its padding) is
+            a sample error. Allowed: 1 to 65,535. Required.
+        input: Image that is read and replaced. Default `image`.
+        padding: Pixels added first: [top, bottom, left, right], or one number for all sides
+            (torchvision's order is another). Allowed: 0 to 65,535.
+        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        """
+        options = given(size=size, input=input, padding=padding, fill=fill)
+        return self._stage("stages", "random_crop", options)
+
+    def pad(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        padding: Optional[Union[int, Sequence[int]]] = None,
+        size: Optional[Union[int, Sequence[int]]] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Adds pixels around an image.
+
+        input: Image that is read and replaced. Default `image`.
+        padding: [top, bottom, left, right], or one number for all sides. This or `size`.
+            Allowed: 0 to 65,535.
+        size: [height, width], or one number for a square: pixels are added at the bottom and
+            right until the image has this size; a larger image is a sample error. Allowed: 1 to
+            65,535.
+        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        """
+        options = given(input=input, padding=padding, size=size, fill=fill)
+        return self._stage("stages", "pad", options)
+
+    def letterbox(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Resizes with the aspect ratio kept until the image fits, and pads the rest evenly (an
+        odd pixel goes right or down).
+
+        size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
+            Required.
+        input: Image that is read and replaced. Default `image`.
+        interpolation: As for `resize`, without antialiasing. Allowed: `nearest`, `linear`,
+            `area`, `cubic`. Default `linear`.
+        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default
+            114.
+        """
+        options = given(size=size, input=input, interpolation=interpolation, fill=fill)
+        return self._stage("stages", "letterbox", options)
+
+    def random_affine(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        degrees: Optional[Union[float, Sequence[float]]] = None,
+        translate: Optional[Union[float, Sequence[float]]] = None,
+        scale: Optional[Union[float, Sequence[float]]] = None,
+        shear: Optional[Union[float, Sequence[float]]] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Rotates, moves, scales and shears about the centre, with torchvision's choice of
+        parameters; the size stays.
+
+        input: Image that is read and replaced. Default `image`.
+        degrees: Rotation, clockwise (as torchvision's): one number d for [−d, d], or [low,
+            high], within ±360. Default 0.
+        translate: Largest shift as a share of [width, height]; shifts are whole pixels.
+            Allowed: 0 to 1.
+        scale: [low, high], the first at least 0.001. Allowed: above 0, at most 1000. Default
+            [1, 1].
+        shear: Degrees: one number s for x in [−s, s], [low, high] for x, or [x low, x high, y
+            low, y high], within ±89.
+        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
+            `nearest`.
+        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
+            Default 0.
+        """
+        options = given(
+            input=input, degrees=degrees, translate=translate, scale=scale, shear=shear,
+            interpolation=interpolation, fill=fill,
+        )
+        return self._stage("stages", "random_affine", options)
+
+    def random_perspective(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        distortion: Optional[float] = None,
+        probability: Optional[float] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Moves the corners at random, as torchvision's RandomPerspective; the size stays.
+
+        input: Image that is read and replaced. Default `image`.
+        distortion: How far corners move, as a share of half the side. Allowed: 0 to 1. Default
+            0.5.
+        probability: Of moving them. Allowed: 0 to 1. Default 0.5.
+        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
+            `linear`.
+        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
+            Default 0.
+        """
+        options = given(
+            input=input, distortion=distortion, probability=probability,
+            interpolation=interpolation, fill=fill,
+        )
+        return self._stage("stages", "random_perspective", options)
+
+    def color_jitter(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        brightness: Optional[Union[float, Sequence[float]]] = None,
+        contrast: Optional[Union[float, Sequence[float]]] = None,
+        saturation: Optional[Union[float, Sequence[float]]] = None,
+        hue: Optional[Union[float, Sequence[float]]] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Changes brightness, contrast, saturation and hue by random factors, in random order, as
+        torchvision's ColorJitter on uint8 RGB images.
+
+        input: Image that is read and replaced. Default `image`.
+        brightness: Factor: one number b for [max(0, 1 − b), 1 + b], or [low, high]; 0 is black,
+            1 the image itself, at most 1000. Default: unchanged.
+        contrast: Likewise; 0 is the mean gray of the image. Default: unchanged.
+        saturation: Likewise; 0 is the gray image. Default: unchanged.
+        hue: Shift as a share of the colour circle: one number h for [−h, h], or [low, high],
+            within [−0.5, 0.5]. Default: unchanged.
+        probability: Of jittering at all. Allowed: 0 to 1. Default 1.
+        """
+        options = given(
+            input=input, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue,
+            probability=probability,
+        )
+        return self._stage("stages", "color_jitter", options)
+
+    def grayscale(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """RGB → luma (0.2989 R + 0.587 G + 0.114 B, as torchvision), in all three channels.
+
+        input: Image that is read and replaced. Default `image`.
+        probability: Of turning gray. Allowed: 0 to 1. Default 1.
+        """
+        options = given(input=input, probability=probability)
+        return self._stage("stages", "grayscale", options)
+
+    def gaussian_blur(
+        self: _Self,
+        kernel: int,
+        *,
+        input: Optional[str] = None,
+        sigma: Optional[Union[float, Sequence[float]]] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Blurs by a Gaussian kernel with mirrored borders, as torchvision.
+
+        kernel: Width of the kernel in pixels, odd. Allowed: 1 to 255. Required.
+        input: Image that is read and replaced. Default `image`.
+        sigma: Standard deviation in pixels: one number, or [low, high] to draw from. Allowed:
+            above 0, at most 1000. Default [0.1, 2].
+        probability: Of blurring. Allowed: 0 to 1. Default 1.
+        """
+        options = given(kernel=kernel, input=input, sigma=sigma, probability=probability)
+        return self._stage("stages", "gaussian_blur", options)
+
+    def random_erasing(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+        scale: Optional[Union[float, Sequence[float]]] = None,
+        ratio: Optional[Union[float, Sequence[float]]] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Overwrites a random rectangle, with torchvision's choice of rectangles.
+
+        input: Image that is read and replaced. Default `image`.
+        probability: Of erasing. Allowed: 0 to 1. Default 0.5.
+        scale: [low, high] of the rectangle's share of the image's area. Allowed: above 0, at
+            most 1. Default [0.02, 0.33].
+        ratio: [low, high] of its height / width. Allowed: above 0, at most 1000. Default [0.3,
+            3.3].
+        fill: Value of its pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        """
+        options = given(input=input, probability=probability, scale=scale, ratio=ratio, fill=fill)
+        return self._stage("stages", "random_erasing", options)
+
+    def equalize(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Makes the histogram of each channel flat, as Pillow's ImageOps.equalize.
+
+        input: Image that is read and replaced. Default `image`.
+        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        """
+        options = given(input=input, probability=probability)
+        return self._stage("stages", "equalize", options)
+
+    def autocontrast(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Stretches each channel to the full range, as Pillow's ImageOps.autocontrast.
+
+        input: Image that is read and replaced. Default `image`.
+        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        """
+        options = given(input=input, probability=probability)
+        return self._stage("stages", "autocontrast", options)
+
+    def posterize(
+        self: _Self,
+        bits: int,
+        *,
+        input: Optional[str] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Keeps the upper bits of each value.
+
+        bits: How many upper bits of each value stay; the others become 0. Allowed: 1 to 8.
+            Required.
+        input: Image that is read and replaced. Default `image`.
+        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        """
+        options = given(bits=bits, input=input, probability=probability)
+        return self._stage("stages", "posterize", options)
+
+    def solarize(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        threshold: Optional[int] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Inverts all values at or above the threshold.
+
+        input: Image that is read and replaced. Default `image`.
+        threshold: Values x at or above it become 255 − x. Allowed: 0 to 255. Default 128.
+        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        """
+        options = given(input=input, threshold=threshold, probability=probability)
+        return self._stage("stages", "solarize", options)
+
+    def rand_augment(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        operations: Optional[int] = None,
+        magnitude: Optional[int] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """RandAugment as torchvision's: `operations` random ones of fourteen, one after the other,
+        all at one magnitude.
+
+        input: Image that is read and replaced. Default `image`.
+        operations: How many. Allowed: at most 100. Default 2.
+        magnitude: Of all of them: at 30 a shear's tangent is 0.3, a shift 150/331 of the side,
+            a rotation 30 degrees, a factor 1 ± 0.9; 4 bits stay; all values are inverted.
+            Allowed: 0 to 30. Default 9.
+        interpolation: Of what is sheared, moved or rotated. Allowed: `nearest`, `linear`.
+            Default `nearest`.
+        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
+            Default 0.
+        """
+        options = given(
+            input=input, operations=operations, magnitude=magnitude, interpolation=interpolation,
+            fill=fill,
+        )
+        return self._stage("stages", "rand_augment", options)
+
+    def trivial_augment(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """TrivialAugmentWide as torchvision's: one random operation of fourteen at a random
+        magnitude.
+
+        input: Image that is read and replaced. Default `image`.
+        interpolation: Of what is sheared, moved or rotated. Allowed: `nearest`, `linear`.
+            Default `nearest`.
+        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
+            Default 0.
+        """
+        options = given(input=input, interpolation=interpolation, fill=fill)
+        return self._stage("stages", "trivial_augment", options)
+
+    def concat(
+        self: _Self,
+        inputs: Union[str, Sequence[str]],
+        output: str,
+    ) -> _Self:
+        """Puts images of one sample, of equal size, behind each other in the channels: three
+        frames of 3 channels → 9.
+
+        inputs: Names of at least two images, in the order of their channels. Required.
+        output: Name of the result; the inputs are gone, and one of them may give its name.
+            Required.
+        """
+        options = given(inputs=inputs, output=output)
+        return self._stage("stages", "concat", options)
+
+    def python(
+        self: _Self,
+        function: str,
+        outputs: Union[StageOutput, Sequence[StageOutput]],
+        *,
+        inputs: Optional[Union[str, Sequence[str]]] = None,
+        arguments: Optional[Mapping[str, Union[str, float, bool]]] = None,
+    ) -> _Self:
+        """A function of the user's, called for each sample in workers that run the user's Python.
+        In `batch_stages` it is called for each batch: inputs are outputs of the pipeline with
+        the rows in front, and what it returns has as many rows.
+
+        function: "module:name"; the module lies below a `--python-path` of the service.
+            Required.
+        outputs: What it returns: one value, or a tuple in this order; each with `name` (of a
+            feature that is made, or replaced), `dtype`, `shape` and, where it varies,
+            `max_count`. Required.
+        inputs: The features that it gets, as NumPy arrays in the order of its parameters.
+            Default `image`.
+        arguments: Constants passed by name: numbers, truth values and texts.
+        """
+        options = given(function=function, outputs=outputs, inputs=inputs, arguments=arguments)
+        return self._stage("stages", "python", options)
+
+    def native(
+        self: _Self,
+        library: PathLike,
+        outputs: Union[StageOutput, Sequence[StageOutput]],
+        *,
+        inputs: Optional[Union[str, Sequence[str]]] = None,
+        arguments: Optional[Mapping[str, Union[str, float, bool]]] = None,
+    ) -> _Self:
+        """A function of the user's in a shared library with the C interface of bulkhead/stage.h.
+
+        library: File below a `--native-path` of the service. Required.
+        outputs: What it writes, in this order, each as for `python`. Required.
+        inputs: The features that it gets, in this order. Default `image`.
+        arguments: Constants, passed as texts.
+        """
+        options = given(library=library, outputs=outputs, inputs=inputs, arguments=arguments)
+        return self._stage("stages", "native", options)
+
+    def elastic(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        alpha: Optional[float] = None,
+        sigma: Optional[float] = None,
+        probability: Optional[float] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Bends the image as a sheet of rubber, as Albumentations' ElasticTransform. The size does
+        not change.
+
+        input: Image that is read and replaced. Default `image`.
+        alpha: Strength: the largest shift in x and in y, in pixels, before it is smoothed.
+            Allowed: 0 to 10,000. Default 50.
+        sigma: How smooth the shift is: the standard deviation of the Gaussian, in pixels.
+            Allowed: 1 to 1000. Default 5.
+        probability: Of bending it. Allowed: 0 to 1. Default 1.
+        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
+            `linear`.
+        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
+            Default 0.
+        """
+        options = given(
+            input=input, alpha=alpha, sigma=sigma, probability=probability,
+            interpolation=interpolation, fill=fill,
+        )
+        return self._stage("stages", "elastic", options)
+
+    def boxes(
+        self: _Self,
+        format: BoxFormat,
+        *,
+        input: Optional[str] = None,
+        relative: Optional[bool] = None,
+        image: Optional[str] = None,
+    ) -> _Self:
+        """Says that a float32 feature of rows of four holds the boxes of an image: from here on
+        every stage that moves the image's pixels moves them along. Coordinates are those of the
+        image at this place, from its upper left corner; the right and the bottom edge are where
+        the next pixel begins. A number that is not finite is a sample error.
+
+        format: `xyxy` (left, top, right, bottom), `xywh` (left, top, width, height), `cxcywh`
+            (middle x, middle y, width, height). Required.
+        input: The boxes: a float32 tensor [-1, 4] or [n, 4]. Default `boxes`.
+        relative: Coordinates are shares of the image's width and height, not pixels. Default
+            false.
+        image: The image, decoded before; its coordinates are those of the image where the
+            declaration stands. Default `image`.
+        """
+        options = given(format=format, input=input, relative=relative, image=image)
+        return self._stage("stages", "boxes", options)
+
+    def keypoints(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        relative: Optional[bool] = None,
+        image: Optional[str] = None,
+    ) -> _Self:
+        """The same for points: a float32 feature [.., 2] or [.., K, 2] of x and y.
+
+        input: A float32 tensor [-1, 2], or [-1, K, 2] for K points a row; the first extent may
+            be fixed. Default `keypoints`.
+        relative: As for `boxes`. Default false.
+        image: As for `boxes`. Default `image`.
+        """
+        options = given(input=input, relative=relative, image=image)
+        return self._stage("stages", "keypoints", options)
+
+    def mask(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        image: Optional[str] = None,
+        fill: Optional[int] = None,
+    ) -> _Self:
+        """The same for a mask: a decoded uint8 image of the same size, whose pixels go where those
+        of its image go, each as it is.
+
+        input: The mask. Default `mask`.
+        image: As for `boxes`; it is itself no mask. Default `image`.
+        fill: Value where the image had no pixels. Allowed: 0 to 255. Default 0.
+        """
+        options = given(input=input, image=image, fill=fill)
+        return self._stage("stages", "mask", options)
+
+    def convert_boxes(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        to: Optional[BoxFormat] = None,
+        relative: Optional[bool] = None,
+    ) -> _Self:
+        """Writes declared boxes in another way; they stay where they are.
+
+        input: Declared boxes. Default `boxes`.
+        to: The other format. Allowed: `xyxy`, `xywh`, `cxcywh`. Default: as they are.
+        relative: True: shares of the image's present size; false: pixels. Default: as they are.
+        """
+        options = given(input=input, to=to, relative=relative)
+        return self._stage("stages", "convert_boxes", options)
+
+    def sanitize_boxes(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        with_: Optional[Union[str, Sequence[str]]] = None,
+        min_size: Optional[float] = None,
+        min_area: Optional[float] = None,
+        min_visibility: Optional[float] = None,
+        clamp: Optional[bool] = None,
+        epsilon: Optional[float] = None,
+    ) -> _Self:
+        """Drops declared boxes that are of no use, and the same rows of other features.
+
+        input: Declared boxes. Default `boxes`.
+        with_: Features with a row for each box: labels, points, scores; another number of rows
+            is a sample error. Allowed: at most 64.
+        min_size: Least width, and least height, in pixels. Allowed: above 0, at most
+            1,000,000,000. Default 1.
+        min_area: Least area in pixels. Allowed: 0 to 1,000,000,000. Default 0.
+        min_visibility: Least share of its area that a box has kept since it was declared. Each
+            stage that cuts it multiplies the share; resizes and flips leave it. Allowed: 0 to
+            1. Default 0.
+        clamp: Cut boxes at the image's edges first; false: drop those that reach beyond them.
+            Default true.
+        epsilon: How far from the edges they are cut, in the boxes' own unit (pixels, or
+            shares). Allowed: 0 to 1,000,000,000. Default 0.
+        """
+        options = given(
+            input=input, min_size=min_size, min_area=min_area, min_visibility=min_visibility,
+            clamp=clamp, epsilon=epsilon, **{"with": with_},
+        )
+        return self._stage("stages", "sanitize_boxes", options)
+
+    def random_iou_crop(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        boxes: Optional[str] = None,
+        scale: Optional[Union[float, Sequence[float]]] = None,
+        ratio: Optional[Union[float, Sequence[float]]] = None,
+        min_overlap: Optional[Union[float, Sequence[float]]] = None,
+        trials: Optional[int] = None,
+    ) -> _Self:
+        """Cuts a random rectangle that overlaps some box enough, or none at all, as torchvision's
+        RandomIoUCrop (the crop of SSD). Boxes whose middle is outside become empty:
+        sanitize_boxes drops them.
+
+        input: Image that is read and replaced. Default `image`.
+        boxes: The declared boxes of the image. Default `boxes`.
+        scale: [low, high] of the rectangle's share of the image's width, and of its height.
+            Allowed: above 0, at most 1. Default [0.3, 1].
+        ratio: [low, high] of its width / height. Allowed: above 0, at most 1000. Default [0.5,
+            2].
+        min_overlap: Least overlaps (intersection over union) to choose from; 1 and above: leave
+            the image as it is. Allowed: 0 to 1000. Default [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1].
+        trials: Rectangles to try for each of them. Allowed: at most 10,000. Default 40.
+        """
+        options = given(
+            input=input, boxes=boxes, scale=scale, ratio=ratio, min_overlap=min_overlap,
+            trials=trials,
+        )
+        return self._stage("stages", "random_iou_crop", options)
+
+    def random_zoom_out(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+        side_range: Optional[Union[float, Sequence[float]]] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Puts the image at a random place of a larger canvas, as torchvision's RandomZoomOut.
+
+        input: Image that is read and replaced. Default `image`.
+        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        side_range: [low, high] of the canvas's sides as multiples of the image's, the first at
+            least 1. Allowed: above 0, at most 100. Default [1, 4].
+        probability: Of zooming out. Allowed: 0 to 1. Default 0.5.
+        """
+        options = given(input=input, fill=fill, side_range=side_range, probability=probability)
+        return self._stage("stages", "random_zoom_out", options)
+
+    def random_photometric_distort(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        brightness: Optional[Union[float, Sequence[float]]] = None,
+        contrast: Optional[Union[float, Sequence[float]]] = None,
+        saturation: Optional[Union[float, Sequence[float]]] = None,
+        hue: Optional[Union[float, Sequence[float]]] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Changes brightness, contrast, saturation and hue and swaps channels, each with the same
+        probability, as torchvision's RandomPhotometricDistort (the distortion of SSD) on uint8
+        RGB images.
+
+        input: Image that is read and replaced. Default `image`.
+        brightness: [low, high] of the factor. Allowed: 0 to 1000. Default [0.875, 1.125].
+        contrast: Likewise. Allowed: 0 to 1000. Default [0.5, 1.5].
+        saturation: Likewise. Allowed: 0 to 1000. Default [0.5, 1.5].
+        hue: [low, high] of the shift, a share of the colour circle. Allowed: -0.5 to 0.5.
+            Default [-0.05, 0.05].
+        probability: Of each change by itself. Allowed: 0 to 1. Default 0.5.
+        """
+        options = given(
+            input=input, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue,
+            probability=probability,
+        )
+        return self._stage("stages", "random_photometric_distort", options)
+
+    def pad_rows(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        to: Optional[int] = None,
+        value: Optional[float] = None,
+        count: Optional[str] = None,
+        overflow: Optional[Overflow] = None,
+    ) -> _Self:
+        """Gives a feature with a varying number of rows a fixed one.
+
+        input: The feature, of any type. Default `boxes`.
+        to: Rows that it gets. Allowed: 1 to 65,535. Default: its bound.
+        value: What added rows hold; the feature's type must be able to hold it. Default 0.
+        count: Name of an int64 scalar that says how many rows are no padding. Default: none is
+            made.
+        overflow: `error`: more rows than `to` are a sample error; `truncate`: the last ones are
+            dropped. Default `error`.
+        """
+        options = given(input=input, to=to, value=value, count=count, overflow=overflow)
+        return self._stage("stages", "pad_rows", options)
+
+    def five_crop(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Cuts five images out of one, as torchvision's FiveCrop: top left, top right, bottom
+        left, bottom right, centre; gives [5, height, width, channels]. An image smaller than
+        the crop is a sample error.
+
+        size: [height, width] of each, or one number for a square; a smaller image is a sample
+            error. Allowed: 1 to 65,535. Required.
+        input: Image that is read and replaced. Default `image`.
+        """
+        options = given(size=size, input=input)
+        return self._stage("stages", "five_crop", options)
+
+    def mosaic(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+        center: Optional[Union[float, Sequence[float]]] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+        probability: Optional[float] = None,
+        with_: Optional[Union[str, Sequence[str]]] = None,
+    ) -> _Self:
+        """Four samples in one image: the sample itself in the upper left, and three others, drawn
+        from the whole epoch's order, each made by the stages before this one, around a point
+        that is drawn. Each touches that point with a corner, as large as it is; what lies
+        beyond the result is cut off. Boxes, points and masks declared for the image move along,
+        those of all four one behind the other.
+
+        size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
+            Required.
+        input: Image that is read and replaced. Default `image`.
+        center: [low, high]: where the four images meet, as a share of the height, and of the
+            width. Allowed: 0 to 1. Default [0.25, 0.75].
+        fill: Value of the pixels that no image covers: one number, or one a channel. Allowed: 0
+            to 255. Default 114.
+        probability: Of making a mosaic; else the sample stays alone, in the middle. Allowed: 0
+            to 1. Default 1.
+        with_: Features with a row for each box, such as labels: those of all four, one behind
+            the other. Other features stay those of the sample itself. Allowed: at most 64.
+        """
+        options = given(
+            size=size, input=input, center=center, fill=fill, probability=probability, **{"with":
+            with_},
+        )
+        return self._stage("stages", "mosaic", options)
+
+    def cache(
+        self: _Self,
+        *,
+        key: Optional[str] = None,
+    ) -> _Self:
+        """Keeps what the stages before it made of each record, on the service's disk, for all
+        workers and for later runs: from the second epoch on these stages are not run any more.
+        Changes no batch, and neither random numbers nor cursors. Stages before it must draw no
+        random numbers; at most one in the way of a sample.
+
+        key: Part of what results are found by. Required behind `python` and `native`: change it
+            whenever your code changes.
+        """
+        options = given(key=key)
+        return self._stage("stages", "cache", options)
+
+    def mixup(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        label: Optional[str] = None,
+        alpha: Optional[float] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Mixes every row of a batch with the row before it (the first with the last), as
+        torchvision's MixUp: image and label become lambda × row + (1 − lambda) × the other,
+        with one lambda a batch from Beta(alpha, alpha).
+
+        input: Images or other numbers, uint8 or float32. Default `image`.
+        label: Their labels: float32, one number a class, from `one_hot`. Default `label`.
+        alpha: Of the Beta distribution. Allowed: 0.001 to 1000. Default 1.
+        probability: Of mixing a batch at all. Allowed: 0 to 1. Default 1.
+        """
+        options = given(input=input, label=label, alpha=alpha, probability=probability)
+        return self._stage("batch_stages", "mixup", options)
+
+    def cutmix(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        label: Optional[str] = None,
+        alpha: Optional[float] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Gives every image of a batch a rectangle of the image before it (the first: of the
+        last), as torchvision's CutMix, and mixes the labels by the rectangle's area.
+
+        input: Images, uint8 or float32, in either layout. Default `image`.
+        label: Their labels: float32, one number a class, from `one_hot`. Default `label`.
+        alpha: Of the Beta distribution. Allowed: 0.001 to 1000. Default 1.
+        probability: Of cutting into a batch at all. Allowed: 0 to 1. Default 1.
+        """
+        options = given(input=input, label=label, alpha=alpha, probability=probability)
+        return self._stage("batch_stages", "cutmix", options)
+
+    def mixup_or_cutmix(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        label: Optional[str] = None,
+        mixup_alpha: Optional[float] = None,
+        cutmix_alpha: Optional[float] = None,
+        switch_probability: Optional[float] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """One of the two, by chance for each batch.
+
+        input: As for `cutmix`. Default `image`.
+        label: As for `cutmix`. Default `label`.
+        mixup_alpha: Mixup's `alpha`. Allowed: 0.001 to 1000. Default 1.
+        cutmix_alpha: Cutmix's `alpha`. Allowed: 0.001 to 1000. Default 1.
+        switch_probability: Of cutmix rather than mixup. Allowed: 0 to 1. Default 0.5.
+        probability: Of doing anything at all. Allowed: 0 to 1. Default 1.
+        """
+        options = given(
+            input=input, label=label, mixup_alpha=mixup_alpha, cutmix_alpha=cutmix_alpha,
+            switch_probability=switch_probability, probability=probability,
+        )
+        return self._stage("batch_stages", "mixup_or_cutmix", options)
+
+    def batch_python(
+        self: _Self,
+        function: str,
+        outputs: Union[StageOutput, Sequence[StageOutput]],
+        *,
+        inputs: Optional[Union[str, Sequence[str]]] = None,
+        arguments: Optional[Mapping[str, Union[str, float, bool]]] = None,
+    ) -> _Self:
+        """The stage `python` for whole batches. A function of the user's, called for each sample
+        in workers that run the user's Python. In `batch_stages` it is called for each batch:
+        inputs are outputs of the pipeline with the rows in front, and what it returns has as
+        many rows.
+
+        function: "module:name"; the module lies below a `--python-path` of the service.
+            Required.
+        outputs: What it returns: one value, or a tuple in this order; each with `name` (of a
+            feature that is made, or replaced), `dtype`, `shape` and, where it varies,
+            `max_count`. Required.
+        inputs: The features that it gets, as NumPy arrays in the order of its parameters.
+            Default `image`.
+        arguments: Constants passed by name: numbers, truth values and texts.
+        """
+        options = given(function=function, outputs=outputs, inputs=inputs, arguments=arguments)
+        return self._stage("batch_stages", "python", options)
+
+    def pack_rows(
+        self: _Self,
+        *,
+        inputs: Optional[Union[str, Sequence[str]]] = None,
+    ) -> _Self:
+        """Puts the rows of samples of variable length one behind the other, without padding: the
+        batch gives [rows of all samples, …] and, as `<name>_offsets`, where each sample's rows
+        begin and end.
+
+        inputs: Outputs whose number of rows varies (`shape: [-1, …]` with `max_count`), of any
+            type. Default: all that are not packed yet.
+        """
+        options = given(inputs=inputs)
+        return self._stage("batch_stages", "pack_rows", options)
+
+    def multi_scale(
+        self: _Self,
+        sizes: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Scales the images of a batch to one size drawn for the batch, linearly, with the boxes,
+        points and masks that belong to them. The batch gives images of that size, and as
+        `<name>_size`, int64 [2], height and width. Draws one number below that of sizes.
+
+        sizes: Lengths of the longer side in pixels, 1 to 256 of them, of which one is drawn for
+            each batch, all with the same probability; the shorter side follows, rounded to the
+            nearest, halves up, at least 1. None above what the image has: a batch has room for
+            no more. Required.
+        input: An image of uint8 or float32, in either layout. Default `image`.
+        """
+        options = given(sizes=sizes, input=input)
+        return self._stage("batch_stages", "multi_scale", options)
+
+    def batch(
+        self: _Self,
+        size: int,
+        *,
+        drop_remainder: Optional[bool] = None,
+        last: Optional[LastBatch] = None,
+    ) -> _Self:
+        """How samples are grouped. Required.
+
+        size: Samples of a batch, on one rank. Required, at least 1.
+        drop_remainder: true is `last: drop`, false `last: partial`; giving both this and `last`
+            is an error.
+        last: What happens to the samples that do not fill a batch on every rank. Default
+            partial.
+        """
+        options = given(size=size, drop_remainder=drop_remainder, last=last)
+        return self._option("batch", options)
+
+    def order_sequential(
+        self: _Self,
+        *,
+        shuffle_files: Optional[bool] = None,
+        reshuffle: Optional[bool] = None,
+    ) -> _Self:
+        """The source's own order, file after file.
+
+        shuffle_files: Take the files in a random order; the records of each file stay in
+            theirs. Default false.
+        reshuffle: With shuffle_files: another order of the files for every epoch. Default true.
+        """
+        options = given(shuffle_files=shuffle_files, reshuffle=reshuffle)
+        return self._order("sequential", options)
+
+    def order_global(
+        self: _Self,
+        *,
+        reshuffle: Optional[bool] = None,
+    ) -> _Self:
+        """A uniform shuffle of the whole epoch, computed, not buffered: any position is found in
+        O(1).
+
+        reshuffle: Another order for every epoch. Default true.
+        """
+        options = given(reshuffle=reshuffle)
+        return self._order("global", options)
+
+    def order_interleave(
+        self: _Self,
+        cycle_length: int,
+        *,
+        block_length: Optional[int] = None,
+        shuffle_files: Optional[bool] = None,
+        reshuffle: Optional[bool] = None,
+    ) -> _Self:
+        """Records of several files in turn, in exactly the order of tf.data's Dataset.interleave:
+        `block_length` consecutive records of each of `cycle_length` files, round after round.
+        When a file's end is reached, the rest of that turn is skipped, or all of the next turn
+        if it was reached at the very end of a turn; the next file of the source takes its place
+        from the following turn on. TFRecordDataset's num_parallel_reads=4 is {cycle_length: 4,
+        block_length: 1}. Any position is found in O(log files). A source other than `tfrecord`
+        is a single file.
+
+        cycle_length: Files that are read at a time. Required, at least 1; a larger number than
+            there are files means all of them.
+        block_length: Consecutive records of a file in one turn. Default 1.
+        shuffle_files: Take the files in a random order; the records of each file stay in
+            theirs. Default false.
+        reshuffle: With shuffle_files: another order of the files for every epoch. Default true.
+        """
+        options = given(
+            cycle_length=cycle_length, block_length=block_length, shuffle_files=shuffle_files,
+            reshuffle=reshuffle,
+        )
+        return self._order("interleave", options)
+
+    def order_block(
+        self: _Self,
+        block_size: int,
+        *,
+        window: Optional[int] = None,
+        reshuffle: Optional[bool] = None,
+    ) -> _Self:
+        """A shuffle that reads consecutive records together, for storage where seeks are slow: the
+        data set is cut into blocks of `block_size` records (the last may be shorter), the
+        blocks are shuffled over the whole epoch, and the records of every `window` consecutive
+        blocks of that order are shuffled among themselves. Any position is found in O(1).
+
+        block_size: Consecutive records of a block. Required, at least 1.
+        window: Blocks whose records are mixed. Neighbours in the order come from one block with
+            a probability of about 1 / window. Default 16.
+        reshuffle: Another order for every epoch. Default true.
+        """
+        options = given(block_size=block_size, window=window, reshuffle=reshuffle)
+        return self._order("block", options)
+
+    def filter(
+        self: _Self,
+        feature: str,
+        *,
+        in_: Optional[Union[int, Sequence[int]]] = None,
+        not_in: Optional[Union[int, Sequence[int]]] = None,
+        min: Optional[float] = None,
+        max: Optional[float] = None,
+        text_in: Optional[Union[str, Sequence[str]]] = None,
+        text_not_in: Optional[Union[str, Sequence[str]]] = None,
+    ) -> _Self:
+        """A condition on one feature of the record, before any stage. All given tests must hold.
+
+        feature: A scalar feature, by its name in stages: a tf.Example feature, a label column,
+            `label` of folders, `path`, `index`. Encoded images of lists and folders are not
+            read while indexing. Required.
+        in_: Integers to keep.
+        not_in: Integers to leave out.
+        min: Bounds of a number, inclusive; rounded to float32 for a feature of that type.
+        max: As `min`.
+        text_in: Texts to keep (byte strings and paths).
+        text_not_in: Texts to leave out.
+        """
+        options = given(
+            feature=feature, not_in=not_in, min=min, max=max, text_in=text_in,
+            text_not_in=text_not_in, **{"in": in_},
+        )
+        return self._append("filter", options)
+
+    def split(
+        self: _Self,
+        parts: Mapping[str, float],
+        use: str,
+        *,
+        salt: Optional[int] = None,
+    ) -> _Self:
+        """Cuts the data into parts by a hash of each record's identity (its file relative to the
+        source and its offset, an image's path, a range's value): a record stays in its part
+        whatever is added to the data, and whatever the seed.
+
+        parts: Parts by name, with their shares of the data, which must sum to 1: `{train: 0.9,
+            validation: 0.1}`. Required.
+        use: The part that this pipeline reads. Required.
+        salt: Another number gives another split. Default 0.
+        """
+        options = given(parts=parts, use=use, salt=salt)
+        return self._option("split", options)
+
+    def errors(
+        self: _Self,
+        *,
+        policy: Optional[ErrorAction] = None,
+        max_fraction: Optional[float] = None,
+    ) -> _Self:
+        """What happens when a sample cannot be produced. Default: the stream fails.
+
+        policy: Default fail.
+        max_fraction: With `substitute`: the stream fails when more than this share of an
+            epoch's positions on a rank were substituted, rounded up to whole samples. Default
+            0.01.
+        """
+        options = given(policy=policy, max_fraction=max_fraction)
+        return self._option("errors", options)
+
+    def seed(self: _Self, value: int) -> _Self:
+        """Seed of the order and of every random stage. Default 0."""
+        return self._option("seed", value)
+
+    def epochs(self: _Self, value: Optional[int]) -> _Self:
+        """Epochs to deliver; `forever`, the default, never ends. `None` leaves it out again."""
+        return self._option("epochs", value)
+
+    def outputs(self: _Self, *names: str) -> _Self:
+        """Outputs to deliver, in this order. Default: every feature that is left after the
+        stages, sorted by name.
+        """
+        return self._option("outputs", list(names))
+
+    def deterministic(self: _Self, value: bool = True) -> _Self:
+        """false: batches are delivered as they are completed, each exactly once, not in the
+        order of their positions; the bytes of a batch are the same. Default true.
+        """
+        return self._option("deterministic", value)
+
+    def skip(self: _Self, value: int) -> _Self:
+        """Leaves out this many records at the start of the source, after `filter` and `split`."""
+        return self._option("skip", value)
+
+    def take(self: _Self, value: Optional[int]) -> _Self:
+        """Keeps at most this many records, after `skip`. `None` leaves it out again."""
+        return self._option("take", value)

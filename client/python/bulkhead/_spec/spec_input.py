@@ -1,0 +1,96 @@
+"""What users give as a spec → the text that travels; the service parses it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import Any, Mapping, NamedTuple, Union
+
+from ..errors import DataError, SpecError
+from .pipeline_base import PipelineBase
+
+Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], PipelineBase]
+
+MAX_SPEC_BYTES = 1 << 20
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class SpecInput(NamedTuple):
+    text: str
+    name: str
+    base_dir: str
+    is_file: bool = False
+
+
+def _looks_like_path(spec: str) -> bool:
+    """A spec is a map, so its text has a colon; what has none, or exists, is meant as a path."""
+    if "\n" in spec or "{" in spec:
+        return False
+    return spec.endswith(_SUFFIXES) or ":" not in spec or os.path.exists(spec)
+
+
+def _cannot_read(path: str, why: str, missing: bool) -> DataError:
+    return DataError(
+        f"cannot read the spec {path}: {why}",
+        "FILE_NOT_FOUND" if missing else "FILE_UNREADABLE",
+        {"file": path},
+        "NOT_FOUND" if missing else "PERMISSION_DENIED",
+    )
+
+
+def _read(path: str) -> SpecInput:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_SPEC_BYTES + 1)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SpecError(
+            f"{path}: not UTF-8 text: {error}", metadata={"file": path}, code="INVALID_ARGUMENT"
+        ) from None
+    except OSError as error:
+        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        raise _cannot_read(path, error.strerror or str(error), missing) from None
+    return SpecInput(text, path, os.path.dirname(os.path.abspath(path)), True)
+
+
+def _json(spec: Mapping[str, Any]) -> str:
+    try:
+        # Characters as they are: the service reads no pair of \\u escapes as one.
+        return json.dumps(spec, default=_plain, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"the dict is no spec: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # of NumPy
+        return value.tolist()
+    raise TypeError(f"it holds text, numbers, lists and dicts, not {type(value).__name__}")
+
+
+def load(spec: Spec) -> SpecInput:
+    """A path, the text itself, a dict or a Pipeline.
+
+    Relative paths start from the file's or the Pipeline's folder, else from the current one.
+    """
+    if isinstance(spec, PipelineBase):
+        result = SpecInput(spec.to_yaml(), "pipeline", spec.base_dir or os.getcwd())
+    elif isinstance(spec, Mapping):
+        result = SpecInput(_json(spec), "spec", os.getcwd())
+    elif isinstance(spec, os.PathLike):
+        result = _read(os.fspath(spec))
+    elif isinstance(spec, str):
+        result = _read(spec) if _looks_like_path(spec) else SpecInput(spec, "spec", os.getcwd())
+    else:
+        raise SpecError(f"a spec is a path, text, a dict or a Pipeline, not {type(spec).__name__}")
+    try:
+        size = len(result.text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise SpecError(f"{result.name}: not UTF-8 text: {error}") from None
+    if size > MAX_SPEC_BYTES:
+        raise SpecError(f"{result.name}: a spec has at most 1 MiB", metadata={"file": result.name})
+    return result

@@ -1,0 +1,245 @@
+"""Values of Python or YAML → fields of a spec's message, with advice for what does not fit."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import os
+import re
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+
+from .._rpc import descriptor
+from ..errors import SpecError
+from .spec_yaml import Mark, Path, Text
+
+# What a float32 can hold.
+_MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = {
+    ".nan": math.nan,
+    "nan": math.nan,
+    ".inf": math.inf,
+    "infinity": math.inf,
+    "-.inf": -math.inf,
+    "-infinity": -math.inf,
+}
+_INTEGERS = {
+    descriptor.INT32: (-(1 << 31), 1 << 31),
+    descriptor.INT64: (-(1 << 63), 1 << 63),
+    descriptor.UINT32: (0, 1 << 32),
+    descriptor.UINT64: (0, 1 << 64),
+}
+
+
+def fill(
+    message: Any,
+    values: Any,
+    path: Path = (),
+    name: str = "spec",
+    marks: Optional[Mapping[Path, Mark]] = None,
+) -> None:
+    """Sets what `values` gives; SpecError for unknown names, wrong types and double choices.
+
+    Where a list is asked for one value may stand alone; a stage without options may be its name.
+    With `marks` errors begin with `name`:line:column.
+    """
+    _Filler(name, marks or {}).message(message, values, path)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """ "unknown stage `resise`; did you mean `resize`?" """
+    names = list(known)
+    nearest = difflib.get_close_matches(name, names, 1)
+    if nearest:
+        return f"unknown {kind} `{name}`; did you mean `{nearest[0]}`?"
+    return f"unknown {kind} `{name}`; there are: {', '.join(names)}"
+
+
+def place_text(path: Path) -> str:
+    """ "stages[1].resize.size"."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+class _Filler:
+    def __init__(self, name: str, marks: Mapping[Path, Mark]):
+        self._name = name
+        self._marks = marks
+
+    def _error(self, path: Path, what: str) -> SpecError:
+        place, metadata = place_text(path), {"path": place_text(path)}
+        text = f"{place}: {what}" if place else what
+        while path and path not in self._marks:
+            path = path[:-1]
+        if path not in self._marks:
+            return SpecError(text, metadata=metadata)
+        line, column = self._marks[path]
+        metadata.update(file=self._name, line=str(line), column=str(column))
+        return SpecError(f"{self._name}:{line}:{column}: {text}", metadata=metadata)
+
+    def message(self, message: Any, values: Any, path: Path) -> None:
+        kind = message.DESCRIPTOR
+        if isinstance(values, str) and len(descriptor.choices_of(kind)) == 1:
+            values = {self._bare_name(kind, values, path): None}
+        if values is None:
+            return
+        if not isinstance(values, Mapping):
+            raise self._error(path, f"must be a map of {kind.name}'s fields, not {_shown(values)}")
+        chosen: Dict[str, str] = {}
+        for key, value in values.items():
+            field = descriptor.find_field(kind, str(key))
+            if field is None:
+                noun = descriptor.choices_of(kind)[0] if descriptor.is_choice(kind) else "field"
+                names = descriptor.field_names(kind)
+                raise self._error(path + (key,), unknown(noun, str(key), names))
+            choice = descriptor.choice_of(field)
+            if choice is not None and chosen.setdefault(choice, field.name) != field.name:
+                raise self._error(
+                    path + (key,), f"one {choice} only: `{chosen[choice]}` is given already"
+                )
+            self._field(message, field, value, path + (key,))
+
+    def _bare_name(self, kind: Any, name: str, path: Path) -> str:
+        """`random_horizontal_flip`, `int64`: the choice of a message without options."""
+        names = [
+            field.name
+            for field in kind.fields
+            if descriptor.choice_of(field) is not None and field.message_type is not None
+        ]
+        field = descriptor.find_field(kind, name)
+        if field is None or field.name not in names:
+            raise self._error(path, unknown(descriptor.choices_of(kind)[0], str(name), names))
+        return str(field.name)
+
+    def _field(self, message: Any, field: Any, value: Any, path: Path) -> None:
+        name = field.name
+        if descriptor.is_map(field):
+            self._map(getattr(message, name), field, value, path)
+        elif descriptor.is_repeated(field):
+            self._list(getattr(message, name), field, value, path)
+        elif field.message_type is not None:
+            getattr(message, name).SetInParent()
+            self.message(getattr(message, name), value, path)
+        elif field.full_name != "bulkhead.v1.PipelineSpec.epochs" or value != "forever":
+            setattr(message, name, self._scalar(field, value, path))
+
+    def _list(self, target: Any, field: Any, value: Any, path: Path) -> None:
+        if value is None:
+            raise self._error(path, "has no value; an empty list is []")
+        items, single = _items(value)
+        for index, item in enumerate(items):
+            place = path if single else path + (index,)
+            if field.message_type is not None:
+                self.message(target.add(), item, place)
+            else:
+                target.append(self._scalar(field, item, place))
+
+    def _map(self, target: Any, field: Any, value: Any, path: Path) -> None:
+        if not isinstance(value, Mapping):
+            raise self._error(path, f"must be a map by name, not {_shown(value)}")
+        item_field = field.message_type.fields_by_name["value"]
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise self._error(path, f"a name must be text, not {_shown(key)}")
+            if item_field.message_type is not None:
+                target[key].SetInParent()
+                self.message(target[key], item, path + (key,))
+            else:
+                target[str(key)] = self._scalar(item_field, item, path + (key,))
+
+    def _scalar(self, field: Any, value: Any, path: Path) -> Any:
+        kind = field.cpp_type
+        if value is None:
+            raise self._error(path, "has no value")
+        try:
+            if kind in _INTEGERS:
+                return _integer(value, *_INTEGERS[kind])
+            if kind in (descriptor.DOUBLE, descriptor.FLOAT):
+                return _real(value, kind == descriptor.FLOAT)
+            if kind == descriptor.BOOL:
+                return _truth(value)
+            if kind == descriptor.ENUM:
+                return _enum_number(field.enum_type, value)
+            assert kind == descriptor.STRING
+            in_map = field.containing_type.GetOptions().map_entry  # constants of a user's stage
+            return _text(value, numbers_too=in_map)
+        except ValueError as error:
+            raise self._error(path, str(error)) from None
+
+
+def _items(value: Any) -> Tuple[Iterable[Any], bool]:
+    """What a list field is given, and whether it was a single value."""
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
+    if isinstance(value, (str, bytes, Mapping, os.PathLike)) or not hasattr(value, "__iter__"):
+        return [value], True
+    return value, False
+
+
+def _shown(value: Any) -> str:
+    text = repr(str(value) if isinstance(value, Text) else value)
+    shown = text if len(text) <= 64 else text[:61] + "..."
+    return shown if isinstance(value, Text) else f"{shown} ({type(value).__name__})"
+
+
+def _integer(value: Any, low: int, end: int) -> int:
+    if isinstance(value, Text) and _WHOLE.fullmatch(value):
+        value = int(value)
+    if isinstance(value, (str, bool)) or not isinstance(value, numbers.Integral):
+        raise ValueError(f"must be a whole number, but is {_shown(value)}")
+    number = int(value)
+    if not low <= number < end:
+        raise ValueError(f"must lie between {low} and {end - 1}, but is {number}")
+    return number
+
+
+def _real(value: Any, narrow: bool) -> float:
+    if isinstance(value, Text):
+        if value.lower() in _NOT_FINITE:
+            return _NOT_FINITE[value.lower()]
+        if _DECIMAL.fullmatch(value):
+            value = float(value)
+    if isinstance(value, (str, bool)) or not isinstance(value, numbers.Real):
+        raise ValueError(f"must be a number, but is {_shown(value)}")
+    number = float(value)
+    if narrow and math.isfinite(number) and abs(number) > _MAX_FLOAT32:
+        raise ValueError(f"is too large for float32: {number!r}")
+    return number
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, Text) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # NumPy's too
+        return bool(value)
+    raise ValueError(f"must be true or false, but is {_shown(value)}")
+
+
+def _enum_number(enum_type: Any, value: Any) -> int:
+    names = descriptor.enum_names(enum_type)
+    if not isinstance(value, str):
+        raise ValueError(f"must be one of {', '.join(names.values())}, but is {_shown(value)}")
+    for number, name in names.items():
+        if value.lower() == name or value == enum_type.values_by_number[number].name:
+            return number
+    raise ValueError(unknown("value", str(value), names.values()))
+
+
+def _text(value: Any, numbers_too: bool) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if numbers_too and isinstance(value, bool):
+        return "true" if value else "false"
+    if numbers_too and isinstance(value, (int, float)):
+        return repr(value)
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, but is {_shown(value)}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"is not UTF-8 text: {value!r}") from None
+    return str(value)

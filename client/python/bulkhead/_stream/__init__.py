@@ -1,0 +1,1 @@
+"""A stream of batches, and the one that outlives its service."""

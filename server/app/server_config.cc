@@ -1,0 +1,361 @@
+#include "server/app/server_config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/app/python_program.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/base/utf8.h"
+#include "server/metrics/metrics_server.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/memory/process_memory.h"
+#include "server/os/process/process_usage.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
+constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
+constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// $XDG_RUNTIME_DIR/bulkhead, or a folder of this user in /tmp; private to the user.
+absl::StatusOr<std::string> RuntimeDir() {
+  const std::string runtime = Environment("XDG_RUNTIME_DIR");
+  const std::string folder =
+      runtime.empty() ? absl::StrCat("/tmp/bulkhead-", getuid()) : runtime + "/bulkhead";
+  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(folder));
+  BULKHEAD_RETURN_IF_ERROR(CheckPrivateFolder(folder));
+  return folder;
+}
+
+// Workers are told of folders in messages of text.
+absl::Status CheckText(absl::string_view option, const std::string& folder) {
+  if (FirstByteThatIsNoText(folder) == absl::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", Printable(folder),
+                   ": the name is not UTF-8; rename the folder, or name another"));
+}
+
+absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
+  std::string folder = options.cache_dir;
+  if (folder.empty()) {
+    const std::string cache = Environment("XDG_CACHE_HOME");
+    const std::string home = Environment("HOME");
+    if (!cache.empty()) {
+      folder = cache + "/bulkhead";
+    } else if (!home.empty()) {
+      folder = home + "/.cache/bulkhead";
+    } else {
+      BULKHEAD_ASSIGN_OR_RETURN(folder, RuntimeDir());
+    }
+  }
+  if (absl::Status made = MakeDirectories(folder); !made.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cache folder cannot be used: ", std::string(made.message()),
+                     "; give another --cache-dir"));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(folder, RealPath(folder));
+  BULKHEAD_RETURN_IF_ERROR(CheckText("--cache-dir", folder));
+  if (absl::Status own = TakeOwnFolder(folder); !own.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cache folder cannot be trusted: ", std::string(own.message()),
+                     "; or give another --cache-dir"));
+  }
+  return folder;
+}
+
+absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
+  if (absl::StartsWith(address, "unix:")) return absl::OkStatus();
+  const size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon);
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", address,
+                     ": write unix:/path, or an address with a port from 0 to 65535, such as ",
+                     "127.0.0.1:7077"));
+  }
+  const bool loopback = host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
+  if (!loopback) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", address,
+        ": only unix:/path and addresses of the loopback are served; other hosts need TLS, which "
+        "this version does not have"));
+  }
+  if (!insecure_tcp) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", address,
+                     ": any local user could connect there; say --insecure-tcp if that is meant, "
+                     "or listen on unix:/path"));
+  }
+  return absl::OkStatus();
+}
+
+// The folders that an option names, links resolved.
+absl::StatusOr<std::vector<std::string>> Folders(const char* option,
+                                                 const std::vector<std::string>& names) {
+  std::vector<std::string> folders;
+  for (const std::string& name : names) {
+    const auto path = RealPath(name);
+    if (!path.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " ", name, ": ", std::string(path.status().message())));
+    }
+    if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
+      return absl::InvalidArgumentError(absl::StrCat(option, " ", name, " is not a folder"));
+    }
+    BULKHEAD_RETURN_IF_ERROR(CheckText(option, *path));
+    folders.push_back(*path);
+  }
+  return folders;
+}
+
+absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
+  DataRoots roots;
+  roots.unrestricted = options.embedded && options.roots.empty();
+  BULKHEAD_ASSIGN_OR_RETURN(roots.roots, Folders("--root", options.roots));
+  return roots;
+}
+
+// What the service may take of this machine or container.
+absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64_t worker_quota) {
+  MemoryBudget::Config memory;
+  memory.limit_bytes = MemoryLimitBytes();
+  memory.supervisor_bytes = kSupervisorBytes;
+  memory.replacement_bytes = worker_quota;
+  const uint64_t usable = MemoryBudget::UsableOf(memory.limit_bytes);
+  const std::string limit = FormatBytes(memory.limit_bytes);
+  if (worker_quota > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--worker-quota ", options.worker_quota,
+                                                   " is more than 90% of the memory "
+                                                   "limit of ",
+                                                   limit, ", ", FormatBytes(usable),
+                                                   "; give a smaller one"));
+  }
+  std::string origin = "--memory-budget";
+  if (!options.memory_budget.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(memory.budget_bytes, ParseBytes(options.memory_budget));
+  } else if (options.embedded) {
+    memory.budget_bytes = std::min(AvailableMemoryBytes() / 2, usable);
+    origin = "half of the memory that is available";
+  } else {
+    memory.budget_bytes = memory.limit_bytes / 10 * 8;
+    origin = absl::StrCat("80% of the memory limit of ", limit);
+  }
+  if (memory.budget_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory-budget ", options.memory_budget,
+                                                   " is more than 90% of the memory "
+                                                   "limit of ",
+                                                   limit, ", ", FormatBytes(usable),
+                                                   "; the rest is for page cache and the kernel"));
+  }
+  if (const auto fits = MemoryBudget::Create(memory); !fits.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the memory budget of ", FormatBytes(memory.budget_bytes), " (", origin,
+        ") holds not one worker: supervisor ", FormatBytes(kSupervisorBytes), " + worker ",
+        FormatBytes(worker_quota), " + one replacement ", FormatBytes(worker_quota), " = ",
+        FormatBytes(kSupervisorBytes + 2 * worker_quota),
+        "; give a larger --memory-budget or a smaller --worker-quota"));
+  }
+  return memory;
+}
+
+absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
+  ServiceLimits limits;
+  limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
+  limits.threads = static_cast<uint32_t>(options.threads);
+  limits.allow_fault_stages = options.allow_fault_stages;
+  limits.attribution = options.attribution;
+  BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
+  if (limits.worker_quota_bytes < kMinQuotaBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--worker-quota ", options.worker_quota,
+                     ": a worker without any sample takes 20 MiB; give it at least ",
+                     kMinQuotaBytes >> 20, "MiB"));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(limits.memory, Budget(options, limits.worker_quota_bytes));
+  return limits;
+}
+
+// The parts that --sandbox names.
+absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
+  internal::v1::Sandbox sandbox;
+  if (text == "none") return sandbox;
+  for (const auto& part : absl::StrSplit(text, ',')) {
+    const bool all = part == "all";
+    if (!all && part != "seccomp" && part != "landlock" && part != "capabilities") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sandbox ", text, ": there is no part '", part,
+                       "'; write all, none, or some of seccomp, landlock and capabilities with "
+                       "commas between"));
+    }
+    if (all || part == "seccomp") sandbox.set_seccomp(true);
+    if (all || part == "landlock") sandbox.set_landlock(true);
+    if (all || part == "capabilities") sandbox.set_capabilities(true);
+  }
+  return sandbox;
+}
+
+// What --worker-env adds to the workers' environment, and, for services that a trainer starts for
+// itself, the variable that stands for it.
+absl::StatusOr<std::vector<std::string>> AskedEnvironment(const DaemonOptions& options) {
+  std::vector<std::string> environment;
+  std::vector<std::string> all =
+      absl::StrSplit(Environment("BULKHEAD_WORKER_ENV"), ',', absl::SkipEmpty());
+  all.insert(all.end(), options.worker_env.begin(), options.worker_env.end());
+  for (const std::string& asked : all) {
+    if (asked.empty() || asked[0] == '=') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--worker-env ", asked, ": write NAME, or NAME=VALUE"));
+    }
+    if (absl::StrContains(asked, '=')) {
+      environment.push_back(asked);
+    } else if (std::getenv(asked.c_str()) != nullptr) {
+      environment.push_back(absl::StrCat(asked, "=", Environment(asked.c_str())));
+    }
+  }
+  return environment;
+}
+
+// Where workers with code of the user's get their folders: the first that is no memory, which
+// quotas would not count.
+std::string ScratchDir(const DaemonOptions& options, const std::string& cache_dir) {
+  if (!options.scratch_dir.empty()) return options.scratch_dir;
+  for (const char* folder : {"/tmp", "/var/tmp"}) {
+    const std::string own = absl::StrCat(folder, "/bulkhead-", getuid());
+    if (MakeDirectories(own).ok() && CheckPrivateFolder(own).ok() && !IsInMemory(own)) {
+      return own + "/scratch";
+    }
+  }
+  return cache_dir + "/scratch";
+}
+
+// Where the service finds the code of its users, and the programs that run it.
+absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Config& config) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> native_paths,
+                            Folders("--native-path", options.native_path));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> python_paths,
+                            Folders("--python-path", options.python_path));
+  config.limits.allow_native = !native_paths.empty();
+  for (const std::string& folder : native_paths) {
+    config.supervisor.worker_args.push_back("--native-path=" + folder);
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.worker_environment, AskedEnvironment(options));
+  std::vector<std::string> code_paths = python_paths;
+  code_paths.insert(code_paths.end(), native_paths.begin(), native_paths.end());
+  config.limits.code_folders = CodeFolders(code_paths);
+  if (!code_paths.empty()) {
+    config.supervisor.scratch_folder = ScratchDir(options, config.cache_dir);
+  }
+  if (python_paths.empty()) {
+    if (options.python.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--python without --python-path: name the folders that functions may be imported from");
+  }
+  absl::StatusOr<WorkerProgram> program =
+      PythonWorkerProgram({options.python, config.worker_program, python_paths, native_paths});
+  if (program.ok()) {
+    config.limits.no_python.clear();
+    config.supervisor.python_program = *std::move(program);
+    std::vector<std::string>& environment = config.supervisor.python_program.environment;
+    environment.insert(environment.end(), config.supervisor.worker_environment.begin(),
+                       config.supervisor.worker_environment.end());
+    return absl::OkStatus();
+  }
+  // A trainer names its interpreter and its folders whether or not it has Python stages.
+  if (!options.embedded) return program.status();
+  config.limits.no_python = std::string(program.status().message());
+  return absl::OkStatus();
+}
+
+// What is kept lies beside the record indexes, but never in memory: that is what quotas are for.
+absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
+                                                const std::string& folder) {
+  Supervisor::Config::Cache cache;
+  if (bytes == "0") {
+    cache.reason = absl::StrCat(option, " is 0");
+    return cache;
+  }
+  const auto size = ParseBytes(bytes);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
+  }
+  if (IsInMemory(folder)) {
+    cache.reason = absl::StrCat("the cache folder ", folder,
+                                " lies in memory; --cache-dir names one on a disk");
+    return cache;
+  }
+  cache.folder = folder;
+  cache.bytes = *size;
+  return cache;
+}
+
+}  // namespace
+
+absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options) {
+  LoaderServer::Config config;
+  config.address = options.listen;
+  if (config.address.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string runtime, RuntimeDir());
+    config.address = absl::StrCat("unix:", runtime, "/loader.sock");
+  }
+  BULKHEAD_RETURN_IF_ERROR(CheckAddress(config.address, options.insecure_tcp));
+  if (!options.metrics.empty()) BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
+  config.worker_program = options.worker_program;
+  if (config.worker_program.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());
+    config.worker_program = absl::StrCat(self.substr(0, self.rfind('/')), "/bulkhead-worker");
+  }
+  if (access(config.worker_program.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("no worker program at ", config.worker_program,
+                                            "; install it there or give --worker-program"));
+  }
+  config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
+  config.supervisor.idle_stream = absl::Seconds(options.idle_seconds);
+  RecycleConfig& recycle = config.supervisor.recycle;
+  recycle.max_samples = options.recycle_samples;
+  if (options.recycle_age_seconds > 0) {
+    recycle.max_age = absl::Seconds(options.recycle_age_seconds);
+  }
+  recycle.slowdown = options.recycle_slowdown;
+  recycle.by_growth = options.recycle_growth;
+  config.supervisor.read_memory_limit = MemoryLimitBytes;
+  BULKHEAD_ASSIGN_OR_RETURN(config.cache_dir, CacheDir(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.roots, Roots(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.limits, Limits(options));
+  BULKHEAD_RETURN_IF_ERROR(ConfigureUserCode(options, config));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.sandbox, ParseSandbox(options.sandbox));
+  config.supervisor.sandbox.add_readable(config.cache_dir);
+  config.supervisor.sandbox.set_extra_threads(static_cast<uint32_t>(options.worker_extra_threads));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.seek_entries,
+                            Cache("--cache-bytes", options.cache_bytes, config.cache_dir));
+  // Indexes and selections are worth more than seek entries, and far smaller.
+  config.index_bytes = config.supervisor.seek_entries.bytes / kIndexShare;
+  config.supervisor.seek_entries.bytes -= config.index_bytes;
+  BULKHEAD_ASSIGN_OR_RETURN(
+      config.supervisor.cache_stages,
+      Cache("--stage-cache-bytes", options.stage_cache_bytes, config.cache_dir));
+  config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
+  config.supervisor.enforce_quotas = options.quota_enforcement != "off";
+  return config;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,23 @@
+#ifndef BULKHEAD_SERVER_BASE_NEAREST_NAME_H_
+#define BULKHEAD_SERVER_BASE_NEAREST_NAME_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The name that `typed` most likely means: the one at the smallest edit distance (insert, delete,
+// replace, swap neighbours), at most a third of its length; empty when none is that near. Names
+// longer than 64 characters are never near.
+std::string NearestName(absl::string_view typed, const std::vector<std::string>& names);
+
+// "unknown field `sizes`; did you mean `size`?", or, when nothing is near, "unknown field `x`;
+// valid are a, b, c".
+std::string UnknownName(absl::string_view what, absl::string_view typed,
+                        const std::vector<std::string>& names);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_NEAREST_NAME_H_

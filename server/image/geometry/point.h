@@ -1,0 +1,15 @@
+#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_POINT_H_
+#define BULKHEAD_SERVER_IMAGE_GEOMETRY_POINT_H_
+
+namespace bulkhead {
+
+// A point of an image in pixels from its upper left corner: the pixel in column x has its left edge
+// at x and its middle at x + 0.5.
+struct ImagePoint {
+  double x = 0;
+  double y = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_POINT_H_

@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_PIPELINE_PART_H_
+#define BULKHEAD_SERVER_PIPELINE_PIPELINE_PART_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "server/pipeline/cached_plan.h"
+#include "server/pipeline/stage_plan.h"
+#include "server/source/source.h"
+
+namespace bulkhead {
+
+// A source and what is done to its samples.
+struct PipelinePart {
+  std::unique_ptr<Source> source;
+  StagePlan plan;
+  uint64_t first_record = 0;
+  // Of a chain with a cache stage.
+  std::optional<CachedPlan> cached;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_PIPELINE_PART_H_

@@ -1,0 +1,71 @@
+#include "server/pipeline/record_reader.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/random.h"
+#include "server/base/record_name.h"
+#include "server/pipeline/stage_observer.h"
+
+namespace bulkhead {
+
+// The last part that does not begin behind `record`.
+size_t RecordReader::NumberOf(uint64_t record) const {
+  const auto behind = std::upper_bound(
+      parts_.begin() + 1, parts_.end(), record,
+      [](uint64_t wanted, const PipelinePart& part) { return wanted < part.first_record; });
+  return behind - parts_.begin() - 1;
+}
+
+void RecordReader::SetIdentity(uint64_t record, std::string& identity) const {
+  const PipelinePart& part = PartOf(record);
+  part.source->NameRecord(record - part.first_record, identity);
+  identity = CanonicalRecordName(std::move(identity));
+}
+
+void RecordReader::Expect(uint64_t record, StagedContext& own) const {
+  const size_t number = NumberOf(record);
+  const PipelinePart& part = parts_[number];
+  if (own.observer != nullptr) {
+    SetIdentity(record, own.identity);
+    own.Name(own.identity);
+  }
+  own.Enter(StageObserver::kSource);
+  part.source->Expect(record - part.first_record, *own.read[number]);
+}
+
+absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
+  const size_t number = NumberOf(record);
+  const PipelinePart& part = parts_[number];
+  Name(record, own);
+  own.Enter(StageObserver::kSource);
+  return part.source->Read(record - part.first_record, *own.read[number], own.record);
+}
+
+void RecordReader::Name(uint64_t record, StagedContext& own) const {
+  if (own.observer != nullptr || own.seek_store != nullptr || own.cache_store != nullptr) {
+    SetIdentity(record, own.identity);
+    own.Name(own.identity);
+    own.identity_hash = StableHash(own.identity);
+    own.decoder.SetSeek(own.seek_store, own.identity_hash, own.reads_again);
+  }
+}
+
+absl::Status RecordReader::NameFailure(const absl::Status& read, const absl::Status& produced,
+                                       uint64_t record, const SampleKey& key,
+                                       const StagedContext& own) const {
+  const std::string position = absl::StrCat(key.position);
+  std::string identity;
+  SetIdentity(record, identity);
+  std::map<std::string, std::string> metadata = RecordMetadata(identity);
+  metadata["position"] = position;
+  if (!read.ok()) {
+    return Annotate(read, absl::StrCat("position ", position), std::move(metadata));
+  }
+  return Annotate(produced, absl::StrCat("position ", position, ": ", own.record.origin),
+                  std::move(metadata));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,47 @@
+#ifndef BULKHEAD_SERVER_PIPELINE_RECORD_READER_H_
+#define BULKHEAD_SERVER_PIPELINE_RECORD_READER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/pipeline/pipeline_part.h"
+#include "server/pipeline/staged_context.h"
+#include "server/stages/running/sample_key.h"
+
+namespace bulkhead {
+
+// The records of all parts of a pipeline, counted through. Immutable; thread-safe, each thread
+// brings its own context.
+class RecordReader {
+ public:
+  // `parts`, at least one, outlive this.
+  explicit RecordReader(const std::vector<PipelinePart>& parts) : parts_(parts) {}
+
+  // Where a record belongs.
+  const PipelinePart& PartOf(uint64_t record) const { return parts_[NumberOf(record)]; }
+  // Its canonical name; reuses the memory of `identity`.
+  void SetIdentity(uint64_t record, std::string& identity) const;
+
+  // Source::Expect.
+  void Expect(uint64_t record, StagedContext& own) const;
+  // Makes it the record at hand. Errors: those of Source::Read.
+  absl::Status Read(uint64_t record, StagedContext& own) const;
+  // Says whose name is to be told from here on.
+  void Name(uint64_t record, StagedContext& own) const;
+  // What went wrong in reading the record (`read`), or in making something of it (`produced`), with
+  // its name and position.
+  absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
+                           const SampleKey& key, const StagedContext& own) const;
+
+ private:
+  size_t NumberOf(uint64_t record) const;
+
+  const std::vector<PipelinePart>& parts_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_PIPELINE_RECORD_READER_H_

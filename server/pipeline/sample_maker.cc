@@ -1,0 +1,231 @@
+#include "server/pipeline/sample_maker.h"
+
+#include <utility>
+
+#include "server/base/error.h"
+#include "server/pipeline/kept_values.h"
+#include "server/pipeline/output_writer.h"
+#include "server/pipeline/stage_observer.h"
+
+namespace bulkhead {
+namespace {
+
+// What a feature is before any stage.
+Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
+  Value value;
+  value.form = feature.kind == FeatureSignature::Kind::kEncoded ? Value::Form::kEncoded
+                                                                : Value::Form::kElements;
+  value.dtype = feature.dtype;
+  value.data = read.data;
+  value.size_bytes = read.size_bytes;
+  value.count = read.count;
+  return value;
+}
+
+}  // namespace
+
+// Makes other samples for a stage, in the memory that the sample's own stages worked in.
+class SampleMaker::Partners final : public PartnerMaker {
+ public:
+  Partners(SampleMaker& maker, const StagePlan& plan, const Sample& sample)
+      : maker_(maker), own_(maker.own_), plan_(plan), sample_(sample) {}
+  // The sample's own values and name are back. Not called when another sample ends the thread:
+  // its name stands.
+  void End() {
+    if (!begun_) return;
+    std::swap(own_.record, own_.partner_record);
+    own_.aside.Restore(own_.values, plan_.partnered.bystanders);
+    maker_.records_.Name(sample_.record_of_all, own_);
+  }
+
+  uint64_t positions() const override { return own_.partners->positions(); }
+
+  absl::Status Make(uint64_t position, absl::string_view what,
+                    absl::FunctionRef<absl::Status()> use) override {
+    if (!begun_) {
+      own_.aside.Put(own_.values, plan_.partnered.bystanders);
+      std::swap(own_.record, own_.partner_record);
+      begun_ = true;
+    }
+    const SampleKey key{sample_.key.seed, sample_.key.epoch, position};
+    return own_.partners->Make(position, what, [&](uint64_t record) {
+      return maker_.MakePartner(record, key, plan_, use);
+    });
+  }
+
+ private:
+  SampleMaker& maker_;
+  StagedContext& own_;
+  const StagePlan& plan_;
+  const Sample& sample_;
+  bool begun_ = false;
+};
+
+absl::Status SampleMaker::Make(uint64_t record, const SampleKey& key,
+                               absl::Span<std::byte* const> destinations) {
+  const absl::Status read = records_.Read(record, own_);
+  absl::Status status = read;
+  if (read.ok()) {
+    const PipelinePart& part = records_.PartOf(record);
+    const Sample sample = NewSample(part, record, key);
+    const Way way = BeginWay(part, sample, destinations);
+    status = RunStages(*way.plan, way.begin, way.plan->stages.size(), sample, destinations);
+    if (status.ok()) status = WriteOutputs(*way.plan, destinations);
+  }
+  own_.Enter(StageObserver::kOutside);
+  if (!status.ok()) status = records_.NameFailure(read, status, record, key, own_);
+  own_.GiveBackShare();
+  return status;
+}
+
+SampleMaker::Sample SampleMaker::NewSample(const PipelinePart& part, uint64_t record,
+                                           const SampleKey& key) {
+  return {key, record - part.first_record, samples_.fetch_add(1, std::memory_order_relaxed),
+          record};
+}
+
+SampleMaker::Way SampleMaker::BeginWay(const PipelinePart& part, const Sample& sample,
+                                       absl::Span<std::byte* const> destinations) {
+  BeginStages(part);
+  if (own_.observer != nullptr) {
+    own_.observer->Leave(StageObserver::kSource, {own_.values, part.plan.source_features});
+  }
+  const bool cached = part.cached.has_value() && own_.cache_store != nullptr;
+  if (cached && MakeKept(part, sample, destinations)) {
+    return {&part.cached->plan, part.cached->plan.kept.stages};
+  }
+  return {&part.plan, 0};
+}
+
+void SampleMaker::BeginStages(const PipelinePart& part) {
+  for (size_t i = 0; i < part.plan.source_feature_count; ++i) {
+    own_.values[i] = ReadValue(part.source->features()[i], own_.record.values[i]);
+  }
+}
+
+bool SampleMaker::MakeKept(const PipelinePart& part, const Sample& sample,
+                           absl::Span<std::byte* const> destinations) {
+  const CachedPlan& cached = *part.cached;
+  own_.Enter(cached.number);
+  const StoreKey key = cached.KeyOf(own_.identity_hash, own_.values);
+  if (own_.cache_store->Find(key, own_.kept)) {
+    own_.decode_share.Take(own_.kept.size());
+    if (UseKept(cached)) {
+      ++own_.counts.kept_found;
+      return true;
+    }
+  }
+  // Where nothing is kept, what is there to be joined across the cache stage is joined.
+  if (!own_.reads_again || !own_.cache_store->HasRoom()) return false;
+  if (!RunStages(cached.plan, 0, cached.plan.kept.stages, sample, destinations).ok()) {
+    BeginStages(part);
+    return false;
+  }
+  own_.Enter(cached.number);
+  uint64_t bytes = 0;
+  for (const size_t feature : cached.plan.kept.features) bytes += KeptBytes(own_.values[feature]);
+  own_.decode_share.Take(bytes);
+  own_.kept.clear();
+  own_.kept.reserve(bytes);
+  for (const size_t feature : cached.plan.kept.features) {
+    AppendKept(own_.values[feature], own_.kept);
+  }
+  // From what is kept, as it will be from now on; what cannot be read back would never be found.
+  if (UseKept(cached) && own_.cache_store->Add(key, own_.kept)) ++own_.counts.kept_added;
+  return true;
+}
+
+bool SampleMaker::UseKept(const CachedPlan& cached) {
+  if (!ReadKept(own_.kept, cached.plan.kept.signatures, own_.kept_values)) return false;
+  for (size_t i = 0; i < own_.kept_values.size(); ++i) {
+    own_.values[cached.plan.kept.features[i]] = own_.kept_values[i];
+  }
+  return true;
+}
+
+absl::Status SampleMaker::RunStages(const StagePlan& plan, size_t begin, size_t end,
+                                    const Sample& sample,
+                                    absl::Span<std::byte* const> destinations) {
+  for (size_t i = begin; i < end; ++i) {
+    const PlannedStage& planned = plan.stages[i];
+    own_.Enter(planned.number);
+    // What belongs to another sample does not go into this one's place.
+    const bool in_place = planned.target_output >= 0 && !destinations.empty();
+    std::byte* target = in_place ? destinations[planned.target_output] : nullptr;
+    own_.trail.clear();
+    GeometryTrail* trail = planned.followers.empty() ? nullptr : &own_.trail;
+    const StageValues values(own_.values, planned.features);
+    if (i == plan.partnered.stage) {
+      BULKHEAD_RETURN_IF_ERROR(RunPartnered(*planned.stage, values, plan, sample, target));
+    } else {
+      BULKHEAD_RETURN_IF_ERROR(
+          planned.stage->RunOn(values, {own_.decoder, own_.scratch[i], sample.key, sample.record,
+                                        sample.samples_before, target, trail}));
+    }
+    for (const PlannedFollower& follower : planned.followers) {
+      BULKHEAD_RETURN_IF_ERROR(planned.stage->place().Name(
+          Follow(own_.trail, follower.annotation, own_.values[follower.feature],
+                 own_.follower_memory[follower.feature])));
+    }
+    if (own_.observer != nullptr) {
+      own_.observer->Leave(planned.number, {own_.values, planned.features});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SampleMaker::RunPartnered(const SampleStage& stage, const StageValues& values,
+                                       const StagePlan& plan, const Sample& sample,
+                                       std::byte* target) {
+  Partners partners(*this, plan, sample);
+  const absl::Status status =
+      stage.RunOn(values, {own_.decoder, own_.partnered_scratch, sample.key, sample.record,
+                           sample.samples_before, target, nullptr,
+                           own_.partners == nullptr ? nullptr : &partners});
+  partners.End();
+  return status;
+}
+
+absl::Status SampleMaker::MakePartner(uint64_t record, const SampleKey& key, const StagePlan& plan,
+                                      absl::FunctionRef<absl::Status()> use) {
+  // The image before it is done with; what was put aside is not.
+  own_.GiveBackShare();
+  if (own_.aside.bytes() > 0) own_.decode_share.Take(own_.aside.bytes());
+  const PipelinePart& part = records_.PartOf(record);
+  const absl::Status read = records_.Read(record, own_);
+  absl::Status made = read;
+  if (read.ok()) {
+    const Sample sample = NewSample(part, record, key);
+    const Way way = BeginWay(part, sample, {});
+    made = RunStages(*way.plan, way.begin, way.plan->partnered.stage, sample, {});
+    const PlannedStage& partnered = plan.stages[plan.partnered.stage];
+    own_.Enter(partnered.number);
+    if (made.ok()) {
+      TakeValues(way.plan->stages[way.plan->partnered.stage].features, partnered.features);
+      made = use();
+    }
+  }
+  if (made.ok()) return made;
+  return records_.NameFailure(read, made, record, key, own_);
+}
+
+void SampleMaker::TakeValues(const std::vector<size_t>& from, const std::vector<size_t>& to) {
+  own_.partner_values.clear();
+  for (const size_t feature : from) own_.partner_values.push_back(own_.values[feature]);
+  for (size_t i = 0; i < to.size(); ++i) own_.values[to[i]] = own_.partner_values[i];
+}
+
+absl::Status SampleMaker::WriteOutputs(const StagePlan& plan,
+                                       absl::Span<std::byte* const> destinations) {
+  own_.Enter(StageObserver::kOutside);
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const PlannedOutput& output = plan.outputs[i];
+    if (output.feature == PlannedOutput::kOfBatch) continue;
+    const Value& value = own_.values[output.feature];
+    BULKHEAD_RETURN_IF_ERROR(output.is_count ? WriteCount(value, output.tensor, destinations[i])
+                                             : WriteOutput(value, output.tensor, destinations[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

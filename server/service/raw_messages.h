@@ -1,0 +1,34 @@
+#ifndef BULKHEAD_SERVER_SERVICE_RAW_MESSAGES_H_
+#define BULKHEAD_SERVER_SERVICE_RAW_MESSAGES_H_
+
+#include <google/protobuf/message.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace bulkhead {
+
+// Fields of one request, at all depths. A parsed message may take forty times its bytes: an empty
+// element of a list is two bytes on the wire and a hundred in memory. The largest request that
+// makes sense, a specification with a hundred thousand files, has fewer.
+inline constexpr uint64_t kMostRequestFields = 250'000;
+
+// Parses what a client sent, which may be anything, after its fields were counted without being
+// kept. INVALID_ARGUMENT (PROTOCOL_VIOLATION) for more than kMostRequestFields, and for what is not
+// such a message.
+absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
+
+template <typename Message>
+grpc::ByteBuffer Serialize(const Message& message) {
+  grpc::ByteBuffer buffer;
+  bool own_buffer = false;
+  grpc::SerializationTraits<Message>::Serialize(message, &buffer, &own_buffer);
+  return buffer;
+}
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_RAW_MESSAGES_H_

@@ -1,0 +1,207 @@
+#include "server/source/images/image_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/base/record_name.h"
+#include "server/source/file.h"
+#include "server/source/images/image_rows.h"
+#include "server/source/roots.h"
+#include "server/spec/source_signature.h"
+
+namespace bulkhead {
+namespace {
+
+// Often enough that slow storage is not taken for hanging storage.
+constexpr uint64_t kProgressRecords = 64;
+constexpr absl::string_view kDefaultExtensions[] = {"jpg", "jpeg", "png",  "webp", "bmp",
+                                                    "gif", "tif",  "tiff", "ppm",  "pgm"};
+
+struct Entry {
+  std::string name;
+  struct stat info;
+  bool is_folder() const { return S_ISDIR(info.st_mode); }
+  // Comparing these orders the whole tree by its relative paths' bytes.
+  std::string sort_key() const { return is_folder() ? name + "/" : name; }
+};
+
+class FolderIndexer {
+ public:
+  FolderIndexer(const internal::v1::BuildIndex& request, absl::string_view name, int fd,
+                const IndexProgressFn& progress)
+      : folder_(request.source().image_folder()),
+        root_(request.file().path()),
+        name_(name),
+        roots_(request.roots()),
+        rows_(fd),
+        progress_(progress) {
+    for (const std::string& extension : folder_.extensions()) {
+      extensions_.push_back(absl::AsciiStrToLower(extension));
+    }
+    if (!extensions_.empty()) return;
+    for (const absl::string_view extension : kDefaultExtensions) {
+      extensions_.emplace_back(extension);
+    }
+  }
+
+  absl::StatusOr<uint64_t> Run() {
+    struct stat info;
+    if (stat(root_.c_str(), &info) != 0) return FileError(errno, name_, "opened");
+    ancestors_.push_back({info.st_dev, info.st_ino});
+    BULKHEAD_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(""));
+    if (folder_.unlabeled()) {
+      BULKHEAD_RETURN_IF_ERROR(Walk("", entries, -1));
+    } else {
+      BULKHEAD_RETURN_IF_ERROR(WalkClasses(entries));
+    }
+    if (rows_.count() == 0) return NoSamples();
+    const int64_t mtime_ns =
+        static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+    BULKHEAD_RETURN_IF_ERROR(rows_.Finish(v1::Source::kImageFolder, paths_.Finish(),
+                                          static_cast<uint64_t>(info.st_size), mtime_ns));
+    return rows_.count();
+  }
+
+ private:
+  absl::Status NoSamples() const {
+    const absl::string_view why =
+        folder_.unlabeled() ? "holds no images; check `extensions`"
+                            : "holds no images in class folders; put each class into a folder of "
+                              "its own, or set `unlabeled: true`, and check `extensions`";
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
+                     absl::StrCat(Printable(name_), ": ", why), {{"file", name_}});
+  }
+
+  absl::Status WalkClasses(const std::vector<Entry>& entries) {
+    std::vector<std::string> classes;
+    for (const Entry& entry : entries) {
+      if (entry.is_folder()) classes.push_back(entry.name);
+    }
+    std::sort(classes.begin(), classes.end());
+    for (const Entry& entry : entries) {
+      if (!entry.is_folder()) continue;
+      const auto at = std::lower_bound(classes.begin(), classes.end(), entry.name);
+      BULKHEAD_RETURN_IF_ERROR(WalkFolder(entry.name, entry, at - classes.begin()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WalkFolder(const std::string& relative, const Entry& entry, int64_t label) {
+    const std::pair<dev_t, ino_t> identity{entry.info.st_dev, entry.info.st_ino};
+    if (std::find(ancestors_.begin(), ancestors_.end(), identity) != ancestors_.end()) {
+      return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
+                       absl::StrCat(Printable(JoinPath(name_, relative)),
+                                    ": is a symbolic link to a folder above it; remove it"),
+                       {{"file", relative}});
+    }
+    ancestors_.push_back(identity);
+    BULKHEAD_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(relative));
+    BULKHEAD_RETURN_IF_ERROR(Walk(relative + "/", entries, label));
+    ancestors_.pop_back();
+    return absl::OkStatus();
+  }
+
+  // `prefix` is empty or ends with a slash.
+  absl::Status Walk(const std::string& prefix, const std::vector<Entry>& entries, int64_t label) {
+    for (const Entry& entry : entries) {
+      const std::string relative = prefix + entry.name;
+      if (entry.is_folder()) {
+        BULKHEAD_RETURN_IF_ERROR(WalkFolder(relative, entry, label));
+      } else if (S_ISREG(entry.info.st_mode) && IsImage(entry.name)) {
+        BULKHEAD_RETURN_IF_ERROR(Add(relative, entry, label));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const std::string& relative, const Entry& entry, int64_t label) {
+    const uint64_t bound =
+        folder_.max_path_bytes() == 0 ? kDefaultMaxPathBytes : folder_.max_path_bytes();
+    if (relative.size() > bound) {
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, reason::kOverBound,
+          absl::StrCat(Printable(JoinPath(name_, relative)), ": its path has ", relative.size(),
+                       " bytes, max_path_bytes is ", bound, "; raise it"),
+          {{"file", relative}});
+    }
+    paths_.Update(relative);
+    paths_.Update(absl::string_view("\0", 1));
+    std::string labels;
+    if (label >= 0) AppendLittle<int64_t>(labels, label);
+    row_.labels = labels;
+    row_.images.assign(1, {relative, IdentityOf(entry.info)});
+    BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
+    if (progress_ && rows_.count() % kProgressRecords == 0) progress_(rows_.count(), 0);
+    return absl::OkStatus();
+  }
+
+  bool IsImage(const std::string& name) const {
+    const size_t dot = name.rfind('.');
+    if (dot == std::string::npos) return false;
+    const std::string extension = absl::AsciiStrToLower(name.substr(dot + 1));
+    return std::find(extensions_.begin(), extensions_.end(), extension) != extensions_.end();
+  }
+
+  // What lies in a folder, links followed, in the order of the walk.
+  absl::StatusOr<std::vector<Entry>> List(const std::string& relative) const {
+    const std::string path = JoinPath(root_, relative);
+    BULKHEAD_RETURN_IF_ERROR(roots_.Check(path, relative.empty() ? name_ : relative));
+    const std::unique_ptr<DIR, decltype(&closedir)> folder(opendir(path.c_str()), &closedir);
+    if (folder == nullptr) return FileError(errno, JoinPath(name_, relative), "opened");
+    std::vector<Entry> entries;
+    for (;;) {
+      errno = 0;
+      const dirent* found = readdir(folder.get());
+      if (found == nullptr && errno != 0) {
+        return FileError(errno, JoinPath(name_, relative), "read");
+      }
+      if (found == nullptr) break;
+      if (found->d_name[0] == '.') continue;
+      Entry entry{found->d_name, {}};
+      const std::string full = JoinPath(path, entry.name);
+      if (stat(full.c_str(), &entry.info) != 0) {
+        return FileError(errno, JoinPath(JoinPath(name_, relative), entry.name), "opened");
+      }
+      if (S_ISREG(entry.info.st_mode) && IsImage(entry.name)) {
+        BULKHEAD_RETURN_IF_ERROR(roots_.Check(full, JoinPath(relative, entry.name)));
+      }
+      entries.push_back(std::move(entry));
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.sort_key() < b.sort_key(); });
+    return entries;
+  }
+
+  const v1::ImageFolderSource& folder_;
+  const std::string root_;
+  const std::string name_;
+  const Roots roots_;
+  ImageRowsWriter rows_;
+  const IndexProgressFn& progress_;
+  std::vector<std::string> extensions_;
+  std::vector<std::pair<dev_t, ino_t>> ancestors_;
+  Sha256 paths_;
+  ImageRow row_;
+};
+
+}  // namespace
+
+absl::StatusOr<uint64_t> BuildImageFolderIndex(const internal::v1::BuildIndex& request, int fd,
+                                               const IndexProgressFn& progress) {
+  const internal::v1::ResolvedFile& resolved = request.file();
+  const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
+  return FolderIndexer(request, name, fd, progress).Run();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,21 @@
+#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_SOURCE_H_
+#define BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_SOURCE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/source/source.h"
+
+namespace bulkhead {
+
+// OpenSource for image lists and image folders: a record is an index row and the image files that
+// it names. An image whose size is not what the index says is FILE_CHANGED. `path` is the first
+// image's.
+absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
+    const v1::Source& source, const internal::v1::ResolvedSource& resolved,
+    std::vector<FeatureSignature> signatures);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_SOURCE_H_

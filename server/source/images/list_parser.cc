@@ -1,0 +1,158 @@
+#include "server/source/images/list_parser.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/base/record_name.h"
+#include "server/spec/source_signature.h"
+
+namespace bulkhead {
+namespace {
+
+char DelimiterChar(v1::Delimiter delimiter) {
+  switch (delimiter) {
+    case v1::DELIMITER_TAB:
+      return '\t';
+    case v1::DELIMITER_COMMA:
+      return ',';
+    default:
+      return ' ';
+  }
+}
+
+absl::string_view DelimiterName(v1::Delimiter delimiter) {
+  switch (delimiter) {
+    case v1::DELIMITER_TAB:
+      return "tabs";
+    case v1::DELIMITER_COMMA:
+      return "commas";
+    default:
+      return "spaces";
+  }
+}
+
+}  // namespace
+
+size_t PathColumns(const v1::ImageListSource& list) {
+  return std::max<size_t>(1, static_cast<size_t>(list.images_size()));
+}
+
+size_t LabelColumns(const v1::ImageListSource& list) {
+  return list.unlabeled() ? 0 : std::max<size_t>(1, static_cast<size_t>(list.labels_size()));
+}
+
+ListParser::ListParser(const v1::ImageListSource& list, absl::string_view name)
+    : name_(name),
+      path_columns_(PathColumns(list)),
+      label_columns_(LabelColumns(list)),
+      float_labels_(list.label_dtype() == v1::DTYPE_FLOAT32),
+      max_path_bytes_(list.max_path_bytes() == 0 ? kDefaultMaxPathBytes : list.max_path_bytes()),
+      delimiter_(list.delimiter()),
+      header_left_(list.header()),
+      delimiter_known_(list.delimiter() != v1::DELIMITER_UNSPECIFIED) {}
+
+std::string ListParser::place() const { return absl::StrCat(Printable(name_), ":", line_number_); }
+
+absl::Status ListParser::Invalid(absl::string_view what) const {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                   absl::StrCat(place(), ": ", what),
+                   {{"file", name_}, {"line", absl::StrCat(line_number_)}});
+}
+
+void ListParser::ChooseDelimiter(absl::string_view line) {
+  delimiter_ = absl::StrContains(line, "\t")  ? v1::DELIMITER_TAB
+               : absl::StrContains(line, ",") ? v1::DELIMITER_COMMA
+                                              : v1::DELIMITER_SPACE;
+  delimiter_known_ = true;
+}
+
+void ListParser::Split(absl::string_view line) {
+  columns_.clear();
+  const char delimiter = DelimiterChar(delimiter_);
+  for (bool more = true; more;) {
+    const size_t at = line.find(delimiter);
+    more = at != absl::string_view::npos;
+    const absl::string_view column = absl::StripAsciiWhitespace(line.substr(0, at));
+    if (more) line.remove_prefix(at + 1);
+    if (column.empty() && delimiter == ' ') continue;
+    columns_.push_back(column);
+  }
+}
+
+absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
+  ++line_number_;
+  if (line_number_ == 1 && absl::StartsWith(line, "\xef\xbb\xbf")) line.remove_prefix(3);
+  line = absl::StripAsciiWhitespace(line);
+  if (line.empty() || line[0] == '#') return false;
+  if (line.find('\0') != absl::string_view::npos) {
+    return Invalid("holds a zero byte; this is not a text file (UTF-8 is expected)");
+  }
+  const size_t wanted = path_columns_ + label_columns_;
+  const bool whole_line = wanted == 1 && !delimiter_known_;
+  if (!whole_line && !delimiter_known_) ChooseDelimiter(line);
+  if (header_left_) {
+    header_left_ = false;
+    return false;
+  }
+  if (whole_line) {
+    columns_.assign(1, line);
+  } else {
+    Split(line);
+  }
+  if (line[0] == '"' || line[0] == '\'') {
+    return Invalid(
+        "begins with a quote; quotes are not read: separate columns by tabs, then paths "
+        "may hold spaces and commas");
+  }
+  if (columns_.size() != wanted) {
+    const bool missing = columns_.size() < wanted;
+    return Invalid(absl::StrCat(
+        "has ", columns_.size(), columns_.size() == 1 ? " column" : " columns", " separated by ",
+        DelimiterName(delimiter_), ", but ", wanted, " are needed (", path_columns_,
+        path_columns_ == 1 ? " path, " : " paths, ", label_columns_,
+        label_columns_ == 1 ? " label); " : " labels); ",
+        missing ? "add what is missing, or set `unlabeled` or `delimiter`"
+                : "remove the rest, or set `labels` or `delimiter` (paths with spaces need tabs)"));
+  }
+  paths_.assign(columns_.begin(), columns_.begin() + static_cast<ptrdiff_t>(path_columns_));
+  for (const absl::string_view path : paths_) {
+    if (path.empty()) return Invalid("has an empty path");
+    if (path.size() > max_path_bytes_) {
+      return Invalid(absl::StrCat("its path has ", path.size(), " bytes, max_path_bytes is ",
+                                  max_path_bytes_, "; raise it to take this list"));
+    }
+  }
+  labels_.clear();
+  for (size_t i = path_columns_; i < wanted; ++i) {
+    BULKHEAD_RETURN_IF_ERROR(ParseLabel(columns_[i]));
+  }
+  return true;
+}
+
+absl::Status ListParser::ParseLabel(absl::string_view text) {
+  if (float_labels_) {
+    float value = 0;
+    if (!absl::SimpleAtof(text, &value) || !std::isfinite(value)) {
+      return Invalid(absl::StrCat("label `", Printable(text.substr(0, 40)), "` is not a number"));
+    }
+    AppendLittle<float>(labels_, value);
+    return absl::OkStatus();
+  }
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(text, &value)) {
+    double fraction = 0;
+    const bool number = absl::SimpleAtod(text, &fraction);
+    return Invalid(absl::StrCat("label `", Printable(text.substr(0, 40)), "` is not an integer",
+                                number ? "; set label_dtype: float32 to read it" : ""));
+  }
+  AppendLittle<int64_t>(labels_, value);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

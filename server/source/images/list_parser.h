@@ -1,0 +1,64 @@
+#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_LIST_PARSER_H_
+#define BULKHEAD_SERVER_SOURCE_IMAGES_LIST_PARSER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "bulkhead/v1/pipeline.pb.h"
+
+namespace bulkhead {
+
+// Splits the lines of an image list into paths and labels. Lines come in order, one a call; CRLF
+// and a byte order mark are taken off. Columns are trimmed of blanks; several spaces separate as
+// one. A list of one column has nothing to separate: the whole line is the path, unless a
+// delimiter is given. Not thread-safe.
+class ListParser {
+ public:
+  // `name` is what messages call the list: an error reads "train.txt:17: …".
+  ListParser(const v1::ImageListSource& list, absl::string_view name);
+
+  // Takes the next line, without its newline. False when it holds no sample: a header, a comment,
+  // blank. LIST_INVALID (INVALID_ARGUMENT) with metadata `file` and `line` when it cannot be used.
+  absl::StatusOr<bool> Parse(absl::string_view line);
+
+  // Of the line just parsed; views of it.
+  const std::vector<absl::string_view>& paths() const { return paths_; }
+  // Little-endian int64 or float32, one after the other.
+  const std::string& labels() const { return labels_; }
+  uint64_t line_number() const { return line_number_; }
+  // "train.txt:17".
+  std::string place() const;
+
+  // LIST_INVALID about the line just parsed.
+  absl::Status Invalid(absl::string_view what) const;
+
+ private:
+  void ChooseDelimiter(absl::string_view line);
+  void Split(absl::string_view line);
+  absl::Status ParseLabel(absl::string_view text);
+
+  const std::string name_;
+  const size_t path_columns_;
+  const size_t label_columns_;
+  const bool float_labels_;
+  const uint64_t max_path_bytes_;
+  v1::Delimiter delimiter_;
+  bool header_left_;
+  bool delimiter_known_ = false;
+  uint64_t line_number_ = 0;
+  std::vector<absl::string_view> columns_;
+  std::vector<absl::string_view> paths_;
+  std::string labels_;
+};
+
+// How many columns of each kind the list has.
+size_t PathColumns(const v1::ImageListSource& list);
+size_t LabelColumns(const v1::ImageListSource& list);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_LIST_PARSER_H_

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_SOURCE_INDEX_RECORD_SPLIT_H_
+#define BULKHEAD_SERVER_SOURCE_INDEX_RECORD_SPLIT_H_
+
+#include <cstdint>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/source/source.h"
+
+namespace bulkhead {
+
+// Whether a record belongs to the part of a split that is used: by a hash of its identity and the
+// salt alone. The parts, sorted by name, cut the range of the hash in their proportions, so every
+// record is in exactly one; it stays there whatever joins the data, and moves only where shares
+// change. Part of the data format: it never changes. Immutable, thread-safe.
+class RecordSplit {
+ public:
+  // `split` is normalized; its name must be one of the parts, or nothing is in it.
+  explicit RecordSplit(const v1::Split& split);
+
+  bool Contains(const RecordIdentity& identity) const;
+
+ private:
+  const uint64_t salt_;
+  // Hashes from begin_ up to end_, or to the largest.
+  uint64_t begin_ = 0;
+  uint64_t end_ = 0;
+  bool is_last_ = false;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_INDEX_RECORD_SPLIT_H_

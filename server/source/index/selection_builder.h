@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_BUILDER_H_
+#define BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_BUILDER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/source/index/index_builder.h"
+
+namespace bulkhead {
+
+// Builds the selection of `request.file`, which has its index (a range has none): the records that
+// are in the split's part and meet the filter; skip and take act later. The split is asked first,
+// from the index alone, so that the pipelines of all parts together read each record once; without
+// a filter no record is read, and images never are. Returns the number of records that are kept.
+//
+// A record whose features cannot be read, a damaged or incomplete one, is kept with
+// selection.keep_unreadable; without it it ends the build with its own reason and file@offset, no
+// longer as a sample error. Other errors: those of OpenSource and Source::Read.
+absl::StatusOr<uint64_t> BuildSelection(const internal::v1::BuildIndex& request, int fd,
+                                        const IndexProgressFn& progress);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_BUILDER_H_

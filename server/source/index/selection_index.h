@@ -1,0 +1,68 @@
+#ifndef BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_INDEX_H_
+#define BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_INDEX_H_
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/source/index/index_file.h"
+
+namespace bulkhead {
+
+// A selection says which records of one file a pipeline reads: one bit a record, and a count in
+// front of every 448 of them, 9/7 bits a record in all. The payload is blocks of 64 bytes, a cache
+// line: u64 records kept before the block, then 56 bytes of bits, the lowest first.
+
+// Writes a selection, record by record. Not thread-safe; keeps one block.
+class SelectionWriter {
+ public:
+  // `fd`: as IndexFileWriter's.
+  explicit SelectionWriter(int fd) : out_(fd) {}
+
+  absl::Status Add(bool keep);
+  uint64_t indexed_count() const { return indexed_; }
+  uint64_t kept_count() const { return kept_; }
+
+  // Completes `header` (kind of the source, file and checksum as in the index, part_count) and
+  // writes it. Call once, at the end.
+  absl::Status Finish(IndexHeader header);
+
+ private:
+  absl::Status Flush();
+
+  IndexFileWriter out_;
+  uint64_t indexed_ = 0;
+  uint64_t kept_ = 0;
+  uint64_t words_[8] = {};
+};
+
+// The view of a mapped selection. Immutable, thread-safe.
+class SelectionIndex {
+ public:
+  // The selection of a file that has one; `kind` is its source's. Errors: those of
+  // MappedIndex::Open.
+  static absl::StatusOr<SelectionIndex> Open(const internal::v1::ResolvedFile& file, uint32_t kind);
+
+  // Records of the file; those of them that are kept.
+  uint64_t indexed_count() const { return index_.header().indexed_count; }
+  uint64_t kept_count() const { return index_.header().record_count; }
+
+  // The record that is the k-th to be kept; k < kept_count(). O(log records). DATA_LOSS
+  // (INDEX_DAMAGED) when a part of the selection that this needs is damaged.
+  absl::StatusOr<uint64_t> Select(uint64_t k) const;
+
+ private:
+  explicit SelectionIndex(MappedIndex index) : index_(std::move(index)) {}
+  // The words of a block.
+  using Block = std::array<uint64_t, 8>;
+  absl::StatusOr<Block> Read(uint64_t block) const;
+
+  MappedIndex index_;
+  uint64_t blocks_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_INDEX_H_

@@ -1,0 +1,75 @@
+#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_
+#define BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/source/source.h"
+#include "server/source/tfrecord/byte_buffer.h"
+#include "server/source/tfrecord/feature_list.h"
+
+namespace bulkhead {
+
+// Memory of one thread for ExampleReader::Read; reused from record to record.
+struct ExampleScratch {
+  // Where each declared feature's Feature message(s) lie in the record.
+  std::vector<absl::InlinedVector<absl::string_view, 1>> found;
+  std::vector<ByteBuffer> buffers;  // one a feature, for values that cannot be views of the record
+  FeatureList list;
+};
+
+// Takes the declared features out of serialized tf.Examples, without protobuf's classes: image
+// bytes stay where they are. Unknown fields and undeclared features are passed over; of a repeated
+// key the last one counts, as in protobuf's maps. Immutable, thread-safe.
+class ExampleReader {
+ public:
+  // `signatures`: SourceFeatures' result for `features`. SPEC_INVALID when a default does not fit
+  // its shape.
+  static absl::StatusOr<ExampleReader> Create(
+      const std::vector<FeatureSignature>& signatures,
+      const google::protobuf::Map<std::string, v1::Feature>& features);
+
+  // Reads `record`; values[i] belongs to signatures[i]; it is a view of `record`, of `scratch`
+  // or, for a default, of this reader.
+  // Sample errors, to which the caller adds file and offset: MALFORMED_EXAMPLE, MISSING_FEATURE,
+  // WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND.
+  absl::Status Read(absl::string_view record, ExampleScratch& scratch,
+                    std::vector<FeatureValue>& values) const;
+
+ private:
+  struct Declared {
+    FeatureSignature signature;
+    std::string key;  // the record's name for it
+    v1::Feature::TypeCase type = v1::Feature::TYPE_NOT_SET;
+    uint64_t row_elements = 1;  // elements of one row, or of the whole where not variable
+    bool optional = false;      // a record without it is no error
+    std::string missing;        // its value in such a record, in bytes
+    bool cast = false;
+  };
+
+  absl::Status Find(absl::string_view record, ExampleScratch& scratch) const;
+  absl::Status FindInFeatures(absl::string_view message, ExampleScratch& scratch) const;
+  absl::Status ReadFeature(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
+                           FeatureValue& value) const;
+  absl::Status ReadBytes(const Declared& declared, const FeatureList& list,
+                         FeatureValue& value) const;
+  absl::Status ReadTensorFeature(const Declared& declared, const FeatureList& list,
+                                 ByteBuffer& buffer, FeatureValue& value) const;
+  absl::Status ReadNumbers(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
+                           FeatureValue& value) const;
+  static absl::Status SetMissing(const Declared& declared, FeatureValue& value);
+  static absl::Status SetDefault(const v1::Feature& feature, Declared& declared);
+
+  std::vector<Declared> declared_;
+  absl::flat_hash_map<std::string, absl::InlinedVector<int, 1>> by_key_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_

@@ -1,0 +1,31 @@
+#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_FEATURE_LIST_H_
+#define BULKHEAD_SERVER_SOURCE_TFRECORD_FEATURE_LIST_H_
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// One tf.Feature of a record, as found on the wire: which of its lists is set, and where its values
+// lie. A view of the record's bytes.
+struct FeatureList {
+  enum class Kind { kNone, kBytes, kFloat, kInt64 };
+
+  Kind kind = Kind::kNone;
+  uint64_t count = 0;  // values
+  // The values' bytes, in order. kBytes: one value each. kFloat: 4 bytes a value. kInt64: varints.
+  absl::InlinedVector<absl::string_view, 1> chunks;
+};
+
+// Reads the tf.Feature message(s) in `messages`; several count as one after the other, as protobuf
+// merges them. Where several lists are set the last one counts. False when the bytes are malformed.
+bool ReadFeatureList(const absl::InlinedVector<absl::string_view, 1>& messages, FeatureList& list);
+
+// "a bytes list", for messages.
+absl::string_view KindName(FeatureList::Kind kind);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_FEATURE_LIST_H_

@@ -1,0 +1,260 @@
+#include "server/source/tfrecord/tensor_reader.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/source/tfrecord/wire_reader.h"
+
+namespace bulkhead {
+namespace {
+
+// Numbers of TensorProto's fields (tensorflow/core/framework/tensor.proto).
+constexpr uint32_t kDType = 1;
+constexpr uint32_t kShape = 2;
+constexpr uint32_t kContent = 4;
+constexpr uint32_t kFloatVal = 5;
+constexpr uint32_t kDoubleVal = 6;
+constexpr uint32_t kIntVal = 7;
+constexpr uint32_t kInt64Val = 10;
+constexpr uint32_t kBoolVal = 11;
+constexpr uint32_t kHalfVal = 13;
+constexpr uint32_t kUint32Val = 16;
+constexpr uint32_t kUint64Val = 17;
+// TensorFlow's own limit (TensorShape::MaxDimensions).
+constexpr size_t kMaxRank = 254;
+
+// Of the types that are read; uint32 and uint64 among them, which no feature has: they are
+// converted.
+struct NumberedType {
+  uint64_t number;  // in tensorflow/core/framework/types.proto
+  v1::DType dtype;
+};
+constexpr NumberedType kTensorFlowTypes[] = {
+    {1, v1::DTYPE_FLOAT32}, {2, v1::DTYPE_FLOAT64},  {3, v1::DTYPE_INT32},
+    {4, v1::DTYPE_UINT8},   {5, v1::DTYPE_INT16},    {6, v1::DTYPE_INT8},
+    {9, v1::DTYPE_INT64},   {10, v1::DTYPE_BOOL},    {14, v1::DTYPE_BFLOAT16},
+    {17, v1::DTYPE_UINT16}, {19, v1::DTYPE_FLOAT16}, {22, v1::DTYPE_UINT32},
+    {23, v1::DTYPE_UINT64},
+};
+
+using Dims = absl::InlinedVector<int64_t, 8>;
+
+struct ParsedTensor {
+  uint64_t dtype = 0;
+  Dims dims;
+  bool unknown_rank = false;
+  absl::string_view content;
+};
+
+// DTYPE_UNSPECIFIED for strings, complex numbers, quantized types and unknown numbers.
+v1::DType FromTensorFlow(uint64_t number) {
+  for (const NumberedType& type : kTensorFlowTypes) {
+    if (type.number == number) return type.dtype;
+  }
+  return v1::DTYPE_UNSPECIFIED;
+}
+
+absl::Status Malformed(absl::string_view what) {
+  return SampleError(
+      reason::kMalformedExample,
+      absl::StrCat("is not a serialized tensor: ", what, "; write it with tf.io.serialize_tensor"));
+}
+
+std::string ShapeText(const Dims& dims) {
+  return absl::StrCat("[", absl::StrJoin(dims, ", "), "]");
+}
+
+std::string ExpectedText(const FeatureSignature& signature) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < signature.shape.size(); ++i) {
+    parts.push_back(i == 0 && signature.variable ? "-1" : absl::StrCat(signature.shape[i]));
+  }
+  return absl::StrCat("[", absl::StrJoin(parts, ", "), "]");
+}
+
+bool ParseShape(absl::string_view message, ParsedTensor& tensor) {
+  WireReader reader(message);
+  while (reader.Next()) {
+    if (reader.Is(3, WireReader::kVarint)) tensor.unknown_rank = reader.number_value() != 0;
+    if (!reader.Is(2, WireReader::kBytes)) continue;
+    int64_t size = 0;
+    WireReader dim(reader.bytes());
+    while (dim.Next()) {
+      if (dim.Is(1, WireReader::kVarint)) size = static_cast<int64_t>(dim.number_value());
+    }
+    if (dim.failed() || size < 0 || tensor.dims.size() == kMaxRank) return false;
+    tensor.dims.push_back(size);
+  }
+  return !reader.failed();
+}
+
+bool Parse(absl::string_view message, ParsedTensor& tensor) {
+  WireReader reader(message);
+  while (reader.Next()) {
+    if (reader.Is(kDType, WireReader::kVarint)) tensor.dtype = reader.number_value();
+    if (reader.Is(kContent, WireReader::kBytes)) tensor.content = reader.bytes();
+    if (reader.Is(kShape, WireReader::kBytes) && !ParseShape(reader.bytes(), tensor)) return false;
+  }
+  return !reader.failed();
+}
+
+// Compares the shape with what is declared; sets the number of rows and of elements.
+absl::Status CheckShape(const ParsedTensor& tensor, const FeatureSignature& signature,
+                        int64_t& rows, uint64_t& elements) {
+  const auto wrong = [&] {
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("the tensor has shape ",
+                                    tensor.unknown_rank ? "unknown" : ShapeText(tensor.dims),
+                                    ", the spec says ", ExpectedText(signature)));
+  };
+  if (tensor.unknown_rank) return wrong();
+  rows = 1;
+  elements = 0;
+  if (signature.variable && tensor.dims.size() == 1 && tensor.dims[0] == 0) {
+    rows = 0;
+    return absl::OkStatus();
+  }
+  if (tensor.dims.size() != signature.shape.size()) return wrong();
+  elements = 1;
+  for (size_t i = 0; i < tensor.dims.size(); ++i) {
+    const bool free = i == 0 && signature.variable;
+    if (!free && tensor.dims[i] != signature.shape[i]) return wrong();
+    if (free) rows = tensor.dims[i];
+  }
+  if (signature.variable && rows > signature.shape[0]) {
+    return SampleError(reason::kOverBound,
+                       absl::StrCat("the tensor has ", rows, " rows, max_count is ",
+                                    signature.shape[0], "; raise max_count to take it"));
+  }
+  // Every extent is now at most the declared one, whose product fits.
+  for (const int64_t dim : tensor.dims) elements *= static_cast<uint64_t>(dim);
+  return absl::OkStatus();
+}
+
+// The field that holds elements of `type` when tensor_content does not.
+uint32_t ValueField(v1::DType type) {
+  switch (type) {
+    case v1::DTYPE_FLOAT32:
+      return kFloatVal;
+    case v1::DTYPE_FLOAT64:
+      return kDoubleVal;
+    case v1::DTYPE_INT64:
+      return kInt64Val;
+    case v1::DTYPE_BOOL:
+      return kBoolVal;
+    case v1::DTYPE_FLOAT16:
+    case v1::DTYPE_BFLOAT16:
+      return kHalfVal;
+    case v1::DTYPE_UINT32:
+      return kUint32Val;
+    case v1::DTYPE_UINT64:
+      return kUint64Val;
+    default:
+      return kIntVal;
+  }
+}
+
+// Fills `out` with the values of the typed field. `bytes` is the size of one element.
+absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t elements,
+                            char* out) {
+  const size_t bytes = ElementBytes(type);
+  const uint32_t field = ValueField(type);
+  const uint32_t fixed = type == v1::DTYPE_FLOAT32   ? WireReader::kFixed32
+                         : type == v1::DTYPE_FLOAT64 ? WireReader::kFixed64
+                                                     : WireReader::kVarint;
+  uint64_t found = 0;
+  // A little-endian number's low bytes are its narrower self, so varints are cut to the element.
+  const auto put = [&](uint64_t value) {
+    if (type == v1::DTYPE_BOOL) value = value != 0;
+    if (found < elements) std::memcpy(out + found * bytes, &value, bytes);
+    ++found;
+  };
+  WireReader reader(message);
+  while (reader.Next()) {
+    if (!reader.IsNumber(field)) continue;
+    if (reader.type() == fixed) {
+      put(reader.number_value());
+    } else if (reader.type() == WireReader::kBytes) {
+      absl::string_view packed = reader.bytes();
+      if (fixed != WireReader::kVarint && packed.size() % bytes != 0) {
+        return Malformed("a packed field has the wrong size");
+      }
+      while (!packed.empty()) {
+        uint64_t value = 0;
+        if (fixed == WireReader::kVarint) {
+          if (!TakeVarint(packed, value)) return Malformed("a number is cut short");
+        } else {
+          std::memcpy(&value, packed.data(), bytes);
+          packed.remove_prefix(bytes);
+        }
+        put(value);
+      }
+    }
+  }
+  if (found > elements) {
+    return Malformed(absl::StrCat("it has ", found, " values for ", elements, " elements"));
+  }
+  if (found == 0) std::memset(out, 0, elements * bytes);
+  for (uint64_t i = found; found > 0 && i < elements; ++i) {
+    std::memcpy(out + i * bytes, out + (found - 1) * bytes, bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, ByteBuffer& scratch,
+                        TensorValue& value) {
+  const FeatureSignature& signature = *target.signature;
+  ParsedTensor tensor;
+  if (!Parse(message, tensor)) return Malformed("its bytes are not a TensorProto");
+  const v1::DType stored = FromTensorFlow(tensor.dtype);
+  const v1::DType wanted = signature.dtype;
+  if (stored == v1::DTYPE_UNSPECIFIED) {
+    return SampleError(reason::kWrongDType,
+                       absl::StrCat("the tensor holds TensorFlow's data type ", tensor.dtype,
+                                    ", which is not a number; the spec says ", DTypeName(wanted)));
+  }
+  if (stored != wanted && !target.cast) {
+    return SampleError(
+        reason::kWrongDType,
+        absl::StrCat("the tensor holds ", DTypeName(stored), ", the spec says ", DTypeName(wanted),
+                     "; write dtype: ", DTypeName(stored), " or cast: true"));
+  }
+  uint64_t elements = 0;
+  BULKHEAD_RETURN_IF_ERROR(CheckShape(tensor, signature, value.count, elements));
+  const uint64_t stored_bytes = elements * ElementBytes(stored);
+  const uint64_t wanted_bytes = elements * ElementBytes(wanted);
+  const bool in_content = !tensor.content.empty();
+  if (in_content && tensor.content.size() != stored_bytes) {
+    return Malformed(absl::StrCat("its content has ", tensor.content.size(), " bytes, its shape ",
+                                  ShapeText(tensor.dims), " of ", DTypeName(stored), " needs ",
+                                  stored_bytes));
+  }
+  if (in_content && stored == wanted) {
+    value.bytes = tensor.content;
+    return absl::OkStatus();
+  }
+  // One block: the result, then, where a conversion needs it, the typed field's values.
+  const bool convert = stored != wanted;
+  const bool stage = convert && !in_content;
+  char* result = scratch.Reserve(wanted_bytes + (stage ? stored_bytes : 0));
+  char* values = stage ? result + wanted_bytes : result;
+  if (!in_content) BULKHEAD_RETURN_IF_ERROR(ReadTypedField(message, stored, elements, values));
+  if (convert) {
+    CastElements(stored, in_content ? tensor.content.data() : values, wanted, result, elements,
+                 Overflow::kWrap);
+  }
+  value.bytes = absl::string_view(result, wanted_bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,37 @@
+#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_TENSOR_READER_H_
+#define BULKHEAD_SERVER_SOURCE_TFRECORD_TENSOR_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/source/tfrecord/byte_buffer.h"
+#include "server/spec/signature.h"
+
+namespace bulkhead {
+
+// What a tensor feature must look like once read.
+struct TensorTarget {
+  const FeatureSignature* signature = nullptr;
+  bool cast = false;
+};
+
+// A tensor's elements: `count` rows (1 unless variable), a view of the message or of the scratch.
+struct TensorValue {
+  absl::string_view bytes;
+  int64_t count = 1;
+};
+
+// Reads a TensorProto, the message that tf.io.serialize_tensor writes, from untrusted bytes:
+// elements in tensor_content or in the typed fields (fewer values than elements: the last is
+// repeated; none: zeros; as TensorFlow reads them). A tensor of shape [0] counts as an empty one
+// where the first dimension is variable. Nothing is allocated before the shape has passed.
+// Sample errors: MALFORMED_EXAMPLE, WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND; the caller adds where.
+absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, ByteBuffer& scratch,
+                        TensorValue& value);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_TENSOR_READER_H_

@@ -1,0 +1,22 @@
+#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_
+#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_
+
+#include "absl/status/status.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/declaration/spec_error.h"
+
+namespace bulkhead {
+
+// Fills in every default of `spec` that does not depend on data (inputs, colours, interpolation,
+// the last batch, the order …), writes what can be said in two ways in one (drop_remainder becomes
+// `last`, one number becomes [height, width]), and checks whatever needs neither data nor the
+// features that flow between stages; InferSignature checks those. Idempotent. Errors:
+// INVALID_ARGUMENT (SPEC_INVALID), one problem a line, metadata `path` of the first.
+absl::Status Normalize(v1::PipelineSpec& spec);
+
+// The same, with what is wrong added to `problems`.
+void Normalize(v1::PipelineSpec& spec, SpecProblems& problems);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_

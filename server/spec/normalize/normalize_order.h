@@ -1,0 +1,14 @@
+#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_ORDER_H_
+#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_ORDER_H_
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/declaration/spec_error.h"
+
+namespace bulkhead {
+
+// Normalize for the order of one source: fills defaults in, adds what is wrong to `problems`.
+void NormalizeOrder(v1::Order& order, SpecProblems& problems);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_ORDER_H_

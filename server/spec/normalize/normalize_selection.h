@@ -1,0 +1,40 @@
+#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SELECTION_H_
+#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SELECTION_H_
+
+#include <string>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/declaration/spec_error.h"
+
+namespace bulkhead {
+
+// More records than the selection of one `range` may be made from: half a GiB of bitmap.
+inline constexpr uint64_t kMaxSelectedRange = uint64_t{1} << 32;
+
+// Checks a filter on the features of a normalized source, and sorts the values that it lists.
+// `path` is where the filter stands ("filter"). What is wrong with the features themselves is said
+// elsewhere.
+void NormalizeFilter(const v1::Source& source,
+                     const google::protobuf::Map<std::string, v1::Feature>& features,
+                     google::protobuf::RepeatedPtrField<v1::Condition>& filter,
+                     const std::string& path, SpecProblems& problems);
+
+// Checks a split that stands at `path`.
+void CheckSplit(const v1::Source& source, const v1::Split& split, const std::string& path,
+                SpecProblems& problems);
+
+// Filter, split, skip and take of a message that has them beside a normalized source and its
+// features: PipelineSpec, MixedSource. `prefix` is empty, or the message's place and a dot.
+template <typename Spec>
+void NormalizeSelection(Spec& spec, const std::string& prefix, SpecProblems& problems) {
+  NormalizeFilter(spec.source(), spec.features(), *spec.mutable_filter(), prefix + "filter",
+                  problems);
+  if (spec.has_split()) CheckSplit(spec.source(), spec.split(), prefix + "split", problems);
+  if (spec.has_take() && spec.take() == 0) {
+    problems.Add(prefix + "take", "must be at least 1; leave it out to take everything");
+  }
+}
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SELECTION_H_

@@ -1,0 +1,233 @@
+#include "server/spec/normalize/normalize_source.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "server/spec/checked_math.h"
+#include "server/spec/source_signature.h"
+
+namespace bulkhead {
+namespace {
+
+// Longer paths than any file system takes.
+constexpr uint64_t kMaxMaxPathBytes = 65'536;
+constexpr uint64_t kMaxRange = static_cast<uint64_t>(INT64_MAX);
+constexpr size_t kMaxNameBytes = 128;
+
+constexpr const char* kImageExtensions[] = {"bmp", "gif", "jpeg", "jpg",  "pgm",
+                                            "png", "ppm", "tif",  "tiff", "webp"};
+
+bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+void CheckPath(const std::string& value, const std::string& path, absl::string_view what,
+               SpecProblems& problems) {
+  if (value.empty()) {
+    problems.Add(path, absl::StrCat("is required: ", what));
+  } else if (HasNul(value)) {
+    problems.Add(path, "holds a zero byte, which no file name can");
+  }
+}
+
+void CheckPattern(const std::string& value, const std::string& path, SpecProblems& problems) {
+  CheckPath(value, path, "a path or a glob", problems);
+  const std::vector<absl::string_view> parts = absl::StrSplit(value, '/');
+  if (std::find(parts.begin(), parts.end(), "**") != parts.end()) {
+    problems.Add(path, "has `**`, which is not supported: name each level of folders with *");
+  }
+}
+
+// Names of features become output names, keys of NumPy structures and places in messages.
+void CheckName(const std::string& name, const std::string& path, SpecProblems& problems) {
+  const bool fits = !name.empty() && name.size() <= kMaxNameBytes &&
+                    (absl::ascii_isalpha(name[0]) || name[0] == '_') &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '/' || c == '.';
+                    });
+  if (!fits) {
+    problems.Add(path, absl::StrCat("`", name.substr(0, kMaxNameBytes),
+                                    "` cannot be a feature's name: a letter or _ first, then "
+                                    "letters, digits and _ - / . (at most ",
+                                    kMaxNameBytes, "); `key:` names it as the record does"));
+  }
+}
+
+void NormalizeMaxPath(uint64_t value, const std::string& path, SpecProblems& problems) {
+  if (value > kMaxMaxPathBytes) {
+    problems.Add(path, absl::StrCat("is ", value, ", over the limit of ", kMaxMaxPathBytes));
+  }
+}
+
+void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
+  const std::string path = "source.tfrecord";
+  if (source.files().empty()) {
+    problems.Add(path + ".files", "is required: paths or globs, such as files: data/*.tfrecord");
+  }
+  for (int i = 0; i < source.files_size(); ++i) {
+    CheckPattern(source.files(i), absl::StrCat(path, ".files[", i, "]"), problems);
+  }
+  if (!v1::Compression_IsValid(source.compression())) {
+    problems.Add(path + ".compression",
+                 absl::StrCat("has the unknown value ", source.compression()));
+  }
+}
+
+void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
+  const std::string path = "source.image_list";
+  if (source.entries().empty()) {
+    CheckPath(source.path(), path + ".path", "the list's file (or `entries`, its lines)", problems);
+  } else if (!source.path().empty()) {
+    problems.Add(path + ".entries", "stands in for `path`; give one of them");
+  }
+  if (!v1::Delimiter_IsValid(source.delimiter())) {
+    problems.Add(path + ".delimiter", absl::StrCat("has the unknown value ", source.delimiter()));
+  }
+  if (source.images().empty()) source.add_images("image");
+  if (source.unlabeled()) {
+    if (!source.labels().empty()) {
+      problems.Add(path + ".labels", "names label columns, but `unlabeled` says there are none");
+    }
+    if (source.label_dtype() != v1::DTYPE_UNSPECIFIED) {
+      problems.Add(path + ".label_dtype", "describes labels, but `unlabeled` says there are none");
+    }
+  } else {
+    if (source.labels().empty()) source.add_labels("label");
+    if (source.label_dtype() == v1::DTYPE_UNSPECIFIED) source.set_label_dtype(v1::DTYPE_INT64);
+  }
+  std::set<std::string> names = {"path"};
+  for (const auto* columns : {&source.images(), &source.labels()}) {
+    const std::string field = columns == &source.images() ? ".images" : ".labels";
+    for (int i = 0; i < columns->size(); ++i) {
+      const std::string place = absl::StrCat(path, field, "[", i, "]");
+      CheckName(columns->Get(i), place, problems);
+      if (!names.insert(columns->Get(i)).second) {
+        problems.Add(place, absl::StrCat("`", columns->Get(i), "` is the name of another feature",
+                                         columns->Get(i) == "path" ? " (always given)" : ""));
+      }
+    }
+  }
+  if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);
+  NormalizeMaxPath(source.max_path_bytes(), path + ".max_path_bytes", problems);
+}
+
+void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
+  const std::string path = "source.image_folder";
+  CheckPath(source.path(), path + ".path", "the folder", problems);
+  std::set<std::string> extensions;
+  for (int i = 0; i < source.extensions_size(); ++i) {
+    const std::string& extension = source.extensions(i);
+    if (extension.empty() || extension.find_first_of("./") != std::string::npos ||
+        HasNul(extension)) {
+      problems.Add(absl::StrCat(path, ".extensions[", i, "]"),
+                   "must be a file ending without the dot, such as jpg");
+    }
+    extensions.insert(absl::AsciiStrToLower(extension));
+  }
+  if (extensions.empty()) {
+    extensions.insert(std::begin(kImageExtensions), std::end(kImageExtensions));
+  }
+  source.clear_extensions();
+  for (const std::string& extension : extensions) source.add_extensions(extension);
+  if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);
+  NormalizeMaxPath(source.max_path_bytes(), path + ".max_path_bytes", problems);
+}
+
+void NormalizeRange(const v1::RangeSource& source, SpecProblems& problems) {
+  if (source.size() == 0) {
+    problems.Add("source.range.size", "is required: how many integers, at least 1");
+  } else if (source.size() > kMaxRange) {
+    problems.Add("source.range.size", absl::StrCat("is over the limit of ", kMaxRange));
+  }
+}
+
+// A default is one value for all elements, or one for each of them.
+template <typename Typed>
+void CheckDefault(const Typed& feature, const std::string& path, SpecProblems& problems) {
+  if (feature.default_().empty()) return;
+  CheckedCount elements(1);
+  for (const int64_t extent : feature.shape()) {
+    if (extent < 0) {
+      problems.Add(path + ".default",
+                   "needs a fixed shape: a record that lacks a variable feature has an empty one");
+      return;
+    }
+    elements = elements * CheckedCount(static_cast<uint64_t>(extent));
+  }
+  const uint64_t given = static_cast<uint64_t>(feature.default__size());
+  if (given != 1 && given != elements.value()) {
+    problems.Add(path + ".default", absl::StrCat("has ", given, " values; give one, or ",
+                                                 elements.value(), ", one an element"));
+  }
+}
+
+void CheckTensor(const v1::TensorFeature& tensor, const std::string& path, SpecProblems& problems) {
+  if (tensor.shape().empty()) {
+    problems.Add(path + ".shape", "is required, such as shape: [-1, 4] with max_count: 64");
+  } else if (tensor.allow_missing() && tensor.shape(0) != -1) {
+    problems.Add(path + ".allow_missing",
+                 "needs a variable first dimension: a missing tensor counts as an empty one");
+  }
+}
+
+void NormalizeFeature(const std::string& name, v1::Feature& feature, SpecProblems& problems) {
+  const std::string path = absl::StrCat("features.", name);
+  CheckName(name, path, problems);
+  if (feature.key().empty()) feature.set_key(name);
+  switch (feature.type_case()) {
+    case v1::Feature::kBytes:
+      if (feature.bytes().max_bytes() != 0 && feature.bytes().has_default_() &&
+          feature.bytes().default_().size() > feature.bytes().max_bytes()) {
+        problems.Add(path + ".bytes.default", "is longer than max_bytes");
+      }
+      break;
+    case v1::Feature::kInt64:
+      CheckDefault(feature.int64(), path + ".int64", problems);
+      break;
+    case v1::Feature::kFloat:
+      CheckDefault(feature.float_(), path + ".float", problems);
+      break;
+    case v1::Feature::kTensor:
+      CheckTensor(feature.tensor(), path + ".tensor", problems);
+      break;
+    case v1::Feature::TYPE_NOT_SET:
+      break;
+  }
+}
+
+}  // namespace
+
+void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::Feature>& features,
+                     SpecProblems& problems) {
+  const size_t before = problems.all().size();
+  switch (source.source_case()) {
+    case v1::Source::kTfrecord:
+      NormalizeTfRecord(*source.mutable_tfrecord(), problems);
+      break;
+    case v1::Source::kImageList:
+      NormalizeList(*source.mutable_image_list(), problems);
+      break;
+    case v1::Source::kImageFolder:
+      NormalizeFolder(*source.mutable_image_folder(), problems);
+      break;
+    case v1::Source::kRange:
+      NormalizeRange(source.range(), problems);
+      break;
+    case v1::Source::kMixture:  // refused by SourceFeatures
+    case v1::Source::SOURCE_NOT_SET:
+      break;
+  }
+  std::vector<std::string> names;  // a map's own order differs from run to run
+  for (const auto& [name, feature] : features) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) NormalizeFeature(name, features[name], problems);
+  // The shapes, bounds and types, unless the same thing was just said.
+  if (problems.all().size() != before) return;
+  const auto signature = SourceFeatures(source, features);
+  if (!signature.ok()) problems.Add(signature.status());
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SOURCE_H_
+#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SOURCE_H_
+
+#include <string>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/declaration/spec_error.h"
+
+namespace bulkhead {
+
+// Normalize for a source, no mixture, and what its records hold: fills defaults in, adds what is
+// wrong to `problems`.
+void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::Feature>& features,
+                     SpecProblems& problems);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SOURCE_H_

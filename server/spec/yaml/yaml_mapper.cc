@@ -1,0 +1,299 @@
+#include "server/spec/yaml/yaml_mapper.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/base/nearest_name.h"
+#include "server/spec/yaml/yaml_scalar.h"
+
+namespace bulkhead {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+
+// The one thing a spec writes differently: `epochs: forever` is epochs left out.
+constexpr absl::string_view kEpochs = "bulkhead.v1.PipelineSpec.epochs";
+
+absl::string_view KindName(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "empty";
+    case YamlNode::Kind::kScalar:
+      return "a single value";
+    case YamlNode::Kind::kSequence:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+  }
+  return "";
+}
+
+const FieldDescriptor* FindField(const Descriptor& type, const std::string& name) {
+  const FieldDescriptor* field = type.FindFieldByName(name);
+  if (field != nullptr) return field;
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (type.field(i)->json_name() == name) return type.field(i);
+  }
+  return nullptr;
+}
+
+std::vector<std::string> FieldNames(const Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return names;
+}
+
+std::vector<std::string> MemberNames(const OneofDescriptor& oneof) {
+  std::vector<std::string> names;
+  for (int i = 0; i < oneof.field_count(); ++i) names.push_back(oneof.field(i)->name());
+  return names;
+}
+
+// What a message's keys are: the members of its only oneof ("stage", "source"), or fields.
+std::string KeyNoun(const Descriptor& type) {
+  const bool pure =
+      type.real_oneof_decl_count() == 1 && type.oneof_decl(0)->field_count() == type.field_count();
+  return pure ? type.oneof_decl(0)->name() : "field";
+}
+
+// Where a stage that `type` lacks belongs: stages work on samples or on batches, few on both.
+std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
+  if (&type == v1::Stage::descriptor() &&
+      FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
+    return absl::StrCat("; `", key, "` works on whole batches: put it into batch_stages");
+  }
+  if (&type == v1::BatchStage::descriptor() &&
+      FindField(*v1::Stage::descriptor(), key) != nullptr) {
+    return absl::StrCat("; `", key, "` works on samples: put it into stages");
+  }
+  return "";
+}
+
+// A key that `type` lacks. The commonest slip is an option that stands beside its stage instead of
+// below it.
+std::string UnknownKey(const std::string& key, const Descriptor& type,
+                       const std::map<const OneofDescriptor*, const FieldDescriptor*>& chosen) {
+  for (const auto& [oneof, field] : chosen) {
+    if (field->message_type() != nullptr && FindField(*field->message_type(), key) != nullptr) {
+      return absl::StrCat("`", key, "` belongs to `", field->name(), "`: indent it further");
+    }
+  }
+  return UnknownName(KeyNoun(type), key, FieldNames(type)) + StageOfAnotherList(key, type);
+}
+
+class Mapper {
+ public:
+  MappedYaml Take() { return std::move(result_); }
+
+  void MapMessage(const YamlNode& node, Message& message, const std::string& path) {
+    if (!Visit(node)) return;
+    switch (node.kind) {
+      case YamlNode::Kind::kNull:
+        return;  // `decode_image:` with nothing after it
+      case YamlNode::Kind::kMap:
+        return MapFields(node, message, path);
+      case YamlNode::Kind::kScalar:
+        if (message.GetDescriptor()->real_oneof_decl_count() == 1) {
+          return MapBareName(node, message, path);
+        }
+        break;
+      case YamlNode::Kind::kSequence:
+        break;
+    }
+    const std::vector<std::string> names = FieldNames(*message.GetDescriptor());
+    Problem(
+        node.mark, path,
+        absl::StrCat("must be a map", names.empty() ? "" : absl::StrCat(" ({", names[0], ": ...})"),
+                     ", but is ", KindName(node)));
+  }
+
+ private:
+  void Problem(YamlMark mark, const std::string& path, absl::string_view message) {
+    result_.problems.push_back({mark, path, std::string(message)});
+  }
+
+  // Counts the visit; false when there were too many, which is said once.
+  bool Visit(const YamlNode& node) {
+    if (++visits_ <= kMaxYamlNodes) return true;
+    if (visits_ == kMaxYamlNodes + 1) {
+      Problem(node.mark, "",
+              absl::StrCat("aliases make more than ", kMaxYamlNodes,
+                           " values of this spec; write it out"));
+    }
+    return false;
+  }
+
+  static std::string Join(const std::string& path, const std::string& name) {
+    return path.empty() ? name : absl::StrCat(path, ".", name);
+  }
+
+  // `- random_horizontal_flip`: a oneof's message with nothing set.
+  void MapBareName(const YamlNode& node, Message& message, const std::string& path) {
+    const OneofDescriptor& oneof = *message.GetDescriptor()->oneof_decl(0);
+    const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
+    if (field == nullptr || field->real_containing_oneof() == nullptr ||
+        field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      Problem(node.mark, path,
+              UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
+                  StageOfAnotherList(node.text, *message.GetDescriptor()));
+      return;
+    }
+    message.GetReflection()->MutableMessage(&message, field);
+    result_.marks.emplace(Join(path, field->name()), node.mark);
+  }
+
+  void MapFields(const YamlNode& node, Message& message, const std::string& path) {
+    const Descriptor& type = *message.GetDescriptor();
+    std::map<const FieldDescriptor*, YamlMark> seen;
+    std::map<const OneofDescriptor*, const FieldDescriptor*> chosen;
+    for (const auto& [key, value] : node.entries) {
+      if (!Visit(*key)) return;
+      if (key->kind != YamlNode::Kind::kScalar) {
+        Problem(key->mark, path, absl::StrCat("a key must be a name, but is ", KindName(*key)));
+        continue;
+      }
+      const FieldDescriptor* field = FindField(type, key->text);
+      if (field == nullptr) {
+        Problem(key->mark, Join(path, key->text), UnknownKey(key->text, type, chosen));
+        continue;
+      }
+      const auto [first, inserted] = seen.emplace(field, key->mark);
+      if (!inserted) {
+        Problem(key->mark, Join(path, field->name()),
+                absl::StrCat("`", key->text, "` stands here twice, first at ", first->second.line,
+                             ":", first->second.column));
+        continue;
+      }
+      const OneofDescriptor* oneof = field->real_containing_oneof();
+      if (oneof != nullptr) {
+        const auto [other, fresh] = chosen.emplace(oneof, field);
+        if (!fresh) {
+          Problem(key->mark, Join(path, field->name()),
+                  absl::StrCat("one ", oneof->name(), " only: `", other->second->name(),
+                               "` stands here already",
+                               oneof->name() == "stage" ? "; begin each stage with a dash" : ""));
+          continue;
+        }
+      }
+      MapField(*key, *value, *field, message, Join(path, field->name()));
+    }
+  }
+
+  void MapField(const YamlNode& key, const YamlNode& value, const FieldDescriptor& field,
+                Message& message, const std::string& path) {
+    const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    result_.marks.emplace(path, is_message ? key.mark : value.mark);
+    if (field.is_map()) return MapEntries(key, value, field, message, path);
+    if (field.is_repeated()) return MapList(key, value, field, message, path);
+    if (is_message) {
+      return MapMessage(value, *message.GetReflection()->MutableMessage(&message, &field), path);
+    }
+    MapScalar(key.mark, value, field, message, path);
+  }
+
+  void MapScalar(YamlMark key_mark, const YamlNode& value, const FieldDescriptor& field,
+                 Message& message, const std::string& path) {
+    if (!Visit(value)) return;
+    if (value.kind == YamlNode::Kind::kNull) {
+      Problem(key_mark, path, "has no value");
+      return;
+    }
+    if (value.kind != YamlNode::Kind::kScalar) {
+      Problem(value.mark, path, absl::StrCat("must be a single value, but is ", KindName(value)));
+      return;
+    }
+    if (field.full_name() == kEpochs && value.text == "forever") return;
+    const std::string problem = SetScalar(value.text, field, message);
+    if (!problem.empty()) {
+      Problem(value.mark, path,
+              field.full_name() == kEpochs ? problem + "; or write forever" : problem);
+    }
+  }
+
+  void MapList(const YamlNode& key, const YamlNode& value, const FieldDescriptor& field,
+               Message& message, const std::string& path) {
+    if (!Visit(value)) return;
+    if (value.kind == YamlNode::Kind::kNull) {
+      Problem(key.mark, path, "has no value; write [] for an empty list");
+      return;
+    }
+    if (value.kind != YamlNode::Kind::kSequence) {
+      return MapItem(key.mark, value, field, message, absl::StrCat(path, "[0]"));
+    }
+    for (size_t i = 0; i < value.items.size(); ++i) {
+      const YamlNode& item = *value.items[i];
+      if (visits_ > kMaxYamlNodes) return;
+      MapItem(item.mark, item, field, message, absl::StrCat(path, "[", i, "]"));
+    }
+  }
+
+  void MapItem(YamlMark mark, const YamlNode& item, const FieldDescriptor& field, Message& message,
+               const std::string& path) {
+    result_.marks.emplace(path, item.mark);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      MapMessage(item, *message.GetReflection()->AddMessage(&message, &field), path);
+    } else {
+      MapScalar(mark, item, field, message, path);
+    }
+  }
+
+  // A map field: entries of a string key and a message or a scalar.
+  void MapEntries(const YamlNode& key, const YamlNode& value, const FieldDescriptor& field,
+                  Message& message, const std::string& path) {
+    if (!Visit(value)) return;
+    if (value.kind == YamlNode::Kind::kNull) {
+      Problem(key.mark, path, "has no value");
+      return;
+    }
+    if (value.kind != YamlNode::Kind::kMap) {
+      Problem(value.mark, path, absl::StrCat("must be a map of names, but is ", KindName(value)));
+      return;
+    }
+    const FieldDescriptor& key_field = *field.message_type()->map_key();
+    const FieldDescriptor& value_field = *field.message_type()->map_value();
+    std::map<std::string, YamlMark> seen;
+    for (const auto& [name, item] : value.entries) {
+      if (!Visit(*name)) return;
+      if (name->kind != YamlNode::Kind::kScalar) {
+        Problem(name->mark, path, absl::StrCat("a key must be a name, but is ", KindName(*name)));
+        continue;
+      }
+      const auto [first, inserted] = seen.emplace(name->text, name->mark);
+      const std::string place = Join(path, name->text);
+      if (!inserted) {
+        Problem(name->mark, place,
+                absl::StrCat("`", name->text, "` stands here twice, first at ", first->second.line,
+                             ":", first->second.column));
+        continue;
+      }
+      const bool is_message = value_field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+      result_.marks.emplace(place, is_message ? name->mark : item->mark);
+      Message* entry = message.GetReflection()->AddMessage(&message, &field);
+      const std::string problem = SetScalar(name->text, key_field, *entry);
+      if (!problem.empty()) Problem(name->mark, place, problem);
+      if (is_message) {
+        MapMessage(*item, *entry->GetReflection()->MutableMessage(entry, &value_field), place);
+      } else {
+        MapScalar(name->mark, *item, value_field, *entry, place);
+      }
+    }
+  }
+
+  MappedYaml result_;
+  size_t visits_ = 0;
+};
+
+}  // namespace
+
+MappedYaml MapYaml(const YamlNode& root, Message& message) {
+  Mapper mapper;
+  mapper.MapMessage(root, message, "");
+  return mapper.Take();
+}
+
+}  // namespace bulkhead

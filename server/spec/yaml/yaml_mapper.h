@@ -1,0 +1,34 @@
+#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_MAPPER_H_
+#define BULKHEAD_SERVER_SPEC_YAML_YAML_MAPPER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/message.h"
+#include "server/spec/yaml/yaml_tree.h"
+
+namespace bulkhead {
+
+// A YAML document written into a message: what is wrong with it, and where each part stands.
+struct MappedYaml {
+  struct Problem {
+    YamlMark mark;
+    std::string path;
+    std::string message;
+  };
+  std::vector<Problem> problems;
+  // "stages[2].resize.size" → where its value stands; for messages, where their key does.
+  std::map<std::string, YamlMark> marks;
+};
+
+// Writes the map `root` into `message` by reflection: keys are field names (proto's JSON names
+// too), a oneof's member is a key of its own, a lone value may stand for a list, and the bare name
+// of a oneof's message for that message with nothing set (`- random_horizontal_flip`). Goes on
+// after a problem, so that all are found; visits at most kMaxYamlNodes values, aliases counted each
+// time.
+MappedYaml MapYaml(const YamlNode& root, google::protobuf::Message& message);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_MAPPER_H_

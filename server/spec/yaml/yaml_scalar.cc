@@ -1,0 +1,220 @@
+#include "server/spec/yaml/yaml_scalar.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/nearest_name.h"
+#include "server/base/utf8.h"
+
+namespace bulkhead {
+namespace {
+
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr size_t kShownBytes = 64;
+
+std::string But(absl::string_view text) {
+  return absl::StrCat(", but is `", text.substr(0, kShownBytes),
+                      text.size() > kShownBytes ? "..." : "", "`");
+}
+
+// One way to write a number, however YAML's versions differ: no signs but a minus, no octal or
+// hexadecimal, no underscores.
+bool IsWholeNumber(absl::string_view text) {
+  if (absl::StartsWith(text, "-")) text.remove_prefix(1);
+  if (text.empty() || (text.size() > 1 && text[0] == '0')) return false;
+  for (const char c : text) {
+    if (!absl::ascii_isdigit(c)) return false;
+  }
+  return true;
+}
+
+std::string WholeNumberAdvice(absl::string_view text) {
+  std::string digits;
+  for (const char c : text) {
+    if (c != '_') digits += c;
+  }
+  if (digits.size() != text.size() && IsWholeNumber(digits)) {
+    return absl::StrCat("; write ", digits);
+  }
+  return text.size() > 1 && text[0] == '0' && absl::ascii_isdigit(text[1])
+             ? "; write it without leading zeros"
+             : "";
+}
+
+template <typename Integer>
+std::string ParseWhole(absl::string_view text, Integer& value) {
+  if (!IsWholeNumber(text)) {
+    return absl::StrCat("must be a whole number", But(text), WholeNumberAdvice(text));
+  }
+  if (!absl::SimpleAtoi(text, &value)) {
+    return absl::StrCat("must lie between ", std::numeric_limits<Integer>::min(), " and ",
+                        std::numeric_limits<Integer>::max(), But(text));
+  }
+  return "";
+}
+
+// Digits, with a point and an exponent if need be.
+bool IsDecimal(absl::string_view text) {
+  size_t i = 0;
+  const auto digits = [&] {
+    const size_t from = i;
+    while (i < text.size() && absl::ascii_isdigit(text[i])) ++i;
+    return i - from;
+  };
+  if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+  size_t count = digits();
+  if (i < text.size() && text[i] == '.') {
+    ++i;
+    count += digits();
+  }
+  if (count == 0) return false;
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    ++i;
+    if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+    if (digits() == 0) return false;
+  }
+  return i == text.size();
+}
+
+// Floats are read as doubles and then rounded, as Python does: a spec written in YAML and one built
+// in Python hold the same bits.
+std::string ParseReal(absl::string_view text, double limit, double& value) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (lower == ".nan" || lower == "nan") {
+    value = std::numeric_limits<double>::quiet_NaN();
+    return "";
+  }
+  if (lower == ".inf" || lower == "-.inf" || lower == "infinity" || lower == "-infinity") {
+    value = (lower[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
+    return "";
+  }
+  if (!IsDecimal(text) || !absl::SimpleAtod(text, &value)) {
+    return absl::StrCat("must be a number", But(text));
+  }
+  if (!(std::fabs(value) <= limit)) return absl::StrCat("is too large a number", But(text));
+  return "";
+}
+
+std::string ParseBool(absl::string_view text, bool& value) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (lower != "true" && lower != "false") return "must be true or false" + But(text);
+  value = lower == "true";
+  return "";
+}
+
+std::string ParseEnum(absl::string_view text, const FieldDescriptor& field,
+                      const EnumValueDescriptor*& value) {
+  std::vector<std::string> names;
+  const EnumDescriptor& type = *field.enum_type();
+  for (int i = 0; i < type.value_count(); ++i) {
+    const EnumValueDescriptor& candidate = *type.value(i);
+    if (candidate.number() == 0) continue;  // …_UNSPECIFIED: what leaving the field out means
+    const std::string tail = EnumTail(candidate);
+    if (absl::EqualsIgnoreCase(text, tail) || text == candidate.name()) {
+      value = &candidate;
+      return "";
+    }
+    names.push_back(tail);
+  }
+  return UnknownName("value", text, names);
+}
+
+// `Set…` of a singular field, `Add…` of a repeated one.
+#define BULKHEAD_STORE(Type, value)                                \
+  do {                                                             \
+    if (field.is_repeated()) {                                     \
+      message.GetReflection()->Add##Type(&message, &field, value); \
+    } else {                                                       \
+      message.GetReflection()->Set##Type(&message, &field, value); \
+    }                                                              \
+  } while (false)
+
+}  // namespace
+
+std::string SetScalar(absl::string_view text, const FieldDescriptor& field, Message& message) {
+  std::string problem;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      problem = ParseWhole(text, value);
+      if (problem.empty()) BULKHEAD_STORE(Int32, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value = 0;
+      problem = ParseWhole(text, value);
+      if (problem.empty()) BULKHEAD_STORE(Int64, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      problem = ParseWhole(text, value);
+      if (problem.empty()) BULKHEAD_STORE(UInt32, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value = 0;
+      problem = ParseWhole(text, value);
+      if (problem.empty()) BULKHEAD_STORE(UInt64, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      problem = ParseReal(text, std::numeric_limits<double>::max(), value);
+      if (problem.empty()) BULKHEAD_STORE(Double, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_FLOAT: {
+      double value = 0;
+      problem = ParseReal(text, std::numeric_limits<float>::max(), value);
+      if (problem.empty()) BULKHEAD_STORE(Float, static_cast<float>(value));
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      bool value = false;
+      problem = ParseBool(text, value);
+      if (problem.empty()) BULKHEAD_STORE(Bool, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const EnumValueDescriptor* value = nullptr;
+      problem = ParseEnum(text, field, value);
+      if (problem.empty()) BULKHEAD_STORE(Enum, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      // Escapes can make what the file itself does not hold: "\\0", and yaml-cpp turns "\\N" and
+      // "\\_" into lone bytes.
+      if (FirstByteThatIsNoText(text) != absl::string_view::npos) {
+        return "holds an escape that makes no UTF-8 text";
+      }
+      BULKHEAD_STORE(String, std::string(text));
+      break;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      problem = "must be a map";
+      break;
+  }
+  return problem;
+}
+
+#undef BULKHEAD_STORE
+
+std::string EnumTail(const EnumValueDescriptor& value) {
+  // Buf's style: every value begins with the enum's name, and the first one ends in UNSPECIFIED.
+  const std::string& first = value.type()->value(0)->name();
+  const size_t prefix = first.size() - std::min(first.size(), sizeof("UNSPECIFIED") - 1);
+  return absl::AsciiStrToLower(absl::string_view(value.name()).substr(prefix));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,30 @@
+#ifndef BULKHEAD_SERVER_STAGES_BOXES_PAD_ROWS_H_
+#define BULKHEAD_SERVER_STAGES_BOXES_PAD_ROWS_H_
+
+#include <array>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/running/sample_stage.h"
+#include "server/stages/running/stage_site.h"
+
+namespace bulkhead {
+
+// `pad_rows`: the feature, and the number of its rows where that has a name. Sample error:
+// OVER_BOUND, for too many rows where they are not dropped.
+class PadRowsStage : public SampleStage {
+ public:
+  PadRowsStage(const StageSite& site, const v1::PadRows& spec);
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  size_t rows_;
+  size_t element_bytes_;
+  size_t row_bytes_;
+  std::array<std::byte, 8> fill_{};  // one element
+  bool truncates_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_BOXES_PAD_ROWS_H_

@@ -1,0 +1,31 @@
+#include "absl/strings/str_cat.h"
+#include "server/stages/declaration/families.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kMaxKeyBytes = 256;
+
+// It has no part in what becomes of the features: chains (source_chain.h) leave it out and say
+// where it stands.
+class CacheKind : public StageKind {
+ public:
+  CacheKind() : StageKind(v1::Cache::descriptor(), {}, {}) {}
+
+  std::vector<std::string> Reads(const v1::Stage&) const override { return {}; }
+  void CheckRules(v1::Stage& stage, const std::string& path,
+                  SpecProblems& problems) const override {
+    if (stage.cache().key().size() <= kMaxKeyBytes) return;
+    problems.Add(path + ".key", absl::StrCat("is longer than ", kMaxKeyBytes, " bytes"));
+  }
+  absl::Status Infer(const v1::Stage&, absl::string_view,
+                     std::vector<FeatureSignature>&) const override {
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+StageKinds CacheKinds() { return Family(std::make_unique<CacheKind>()); }
+
+}  // namespace bulkhead

@@ -1,0 +1,65 @@
+#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_OUTPUTS_H_
+#define BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_OUTPUTS_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "bulkhead/v1/types.pb.h"
+#include "server/stages/declaration/feature_signature.h"
+
+namespace bulkhead {
+
+// What a batch has beside an output `name`: how many rows of a variable one are filled (int64 []),
+// the batch's own height and width (int64 [2]), and, from clients only, where each sample's rows
+// begin (int64 [samples + 1]).
+std::string CountName(absl::string_view name);
+std::string SizeName(absl::string_view name);
+std::string OffsetsName(absl::string_view name);
+
+// "float32 [1000]": one row of an output.
+std::string DescribeRow(v1::DType dtype,
+                        const google::protobuf::RepeatedField<google::protobuf::int64>& shape);
+inline std::string DescribeRow(const v1::TensorSchema& tensor) {
+  return DescribeRow(tensor.dtype(), tensor.shape());
+}
+
+// The outputs that batch stages find, stage after stage: each notes what it makes and packs. Refers
+// to its arguments.
+class BatchOutputs {
+ public:
+  // `features`: those that samples have in the end. `there`: the outputs before the first stage.
+  BatchOutputs(const std::vector<FeatureSignature>& features, const v1::BatchSchema& schema,
+               std::set<std::string> there)
+      : features_(features), schema_(schema), there_(std::move(there)) {}
+
+  const std::vector<FeatureSignature>& features() const { return features_; }
+  // Null when no sample has it.
+  const FeatureSignature* Feature(absl::string_view name) const;
+  // Null when it is no output.
+  const v1::TensorSchema* Tensor(absl::string_view name) const;
+  bool IsThere(const std::string& name) const { return there_.count(name) > 0; }
+  bool IsPacked(const std::string& name) const { return packed_at_.count(name) > 0; }
+
+  // The output `name`, which a stage works on. Errors: SPEC_INVALID at `path` when it is not there,
+  // or packed.
+  absl::StatusOr<const v1::TensorSchema*> Need(const std::string& name,
+                                               const std::string& path) const;
+
+  void Make(const std::string& name) { there_.insert(name); }
+  // `path`: of the stage behind which the samples of `name` have no fixed place.
+  void Pack(const std::string& name, const std::string& path) { packed_at_[name] = path; }
+
+ private:
+  const std::vector<FeatureSignature>& features_;
+  const v1::BatchSchema& schema_;
+  std::set<std::string> there_;
+  std::map<std::string, std::string> packed_at_;  // by output: the stage that packed it
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_OUTPUTS_H_

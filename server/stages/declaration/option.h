@@ -1,0 +1,114 @@
+#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_H_
+#define BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_H_
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bulkhead {
+
+// What the declaration of a stage says of one option: which values it may have, and what it is
+// where the spec is silent. Its type stands in the .proto file, its meaning in the comment there.
+// Enums and truth values count as numbers. In sentences of problems, $0 is the value that is wrong
+// (for Count the number of values), $1 and $2 the limits.
+//
+//   Option("sigma").OneStandsFor(2).Default({0.1, 2}).RangeAbove(0, 1000)
+//   Option("probability").Default(0.5).Between(0, 1)
+//
+// A value type.
+class Option {
+ public:
+  using Predicate = std::function<bool(double)>;
+
+  // `name`: of the field.
+  explicit Option(std::string name) : name(std::move(name)) {}
+
+  // Where the spec is silent; of a list, its only number, or all of them.
+  Option& Default(double value) { return Default({value}); }
+  Option& Default(std::initializer_list<double> values) { return Set(defaults, values); }
+  Option& DefaultName(std::string text) { return Set(default_name, std::move(text)); }
+  // The same, but the normal form leaves the option out where it has this value.
+  Option& ImpliedDefault(double value) { return Set(implied, value).Default(value); }
+  // What it is without a value, in words for the documentation.
+  Option& Otherwise(std::string words) { return Set(otherwise, std::move(words)); }
+
+  // "is required: MEANING".
+  Option& Required(const std::string& meaning) { return Needs("is required: " + meaning); }
+  // The same with a sentence of its own.
+  Option& Needs(std::string sentence) { return Set(needs, std::move(sentence)); }
+
+  // Every value lies within these limits.
+  Option& Between(double least, double most, std::string says = "must lie between $1 and $2") {
+    return Limit(least, false, most, std::move(says));
+  }
+  Option& Above(double limit, double most,
+                std::string says = "must be a number above $1 and at most $2") {
+    return Limit(limit, true, most, std::move(says));
+  }
+  Option& AtMost(double most, std::string says = "is $0, over the limit of $2") {
+    return Limit(-std::numeric_limits<double>::infinity(), false, most, std::move(says));
+  }
+  // Every value is one that `allows` accepts, which is asked before the limits are.
+  Option& Only(Predicate allows, std::string says) {
+    return Set(only, std::move(allows)).Set(only_says, std::move(says));
+  }
+  Option& OneOf(std::vector<double> values, std::string says) {
+    return Only([=](double value) { return std::count(values.begin(), values.end(), value) > 0; },
+                std::move(says));
+  }
+  Option& NoneOf(std::vector<double> values, std::string says) {
+    return Only([=](double value) { return std::count(values.begin(), values.end(), value) == 0; },
+                std::move(says));
+  }
+  // A list's lengths.
+  Option& Count(int least, int most, std::string says) {
+    return Set(least_count, least).Set(most_count, most).Set(count_says, std::move(says));
+  }
+
+  // A list of one number stands for `count` of them.
+  Option& OneStandsFor(int count) { return Set(one_stands_for, count); }
+  // Two numbers [low, high] within limits; `more` follows the sentence.
+  Option& Range(double least, double most, std::string more = "") {
+    return Set(is_range, true).Limit(least, false, most, std::move(more));
+  }
+  Option& RangeAbove(double limit, double most) {
+    return Set(is_range, true).Limit(limit, true, most, "");
+  }
+
+  std::string name;
+  std::vector<double> defaults;
+  std::string default_name;
+  std::optional<double> implied;
+  std::string otherwise;
+  std::string needs;  // the sentence; empty: it is not required
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool is_above_least = false;
+  std::string limits_say;
+  Predicate only;
+  std::string only_says;
+  int least_count = 0;
+  int most_count = std::numeric_limits<int>::max();
+  std::string count_says;
+  int one_stands_for = 1;
+  bool is_range = false;
+
+ private:
+  template <typename Member, typename Value>
+  Option& Set(Member& member, Value value) {
+    member = std::move(value);
+    return *this;
+  }
+  Option& Limit(double from, bool above, double to, std::string says) {
+    return Set(least, from).Set(is_above_least, above).Set(most, to).Set(limits_say, says);
+  }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_H_

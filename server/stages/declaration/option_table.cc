@@ -1,0 +1,201 @@
+#include "server/stages/declaration/option_table.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+
+namespace bulkhead {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// The values of one field of a message, as numbers.
+class FieldValues {
+ public:
+  FieldValues(Message& message, const FieldDescriptor* field)
+      : message_(message), reflection_(*message.GetReflection()), field_(field) {}
+
+  int size() const {
+    if (field_->is_repeated()) return reflection_.FieldSize(message_, field_);
+    return reflection_.HasField(message_, field_) ? 1 : 0;
+  }
+
+  bool is_number() const {
+    return field_->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
+           field_->cpp_type() != FieldDescriptor::CPPTYPE_STRING;
+  }
+
+  double at(int i) const {
+    switch (field_->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return Get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble, i);
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        return Get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat, i);
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return Get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32, i);
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return Get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64, i);
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return Get(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue, i);
+      default:
+        return Get(&Reflection::GetBool, &Reflection::GetRepeatedBool, i);
+    }
+  }
+
+  void Add(double value) {
+    switch (field_->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return Put(&Reflection::SetDouble, &Reflection::AddDouble, value);
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        return Put(&Reflection::SetFloat, &Reflection::AddFloat, value);
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return Put(&Reflection::SetUInt32, &Reflection::AddUInt32, value);
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return Put(&Reflection::SetUInt64, &Reflection::AddUInt64, value);
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return Put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, value);
+      default:
+        return Put(&Reflection::SetBool, &Reflection::AddBool, value);
+    }
+  }
+
+  void SetName(const std::string& name) {
+    if (field_->is_repeated()) return reflection_.AddString(&message_, field_, name);
+    reflection_.SetString(&message_, field_, name);
+  }
+
+  void Clear() { reflection_.ClearField(&message_, field_); }
+
+  // A number as people write one of this field's.
+  std::string Spelled(double value) const {
+    const auto type = field_->cpp_type();
+    const bool whole =
+        type != FieldDescriptor::CPPTYPE_DOUBLE && type != FieldDescriptor::CPPTYPE_FLOAT;
+    // -infinity and infinity, where there is no limit, are in no sentence.
+    return whole && value > -0x1p62 && value < 0x1p62 ? absl::StrCat(static_cast<int64_t>(value))
+                                                      : absl::StrCat(value);
+  }
+
+ private:
+  template <typename Value>
+  double Get(Value (Reflection::*one)(const Message&, const FieldDescriptor*) const,
+             Value (Reflection::*of_list)(const Message&, const FieldDescriptor*, int) const,
+             int i) const {
+    return static_cast<double>(field_->is_repeated() ? (reflection_.*of_list)(message_, field_, i)
+                                                     : (reflection_.*one)(message_, field_));
+  }
+  template <typename Value>
+  void Put(void (Reflection::*set)(Message*, const FieldDescriptor*, Value) const,
+           void (Reflection::*add)(Message*, const FieldDescriptor*, Value) const, double value) {
+    (reflection_.*(field_->is_repeated() ? add : set))(&message_, field_,
+                                                       static_cast<Value>(value));
+  }
+
+  Message& message_;
+  const Reflection& reflection_;
+  const FieldDescriptor* field_;
+};
+
+bool IsWithin(const Option& option, double value) {
+  return (option.is_above_least ? value > option.least : value >= option.least) &&
+         value <= option.most;
+}
+
+// What is wrong with a pair [low, high]; empty: nothing.
+std::string RangeProblem(const Option& option, const FieldValues& values) {
+  if (values.size() == 2 && IsWithin(option, values.at(0)) && values.at(0) <= values.at(1) &&
+      values.at(1) <= option.most) {
+    return "";
+  }
+  return absl::StrCat("must be two numbers [low, high] with ", values.Spelled(option.least),
+                      option.is_above_least ? " < " : " <= ", "low <= high <= ",
+                      values.Spelled(option.most), option.limits_say);
+}
+
+// What is wrong with the values that are there; empty: nothing.
+std::string Problem(const Option& option, const FieldDescriptor* field, const FieldValues& values) {
+  const int count = values.size();
+  const bool fits = count >= option.least_count && count <= option.most_count;
+  if (!fits && !(count == 1 && option.one_stands_for > 1)) {
+    return absl::Substitute(option.count_says, count, option.least_count, option.most_count);
+  }
+  if (!values.is_number()) return "";
+  if (option.is_range) return RangeProblem(option, values);
+  for (int i = 0; i < count; ++i) {
+    const double value = values.at(i);
+    const bool allowed = option.only == nullptr || option.only(value);
+    if (!allowed || !IsWithin(option, value)) {
+      return absl::Substitute(allowed ? option.limits_say : option.only_says, values.Spelled(value),
+                              values.Spelled(option.least), values.Spelled(option.most));
+    }
+    if (field->enum_type() != nullptr &&
+        field->enum_type()->FindValueByNumber(static_cast<int>(value)) == nullptr) {
+      return absl::StrCat("has the unknown value ", values.Spelled(value));
+    }
+  }
+  return "";
+}
+
+void NormalizeOption(const Option& option, const FieldDescriptor* field, const std::string& path,
+                     Message& message, SpecProblems& problems) {
+  FieldValues values(message, field);
+  const std::string place = absl::StrCat(path, ".", option.name);
+  if (values.size() == 0) {
+    if (!option.needs.empty()) return problems.Add(place, option.needs);
+    if (option.implied.has_value()) return;
+    for (const double value : option.defaults) values.Add(value);
+    if (!option.default_name.empty()) values.SetName(option.default_name);
+    if (values.size() == 0) return;
+  }
+  if (option.one_stands_for > 1 && values.size() == 1) {
+    const double value = values.at(0);
+    for (int i = 1; i < option.one_stands_for; ++i) values.Add(value);
+  }
+  const std::string problem = Problem(option, field, values);
+  if (!problem.empty()) return problems.Add(place, problem);
+  if (option.implied.has_value() && values.at(0) == *option.implied) values.Clear();
+}
+
+}  // namespace
+
+OptionTable::OptionTable(const google::protobuf::Descriptor* message, std::vector<Option> options)
+    : message_(message), options_(std::move(options)) {
+  for (const Option& option : options_) {
+    if (message->FindFieldByName(option.name) != nullptr) continue;
+    std::fprintf(stderr, "%s has no option %s\n", message->name().c_str(), option.name.c_str());
+    std::abort();
+  }
+}
+
+const Option* OptionTable::Find(absl::string_view name) const {
+  for (const Option& option : options_) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+void OptionTable::Normalize(Message& options, const std::string& path,
+                            SpecProblems& problems) const {
+  for (const Option& option : options_) {
+    NormalizeOption(option, message_->FindFieldByName(option.name), path, options, problems);
+  }
+}
+
+absl::Status OptionTable::CheckRequired(const Message& options, absl::string_view path) const {
+  for (const Option& option : options_) {
+    if (option.needs.empty()) continue;
+    const FieldDescriptor* field = message_->FindFieldByName(option.name);
+    // Only read.
+    const FieldValues values(const_cast<Message&>(options), field);
+    const std::string problem = values.size() == 0 ? option.needs : Problem(option, field, values);
+    if (!problem.empty()) return SpecError(absl::StrCat(path, ".", option.name), problem);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

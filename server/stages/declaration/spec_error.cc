@@ -1,0 +1,44 @@
+#include "server/stages/declaration/spec_error.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+
+absl::Status SpecError(absl::string_view path, absl::string_view message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                   path.empty() ? std::string(message) : absl::StrCat(path, ": ", message),
+                   {{"path", std::string(path)}});
+}
+
+void SpecProblems::Add(absl::string_view path, absl::string_view message) {
+  problems_.push_back({std::string(path), std::string(message)});
+}
+
+void SpecProblems::Add(const absl::Status& status) {
+  ErrorInfo info = GetErrorInfo(status).value_or(ErrorInfo{});
+  const std::string path = info.metadata["path"];
+  absl::string_view message = status.message();
+  if (!path.empty()) absl::ConsumePrefix(&message, absl::StrCat(path, ": "));
+  Add(path, message);
+}
+
+void SpecProblems::AddBelow(absl::string_view path, const SpecProblems& part) {
+  for (const SpecProblem& problem : part.all()) {
+    Add(absl::StrCat(path, problem.path.empty() ? "" : ".", problem.path), problem.message);
+  }
+}
+
+absl::Status SpecProblems::ToStatus() const {
+  if (problems_.empty()) return absl::OkStatus();
+  const std::string text =
+      absl::StrJoin(problems_, "\n", [](std::string* out, const SpecProblem& problem) {
+        absl::StrAppend(out, problem.path, problem.path.empty() ? "" : ": ", problem.message);
+      });
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, text,
+                   {{"path", problems_.front().path}});
+}
+
+}  // namespace bulkhead

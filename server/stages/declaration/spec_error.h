@@ -1,0 +1,43 @@
+#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_SPEC_ERROR_H_
+#define BULKHEAD_SERVER_STAGES_DECLARATION_SPEC_ERROR_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// INVALID_ARGUMENT (SPEC_INVALID) about one place of a spec, such as "stages[2].resize.size": the
+// place leads the message and is its metadata `path`.
+absl::Status SpecError(absl::string_view path, absl::string_view message);
+
+// One thing that is wrong with a spec, and where.
+struct SpecProblem {
+  std::string path;
+  std::string message;
+};
+
+// Collects the problems of a spec, so that all are reported at once. Not thread-safe.
+class SpecProblems {
+ public:
+  void Add(absl::string_view path, absl::string_view message);
+  // A status made by SpecError.
+  void Add(const absl::Status& status);
+  // What was found in a part of the spec that stands at `path`.
+  void AddBelow(absl::string_view path, const SpecProblems& part);
+  const std::vector<SpecProblem>& all() const { return problems_; }
+  bool empty() const { return problems_.empty(); }
+
+  // OK when there is none; else SPEC_INVALID with one problem a line and metadata `path` of the
+  // first.
+  absl::Status ToStatus() const;
+
+ private:
+  std::vector<SpecProblem> problems_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_SPEC_ERROR_H_

@@ -1,0 +1,135 @@
+#include "server/stages/decode/run.h"
+
+#include <cstring>
+
+#include "absl/strings/string_view.h"
+#include "server/image/geometry/orientation.h"
+#include "server/spec/stage_signature.h"
+#include "server/stages/running/families.h"
+
+namespace bulkhead {
+namespace {
+
+PixelFormat FormatOf(const v1::DecodeImage& spec) {
+  switch (spec.color()) {
+    case v1::COLOR_BGR:
+      return PixelFormat::kBgr;
+    case v1::COLOR_GRAY:
+      return PixelFormat::kGray;
+    case v1::COLOR_RGBA:
+      return PixelFormat::kRgba;
+    case v1::COLOR_RGB:
+      return PixelFormat::kRgb;
+    default:
+      break;
+  }
+  return spec.channels() == 1   ? PixelFormat::kGray
+         : spec.channels() == 4 ? PixelFormat::kRgba
+                                : PixelFormat::kRgb;
+}
+
+DecodeOptions OptionsOf(const v1::DecodeImage& spec) {
+  DecodeOptions options;
+  options.accept_truncated = spec.truncated().accept();
+  options.fancy_upsampling = !spec.has_fancy_upsampling() || spec.fancy_upsampling();
+  options.dct = spec.dct() == v1::DCT_METHOD_IFAST ? DctMethod::kIfast : DctMethod::kIslow;
+  options.scale = spec.scale() == 0 ? 1 : static_cast<int>(spec.scale());
+  return options;
+}
+
+// Pixels in the thread's own scratch, turned if they must be.
+MutableImageView Upright(const ImageView& view, int orientation, StageScratch& scratch) {
+  if (orientation == kStoredUpright) {
+    return {const_cast<uint8_t*>(view.data), view.height, view.width, view.channels, view.stride};
+  }
+  const MutableImageView upright =
+      scratch.upright.Reshape(UprightSize(view.size(), orientation), view.channels);
+  CopyUpright(view, orientation, upright);
+  return upright;
+}
+
+}  // namespace
+
+DecodeStage::DecodeStage(StagePlace place, const v1::DecodeImage& spec)
+    : ValueStage(std::move(place)),
+      format_(FormatOf(spec)),
+      max_pixels_(spec.max_pixels() == 0 ? kDefaultMaxPixels : spec.max_pixels()),
+      options_(OptionsOf(spec)),
+      exif_orientation_(spec.exif_orientation()),
+      deep_(spec.keep_16_bit()) {}
+
+bool DecodeStage::TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) {
+  if (crop_ != nullptr) return crop_->TakeBehind(next, fuse);
+  crop_ = TakeAs<CropStage>(next);
+  fuse_ = fuse;
+  return crop_ != nullptr;
+}
+
+absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
+  const absl::string_view file(reinterpret_cast<const char*>(value.data), value.size_bytes);
+  const absl::StatusOr<ImageSize> stored = context.decoder.Open(file, max_pixels_, options_);
+  if (!stored.ok()) return place().Name(stored.status());
+  const int orientation = exif_orientation_ ? context.decoder.Orientation() : kStoredUpright;
+  if (deep_) return RunDeep(value, orientation, context);
+  const ImageSize size = UprightSize(*stored, orientation);
+  Rect rect = WholeImage(size);
+  absl::Status crop_status;
+  if (crop_ != nullptr) {
+    const absl::StatusOr<Rect> chosen = crop_->ChooseRect(size, context.key);
+    if (chosen.ok() && !fuse_) return RunUnfused(value, *stored, orientation, *chosen, context);
+    if (chosen.ok()) {
+      rect = *chosen;
+      context.Moved(Geometry::Crop(size, rect));
+    }
+    crop_status = chosen.status();
+  }
+  // An image that is turned is there twice.
+  const uint64_t turned = orientation == kStoredUpright ? 0
+                                                        : static_cast<uint64_t>(rect.height) *
+                                                              rect.width * ChannelCount(format_);
+  const absl::StatusOr<ImageView> pixels = context.decoder.Decode(
+      format_, StoredRect(rect, *stored, orientation), context.scratch.image, turned);
+  if (!pixels.ok()) return place().Name(pixels.status());
+  BULKHEAD_RETURN_IF_ERROR(crop_status);
+  value.SetPixels(Upright(*pixels, orientation, context.scratch));
+  return crop_ == nullptr ? absl::OkStatus() : crop_->Finish(value, context);
+}
+
+absl::Status DecodeStage::RunUnfused(Value& value, ImageSize stored, int orientation,
+                                     const Rect& rect, const StageContext& context) const {
+  const int bottom = StoredRect(rect, stored, orientation).bottom();
+  const absl::StatusOr<ImageView> rows =
+      context.decoder.Decode(format_, {0, 0, bottom, stored.width}, context.scratch.image);
+  if (!rows.ok()) return place().Name(rows.status());
+  // An image of the whole size for the crop to cut from; below the rows needed it is black.
+  Image whole;
+  const MutableImageView image = whole.Reshape(stored, rows->channels);
+  std::memset(image.data, 0, image.row_bytes() * image.height);
+  for (int y = 0; y < rows->height; ++y) {
+    std::memcpy(image.row(y), rows->row(y), rows->row_bytes());
+  }
+  std::swap(whole, context.scratch.image);
+  value.SetPixels(Upright(context.scratch.image.view(), orientation, context.scratch));
+  return crop_->Run(value, context);
+}
+
+absl::Status DecodeStage::RunDeep(Value& value, int orientation,
+                                  const StageContext& context) const {
+  const absl::StatusOr<ImageView> deep =
+      context.decoder.DecodeDeep(format_, context.scratch.image, context.scratch.deep);
+  if (!deep.ok()) return place().Name(deep.status());
+  const MutableImageView upright = Upright(*deep, orientation, context.scratch);
+  value.is_image = true;
+  value.image_size = upright.size();
+  value.channels = ChannelCount(format_);
+  value.channels_first = false;
+  value.SetElements(v1::DTYPE_UINT16, reinterpret_cast<std::byte*>(upright.data),
+                    upright.row_bytes() * upright.height);
+  return absl::OkStatus();
+}
+
+std::vector<NumberedMaker> DecodeStages() {
+  return {{v1::Stage::kDecodeImage, Make<DecodeStage, &v1::Stage::decode_image>}};
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,46 @@
+#ifndef BULKHEAD_SERVER_STAGES_DECODE_RUN_H_
+#define BULKHEAD_SERVER_STAGES_DECODE_RUN_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/codecs/decode_options.h"
+#include "server/image/pixel_format.h"
+#include "server/stages/geometry/crop.h"
+#include "server/stages/running/sample_stage.h"
+
+namespace bulkhead {
+
+// `decode_image`, together with the crop directly after it, if there is one: the crop
+// decides which rows are needed, and thereby which damage counts (docs/semantics.md, "Errors"). A
+// crop that fails needs all rows, so that damage is reported before the crop's error. A crop
+// chooses its rectangle in the upright image; its rows are those of the stored one.
+class DecodeStage : public ValueStage {
+ public:
+  DecodeStage(StagePlace place, const v1::DecodeImage& spec);
+  // A crop, with `fuse` or not, and what that takes. With `fuse` only the crop's rectangle is
+  // decoded; without it, all columns of the rows from the top to the rectangle's last one: slower,
+  // for tests, the same bytes and verdicts.
+  bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) override;
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return crop_ == nullptr ? Effect::kViews : crop_->effect(); }
+
+ private:
+  absl::Status RunUnfused(Value& value, ImageSize stored, int orientation, const Rect& rect,
+                          const StageContext& context) const;
+  // The whole image as uint16.
+  absl::Status RunDeep(Value& value, int orientation, const StageContext& context) const;
+
+  PixelFormat format_;
+  uint64_t max_pixels_;
+  DecodeOptions options_;
+  bool exif_orientation_;
+  bool deep_;
+  std::unique_ptr<CropStage> crop_;  // null: the whole image
+  bool fuse_ = true;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_DECODE_RUN_H_

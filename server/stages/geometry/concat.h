@@ -1,0 +1,21 @@
+#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_CONCAT_H_
+#define BULKHEAD_SERVER_STAGES_GEOMETRY_CONCAT_H_
+
+#include <utility>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/running/sample_stage.h"
+
+namespace bulkhead {
+
+// `concat`: the values are its inputs and, last, its output. Sample error: IMAGE_SIZES_DIFFER.
+class ConcatStage : public SampleStage {
+ public:
+  ConcatStage(StagePlace place, const v1::Concat&) : SampleStage(std::move(place)) {}
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_CONCAT_H_

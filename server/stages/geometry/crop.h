@@ -1,0 +1,107 @@
+#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_CROP_H_
+#define BULKHEAD_SERVER_STAGES_GEOMETRY_CROP_H_
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/crop.h"
+#include "server/image/geometry/pad.h"
+#include "server/image/image.h"
+#include "server/image/resize/resize.h"
+#include "server/stages/geometry/resize_pass.h"
+#include "server/stages/running/common_options.h"
+#include "server/stages/running/sample_stage.h"
+
+namespace bulkhead {
+
+// A stage that begins by cutting a rectangle out of its image. Cutting is apart from what follows,
+// so that a decoder can be told to decode no more than the rectangle.
+class CropStage : public ValueStage {
+ public:
+  using ValueStage::ValueStage;
+  absl::Status Run(Value& value, const StageContext& context) const override;
+
+  // The rectangle, inside an image of `size`: a function of the sample's key alone. Sample error
+  // with this stage's name: IMAGE_TOO_SMALL.
+  virtual absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const = 0;
+  // What is left to do with the pixels under the rectangle.
+  virtual absl::Status Finish(Value& value, const StageContext& context) const = 0;
+  bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) final {
+    return fuse && pass() != nullptr && pass()->TakeBehind(next);
+  }
+
+ private:
+  // Where it goes on to resize as OpenCV does: what is done together with that. Null when it does
+  // not.
+  virtual ResizePass* pass() { return nullptr; }
+};
+
+// `center_crop`: the result is a view.
+class CenterCropStage : public CropStage {
+ public:
+  CenterCropStage(StagePlace place, const v1::CenterCrop& spec);
+  absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const override;
+  absl::Status Finish(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kViews; }
+
+ private:
+  ImageSize size_;
+};
+
+// `five_crop`: four corners and the centre, behind each other.
+class FiveCropStage final : public ValueStage {
+ public:
+  FiveCropStage(StagePlace place, const v1::FiveCrop& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  ImageSize size_;
+};
+
+// `random_resized_crop`.
+class RandomResizedCropStage : public CropStage {
+ public:
+  RandomResizedCropStage(StagePlace place, const v1::RandomResizedCrop& spec);
+  absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const override;
+  absl::Status Finish(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  ResizePass* pass() override { return antialias_ ? nullptr : &pass_; }
+
+  ImageSize size_;
+  ResizeMethod method_;
+  bool antialias_;
+  RandomCropBounds bounds_;
+  ResizePass pass_;
+};
+
+// `random_crop` without padding: the result is a view. Draws as RandomPlaceRect.
+class RandomCropStage : public CropStage {
+ public:
+  RandomCropStage(StagePlace place, const v1::RandomCrop& spec);
+  absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const override;
+  absl::Status Finish(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kViews; }
+
+ private:
+  ImageSize size_;
+};
+
+// `random_crop` with padding: the same rectangle of the padded image, of which no more than the
+// rectangle is made.
+class PaddedRandomCropStage : public ValueStage {
+ public:
+  PaddedRandomCropStage(StagePlace place, const v1::RandomCrop& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  ImageSize size_;
+  Margins padding_;
+  PixelFill fill_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_CROP_H_

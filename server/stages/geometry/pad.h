@@ -1,0 +1,48 @@
+#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_PAD_H_
+#define BULKHEAD_SERVER_STAGES_GEOMETRY_PAD_H_
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/pad.h"
+#include "server/image/image.h"
+#include "server/stages/running/common_options.h"
+#include "server/stages/running/sample_stage.h"
+
+namespace bulkhead {
+
+// `pad`. Sample errors: IMAGE_TOO_LARGE, when the image is larger than the size it should get, or
+// the result would have more pixels than a decoder gives.
+class PadStage : public ValueStage {
+ public:
+  PadStage(StagePlace place, const v1::Pad& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  absl::StatusOr<ImageSize> PaddedSize(ImageSize image) const;
+
+  // Of all results; 0 × 0: the image's own and the padding.
+  ImageSize size_;
+  Margins padding_;
+  PixelFill fill_;
+};
+
+// `random_zoom_out`. Draws NextUnit(), and acts when that is below the probability; then
+// NextUniform for the canvas's sides, NextUnit() for the left and for the top, as shares of what is
+// added; all cut to whole pixels. Sample error: IMAGE_TOO_LARGE, when the canvas would have more
+// pixels than a decoder gives.
+class RandomZoomOutStage : public ValueStage {
+ public:
+  RandomZoomOutStage(StagePlace place, const v1::RandomZoomOut& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  double low_;
+  double high_;
+  double probability_;
+  PixelFill fill_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_PAD_H_

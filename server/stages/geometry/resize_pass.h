@@ -1,0 +1,48 @@
+#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_PASS_H_
+#define BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_PASS_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "server/image/image.h"
+#include "server/image/resize/resize.h"
+#include "server/stages/geometry/flip.h"
+#include "server/stages/numbers/run.h"
+#include "server/stages/running/sample_stage.h"
+
+namespace bulkhead {
+
+// A resize, and those stages on the same image directly before and after it that can be done to its
+// rows while they are in the cache: mirroring, normalize, and the layout that a NormalizeStage
+// includes. One pass from the decoded pixels to the batch where the resizing is one that
+// LinearResizer knows; otherwise the stages run one after the other, to the same bytes. Belongs to
+// the stage that resizes. Immutable once the plan is made; thread-safe.
+class ResizePass {
+ public:
+  // As those of SampleStage: the stages that can be done in the pass.
+  bool TakeBehind(std::unique_ptr<SampleStage>& next);
+  bool TakeBefore(std::unique_ptr<SampleStage>& previous);
+
+  // Resizes `value`, an image, to `size`, and does the rest. Memory: the result in
+  // StageContext::Result. Errors carry the name of the stage they come from, except the resize's.
+  absl::Status Run(Value& value, ImageSize size, ResizeMethod method,
+                   const StageContext& context) const;
+
+ private:
+  struct Flips {
+    bool before;
+    bool after;
+  };
+  absl::Status RunRows(Value& value, ImageSize size, const StageContext& context) const;
+  absl::Status RunByStages(Value& value, ImageSize size, ResizeMethod method, Flips flips,
+                           const StageContext& context) const;
+
+  // Null: none.
+  std::unique_ptr<RandomFlipStage> flip_before_;
+  std::unique_ptr<RandomFlipStage> flip_after_;
+  std::unique_ptr<NormalizeStage> normalize_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_PASS_H_

@@ -1,0 +1,19 @@
+#ifndef BULKHEAD_SERVER_STAGES_MOSAIC_DECLARE_H_
+#define BULKHEAD_SERVER_STAGES_MOSAIC_DECLARE_H_
+
+#include <string>
+#include <vector>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/stages/declaration/feature_signature.h"
+
+namespace bulkhead {
+
+// What a mosaic takes from all four samples, of the features before it: its image, then what was
+// declared to belong to that image, by name, then its `with`, in their order.
+std::vector<std::string> MosaicFeatures(const v1::Mosaic& mosaic,
+                                        const std::vector<FeatureSignature>& before);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_MOSAIC_DECLARE_H_

@@ -1,0 +1,175 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/element_type.h"
+#include "server/stages/declaration/families.h"
+#include "server/stages/declaration/feature_kind.h"
+#include "server/stages/declaration/stage_checks.h"
+
+namespace bulkhead {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+using Signature = absl::StatusOr<FeatureSignature>;
+
+constexpr uint32_t kMaxClasses = 1u << 30;
+
+void CheckNumbers(const google::protobuf::RepeatedField<float>& numbers, bool divides,
+                  const std::string& path, SpecProblems& problems) {
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) {
+      problems.Add(path, "must hold finite float32 numbers only");
+      return;
+    }
+    if (divides && number == 0) {
+      problems.Add(path, "divides, so it cannot be 0");
+      return;
+    }
+  }
+}
+
+void NormalizeNormalize(v1::Normalize& stage, const std::string& path, SpecProblems& problems) {
+  const bool standard = stage.mean_size() + stage.std_size() > 0;
+  const bool scaled = stage.divide_size() + stage.subtract_size() > 0;
+  if (standard && scaled) {
+    problems.Add(path,
+                 "mixes mean/std, (x - mean) / std, with divide/subtract, x / divide - subtract; "
+                 "use one of the two forms");
+    return;
+  }
+  if (!standard && !scaled) {
+    problems.Add(path, "needs mean and std, or divide and subtract");
+    return;
+  }
+  if (standard) {
+    if (stage.mean().empty()) stage.add_mean(0);
+    if (stage.std().empty()) stage.add_std(1);
+  } else {
+    if (stage.divide().empty()) stage.add_divide(1);
+    if (stage.subtract().empty()) stage.add_subtract(0);
+  }
+  CheckNumbers(stage.mean(), false, path + ".mean", problems);
+  CheckNumbers(stage.std(), true, path + ".std", problems);
+  CheckNumbers(stage.divide(), true, path + ".divide", problems);
+  CheckNumbers(stage.subtract(), false, path + ".subtract", problems);
+}
+
+bool IsCastTarget(v1::DType dtype) {
+  return (IsInteger(dtype) || IsFloat(dtype)) && !IsForDelivery(dtype);
+}
+
+void CheckCast(v1::Cast& stage, const std::string& path, SpecProblems& problems) {
+  if (stage.dtype() == v1::DTYPE_UNSPECIFIED || !v1::DType_IsValid(stage.dtype()) ||
+      IsCastTarget(stage.dtype())) {
+    return;
+  }
+  problems.Add(path + ".dtype", "must be a numeric type that stages compute with");
+}
+
+Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& input,
+                         absl::string_view path) {
+  BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
+  const bool image = input.kind == Kind::kImage;
+  // Images: one number a channel. Other tensors: one number for each element of the last dimension.
+  const int64_t channels = input.shape.empty()                         ? 1
+                           : image && input.channels_first             ? input.shape.front()
+                           : input.is_stack && input.channels_first    ? input.shape[1]
+                           : input.variable && input.shape.size() == 1 ? 1
+                                                                       : input.shape.back();
+  const std::pair<absl::string_view, int> lists[] = {{"mean", stage.mean_size()},
+                                                     {"std", stage.std_size()},
+                                                     {"divide", stage.divide_size()},
+                                                     {"subtract", stage.subtract_size()}};
+  for (const auto& [name, count] : lists) {
+    if (count > 1 && count != channels) {
+      return SpecError(
+          absl::StrCat(path, ".", name),
+          absl::StrCat("has ", count, " numbers, but `", input.name, "` is ",
+                       DescribeFeature(input), " here: give one number, or ", channels,
+                       image || input.is_stack ? " (one a channel)"
+                                               : " (one for each of the last dimension)"));
+    }
+  }
+  FeatureSignature output = input;
+  output.dtype = v1::DTYPE_FLOAT32;
+  return output;
+}
+
+Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::string_view path) {
+  if (input.kind == Kind::kEncoded) {
+    return WrongInput(path, input, "numbers",
+                      "put decode_image before it, or name another `input:`");
+  }
+  // Truth values may be cast, what only passes through may not.
+  if (input.dtype != v1::DTYPE_BOOL) BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
+  if (!IsCastTarget(stage.dtype())) {
+    return SpecError(absl::StrCat(path, ".dtype"),
+                     absl::StrCat("is ", DTypeName(stage.dtype()),
+                                  ", but numbers are converted to numeric types only"));
+  }
+  FeatureSignature output = input;
+  output.dtype = stage.dtype();
+  return output;
+}
+
+Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
+                      absl::string_view path) {
+  if (input.kind != Kind::kImage && !input.is_stack) {
+    return WrongInput(path, input, "an image",
+                      input.kind == Kind::kEncoded ? "put decode_image before it"
+                                                   : "name an image with `input:`");
+  }
+  FeatureSignature output = input;
+  output.channels_first = stage.to() == v1::IMAGE_LAYOUT_NCHW;
+  // The last three extents, behind the number of images of a stack.
+  const auto image = output.shape.end() - 3;
+  if (output.channels_first && !input.channels_first) {
+    std::rotate(image, image + 2, output.shape.end());
+  } else if (!output.channels_first && input.channels_first) {
+    std::rotate(image, image + 1, output.shape.end());
+  }
+  return output;
+}
+
+Signature InferOneHot(const v1::OneHot& stage, const FeatureSignature& input,
+                      absl::string_view path) {
+  const absl::string_view wanted = "one integer label a sample";
+  if (input.kind != Kind::kTensor || !input.shape.empty()) {
+    return WrongInput(path, input, wanted, "name the label with `input:`");
+  }
+  if (!IsInteger(input.dtype) || IsForDelivery(input.dtype)) {
+    return WrongInput(path, input, wanted, "cast it first, such as cast: {dtype: int64}");
+  }
+  FeatureSignature output = input;
+  output.dtype = v1::DTYPE_FLOAT32;
+  output.shape = {static_cast<int64_t>(stage.classes())};
+  return output;
+}
+
+}  // namespace
+
+StageKinds NumberKinds() {
+  return Family(
+      Declare<v1::Normalize>({.options = {Option("mean").Otherwise("0 with `std`"),
+                                          Option("std").Otherwise("1 with `mean`"),
+                                          Option("divide").Otherwise("1 with `subtract`"),
+                                          Option("subtract").Otherwise("0 with `divide`")},
+                              .rules = NormalizeNormalize,
+                              .infer = InferNormalize}),
+      Declare<v1::Cast>({.options = {Option("dtype").Required("the element type to convert to")},
+                         .rules = CheckCast,
+                         .infer = InferCast}),
+      Declare<v1::Layout>({.options = {Option("to")
+                                           .Required("NHWC or NCHW")
+                                           .OneOf({v1::IMAGE_LAYOUT_NHWC, v1::IMAGE_LAYOUT_NCHW},
+                                                  "is required: NHWC or NCHW")},
+                           .infer = InferLayout}),
+      Declare<v1::OneHot>({.input = "label",
+                           .options = {Option("classes")
+                                           .Required("how many classes there are, at least 1")
+                                           .AtMost(kMaxClasses)},
+                           .infer = InferOneHot}));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,68 @@
+#ifndef BULKHEAD_SERVER_STAGES_NUMBERS_RUN_H_
+#define BULKHEAD_SERVER_STAGES_NUMBERS_RUN_H_
+
+#include <cstdint>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/color/normalize.h"
+#include "server/stages/running/sample_stage.h"
+#include "server/stages/running/stage_site.h"
+
+namespace bulkhead {
+
+// `normalize`, and, where its input is pixels, a `layout` to NCHW that follows it directly: then
+// one pass does both.
+class NormalizeStage : public ValueStage {
+ public:
+  NormalizeStage(const StageSite& site, const v1::Normalize& spec);
+  bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) override;
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+  const Normalizer& normalizer() const { return normalizer_; }
+  bool to_channels_first() const { return to_channels_first_; }
+
+ private:
+  Normalizer normalizer_;
+  bool takes_pixels_;
+  bool to_channels_first_ = false;
+};
+
+// `cast`. A value that has the type already stays where it is.
+class CastStage : public ValueStage {
+ public:
+  CastStage(StagePlace place, const v1::Cast& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  v1::DType dtype_;
+};
+
+// `layout`. An image that is laid out so already stays where it is.
+class LayoutStage : public ValueStage {
+ public:
+  LayoutStage(StagePlace place, const v1::Layout& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+  bool channels_first() const { return channels_first_; }
+
+ private:
+  bool channels_first_;
+};
+
+// `one_hot`.
+class OneHotStage : public ValueStage {
+ public:
+  OneHotStage(StagePlace place, const v1::OneHot& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  uint32_t classes_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_NUMBERS_RUN_H_

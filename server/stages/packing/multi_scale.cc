@@ -1,0 +1,142 @@
+#include "server/stages/packing/multi_scale.h"
+
+#include <cstring>
+#include <limits>
+
+#include "server/base/element_type.h"
+#include "server/image/boxes/boxes.h"
+#include "server/image/resize/float_resize.h"
+#include "server/image/resize/linear_resize.h"
+#include "server/image/resize/resize.h"
+#include "server/image/resize/resize_size.h"
+#include "server/spec/batch_layout.h"
+#include "server/stages/packing/declare.h"
+#include "server/stages/running/box_coding.h"
+
+namespace bulkhead {
+namespace {
+
+// Scales the samples of one output to one size.
+class Scaler {
+ public:
+  Scaler(const ScaledImage& image, ImageSize size) : image_(image), size_(size) {
+    // Channels that lie behind one another, and those that lie in planes.
+    packed_ = image.channels_first ? 1 : image.channels;
+    planes_ = image.channels_first ? image.channels : 1;
+    if (image.dtype == v1::DTYPE_FLOAT32) {
+      floats_.Prepare(image.size, packed_, size);
+    }
+  }
+
+  size_t row_bytes() const { return planes_ * PlaneBytes(size_); }
+
+  absl::Status Scale(const std::byte* from, std::byte* to) {
+    for (size_t plane = 0; plane < planes_; ++plane) {
+      BULKHEAD_RETURN_IF_ERROR(
+          ScalePlane(from + plane * PlaneBytes(image_.size), to + plane * PlaneBytes(size_)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t PlaneBytes(ImageSize size) const {
+    return static_cast<size_t>(size.height) * size.width * packed_ * ElementBytes(image_.dtype);
+  }
+
+  absl::Status ScalePlane(const std::byte* from, std::byte* to) {
+    if (image_.dtype == v1::DTYPE_FLOAT32) {
+      floats_.Run(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+      return absl::OkStatus();
+    }
+    const auto channels = static_cast<int>(packed_);
+    const size_t stride = static_cast<size_t>(image_.size.width) * packed_;
+    const ImageView in{reinterpret_cast<const uint8_t*>(from), image_.size.height,
+                       image_.size.width, channels, stride};
+    const MutableImageView out = ContiguousImage(reinterpret_cast<uint8_t*>(to), size_, channels);
+    return ResizeImage(in, image_.linear ? ResizeMethod::kLinear : ResizeMethod::kNearest, out,
+                       bytes_, /*past_caches=*/false);
+  }
+
+  const ScaledImage& image_;
+  const ImageSize size_;
+  size_t packed_ = 0;
+  size_t planes_ = 0;
+  LinearResizer bytes_;
+  FloatResizer floats_;
+};
+
+// A result never reaches beyond its own source: only its own may lie under it, and then it is made
+// aside.
+absl::Status ScaleRows(const ScaledImage& image, ImageSize size, const BatchRows& batch) {
+  std::byte* const base = batch.tensors[image.number];
+  Scaler scaler(image, size);
+  const size_t small = scaler.row_bytes();
+  for (uint64_t i = 0; i < batch.rows; ++i) {
+    const std::byte* const from = base + i * image.row_bytes;
+    std::byte* const to = base + i * small;
+    const bool aside = to + small > from;
+    std::byte* const out = aside ? reinterpret_cast<std::byte*>(batch.scratch.Resize(small)) : to;
+    BULKHEAD_RETURN_IF_ERROR(scaler.Scale(from, out));
+    if (aside) std::memcpy(to, out, small);
+  }
+  std::memset(base + batch.rows * small, 0, batch.rows * (image.row_bytes - small));
+  return absl::OkStatus();
+}
+
+void TellSize(ImageSize size, const BatchRows& batch, std::byte* to) {
+  const int64_t extents[2] = {size.height, size.width};
+  for (uint64_t i = 0; i < batch.rows; ++i) {
+    std::memcpy(to + i * sizeof(extents), extents, sizeof(extents));
+  }
+}
+
+ScaledImage ScaledImageOf(const BatchSite& site, const std::string& name, bool linear) {
+  return {site.TensorOf(name), site.NumberOf(SizeName(name)), linear};
+}
+
+}  // namespace
+
+MultiScaleStage::MultiScaleStage(const BatchSite& site, const v1::MultiScale& spec)
+    : BatchStage(site.place()), sizes_(spec.sizes().begin(), spec.sizes().end()) {
+  images_.push_back(ScaledImageOf(site, spec.input(), true));
+  for (const FeatureSignature* const along : ScaledAlong(spec, site.features())) {
+    if (!site.Has(along->name)) continue;  // no output
+    if (along->annotation->kind == Annotation::Kind::kMask) {
+      images_.push_back(ScaledImageOf(site, along->name, false));
+    } else {
+      coordinates_.push_back({site.NumberOf(along->name), site.SchemaOf(along->name).sample_bytes(),
+                              *along->annotation});
+    }
+  }
+}
+
+absl::Status MultiScaleStage::RunOn(const BatchRows& batch) const {
+  SampleRandom random = place().Random(batch.key);
+  const ImageSize before = images_[0].size;
+  ResizeRule rule;
+  rule.by = ResizeRule::By::kLongerSide;
+  rule.side = sizes_[random.NextBelow(sizes_.size())];
+  rule.round = true;
+  rule.max_pixels = std::numeric_limits<uint64_t>::max();
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, ResizedSize(before, rule));
+  for (const ScaledImage& image : images_) {
+    TellSize(size, batch, batch.tensors[image.size_number]);
+    if (size == before) continue;
+    BULKHEAD_RETURN_IF_ERROR(place().Name(ScaleRows(image, size, batch)));
+  }
+  if (size == before) return absl::OkStatus();
+  const Geometry geometry = Geometry::Resize(before, size);
+  for (const Coordinates& coordinates : coordinates_) {
+    std::byte* const rows = batch.tensors[coordinates.number];
+    const size_t numbers = batch.rows * coordinates.row_bytes / sizeof(float);
+    if (coordinates.annotation.kind == Annotation::Kind::kBoxes) {
+      MoveBoxes(geometry, CodingOf(coordinates.annotation), rows, numbers / kBoxNumbers, rows,
+                nullptr);
+    } else {
+      MovePoints(geometry, false, rows, numbers / 2, rows);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

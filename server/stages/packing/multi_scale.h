@@ -1,0 +1,43 @@
+#ifndef BULKHEAD_SERVER_STAGES_PACKING_MULTI_SCALE_H_
+#define BULKHEAD_SERVER_STAGES_PACKING_MULTI_SCALE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "server/stages/declaration/annotation.h"
+#include "server/stages/running/batch_site.h"
+#include "server/stages/running/batch_stage.h"
+
+namespace bulkhead {
+
+// An image of a batch that is scaled, or a mask of it.
+struct ScaledImage : BatchTensor {
+  size_t size_number = 0;  // of the output that tells its size
+  bool linear = true;      // else nearest: a mask
+};
+
+// `multi_scale`: scales all images of a batch, with what belongs to them, to one size, where they
+// lie and without gaps, and zeroes what is behind them. Draws NextBelow(number of sizes).
+class MultiScaleStage final : public BatchStage {
+ public:
+  MultiScaleStage(const BatchSite& site, const v1::MultiScale& spec);
+
+  absl::Status RunOn(const BatchRows& batch) const override;
+
+ private:
+  // Boxes or points in pixels.
+  struct Coordinates {
+    size_t number = 0;  // in the schema
+    size_t row_bytes = 0;
+    Annotation annotation;
+  };
+
+  std::vector<uint32_t> sizes_;      // lengths of the longer side, none above the image's
+  std::vector<ScaledImage> images_;  // the image, then its masks; all of one size
+  std::vector<Coordinates> coordinates_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_PACKING_MULTI_SCALE_H_

@@ -1,0 +1,51 @@
+#ifndef BULKHEAD_SERVER_STAGES_RUNNING_BATCH_STAGE_H_
+#define BULKHEAD_SERVER_STAGES_RUNNING_BATCH_STAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/image.h"
+#include "server/spec/signature.h"
+#include "server/stages/running/sample_stage.h"
+#include "server/stages/running/user_code.h"
+
+namespace bulkhead {
+
+// A batch whose samples are all written, where it lies.
+struct BatchRows {
+  // Where the rows of each of the schema's tensors begin; row i lies i × sample_bytes behind.
+  absl::Span<std::byte* const> tensors;
+  uint64_t rows = 0;
+  // The position is that of the batch's first row.
+  SampleKey key;
+  ScratchBuffer& scratch;
+};
+
+// One running stage of `batch_stages`: changes a batch in place. Immutable; thread-safe.
+class BatchStage {
+ public:
+  explicit BatchStage(StagePlace place) : place_(std::move(place)) {}
+  virtual ~BatchStage() = default;
+  BatchStage(const BatchStage&) = delete;
+  BatchStage& operator=(const BatchStage&) = delete;
+
+  // Errors carry the stage's name.
+  virtual absl::Status RunOn(const BatchRows& batch) const = 0;
+  // As SampleStage::Load.
+  virtual absl::Status Load(const UserCode&) { return absl::OkStatus(); }
+
+  const StagePlace& place() const { return place_; }
+
+ private:
+  StagePlace place_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_RUNNING_BATCH_STAGE_H_

@@ -1,0 +1,76 @@
+#ifndef BULKHEAD_SERVER_STAGES_RUNNING_COMMON_OPTIONS_H_
+#define BULKHEAD_SERVER_STAGES_RUNNING_COMMON_OPTIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/pad.h"
+#include "server/image/image.h"
+#include "server/image/resize/resize.h"
+#include "server/stages/running/sample_stage.h"
+
+// Options that several stages of a normalized spec have in common.
+namespace bulkhead {
+
+ResizeMethod MethodOf(v1::Interpolation interpolation);
+
+// [height, width], or one number for a square.
+template <typename Sized>
+ImageSize SizeOf(const Sized& spec) {
+  return {static_cast<int>(spec.size(0)),
+          static_cast<int>(spec.size(spec.size_size() > 1 ? 1 : 0))};
+}
+
+// One value, or one a channel; 0 where there is none.
+template <typename Filled>
+PixelFill FillOf(const Filled& spec) {
+  if (spec.fill_size() == 0) return {0};
+  return {spec.fill().begin(), spec.fill().end()};
+}
+
+// Pixels on each side.
+struct Margins {
+  int top = 0;
+  int bottom = 0;
+  int left = 0;
+  int right = 0;
+};
+
+// [top, bottom, left, right], or one number for all; none where there is none.
+template <typename Padded>
+Margins MarginsOf(const Padded& spec) {
+  if (spec.padding_size() == 0) return {};
+  const auto side = [&](int i) {
+    return static_cast<int>(spec.padding(spec.padding_size() == 4 ? i : 0));
+  };
+  return {side(0), side(1), side(2), side(3)};
+}
+
+// Of stages that may leave a sample as it is: how often they act; always where the spec is silent.
+template <typename Chancy>
+double ProbabilityOf(const Chancy& spec, double otherwise = 1) {
+  return spec.has_probability() ? spec.probability() : otherwise;
+}
+
+// `fill` for an image of `channels`: one value a channel; 0 where there is none.
+std::vector<uint8_t> FillOf(const google::protobuf::RepeatedField<uint32_t>& fill, size_t channels);
+
+// Bounds of a number that is drawn for each sample.
+struct DrawRange {
+  double low;
+  double high;
+
+  // Of a normalized list: its two numbers, or `otherwise` when it is empty.
+  static DrawRange Of(const google::protobuf::RepeatedField<double>& list, DrawRange otherwise) {
+    return list.size() == 2 ? DrawRange{list[0], list[1]} : otherwise;
+  }
+  double Draw(SampleRandom& random) const { return random.NextUniform(low, high); }
+};
+
+// An image in the memory where the result of a stage belongs.
+MutableImageView ResultImage(ImageSize size, int channels, const StageContext& context);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_RUNNING_COMMON_OPTIONS_H_

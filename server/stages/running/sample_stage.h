@@ -1,0 +1,196 @@
+#ifndef BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_STAGE_H_
+#define BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_STAGE_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
+#include "server/base/error.h"
+#include "server/base/random.h"
+#include "server/image/codecs/image_decoder.h"
+#include "server/image/geometry/geometry.h"
+#include "server/image/image.h"
+#include "server/image/resize/linear_resize.h"
+#include "server/image/resize/resample.h"
+#include "server/stages/running/sample_key.h"
+#include "server/stages/running/user_code.h"
+#include "server/stages/running/value.h"
+
+namespace bulkhead {
+
+// What one stage keeps between samples, for one thread.
+struct StageScratch {
+  Image image;            // a decoded image
+  Image deep;             // the same with 16 bits a channel
+  Image upright;          // the same, turned by its EXIF orientation
+  ScratchBuffer bytes;    // the stage's result, where it does not go into the batch
+  ScratchBuffer resized;  // between a resize and what is done with it in one stage
+  ScratchBuffer row;
+  LinearResizer resizer;
+  ResampleScratch resample;
+};
+
+// Has other samples made for a stage that puts several into one, up to that stage. Of one sample
+// and thread, for as long as the stage runs.
+class PartnerMaker {
+ public:
+  virtual ~PartnerMaker() = default;
+  // Positions of an epoch; at least 1.
+  virtual uint64_t positions() const = 0;
+  // Replaces the values that the stage works on by those that the sample at `position` of the same
+  // epoch has before this stage, and calls `use`; what the values were is gone, what the stage
+  // wrote stays. `use` has the last word on whether the sample is good; until it was, another may
+  // take the place of a bad one, as the stream's policy says. `what`, "stages[2] mosaic: its top
+  // right image", names the other sample where that is reported. Errors: those of the other sample,
+  // naming it.
+  virtual absl::Status Make(uint64_t position, absl::string_view what,
+                            absl::FunctionRef<absl::Status()> use) = 0;
+};
+
+// What a stage works with on one sample.
+struct StageContext {
+  ImageDecoder& decoder;
+  StageScratch& scratch;
+  const SampleKey& key;
+  // The sample's record, by its number within its source, and how many samples this process has
+  // begun before it.
+  uint64_t record;
+  uint64_t samples_before;
+  // Where the result belongs when this stage is the last to write its output, with all of the
+  // output's sample_bytes; null when the result goes into scratch.
+  std::byte* target;
+  // Where stages note what they do to the places of the pixels of their first value, for what must
+  // move along; null when nothing does.
+  GeometryTrail* trail = nullptr;
+  // For stages that put several samples into one; null for others.
+  PartnerMaker* partners = nullptr;
+
+  void Moved(const Geometry& geometry) const {
+    if (trail != nullptr) trail->push_back(geometry);
+  }
+  // Memory for a result of `size_bytes`.
+  std::byte* Result(size_t size_bytes) const {
+    return target != nullptr ? target
+                             : reinterpret_cast<std::byte*>(scratch.bytes.Resize(size_bytes));
+  }
+};
+
+// Where a stage stands in the written spec: names it in messages and keys its random numbers, so
+// that fusing stages renumbers nothing.
+struct StagePlace {
+  // The key is a path with slashes: "stages/2", "source/mixture/sources/1/stages/0". `key_path`:
+  // the path for that; the default is the other one.
+  StagePlace(std::string stage_path, std::string stage_name, absl::string_view key_path = "")
+      : path(std::move(stage_path)),
+        name(std::move(stage_name)),
+        key(StableHash(absl::StrReplaceAll(key_path.empty() ? absl::string_view(path) : key_path,
+                                           {{"[", "/"}, {"]", ""}, {".", "/"}}))) {}
+
+  std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
+  std::string name;  // "decode_image"
+  uint64_t key;      // of its random numbers
+
+  std::string Label() const { return absl::StrCat(path, " ", name); }
+  // `status` with the stage in its message and metadata.
+  absl::Status Name(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return Annotate(status, Label(), {{"stage", Label()}});
+  }
+  SampleRandom Random(const SampleKey& sample) const {
+    return SampleRandom(sample.seed, sample.epoch, sample.position, key);
+  }
+};
+
+// The values that a stage works on: those of the features it reads, in its order, then those of the
+// features it makes, in theirs.
+class StageValues {
+ public:
+  StageValues(std::vector<Value>& values, absl::Span<const size_t> features)
+      : values_(values), features_(features) {}
+  size_t size() const { return features_.size(); }
+  Value& operator[](size_t i) const { return values_[features_[i]]; }
+
+ private:
+  std::vector<Value>& values_;
+  absl::Span<const size_t> features_;
+};
+
+// One running stage: replaces values of a sample by others. Immutable; thread-safe, each thread
+// brings its own context.
+class SampleStage {
+ public:
+  explicit SampleStage(StagePlace place) : place_(std::move(place)) {}
+  virtual ~SampleStage() = default;
+  SampleStage(const SampleStage&) = delete;
+  SampleStage& operator=(const SampleStage&) = delete;
+
+  // Errors carry the stage's name: sample errors, and INTERNAL.
+  virtual absl::Status RunOn(const StageValues& values, const StageContext& context) const = 0;
+
+  enum class Effect {
+    kWrites,       // the result, if it is not the value as it was, lies in StageContext::Result
+    kWritesFirst,  // that of the first value lies there, those of the others in scratch
+    kViews,        // the result is a view of what came in, or of scratch
+    kInPlace,      // the value stays where it is, with as many bytes
+  };
+  virtual Effect effect() const = 0;
+
+  // Whether it may change value `i` of those it works on, rather than look at its extents only.
+  virtual bool Changes(size_t) const { return true; }
+
+  // Stages that are done in one pass. The planner asks, before the first sample, when `next` comes
+  // directly behind this stage and both work on the same one value. True: this stage does what both
+  // did, and `next` is taken. Without `fuse`, only where the stages one by one would give other
+  // bytes or verdicts.
+  virtual bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) {
+    (void)next, (void)fuse;
+    return false;
+  }
+  // The same for `previous`, directly before this stage, which does not take this one.
+  virtual bool TakeBefore(std::unique_ptr<SampleStage>& previous, bool fuse) {
+    (void)previous, (void)fuse;
+    return false;
+  }
+
+  // Calls `take` with the position of each other sample that the sample of `key` will have made, of
+  // `positions` an epoch.
+  virtual void ListPartners(const SampleKey&, uint64_t /*positions*/,
+                            absl::FunctionRef<void(uint64_t)> /*take*/) const {}
+
+  // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
+  // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.
+  virtual absl::Status Load(const UserCode&) { return absl::OkStatus(); }
+
+  const StagePlace& place() const { return place_; }
+
+ private:
+  StagePlace place_;
+};
+
+// Takes `stage` if it is a `Wanted`; null, and `stage` stays, when it is another.
+template <typename Wanted>
+std::unique_ptr<Wanted> TakeAs(std::unique_ptr<SampleStage>& stage) {
+  auto* const wanted = dynamic_cast<Wanted*>(stage.get());
+  if (wanted != nullptr) (void)stage.release();
+  return std::unique_ptr<Wanted>(wanted);
+}
+
+// A stage that replaces the value of one feature.
+class ValueStage : public SampleStage {
+ public:
+  using SampleStage::SampleStage;
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const final {
+    return Run(values[0], context);
+  }
+  virtual absl::Status Run(Value& value, const StageContext& context) const = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_STAGE_H_

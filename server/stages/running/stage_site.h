@@ -1,0 +1,34 @@
+#ifndef BULKHEAD_SERVER_STAGES_RUNNING_STAGE_SITE_H_
+#define BULKHEAD_SERVER_STAGES_RUNNING_STAGE_SITE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/signature.h"
+#include "server/stages/running/sample_stage.h"
+
+namespace bulkhead {
+
+// A stage of a normalized spec and what stands around it.
+struct StageSite {
+  const v1::Stage& stage;
+  StagePlace place;
+  const std::vector<FeatureSignature>& before;  // the features that come in, sorted by name
+  const std::vector<FeatureSignature>& after;   // those that go out
+
+  // Feature `i` of those that the stage reads, as it comes in, and as it goes out.
+  const FeatureSignature& Input(size_t i = 0) const;
+  const FeatureSignature& Output(size_t i = 0) const;
+
+  // The feature that comes in as `name`, which must be there.
+  const FeatureSignature& InputNamed(const std::string& name) const;
+
+  // Channels of the image that the stage reads first.
+  size_t channels() const { return static_cast<size_t>(Input().shape.back()); }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_RUNNING_STAGE_SITE_H_

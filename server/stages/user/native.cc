@@ -1,0 +1,258 @@
+#include "server/stages/user/native.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kErrorBytes = 2048;
+using ErrorText = std::array<char, kErrorBytes>;
+
+absl::Status Unusable(absl::string_view what) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, what);
+}
+
+// What a library wrote, whether or not it ended it.
+std::string TextOf(ErrorText& error) {
+  error.back() = 0;
+  return error[0] == 0 ? "it gave no reason" : error.data();
+}
+
+// The spec's author learns nothing else of this machine: neither what is there nor where a
+// link goes.
+absl::Status LeadsOut(const std::string& name, const std::vector<std::string>& folders) {
+  return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                   absl::StrCat("`", name, "` leads out of the --native-path of the service (",
+                                absl::StrJoin(folders, ", "), ")"));
+}
+
+bool LiesBelow(const std::string& path, const std::vector<std::string>& folders) {
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return absl::StartsWith(path, absl::StrCat(folder, "/"));
+  });
+}
+
+// Where the library lies, links resolved: below one of `folders`, from which a relative path
+// starts.
+absl::StatusOr<std::string> FindLibrary(const std::string& name,
+                                        const std::vector<std::string>& folders) {
+  namespace fs = std::filesystem;
+  const fs::path plain = fs::path(name).lexically_normal();
+  const bool leaves = !plain.empty() && *plain.begin() == "..";
+  if (leaves || (plain.is_absolute() && !LiesBelow(plain, folders))) {
+    return LeadsOut(name, folders);
+  }
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    const fs::path found = fs::canonical(fs::path(folder) / plain, error);
+    if (error || !fs::is_regular_file(found, error)) continue;
+    if (!LiesBelow(found, folders)) return LeadsOut(name, folders);
+    return found.native();
+  }
+  return Unusable(absl::StrCat("there is no file `", name,
+                               "` below a --native-path of the service (",
+                               absl::StrJoin(folders, ", "), ")"));
+}
+
+BulkheadInput MakeInput(const UserInput& input) {
+  BulkheadInput made{};
+  made.name = input.name.c_str();
+  made.dtype = static_cast<int32_t>(input.dtype);
+  made.dimensions = input.is_bytes ? 0 : static_cast<int32_t>(input.shape.size());
+  made.shape = input.shape.data();
+  return made;
+}
+
+BulkheadOutput MakeOutput(const UserOutput& output) {
+  BulkheadOutput made{};
+  const bool bytes = output.declared.dtype() == v1::DTYPE_BYTES;
+  made.name = output.declared.name().c_str();
+  made.dtype = static_cast<int32_t>(output.declared.dtype());
+  made.dimensions = bytes ? 0 : static_cast<int32_t>(output.shape.size());
+  made.shape = bytes ? nullptr : output.shape.data();
+  made.size_bytes = output.max_bytes;
+  return made;
+}
+
+// One input of a call; its extents are written to `extents`.
+BulkheadInput MakeInput(const UserInput& input, const Value& value, int64_t* extents) {
+  BulkheadInput made = MakeInput(input);
+  input.Extents(value, extents);
+  made.shape = extents;
+  if (value.form == Value::Form::kPixels) {
+    const MutableImageView& pixels = value.pixels;
+    made.data = pixels.row(0);
+    made.row_stride_bytes = pixels.stride;
+    made.size_bytes =
+        made.row_stride_bytes * static_cast<uint64_t>(pixels.height - 1) + pixels.row_bytes();
+    return made;
+  }
+  made.data = value.data;
+  made.size_bytes = value.size_bytes;
+  const bool rows = made.dimensions > 0 && extents[0] > 0;
+  made.row_stride_bytes = rows ? value.size_bytes / static_cast<uint64_t>(extents[0]) : 0;
+  return made;
+}
+
+// What a thread hands to a call; reused from sample to sample.
+struct CallBuffers {
+  std::vector<BulkheadInput> inputs;
+  std::vector<BulkheadOutput> outputs;
+  std::vector<int64_t> extents;
+};
+
+}  // namespace
+
+NativeStage::NativeStage(const StageSite& site, const v1::Native& spec)
+    : SampleStage(site.place),
+      spec_(spec),
+      values_(UserValues::Of(site, spec.inputs(), spec.outputs())) {}
+
+NativeStage::~NativeStage() {
+  if (library_ != nullptr && library_->destroy != nullptr) library_->destroy(state_);
+}
+
+absl::Status NativeStage::Load(const UserCode& user_code) {
+  absl::Status loaded = Open(user_code);
+  if (loaded.ok()) loaded = CreateState();
+  return place().Name(loaded);
+}
+
+absl::Status NativeStage::Open(const UserCode& user_code) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string path,
+                            FindLibrary(spec_.library(), user_code.native_paths));
+  void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened == nullptr) {
+    const char* const error = dlerror();
+    return Unusable(absl::StrCat("cannot load ", error == nullptr ? path : error));
+  }
+  const auto function =
+      reinterpret_cast<BulkheadStageFunction>(dlsym(opened, BULKHEAD_STAGE_SYMBOL));
+  if (function == nullptr) {
+    return Unusable(absl::StrCat(path, " has no function " BULKHEAD_STAGE_SYMBOL
+                                       ": it is no stage for this version of Bulkhead; see "
+                                       "bulkhead/stage.h"));
+  }
+  const BulkheadStage* const table = function();
+  if (table == nullptr || table->struct_bytes < sizeof(BulkheadStage) || table->run == nullptr) {
+    return Unusable(absl::StrCat(
+        path, ": its " BULKHEAD_STAGE_SYMBOL " returns a table that is too short or has no `run`"));
+  }
+  library_ = table;
+  return absl::OkStatus();
+}
+
+absl::Status NativeStage::CreateState() {
+  if (library_->create == nullptr) return absl::OkStatus();
+  const std::map<std::string, std::string> sorted(spec_.arguments().begin(),
+                                                  spec_.arguments().end());
+  std::vector<BulkheadArgument> arguments;
+  for (const auto& [name, value] : sorted) arguments.push_back({name.c_str(), value.c_str()});
+  std::vector<BulkheadInput> inputs;
+  for (const UserInput& input : values_.inputs) inputs.push_back(MakeInput(input));
+  std::vector<BulkheadOutput> outputs;
+  for (const UserOutput& output : values_.outputs) outputs.push_back(MakeOutput(output));
+  const BulkheadStageConfig config{sizeof(BulkheadStageConfig),
+                                   arguments.data(),
+                                   arguments.size(),
+                                   inputs.data(),
+                                   inputs.size(),
+                                   outputs.data(),
+                                   outputs.size()};
+  ErrorText error{};
+  const BulkheadStage* const table = std::exchange(library_, nullptr);
+  try {
+    if (table->create(&config, &state_, error.data(), error.size()) != 0) {
+      return Unusable(absl::StrCat(spec_.library(), ": ", TextOf(error)));
+    }
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& exception) {
+    return Unusable(absl::StrCat(spec_.library(), ": ", exception.what()));
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return Unusable(absl::StrCat(spec_.library(), ": an exception of an unknown type"));
+  }
+  library_ = table;  // only what was made is ended
+  return absl::OkStatus();
+}
+
+absl::Status NativeStage::RunOn(const StageValues& values, const StageContext& context) const {
+  thread_local CallBuffers buffers;
+  buffers.inputs.clear();
+  buffers.outputs.clear();
+  size_t dimensions = 0;
+  for (const UserInput& input : values_.inputs) dimensions += input.shape.size();
+  buffers.extents.resize(dimensions);
+  int64_t* extents = buffers.extents.data();
+  for (size_t i = 0; i < values_.inputs.size(); ++i) {
+    buffers.inputs.push_back(MakeInput(values_.inputs[i], values[i], extents));
+    extents += values_.inputs[i].shape.size();
+  }
+  auto* const scratch =
+      reinterpret_cast<std::byte*>(context.scratch.bytes.Resize(values_.scratch_bytes));
+  for (const UserOutput& output : values_.outputs) {
+    buffers.outputs.push_back(MakeOutput(output));
+    buffers.outputs.back().data = scratch + output.offset;
+  }
+  SampleRandom random = place().Random(context.key);
+  ErrorText error;
+  error[0] = 0;
+  BulkheadCall call{sizeof(BulkheadCall),   buffers.inputs.data(),
+                    buffers.outputs.data(), {random.Next64(), random.Next64()},
+                    error.data(),           error.size()};
+  int result = 0;
+  try {
+    result = library_->run(state_, &call);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& exception) {
+    return place().Name(
+        SampleError(reason::kStageFailed, absl::StrCat(spec_.library(), ": ", exception.what())));
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return place().Name(SampleError(
+        reason::kStageFailed, absl::StrCat(spec_.library(), ": an exception of an unknown type")));
+  }
+  if (result == BULKHEAD_NO_MEMORY) throw std::bad_alloc();
+  if (result != 0) {
+    return place().Name(
+        SampleError(reason::kStageFailed,
+                    absl::StrCat(spec_.library(), ": ", TextOf(error), " (", result, ")")));
+  }
+  return place().Name(Finish(buffers.outputs.data(), values));
+}
+
+absl::Status NativeStage::Finish(const BulkheadOutput* filled, const StageValues& values) const {
+  for (size_t i = 0; i < values_.outputs.size(); ++i) {
+    const UserOutput& output = values_.outputs[i];
+    const int64_t count = filled[i].count;
+    if (output.variable && (count < 0 || count > output.shape[0])) {
+      return SampleError(
+          reason::kOverBound,
+          absl::StrCat(spec_.library(), ": output `", output.declared.name(), "` has the count ",
+                       count, ", not 0 to max_count, ", output.shape[0]));
+    }
+    auto* const data = static_cast<std::byte*>(filled[i].data);
+    output.Become(data, count, values[values_.inputs.size() + i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,37 @@
+#ifndef BULKHEAD_SERVER_STAGES_USER_PYTHON_BATCH_H_
+#define BULKHEAD_SERVER_STAGES_USER_PYTHON_BATCH_H_
+
+#include <string>
+#include <vector>
+
+#include "server/stages/running/batch_site.h"
+#include "server/stages/running/batch_stage.h"
+#include "server/stages/user/python_function.h"
+
+namespace bulkhead {
+
+// `python` in batch_stages: a function of the user's that sees the batch where it lies, rows in
+// front, and whose results are copied over it.
+class PythonBatchStage final : public BatchStage {
+ public:
+  PythonBatchStage(const BatchSite& site, const v1::Python& spec);
+
+  absl::Status Load(const UserCode& user_code) override;
+  absl::Status RunOn(const BatchRows& batch) const override;
+
+ private:
+  // A tensor of the batch that the function sees or gives.
+  struct Seen {
+    size_t number = 0;  // in the schema
+    v1::TensorSchema schema;
+  };
+
+  const v1::Python spec_;
+  std::vector<Seen> inputs_;
+  std::vector<Seen> outputs_;
+  PythonFunction function_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_USER_PYTHON_BATCH_H_

@@ -1,0 +1,58 @@
+#ifndef BULKHEAD_SERVER_STAGES_USER_USER_VALUES_H_
+#define BULKHEAD_SERVER_STAGES_USER_USER_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bulkhead/v1/stages.pb.h"
+#include "server/spec/signature.h"
+#include "server/stages/running/sample_stage.h"
+#include "server/stages/running/stage_site.h"
+
+namespace bulkhead {
+
+// What of a feature the user's code sees.
+struct UserInput {
+  std::string name;
+  bool is_bytes = false;
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  bool is_image = false;
+  bool variable = false;
+  std::vector<int64_t> shape;  // -1: an extent that differs from sample to sample
+
+  // The extents that `value` has; as many as `shape`.
+  void Extents(const Value& value, int64_t* extents) const;
+};
+
+// Where the user's code leaves a feature that it makes.
+struct UserOutput {
+  v1::StageOutput declared;
+  size_t element_bytes = 1;  // bytes: 1
+  // With the bound of a variable first dimension in its place; bytes: the bound alone.
+  std::vector<int64_t> shape;
+  bool variable = false;  // the first extent is a bound
+  bool is_image = false;
+  size_t max_bytes = 0;
+  size_t offset = 0;  // in the stage's scratch, a multiple of 64
+
+  // Makes `value` what lies at `data`: `count` rows of a variable output, or bytes.
+  void Become(std::byte* data, int64_t count, Value& value) const;
+};
+
+// What a stage of the user's reads and makes.
+struct UserValues {
+  std::vector<UserInput> inputs;
+  std::vector<UserOutput> outputs;
+  size_t scratch_bytes = 0;  // of all outputs together
+
+  // From the features before and behind the stage.
+  static UserValues Of(const StageSite& site,
+                       const google::protobuf::RepeatedPtrField<std::string>& inputs,
+                       const google::protobuf::RepeatedPtrField<v1::StageOutput>& outputs);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_USER_USER_VALUES_H_

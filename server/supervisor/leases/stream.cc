@@ -1,0 +1,348 @@
+#include "server/supervisor/leases/stream.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "server/arena/code_files.h"
+#include "server/arena/worker_error.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/supervisor/leases/lease_word.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kLeaseSamples = 16;
+constexpr uint64_t kMaxLeasesOfBatch = 1024;
+
+// Small leases keep all threads busy until a batch ends. Their number is bounded, because each has
+// a cost.
+uint32_t LeaseSamples(uint64_t batch_size) {
+  const uint64_t bounded = (batch_size + kMaxLeasesOfBatch - 1) / kMaxLeasesOfBatch;
+  return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
+}
+
+// With batch stages one worker does the whole batch.
+uint32_t LeaseSamples(const internal::v1::StreamBinding& binding) {
+  const uint64_t batch_size = binding.schema().batch_size();
+  if (!binding.whole_batches()) return LeaseSamples(batch_size);
+  return static_cast<uint32_t>(std::max<uint64_t>(1, batch_size));
+}
+
+std::string ShellQuoted(const std::string& text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+// Under policy `fail` a person decides, not the service.
+absl::Status PoisonSample(const std::string& record, const std::string& reason, uint32_t deaths) {
+  const std::string command = absl::StrCat("bulkhead quarantine add ", ShellQuoted(record));
+  std::map<std::string, std::string> metadata = RecordMetadata(record);
+  metadata["cause"] = reason;
+  metadata["deaths"] = absl::StrCat(deaths);
+  metadata["command"] = command;
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kPoisonSample,
+      absl::StrCat(record, " ended ", deaths,
+                   " fresh workers that did nothing else; the last one: ", reason,
+                   ". Repair the record, or leave it out: errors.policy: substitute puts "
+                   "such a record into quarantine and takes another, and `",
+                   command,
+                   "` spares the next run the workers that finding it costs; where the service "
+                   "ended with its trainer, start bulkheadd on the same cache folder for that"),
+      std::move(metadata));
+}
+
+}  // namespace
+
+Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
+               std::function<void()> wake)
+    : id_(id),
+      config_(std::move(config)),
+      loop_(std::move(loop)),
+      wake_(std::move(wake)),
+      leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding), config_.ordered),
+      quarantined_(config_.quarantined),
+      quarantine_digest_(quarantined_.Digest()),
+      ahead_(config_.completed.begin(), config_.completed.end()),
+      epoch_(config_.first_epoch),
+      epoch_substitutions_(config_.substitutions_so_far) {
+  for (const v1::CodeFile& file : config_.code) code_.emplace(file.name(), file.digest());
+}
+
+void Stream::BeginBatches() {
+  while (!finished_ && !exhausted_ && leases_.has_free_slot()) {
+    while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
+    const auto header = config_.batch_at(next_sequence_);
+    if (!header.has_value()) {
+      exhausted_ = true;
+      DeliverFinished();
+      return;
+    }
+    ++next_sequence_;
+    if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
+    leases_.BeginBatch(*header);
+  }
+}
+
+std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect) {
+  if (finished_) return std::nullopt;
+  std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect);
+  if (lease.has_value() && suspect) lease->set_one_thread(true);
+  return lease;
+}
+
+std::optional<std::pair<uint64_t, uint64_t>> Stream::NextPosition() const {
+  if (finished_) return std::nullopt;
+  const auto header = config_.batch_at(next_sequence_ == 0 ? 0 : next_sequence_ - 1);
+  if (!header.has_value()) return std::nullopt;
+  return std::make_pair(header->epoch(), header->first_position());
+}
+
+absl::Status Stream::CheckWord(const internal::v1::LeaseDone& done,
+                               LeaseTable::WorkerId worker) const {
+  const auto lease = leases_.HeldLease(done.lease_id(), worker);
+  if (finished_ || !lease.has_value()) return absl::OkStatus();  // ignored
+  return CheckSubstitutions(*lease, config_.binding, config_.partners, done);
+}
+
+std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
+                                         LeaseTable::WorkerId worker) {
+  const auto samples = leases_.Complete(done.lease_id(), worker,
+                                        {done.substitutions().begin(), done.substitutions().end()});
+  if (samples.has_value()) {
+    DeliverFinished();
+  } else {
+    BeginBatches();  // a late report may have returned a lost slot
+  }
+  return samples;
+}
+
+bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
+  if (!leases_.Fail(failure.lease_id(), worker, failure)) {
+    BeginBatches();
+    return false;
+  }
+  DeliverFinished();
+  return true;
+}
+
+bool Stream::CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t epoch,
+                     uint64_t position) const {
+  const auto lease = leases_.HeldLease(lease_id, worker);
+  return lease.has_value() &&
+         LeaseCovers(*lease, config_.binding.samples_per_epoch(), epoch, position);
+}
+
+std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
+                                               bool alone, bool by_itself) {
+  const auto noted = leases_.NoteDeath(lease_id, worker, alone, by_itself);
+  if (!noted.has_value()) return std::nullopt;
+  const internal::v1::Lease& lease = noted->lease;
+  const uint64_t first = lease.first_position() + lease.first_sample();
+  return Death{noted->deaths, noted->convicting,
+               absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
+                            first + lease.count() - 1, " of stream ", config_.name),
+               lease};
+}
+
+uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
+  const uint32_t redone = leases_.WorkerGone(worker);
+  BeginBatches();  // a lost slot may have come back
+  return redone;
+}
+
+void Stream::WriteOff(LeaseTable::WorkerId worker) {
+  if (finished_ || leases_.WriteOff(worker)) return;
+  Fail(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                 "a worker was killed but does not exit, so memory that it may still write to "
+                 "cannot be reused; its storage may hang"));
+}
+
+bool Stream::Quarantine(const std::string& record, const std::string& reason, uint32_t deaths) {
+  if (finished_ || quarantined_.Contains(record)) return false;
+  if (config_.binding.error_action() != v1::ERROR_ACTION_SUBSTITUTE) {
+    Fail(PoisonSample(record, reason, deaths));
+    return false;
+  }
+  const absl::StatusOr<bool> added = quarantined_.Add(record);
+  if (!added.ok()) Fail(added.status());
+  if (!added.ok() || !*added) return false;
+  quarantine_digest_ = quarantined_.Digest();
+  // All batches from here on use the new set.
+  leases_.RedoAll();
+  v1::QuarantinedRecord entry;
+  entry.set_record(record);
+  entry.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  entry.set_reason(reason);
+  entry.set_deaths(deaths);
+  if (config_.on_quarantined) config_.on_quarantined(entry);
+  v1::SampleEvent event;
+  event.set_kind(v1::SampleEvent::KIND_QUARANTINED);
+  event.set_record(record);
+  event.set_message(absl::StrCat(record, " ended ", deaths,
+                                 " fresh workers that did nothing else; the last one: ", reason));
+  config_.observer->OnEvent(event);
+  return true;
+}
+
+void Stream::NoteCode(const std::string& name, const std::string& digest) {
+  const auto [known, is_new] = code_.emplace(name, digest);
+  if (is_new) {
+    v1::CodeFile& file = untold_code_.emplace_back();
+    file.set_name(name);
+    file.set_digest(digest);
+    file.set_later(true);
+  } else if (known->second != digest) {
+    Fail(CodeChanged(name, known->second, digest));
+  }
+}
+
+absl::Duration Stream::WithoutBatch(int64_t now_ns) const {
+  if (finished_ || leases_.pending() == 0) return absl::ZeroDuration();
+  return absl::Nanoseconds(now_ns - waits_since_ns_);
+}
+
+internal::v1::SetQuarantine Stream::quarantine() const {
+  internal::v1::SetQuarantine message;
+  message.set_stream_id(id_);
+  for (const std::string& record : quarantined_.records()) message.add_quarantined(record);
+  return message;
+}
+
+void Stream::Fail(const absl::Status& status, bool evict) {
+  if (finished_ && !evict) return;
+  finished_ = true;
+  config_.observer->OnFailed(status);
+}
+
+absl::Duration Stream::idle_for(int64_t now_ns) const {
+  if (leases_.pending() > 0 || leases_.out_slots() == 0) return absl::ZeroDuration();
+  return absl::Nanoseconds(now_ns - quiet_since_ns_);
+}
+
+uint64_t Stream::evictable_bytes() const {
+  if (config_.memory == nullptr) return 0;
+  const bool shared = config_.transport == v1::TRANSPORT_SHM;
+  const uint32_t slots = config_.arena->slot_count() - (shared ? leases_.out_slots() : 0);
+  return slots * config_.arena->slot_bytes();
+}
+
+void Stream::DeliverFinished() {
+  while (!finished_) {
+    std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeNext();
+    if (!batch.has_value()) break;
+    auto hold = HoldSlot(batch->slot);
+    if (batch->failure.has_value()) {
+      Fail(Annotate(StatusFromWorkerError(batch->failure->error()), "",
+                    {{"epoch", absl::StrCat(batch->header.epoch())},
+                     {"position", absl::StrCat(batch->failure->position())}}));
+      return;
+    }
+    if (!config_.ordered) batch->header.set_batches_left_in_epoch(LeftInEpoch(*batch));
+    if (absl::Status counted = CountSubstitutions(*batch); !counted.ok()) {
+      Fail(counted);
+      return;
+    }
+    ahead_.insert(batch->header.sequence());
+    const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
+    ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
+    waits_since_ns_ = MonotonicNanos();
+    ++delivered_;
+    samples_delivered_ += batch->header.valid_count();
+    batch->header.set_quarantine_digest(quarantine_digest_);
+    *batch->header.mutable_code() = {untold_code_.begin(), untold_code_.end()};
+    untold_code_.clear();
+    config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
+  }
+  if (!finished_ && exhausted_ && leases_.pending() == 0) {
+    finished_ = true;
+    config_.observer->OnEnd();
+  }
+}
+
+uint64_t Stream::LeftInEpoch(const LeaseTable::FinishedBatch& batch) const {
+  // Later batches not yet delivered, and older ones still pending.
+  const auto behind = ahead_.upper_bound(batch.header.sequence());
+  return batch.header.batches_left_in_epoch() -
+         static_cast<uint64_t>(std::distance(behind, ahead_.end())) + batch.older;
+}
+
+absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
+  if (batch.header.epoch() != epoch_) {
+    epoch_ = batch.header.epoch();
+    epoch_substitutions_ = 0;
+  }
+  for (const internal::v1::Substitution& substitution : batch.substitutions) {
+    ++epoch_substitutions_;
+    ++total_substitutions_;
+    v1::SampleEvent event;
+    event.set_kind(v1::SampleEvent::KIND_SUBSTITUTED);
+    event.set_epoch(epoch_);
+    event.set_position(substitution.position());
+    event.set_substitute_position(substitution.substitute_position());
+    event.set_message(substitution.error().message());
+    config_.observer->OnEvent(event);
+    if (epoch_substitutions_ > config_.max_substitutions_per_epoch) {
+      return Annotate(
+          MakeError(absl::StatusCode::kDataLoss, reason::kTooManySubstitutions,
+                    absl::StrCat("epoch ", epoch_, " needed ", epoch_substitutions_,
+                                 " substitutions on this rank, errors.max_fraction allows ",
+                                 config_.max_substitutions_per_epoch,
+                                 "; the last one was for: ", substitution.error().message())),
+          "", {substitution.error().metadata().begin(), substitution.error().metadata().end()});
+    }
+  }
+  // The cursor after the last batch of an epoch starts a new epoch, without substitutions.
+  const bool last = config_.ordered ? batch.header.next_epoch() != epoch_
+                                    : batch.header.batches_left_in_epoch() == 0;
+  batch.header.set_substitutions(last ? 0 : epoch_substitutions_);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
+  quiet_since_ns_ = MonotonicNanos();
+  auto release = [loop = loop_, weak = weak_from_this(), slot] {
+    loop->Post([weak, slot] {
+      const std::shared_ptr<Stream> stream = weak.lock();
+      if (stream == nullptr) return;
+      ++stream->released_;
+      stream->quiet_since_ns_ = MonotonicNanos();
+      stream->leases_.FreeSlot(slot);
+      stream->BeginBatches();
+      stream->wake_();
+    });
+  };
+  return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release), config_.memory);
+}
+
+void Stream::AppendTotals(v1::GetStatusResponse& response) const {
+  response.set_samples_substituted(response.samples_substituted() + total_substitutions_);
+  response.set_samples_delivered(response.samples_delivered() + samples_delivered_);
+}
+
+v1::StreamStatus Stream::Status() const {
+  v1::StreamStatus status;
+  status.set_name(config_.name);
+  status.set_rank(config_.rank);
+  status.set_world_size(config_.world_size);
+  status.set_transport(config_.transport);
+  status.set_batches_sent(delivered_);
+  status.set_batches_released(released_);
+  status.set_epoch(epoch_);
+  status.set_peer(config_.peer);
+  status.mutable_opened()->set_seconds(absl::ToUnixSeconds(opened_));
+  v1::ArenaStatus& arena = *status.mutable_arena();
+  const uint32_t ready = leases_.finished();
+  arena.set_bytes(config_.arena->bytes());
+  arena.set_slots(config_.arena->slot_count());
+  arena.set_slots_free(leases_.free_slots());
+  arena.set_slots_ready(ready);
+  arena.set_slots_filling(static_cast<uint32_t>(leases_.pending()) - ready);
+  arena.set_slots_sending(leases_.out_slots());
+  return status;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,238 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_
+#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/arena/arena.h"
+#include "server/base/quarantine_set.h"
+#include "server/os/event_loop.h"
+#include "server/supervisor/leases/lease_table.h"
+#include "server/supervisor/memory/arena_memory.h"
+
+namespace bulkhead {
+
+// A delivered batch's claim on its slot; the slot is reused after the last copy of the shared_ptr
+// is gone. May be dropped on any thread, and after the stream or the supervisor has ended.
+class SlotHold {
+ public:
+  // `memory`: the arena's memory; may be null.
+  SlotHold(std::shared_ptr<Arena> arena, uint32_t slot, std::function<void()> release,
+           std::shared_ptr<ArenaMemory> memory = nullptr)
+      : arena_(std::move(arena)),
+        slot_(slot),
+        release_(std::move(release)),
+        memory_(std::move(memory)) {
+    if (memory_ != nullptr) memory_->Hold(slot_);
+  }
+  ~SlotHold() {
+    if (memory_ != nullptr) memory_->Release(slot_, left_);
+    release_();
+  }
+  SlotHold(const SlotHold&) = delete;
+  SlotHold& operator=(const SlotHold&) = delete;
+
+  const std::byte* data() const { return arena_->slot(slot_); }
+  uint32_t slot() const { return slot_; }
+  // The reader had the slot mapped and disconnected without releasing it.
+  void NoteLeft() const { left_ = true; }
+
+ private:
+  const std::shared_ptr<Arena> arena_;
+  const uint32_t slot_;
+  const std::function<void()> release_;
+  const std::shared_ptr<ArenaMemory> memory_;
+  mutable std::atomic<bool> left_{false};
+};
+
+struct ReadyBatch {
+  v1::BatchHeader header;
+  std::shared_ptr<const SlotHold> hold;
+};
+
+// Receives a stream's events, on the supervisor's thread and in the order of delivery. Must not
+// block.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  // The stream was added, and a status shows it. Called first, unless the stream fails at once.
+  virtual void OnAdded() {}
+  virtual void OnBatch(ReadyBatch batch) = 0;
+  virtual void OnEvent(const v1::SampleEvent& event) = 0;
+  // No batch was delivered for a while, though one is in work: what the workers are doing,
+  // human-readable. Repeated every second until OnBatch.
+  virtual void OnActivity(const std::string& activity) { (void)activity; }
+  // `idle`: the stream's workers serve others until its client takes a batch.
+  virtual void OnIdle(bool idle) {}
+  // The last batch was delivered. No call follows.
+  virtual void OnEnd() = 0;
+  // The stream failed after the batches delivered so far. No call follows.
+  virtual void OnFailed(const absl::Status& status) = 0;
+};
+
+// What a stream delivers, and to whom.
+struct StreamConfig {
+  // For the status page.
+  std::string name;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  std::string peer;
+  v1::Transport transport = v1::TRANSPORT_GRPC;
+  // The stream as workers see it. The supervisor fills in stream_id and later quarantined records.
+  internal::v1::StreamBinding binding;
+  // Quarantined from the beginning.
+  QuarantineSet quarantined;
+  std::shared_ptr<Arena> arena;
+  // The arena's part of the budget, and the stream's claim as one of its writers; null if it has
+  // none.
+  std::shared_ptr<ArenaMemory> memory;
+  std::shared_ptr<const void> writer;
+  // Batch `sequence` of the stream, from 0; absent after the last.
+  std::function<std::optional<v1::BatchHeader>(uint64_t sequence)> batch_at;
+  // Records that a sample may take besides its own.
+  uint32_t partners = 0;
+  // Substitutions allowed per epoch, and those that the cursor already counts in its epoch.
+  uint64_t max_substitutions_per_epoch = 0;
+  uint64_t substitutions_so_far = 0;
+  uint64_t first_epoch = 0;
+  // false: batches come as they finish, each once, none before the last of an earlier epoch, and
+  // none more than 63 before its turn.
+  bool ordered = true;
+  // The user files that, as far as the client knows, made its batches.
+  std::vector<v1::CodeFile> code;
+  // Batches of the first epoch that were delivered earlier and are skipped. Each is above 0 and
+  // below the number of batches left in that epoch.
+  std::vector<uint32_t> completed;
+  std::shared_ptr<StreamObserver> observer;
+  // Records a quarantined record beyond the stream. Called on the supervisor's thread before the
+  // observer is; must not block; may be empty.
+  std::function<void(const v1::QuarantinedRecord&)> on_quarantined;
+};
+
+// One open stream inside the supervisor. Begins batches as slots become free, takes the workers'
+// reports on leases, and delivers finished batches, in order unless configured otherwise. Lives on
+// the supervisor's thread.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  // `wake` is called when new leases may have become available.
+  Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
+         std::function<void()> wake);
+
+  uint64_t id() const { return id_; }
+  const StreamConfig& config() const { return config_; }
+  bool finished() const { return finished_; }
+
+  // Fills free slots with the next batches.
+  void BeginBatches();
+  // Whether there are leases to assign; suspects as in LeaseTable.
+  bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
+  bool has_work() const { return has_suspect() || (!finished_ && leases_.has_planned()); }
+  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false);
+  // Epoch and position of an upcoming sample, for warming up; absent if there is none.
+  std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
+  // Checks the substitutions in LeaseDone (lease_word.h). INTERNAL, human-readable, if they are
+  // impossible.
+  absl::Status CheckWord(const internal::v1::LeaseDone& done, LeaseTable::WorkerId worker) const;
+  // Whether the worker holds the lease and the sample belongs to it.
+  bool CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t epoch,
+               uint64_t position) const;
+  // A worker's report on a lease, as in LeaseTable.
+  std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
+                                   LeaseTable::WorkerId worker);
+  bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
+  uint32_t WorkerGone(LeaseTable::WorkerId worker);
+  // A worker's death at a lease, as in LeaseTable.
+  struct Death {
+    uint32_t deaths = 0;      // at this lease so far
+    uint32_t convicting = 0;  // those at which the worker had no other lease in its life
+    std::string work;         // human-readable: "epoch 0, positions 16 to 31 of stream train"
+    internal::v1::Lease lease;
+  };
+  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
+                                 bool by_itself = false);
+  // The worker was killed but cannot be reaped: its slots are lost for now. Fails the stream if
+  // none is left for its oldest batch.
+  void WriteOff(LeaseTable::WorkerId worker);
+  // The record (its canonical name) ended `deaths` fresh workers that did nothing else; `reason`
+  // tells a person how and where the last one ended. Under `substitute` the record joins the
+  // quarantine set and all undelivered batches are done again: returns true, and the workers must
+  // be sent SetQuarantine before another lease of this stream. False if nothing is to be sent,
+  // because the record was in the set already or the stream has ended. Ends the stream with
+  // POISON_SAMPLE (FAILED_PRECONDITION) under `fail`, with QUARANTINE_FULL if the set is full.
+  bool Quarantine(const std::string& record, const std::string& reason, uint32_t deaths);
+  // The set for leases that are assigned now, as sent to workers.
+  internal::v1::SetQuarantine quarantine() const;
+
+  // Workers have loaded this user file. The next batch tells the client, unless it knows. Ends the
+  // stream with CODE_CHANGED if the client knows a different content.
+  void NoteCode(const std::string& name, const std::string& digest);
+
+  // How long a batch has been in work since the last delivery; zero while none is, as when the
+  // client holds all slots.
+  absl::Duration WithoutBatch(int64_t now_ns) const;
+
+  // Ends the stream with an error. With `evict` this includes a stream that has delivered its last
+  // batch, whose client does not take what there is.
+  void Fail(const absl::Status& status, bool evict = false);
+  // Called when the client is gone.
+  void Close() { finished_ = true; }
+
+  // How long the client has left a waiting batch untaken while the stream had nothing to do. Zero
+  // if the client takes batches, or waits itself.
+  absl::Duration idle_for(int64_t now_ns) const;
+  // Shared memory that evicting the stream frees, without what the client may hold.
+  uint64_t evictable_bytes() const;
+
+  v1::StreamStatus Status() const;
+  // Adds what the stream has delivered.
+  void AppendTotals(v1::GetStatusResponse& response) const;
+
+ private:
+  void DeliverFinished();
+  // Batches of its epoch that are left after this one.
+  uint64_t LeftInEpoch(const LeaseTable::FinishedBatch& batch) const;
+  // Counts and reports a batch's substitutions; an error if there are too many.
+  absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
+  std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot);
+
+  const uint64_t id_;
+  const StreamConfig config_;
+  const std::shared_ptr<EventLoop> loop_;
+  const std::function<void()> wake_;
+  const absl::Time opened_ = absl::Now();
+  LeaseTable leases_;
+  QuarantineSet quarantined_;
+  std::string quarantine_digest_;
+  std::map<std::string, std::string> code_;  // digests by name
+  std::vector<v1::CodeFile> untold_code_;    // for the header of the next batch
+  uint64_t next_sequence_ = 0;
+  int64_t quiet_since_ns_ = 0;  // since a delivery or a returned slot
+  // Sequences delivered before their turn, by this stream or before it.
+  std::set<uint64_t> ahead_;
+  bool exhausted_ = false;  // batch_at has no more batches
+  bool finished_ = false;
+  int64_t waits_since_ns_ =
+      0;  // since the last delivery, or since a batch was begun when none was in work
+  uint64_t delivered_ = 0;
+  uint64_t released_ = 0;
+  uint64_t samples_delivered_ = 0;
+  uint64_t epoch_ = 0;
+  uint64_t epoch_substitutions_ = 0;
+  uint64_t total_substitutions_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_

@@ -1,0 +1,95 @@
+#include "server/supervisor/memory/memory_growth.h"
+
+#include <algorithm>
+
+namespace bulkhead {
+
+void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
+  used_bytes_ = used_bytes;
+  samples_ = samples;
+  peak_bytes_ = std::max(peak_bytes_, used_bytes);
+  const Point point{samples, used_bytes, now_ns};
+  recent_[looks_ % kWindow] = point;
+  Point& earlier = rate_looks_[looks_ % kRateLooks];
+  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples) {
+    fastest_ = std::max(fastest_, Rate(earlier, point));
+  }
+  earlier = point;
+  ++looks_;
+  if (!begun_) {
+    begun_ = true;
+    first_ = point;
+  }
+  if (samples < first_.samples + kWarmUpSamples) return;
+  if (points_.size() >= 2 && samples < points_[points_.size() - 2].samples + stride_) {
+    points_.back() = point;  // the newest is always there
+    return;
+  }
+  points_.push_back(point);
+  if (points_.size() <= kMaxPoints) return;
+  for (size_t i = 0; 2 * i < points_.size(); ++i) points_[i] = points_[2 * i];
+  points_.resize(points_.size() / 2 + 1);
+  stride_ = std::max<uint64_t>(1, (points_.back().samples - points_.front().samples) / kMaxPoints);
+}
+
+double MemoryGrowth::Slope(const Point& from, const Point& to) {
+  if (to.samples <= from.samples) return 0;
+  return (static_cast<double>(to.used_bytes) - static_cast<double>(from.used_bytes)) /
+         static_cast<double>(to.samples - from.samples);
+}
+
+const MemoryGrowth::Point& MemoryGrowth::Lowest(size_t first) const {
+  return *std::min_element(
+      points_.begin() + static_cast<std::ptrdiff_t>(first),
+      points_.begin() + static_cast<std::ptrdiff_t>(first + kWindow),
+      [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
+}
+
+bool MemoryGrowth::IsAsExpected() const {
+  if (expected_ <= 0 || points_.size() < 3) return false;
+  const Point& lower =
+      std::min(points_.back(), points_[points_.size() - 2],
+               [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
+  return lower.samples >= points_.front().samples + kExpectedSamples &&
+         Slope(points_.front(), lower) >= expected_ / 2;
+}
+
+double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
+  if (is_known()) {
+    return std::max({0.0, Slope(First(), Last()), Slope(Middle(), Last())});
+  }
+  if (IsAsExpected()) return expected_;
+  const auto by_bytes = [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; };
+  const uint64_t lowest = std::min_element(recent_, recent_ + kWindow, by_bytes)->used_bytes;
+  if (lowest < quota_bytes / 2) return 0;
+  const double whole = Slope(first_, {samples_, lowest, 0});
+  // What a worker takes to warm up may be much, but then it comes to rest.
+  const Point& oldest = recent_[looks_ % kWindow];
+  const Point& newest = recent_[(looks_ + kWindow - 1) % kWindow];
+  return Slope(oldest, newest) >= whole / 2 ? std::max(0.0, whole) : 0;
+}
+
+double MemoryGrowth::SinceStart() const {
+  return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0}));
+}
+
+double MemoryGrowth::SamplesPerSecond() const {
+  const Point& from = points_.size() >= 2 ? points_[points_.size() / 2] : first_;
+  const Point& to = points_.empty() ? first_ : points_.back();
+  return std::max(fastest_, Rate(from, to));
+}
+
+double MemoryGrowth::Rate(const Point& from, const Point& to) {
+  if (to.at_ns <= from.at_ns) return 0;
+  return static_cast<double>(to.samples - from.samples) * 1e9 /
+         static_cast<double>(to.at_ns - from.at_ns);
+}
+
+bool MemoryGrowth::IsSteady(uint64_t quota_bytes) const {
+  if (!is_known()) return false;
+  const double whole = Slope(First(), Last());
+  const uint64_t base = std::min(first_.used_bytes, used_bytes_);
+  return whole > 0 && Slope(Middle(), Last()) >= whole / 2 && used_bytes_ - base >= quota_bytes / 4;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,192 @@
+#include "server/supervisor/pool/blame.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/supervisor/leases/lease_word.h"
+#include "server/supervisor/worker/exit_log.h"
+
+namespace bulkhead {
+namespace {
+
+// Whether the supervisor killed the worker for this thread, which is still at what it hung at.
+bool Hung(const EndFacts& facts, size_t thread) {
+  return thread < facts.hung_since_ns.size() && facts.hung_since_ns[thread] != 0 &&
+         facts.hung_since_ns[thread] == facts.flight.threads[thread].progress_ns();
+}
+
+bool IsByItself(const EndFacts& facts, size_t thread) {
+  if (Hung(facts, thread)) return !facts.flight.threads[thread].reads;
+  // A crash is the sample's doing, and so is an exceeded quota if the sample took much of it.
+  return facts.cause == v1::EXIT_CAUSE_CRASHED ||
+         (ExitLog::IsLimitEvent(facts.cause) && facts.quota_bytes > 0 &&
+          facts.grown_bytes[thread] > facts.quota_bytes / 4);
+}
+
+// The lease that a thread reports, if the worker holds it.
+std::optional<size_t> LeaseOf(const EndFacts& facts, const FlightSnapshot::Thread& thread) {
+  for (size_t i = 0; i < facts.held.size(); ++i) {
+    const PoolWorker::Held& lease = facts.held[i];
+    if (lease.stream_id == thread.stream_id && lease.lease_id == thread.lease_id) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<int64_t> HungThreads(const FlightSnapshot& flight, absl::Duration limit,
+                                 int64_t now_ns) {
+  std::vector<int64_t> since_ns;
+  for (const FlightSnapshot::Thread& thread : flight.threads) {
+    const int64_t began_ns = thread.progress_ns();
+    const bool hangs = thread.lease_id != 0 && thread.turn != FlightTurn::kWaiting &&
+                       began_ns < now_ns && absl::Nanoseconds(now_ns - began_ns) > limit;
+    since_ns.push_back(hangs ? began_ns : 0);
+  }
+  return since_ns;
+}
+
+std::vector<Suspicion> SuspicionsOf(const EndFacts& facts) {
+  const std::vector<FlightSnapshot::Thread>& threads = facts.flight.threads;
+  bool any_hung = false;
+  for (size_t i = 0; i < threads.size(); ++i) any_hung |= Hung(facts, i);
+  std::vector<Suspicion> suspicions;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const std::optional<size_t> held = LeaseOf(facts, threads[i]);
+    if (!held.has_value()) continue;
+    // If one thread was refused memory, or some hung, the others are not to blame.
+    if (facts.flight.refused_thread >= 0 && facts.flight.refused_thread != static_cast<int>(i)) {
+      continue;
+    }
+    if (any_hung && !Hung(facts, i)) continue;
+    const Suspicion suspicion{*held, i, IsByItself(facts, i), Hung(facts, i)};
+    const auto known = std::find_if(suspicions.begin(), suspicions.end(),
+                                    [&](const Suspicion& other) { return other.held == *held; });
+    if (known == suspicions.end()) {
+      suspicions.push_back(suspicion);
+    } else if (suspicion.by_itself && !known->by_itself) {
+      *known = suspicion;
+    }
+  }
+  if (!suspicions.empty()) return suspicions;
+  for (size_t i = 0; i < facts.held.size() && i < facts.begun; ++i) {
+    suspicions.push_back({i, std::nullopt, false, false});
+  }
+  return suspicions;
+}
+
+std::string Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& flight,
+                           v1::ExitCause cause, const std::string& reason) {
+  EndFacts facts{cause, worker.held, flight, config_.quota_bytes, {}, worker.hung_since_ns, 0};
+  for (size_t i = 0; i < flight.threads.size(); ++i) {
+    facts.grown_bytes.push_back(worker.memory.GrownBy(flight, i));
+  }
+  // With whole batches, all threads work on the first one.
+  facts.begun = config_.whole_batches ? 1 : config_.threads;
+  std::string first;
+  for (const Suspicion& suspicion : SuspicionsOf(facts)) {
+    const std::string at = BlameLease(worker, flight, suspicion, cause, reason);
+    // Without a thread's report the lease is only one of several candidates.
+    if (first.empty() && suspicion.thread.has_value()) first = at;
+  }
+  return first;
+}
+
+bool Blame::OnIdleDeath(const Slot& slot) {
+  // A passing fault may hit all places at once, so one place must have failed repeatedly.
+  if (++idle_deaths_ < kMaxDeaths || slot.deaths < kMaxDeaths) return false;
+  // While a worker is ready, the streams continue.
+  return !crew_.AnyReady();
+}
+
+std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                              const Suspicion& suspicion, v1::ExitCause cause,
+                              const std::string& reason) {
+  const PoolWorker::Held& held = worker.held[suspicion.held];
+  const auto stream = streams_.Find(held.stream_id);
+  if (stream == nullptr) return "";
+  // With several threads at one lease, the sample at fault is unknown.
+  const bool alone = worker.leases_given == 1 && !worker.rehearsed && !held.shared;
+  const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
+  if (!death.has_value()) return "";
+  std::string work = death->work;
+  // The worker may have written anything, so a sample outside the lease is ignored.
+  const FlightSnapshot::Thread* thread =
+      suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;
+  const uint64_t positions = stream->config().binding.samples_per_epoch();
+  if (thread != nullptr && !LeaseCovers(death->lease, positions, thread->epoch, thread->position)) {
+    thread = nullptr;
+  }
+  if (thread != nullptr && !thread->sample.empty()) {
+    work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
+  } else if (thread != nullptr && config_.whole_batches) {
+    work = absl::StrCat(thread->stage, " of the batch (", work, ")");
+  }
+  if (thread != nullptr && suspicion.hung) ReportHang(worker, *stream, *thread, work);
+  const bool named = thread != nullptr && !thread->sample.empty() &&
+                     thread->sample.size() < FlightThread::kSampleBytes;
+  if (alone && suspicion.by_itself && named) {
+    const uint32_t poisoned = ++poison_deaths_[stream->id()][thread->sample];
+    if (poisoned >= kPoisonDeaths) {
+      const std::string advice =
+          ExitLog::IsLimitEvent(cause)
+              ? absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
+                             FormatBytes(config_.quota_bytes), ")")
+              : "";
+      Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage, advice),
+                 poisoned);
+      return work;
+    }
+  }
+  if (death->convicting + LeaseTable::kSuspectDeaths >= kMaxDeaths) {
+    stream->Fail(CrashLoop(death->deaths, cause, reason, work));
+  }
+  return work;
+}
+
+void Blame::ReportHang(const PoolWorker& worker, Stream& stream,
+                       const FlightSnapshot::Thread& thread, const std::string& work) const {
+  if (stream.finished()) return;
+  v1::SampleEvent event;
+  event.set_kind(v1::SampleEvent::KIND_HUNG);
+  event.set_epoch(thread.epoch);
+  event.set_position(thread.position);
+  event.set_record(thread.sample);
+  event.set_message(absl::StrCat("worker ", worker.slot, " made no progress for ",
+                                 absl::FormatDuration(hang_), " at ", work,
+                                 worker.stack.empty() ? "" : "; Python was at ", worker.stack,
+                                 "; it was ended, and other workers do its work"));
+  stream.config().observer->OnEvent(event);
+}
+
+void Blame::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                       uint32_t deaths) const {
+  if (!stream.Quarantine(record, reason, deaths)) return;
+  spdlog::warn("{} is quarantined in stream {}: it ended {} workers; the last one: {}", record,
+               stream.config().name, deaths, reason);
+  internal::v1::ToWorker message;
+  *message.mutable_set_quarantine() = stream.quarantine();
+  crew_.Send(message);
+}
+
+absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
+                              const std::string& work) const {
+  const std::string advice =
+      cause == v1::EXIT_CAUSE_HUNG
+          ? absl::StrCat(
+                "The storage may hang. If such samples can take this long, raise "
+                "--worker-hang-timeout (now ",
+                absl::FormatDuration(hang_), ")")
+          : absl::StrCat("If memory ran out, raise --worker-quota (now ",
+                         FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels");
+  return MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+                   absl::StrCat("the same samples ended ", deaths,
+                                " workers; the last one: ", reason, ", at ", work, ". ", advice),
+                   {{"work", work}, {"cause", reason}});
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,115 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_BLAME_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_BLAME_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/arena/flight_recorder.h"
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_streams.h"
+
+namespace bulkhead {
+
+// By thread number: since when the thread has been at one thing for longer than `limit`; 0 if it
+// has not. A thread that waits for the interpreter's lock does not hang.
+std::vector<int64_t> HungThreads(const FlightSnapshot& flight, absl::Duration limit,
+                                 int64_t now_ns);
+
+// The facts of a worker's end that show which lease caused it.
+struct EndFacts {
+  v1::ExitCause cause = v1::EXIT_CAUSE_UNSPECIFIED;
+  const std::deque<PoolWorker::Held>& held;
+  const FlightSnapshot& flight;
+  uint64_t quota_bytes = 0;
+  // By thread: the memory that its sample has added.
+  std::vector<uint64_t> grown_bytes;
+  // HungThreads at the kill; empty: no hang.
+  std::vector<int64_t> hung_since_ns;
+  // Number of leases at the front of `held` that threads may be at without reporting it.
+  size_t begun = 0;
+};
+
+// A lease that a death counts against.
+struct Suspicion {
+  size_t held = 0;               // index in EndFacts::held
+  std::optional<size_t> thread;  // the thread that reported it; absent: none
+  bool by_itself = false;        // its sample apparently caused the end
+  bool hung = false;             // its sample hung
+};
+
+// The leases that the worker's threads worked on, each once. If it is known which thread ended the
+// worker, only its lease. A sample whose record is being read is not blamed for a hang: its storage
+// is.
+std::vector<Suspicion> SuspicionsOf(const EndFacts& facts);
+
+// Decides which samples cause the deaths of a pool's workers.
+//
+// A death counts against the leases that the worker's threads worked on. After several deaths, or
+// one that its sample caused by itself, a lease is a suspect: it is done alone by a worker whose
+// place is reserved for it. A worker may also die of its past, of a leak for example. So only
+// deaths of fresh workers that did nothing else convict a lease: they end its stream, or quarantine
+// its record.
+//
+// Lives on the supervisor's thread.
+class Blame {
+ public:
+  // Deaths at one lease that fail its stream: those that made it a suspect, then those of fresh
+  // workers. As many deaths in one place of workers without a lease fail the pool, unless another
+  // worker is ready.
+  static constexpr uint32_t kMaxDeaths = 8;
+  // Deaths at one record, of fresh workers that did nothing else, that make it poison.
+  static constexpr uint32_t kPoisonDeaths = 3;
+
+  // `hang`: PoolTimeouts::hang.
+  Blame(const PipelineConfig& config, absl::Duration hang, const Crew& crew,
+        const PoolStreams& streams)
+      : config_(config), hang_(hang), crew_(crew), streams_(streams) {}
+
+  // A worker died, or was written off. Ends the streams whose limit of deaths is reached, and sends
+  // new quarantine sets to the workers. Returns what the worker was doing, human-readable; empty:
+  // nothing.
+  std::string OnDeath(const PoolWorker& worker, const FlightSnapshot& flight, v1::ExitCause cause,
+                      const std::string& reason);
+  // A worker died without a lease, or could not be started. True if the pool has failed.
+  bool OnIdleDeath(const Slot& slot);
+  uint32_t idle_deaths() const { return idle_deaths_; }
+  // A lease was finished.
+  void OnProgress() { idle_deaths_ = 0; }
+  // A stream has ended.
+  void Forget(uint64_t stream_id) { poison_deaths_.erase(stream_id); }
+  bool suspects_nothing() const { return poison_deaths_.empty(); }
+
+ private:
+  // Returns what the worker was doing, human-readable.
+  std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                         const Suspicion& suspicion, v1::ExitCause cause,
+                         const std::string& reason);
+  void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
+                  const std::string& work) const;
+  // Calls Stream::Quarantine, and tells the workers before any gets another lease.
+  void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+                  uint32_t deaths) const;
+  // The error of a stream whose lease ends every worker.
+  absl::Status CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
+                         const std::string& work) const;
+
+  const PipelineConfig& config_;
+  const absl::Duration hang_;
+  const Crew& crew_;
+  const PoolStreams& streams_;
+  // Deaths of fresh workers that did nothing else, by stream and record.
+  std::map<uint64_t, std::map<std::string, uint32_t>> poison_deaths_;
+  uint32_t idle_deaths_ = 0;  // of workers without a lease, since a lease was finished
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_BLAME_H_

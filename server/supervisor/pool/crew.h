@@ -1,0 +1,77 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_CREW_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_CREW_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/os/event_loop.h"
+#include "server/supervisor/pool/pool_worker.h"
+
+namespace bulkhead {
+
+// A place for a worker; its process changes. During a planned replacement a second worker belongs
+// to the place: first a successor that warms up, then a predecessor that finishes.
+struct Slot {
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  std::unique_ptr<PoolWorker> worker;  // null while a restart is due
+  std::unique_ptr<PoolWorker> successor;
+  std::unique_ptr<PoolWorker> predecessor;
+  EventLoop::TimerId restart_timer = 0;
+  uint32_t deaths = 0;         // in this place, since it last finished a lease
+  uint32_t failed_starts = 0;  // consecutive, without a ready worker between
+  std::string last_end;        // of a worker, or of an attempt to start one; human-readable
+  bool asked = false;          // a replacement was requested by hand
+  std::string slow;            // the stage that has become slow, human-readable
+  double grew_by = 0;          // bytes per sample, of the previous worker
+  // After a failed replacement.
+  uint32_t failed_replacements = 0;
+  int64_t no_replacement_before_ns = 0;
+
+  // Whether workers started here become ready, as far as is known.
+  bool Starts() const { return failed_starts == 0 || (worker != nullptr && worker->bound); }
+  bool is_replaced() const { return successor != nullptr || predecessor != nullptr; }
+  // Puts a worker into the place and forgets what was noted of the previous one.
+  void Install(std::unique_ptr<PoolWorker> next) {
+    worker = std::move(next);
+    asked = false;
+    slow.clear();
+  }
+};
+
+// The worker processes of one pool, by their role. Lives on the supervisor's thread.
+class Crew {
+ public:
+  // kLost: killed, but not exited; another worker has its place.
+  enum class Standing { kInPlace, kSuccessor, kPredecessor, kLost };
+
+  void Resize(uint32_t slots);
+  const std::vector<std::unique_ptr<Slot>>& slots() const { return slots_; }
+  Slot& SlotOf(const PoolWorker& worker) const { return *slots_[worker.slot]; }
+  Standing StandingOf(const PoolWorker& worker) const;
+  // Every living worker, those in places first.
+  void ForEach(const std::function<void(PoolWorker&)>& visit) const;
+  // Those not in a place.
+  void ForEachBeside(const std::function<void(PoolWorker&)>& visit) const;
+  // To every worker that is bound.
+  void Send(const internal::v1::ToWorker& message) const;
+
+  bool AnyReady() const;
+  bool AnyInPlace() const;
+  bool AnyLost() const { return !lost_.empty(); }
+
+  void Lose(std::unique_ptr<PoolWorker> worker) { lost_.push_back(std::move(worker)); }
+  // Takes a worker out of its role and returns it.
+  std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
+
+ private:
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<std::unique_ptr<PoolWorker>> lost_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_CREW_H_

@@ -1,0 +1,66 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_DISPATCHER_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_DISPATCHER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_streams.h"
+
+namespace bulkhead {
+
+// Assigns the leases of a pool's streams to its workers, and takes their reports. A suspect is done
+// alone, by a worker whose place is reserved for it. Lives on the supervisor's thread.
+class Dispatcher {
+ public:
+  Dispatcher(const PipelineConfig& config, const Crew& crew, PoolStreams& streams)
+      : config_(config), crew_(crew), streams_(streams) {}
+
+  // Assigns planned leases to workers with room. False if none was assigned.
+  bool GiveLeases();
+  // Takes a report on a lease. Returns the samples that it adds to its stream; absent if it does
+  // not count. Kills a worker whose report cannot be true.
+  std::optional<uint32_t> OnDone(PoolWorker& worker, const internal::v1::LeaseDone& done);
+  // INDEX_DAMAGED: no worker of this pool can continue, since all map that index.
+  absl::Status OnFailed(PoolWorker& worker, const internal::v1::LeaseFailed& failed);
+
+  // Whether one more lease could take a worker with a fast leak to its quota before it is looked
+  // at: on a busy machine looks are late.
+  bool WaitsForLook(const PoolWorker& worker) const;
+
+  // The reserved place; null: none.
+  const Slot* set_apart() const { return set_apart_; }
+  // Lets the worker do no more suspects; another gets what it held.
+  void StopSuspectAt(const PoolWorker& worker);
+  void ForgetSetApart() { set_apart_ = nullptr; }
+  // Samples that a worker may have to do before it can go.
+  uint64_t most_held_samples() const { return uint64_t{config_.LeasesOfWorker()} * largest_lease_; }
+
+ private:
+  bool CanTakeLease(const PoolWorker* worker) const;
+  // Whether the worker is about to be replaced and one more lease could take it to its quota: the
+  // lease then waits for the successor.
+  bool WaitsForSuccessor(const PoolWorker& worker) const;
+  // Samples that one more lease would bring since the worker's memory was last read.
+  double SamplesAhead(const PoolWorker& worker) const;
+  // Gives a suspect to the reserved place, or reserves one. A place where no worker starts is
+  // exchanged for another.
+  bool GiveSuspect();
+  Slot* SlotToSetApart() const;
+  bool Give(PoolWorker& worker, bool suspect);
+  // Removes a decided lease from the worker, even if its stream is gone. False if the worker does
+  // not hold it.
+  bool TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id);
+
+  const PipelineConfig& config_;
+  const Crew& crew_;
+  PoolStreams& streams_;
+  Slot* set_apart_ = nullptr;
+  uint32_t largest_lease_ = 16;  // in samples, so far
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_DISPATCHER_H_

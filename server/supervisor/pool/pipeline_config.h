@@ -1,0 +1,53 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bulkhead/v1/loader.pb.h"
+#include "server/cache/segment_folder.h"
+#include "server/os/files/fd_parcel.h"
+
+namespace bulkhead {
+
+// The workers of one pipeline.
+struct PipelineConfig {
+  // Pipelines with equal keys are the same and share workers.
+  std::string key;
+  // A short name for logs and the status page.
+  std::string name;
+  // Serialized internal.v1.PipelineBinding.
+  std::string binding;
+  uint32_t workers = 1;
+  uint32_t threads = 1;
+  uint64_t quota_bytes = 0;
+  // Shared memory that a worker may map besides arenas: indexes on a tmpfs.
+  uint64_t mapped_bytes = 0;
+  // The indexes, open, in the order of IndexPaths. Later workers need them even if the cache folder
+  // is gone. Empty: workers open them by their paths.
+  std::vector<SharedFd> index_fds;
+  // The names of its stages; other names in workers' reports are ignored.
+  std::set<std::string> stages;
+  bool attribution = true;  // count allocations by stage
+  bool python = false;      // has Python stages
+  // The known user files, as they are on disk; one without a digest is gone.
+  std::vector<v1::CodeFile> code;
+  std::string user_code;  // the user's functions and libraries in it, human-readable; empty: none
+  // It has batch stages: a lease is a whole batch, and all threads of a worker work on one.
+  bool whole_batches = false;
+  bool seeks = false;   // decodes parts of JPEG images, so seek entries help
+  bool caches = false;  // has cache stages
+  // The trust domain of the cache segments that its workers write (SegmentFolder): its own if it
+  // runs user code.
+  std::string trust_domain = SegmentFolder::kBuiltIn;
+
+  // Leases that a worker may hold: one per thread in work, and as many waiting, so that no thread
+  // runs dry while a message travels.
+  uint32_t LeasesOfWorker() const { return 2 * (whole_batches ? 1 : threads); }
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_

@@ -1,0 +1,89 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_PLANNED_REPLACEMENT_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_PLANNED_REPLACEMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/dispatcher.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/worker/worker_process.h"
+
+namespace bulkhead {
+
+// Replaces a pool's workers before they reach a limit. A successor starts beside the worker, warms
+// up and takes over; then the old worker finishes its leases, ends, and is reaped. The whole
+// service has one replacement under way at a time.
+//
+//   none ─Begin─▶ successor warms up ─OnWarmedUp─▶ predecessor drains ─Stop─▶ OnExit ─▶ none
+//
+// Lives on the supervisor's thread.
+class PlannedReplacement {
+ public:
+  // Starts another worker for a place.
+  using SpawnFn = std::function<absl::StatusOr<std::unique_ptr<PoolWorker>>(Slot&)>;
+
+  PlannedReplacement(const PoolContext& context, const PipelineConfig& config, Crew& crew,
+                     const Dispatcher& dispatcher, SpawnFn spawn)
+      : context_(context),
+        config_(config),
+        crew_(crew),
+        dispatcher_(dispatcher),
+        spawn_(std::move(spawn)) {}
+  ~PlannedReplacement() { Leave(); }
+
+  bool active() const { return slot_ != nullptr; }
+  // Begins the replacement of the worker that is due first, unless one is under way.
+  void BeginIfDue(int64_t now_ns);
+  // A successor was bound: makes it produce samples that are discarded.
+  void WarmUp(PoolWorker& successor, const PoolStreams& streams) const;
+  // The successor takes over.
+  void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
+  // Ends the predecessor once it holds no lease.
+  void StopIfDrained();
+  // A worker in role `standing` has ended and was taken out. False: it was not part of a
+  // replacement, or its successor has taken its place.
+  bool OnExit(Crew::Standing standing, Slot& slot, const WorkerEnd& end);
+  // A worker was written off; its replacement, if any, goes on without it.
+  void GiveUp(PoolWorker& worker);
+  // The pool ends or has failed: ends all replacing.
+  void Leave();
+
+  // "growing by … too fast to …" (TooFastToRecycle); empty: growth is slow enough.
+  std::string WhyTooLate(const PoolWorker& worker, int64_t now_ns) const;
+
+ private:
+  RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
+  std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
+  void Begin(Slot& slot, const RecycleDecision& decision);
+  // The replacement was completed.
+  void Report();
+  // The replacement failed: delays the next one of that place.
+  void PutOff(Slot& slot) const;
+  // Lets others be replaced.
+  void End();
+  // Ends a replacement although both workers live. Its place in the budget stays taken until the
+  // worker outside the pool is reaped.
+  void KeepPlaceUntilReaped();
+
+  const PoolContext& context_;
+  const PipelineConfig& config_;
+  Crew& crew_;
+  const Dispatcher& dispatcher_;
+  const SpawnFn spawn_;
+  Slot* slot_ = nullptr;  // the worker being replaced; null: none
+  v1::Recycling record_;
+  int64_t drained_ns_ = 0;
+  // Recent warm-up times; the longest counts.
+  std::vector<absl::Duration> warm_ups_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_PLANNED_REPLACEMENT_H_

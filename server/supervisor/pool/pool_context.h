@@ -1,0 +1,49 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
+
+#include <functional>
+#include <memory>
+
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/os/event_loop.h"
+#include "server/supervisor/memory/memory_budget.h"
+#include "server/supervisor/memory/recycle_policy.h"
+#include "server/supervisor/pool/cache_segments.h"
+#include "server/supervisor/pool/replacement_gate.h"
+#include "server/supervisor/worker/compartment.h"
+#include "server/supervisor/worker/exit_log.h"
+#include "server/supervisor/worker/scratch_folders.h"
+#include "server/supervisor/worker/worker_program.h"
+#include "server/supervisor/worker/worker_timeouts.h"
+
+namespace bulkhead {
+
+class WorkerPool;
+
+// What all pools of a service share.
+struct PoolContext {
+  std::shared_ptr<EventLoop> loop;
+  WorkerPrograms programs;
+  PoolTimeouts timeouts;
+  RecycleConfig recycle;
+  ExitLog* exits = nullptr;
+  ReplacementGate* gate = nullptr;
+  Compartment* compartment = nullptr;
+  // Every worker enters it before it sees data.
+  internal::v1::Sandbox sandbox;
+  // The caches of the workers' seek entries and of their cache stages; null: disabled.
+  CacheSegments* seek_segments = nullptr;
+  CacheSegments* stage_segments = nullptr;
+  // Folders of workers with user code; null: disabled.
+  ScratchFolders* scratch = nullptr;
+  // The memory promised to the pool's workers; may be null. Released when the last of them is
+  // reaped, including those that a destroyed pool leaves behind.
+  std::shared_ptr<MemoryClaim> memory;
+  MemoryBudget* budget = nullptr;  // for further workers
+  // A parked pool has work again.
+  std::function<void(WorkerPool*)> on_wanted;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_

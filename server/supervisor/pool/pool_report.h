@@ -1,0 +1,56 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/worker/exit_log.h"
+#include "server/supervisor/worker/worker_process.h"
+
+namespace bulkhead {
+
+// What a pool's workers are doing and have done, for a status. Lives on the supervisor's thread.
+class PoolReport {
+ public:
+  // `exits` outlives it.
+  PoolReport(const PipelineConfig& config, const Crew& crew, const PoolStreams& streams,
+             ExitLog* exits)
+      : config_(config), crew_(crew), streams_(streams), exits_(exits) {}
+
+  // A worker was bound, in this sandbox.
+  void OnBound(std::vector<v1::SandboxPart> sandbox) { sandbox_ = std::move(sandbox); }
+  void OnSamples(uint32_t samples) { samples_ += samples; }
+  // A worker ended; `leases_redone` of its leases are done again.
+  void OnExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,
+              uint32_t leases_redone);
+
+  // Adds the workers (without their memory and CPU time), and their sandbox if the response has
+  // none. Places that wait for a restart are included only with `starts`.
+  void AppendWorkers(bool starts, v1::GetStatusResponse& response) const;
+  // Adds what the workers have done.
+  void AppendTotals(v1::GetStatusResponse& response) const;
+
+ private:
+  v1::WorkerStatus StatusOf(uint32_t slot, uint32_t generation) const;
+  void AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const;
+
+  const PipelineConfig& config_;
+  const Crew& crew_;
+  const PoolStreams& streams_;
+  ExitLog* const exits_;
+  std::vector<v1::SandboxPart> sandbox_;  // of the worker bound last
+  uint64_t samples_ = 0;
+  uint64_t samples_redone_ = 0;
+  uint64_t leases_redone_ = 0;
+  // Of former workers.
+  v1::JpegDecodes past_jpeg_;
+  v1::KeptCounts past_kept_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_

@@ -1,0 +1,45 @@
+#include "server/supervisor/pool/pool_segments.h"
+
+namespace bulkhead {
+
+PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& config,
+                           const Crew& crew)
+    : crew_(crew) {
+  if (config.seeks && context.seek_segments != nullptr) used_.push_back(context.seek_segments);
+  if (config.caches && context.stage_segments != nullptr) used_.push_back(context.stage_segments);
+  if (config.user_code.empty()) domain_ = config.trust_domain;
+}
+
+PoolSegments::~PoolSegments() {
+  crew_.ForEach([this](PoolWorker& worker) { OnGone(worker); });
+}
+
+void PoolSegments::Tell() const {
+  if (domain_.empty()) return;
+  crew_.ForEach([this](PoolWorker& worker) {
+    for (CacheSegments* segments : used_) segments->Tell(worker, domain_, writes_);
+  });
+}
+
+bool PoolSegments::Lend() {
+  writes_ = true;
+  Tell();
+  bool settled = true;
+  crew_.ForEach([&](const PoolWorker& worker) {
+    for (const CacheSegments* segments : used_) settled = settled && segments->IsSettled(worker);
+  });
+  return settled;
+}
+
+void PoolSegments::OnFull(PoolWorker& worker, internal::v1::CacheKind kind) const {
+  for (CacheSegments* segments : used_) {
+    if (segments->kind() == kind) segments->OnFull(worker);
+  }
+  Tell();
+}
+
+void PoolSegments::OnGone(PoolWorker& worker) const {
+  for (CacheSegments* segments : used_) segments->OnGone(worker);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,45 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/supervisor/pool/cache_segments.h"
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_context.h"
+
+namespace bulkhead {
+
+// The cache segments that the workers of one pool read and write. Lives on the supervisor's thread.
+class PoolSegments {
+ public:
+  PoolSegments(const PoolContext& context, const PipelineConfig& config, const Crew& crew);
+  // Takes back the segments of remaining workers.
+  ~PoolSegments();
+
+  // The trust domain of the segments, which identifies the user code, so that segments made by
+  // other code are not read. No worker is told of segments before it is set.
+  void SetDomain(std::string domain) { domain_ = std::move(domain); }
+  const std::string& domain() const { return domain_; }
+  // Whether workers get segments to write to.
+  void SetWrites(bool writes) { writes_ = writes; }
+  // Tells the workers of new segments.
+  void Tell() const;
+  // Gives the workers their segments to write to, ahead of a stream that reads its data more than
+  // once. False while they are on their way.
+  bool Lend();
+  void OnFull(PoolWorker& worker, internal::v1::CacheKind kind) const;
+  void OnGone(PoolWorker& worker) const;
+
+ private:
+  const Crew& crew_;
+  std::vector<CacheSegments*> used_;  // caches that the pipeline uses
+  std::string domain_;                // empty: not known yet
+  bool writes_ = false;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_

@@ -1,0 +1,65 @@
+#include "server/supervisor/pool/pool_streams.h"
+
+#include <algorithm>
+
+namespace bulkhead {
+
+bool PoolStreams::Remove(uint64_t stream_id) {
+  const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                  [&](const auto& stream) { return stream->id() == stream_id; });
+  if (found == streams_.end()) return false;
+  (*found)->Close();
+  (*found)->AppendTotals(past_);
+  streams_.erase(found);
+  return true;
+}
+
+std::shared_ptr<Stream> PoolStreams::Find(uint64_t stream_id) const {
+  for (const auto& stream : streams_) {
+    if (stream->id() == stream_id) return stream;
+  }
+  return nullptr;
+}
+
+bool PoolStreams::has_work() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->has_work(); });
+}
+
+bool PoolStreams::has_suspect() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->has_suspect(); });
+}
+
+bool PoolStreams::reads_again() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->config().binding.reads_again(); });
+}
+
+std::optional<internal::v1::Lease> PoolStreams::Assign(LeaseTable::WorkerId worker, bool suspect) {
+  for (size_t tried = 0; tried < streams_.size(); ++tried) {
+    Stream& stream = *streams_[next_++ % streams_.size()];
+    auto lease = stream.Assign(worker, suspect);
+    if (lease.has_value()) return lease;
+  }
+  return std::nullopt;
+}
+
+FlightSnapshot PoolStreams::WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const {
+  for (FlightSnapshot::Thread& thread : flight.threads) {
+    const auto stream = Find(thread.stream_id);
+    if (stream == nullptr ||
+        !stream->CanBeAt(thread.lease_id, worker, thread.epoch, thread.position)) {
+      thread.lease_id = 0;
+    }
+  }
+  return flight;
+}
+
+void PoolStreams::AppendTotals(v1::GetStatusResponse& response) const {
+  response.set_samples_substituted(response.samples_substituted() + past_.samples_substituted());
+  response.set_samples_delivered(response.samples_delivered() + past_.samples_delivered());
+  for (const auto& stream : streams_) stream->AppendTotals(response);
+}
+
+}  // namespace bulkhead

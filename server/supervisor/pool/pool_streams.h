@@ -1,0 +1,47 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "server/arena/flight_recorder.h"
+#include "server/supervisor/leases/stream.h"
+
+namespace bulkhead {
+
+// The streams that one pool serves, in turn. Lives on the supervisor's thread.
+class PoolStreams {
+ public:
+  void Add(std::shared_ptr<Stream> stream) { streams_.push_back(std::move(stream)); }
+  // Closes and removes a stream. False if there is none with that id.
+  bool Remove(uint64_t stream_id);
+  // Null if there is none.
+  std::shared_ptr<Stream> Find(uint64_t stream_id) const;
+  const std::vector<std::shared_ptr<Stream>>& all() const { return streams_; }
+  bool empty() const { return streams_.empty(); }
+
+  // Whether a stream has leases to assign; suspects as in LeaseTable.
+  bool has_work() const;
+  bool has_suspect() const;
+  // Whether a stream reads its data more than once.
+  bool reads_again() const;
+  // The next lease, or suspect, for a worker, round-robin over the streams.
+  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect);
+
+  // `flight` of a worker, without threads at samples outside its leases. Used to show its activity.
+  FlightSnapshot WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const;
+
+  // Adds what current and former streams have delivered.
+  void AppendTotals(v1::GetStatusResponse& response) const;
+
+ private:
+  std::vector<std::shared_ptr<Stream>> streams_;
+  size_t next_ = 0;             // for round-robin
+  v1::GetStatusResponse past_;  // totals of former streams
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_

@@ -1,0 +1,456 @@
+#include "server/supervisor/pool/worker_pool.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/arena/code_files.h"
+#include "server/arena/worker_error.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/os/memory/process_memory.h"
+#include "server/os/sandbox/sandbox.h"
+#include "server/supervisor/worker/worker_usage.h"
+
+namespace bulkhead {
+namespace {
+
+void SendStream(PoolWorker& worker, const Stream& stream) {
+  if (worker.process->phase() >= WorkerPhase::kKilled) return;  // it will never map the arena
+  internal::v1::ToWorker message;
+  internal::v1::StreamBinding& binding = *message.mutable_add_stream()->mutable_stream();
+  binding = stream.config().binding;
+  binding.set_stream_id(stream.id());
+  *binding.mutable_quarantined() = stream.quarantine().quarantined();
+  worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
+  worker.process->Send(message, {stream.config().arena->fd()});
+}
+
+// The parts of the sandbox that a worker reports, each once. Unknown names are dropped: they go
+// into metrics, and user code may have been imported by then.
+std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
+  std::vector<v1::SandboxPart> parts;
+  for (const char* name : kSandboxParts) {
+    const auto said =
+        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
+                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    if (said != bound.sandbox().end()) parts.push_back(*said);
+  }
+  return parts;
+}
+
+// A worker exceeded its quota, or hung, while it imported user code. Another one would too.
+absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
+  const std::string what =
+      end.cause == v1::EXIT_CAUSE_HUNG
+          ? absl::StrCat(" does not finish: ", end.reason, "; find out what it waits for")
+          : absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
+                         ": ", end.reason, "; start bulkheadd with a larger --worker-quota");
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                   absl::StrCat("loading ", config.user_code, what));
+}
+
+// How a worker ended, with the reports of the worker and its cell.
+WorkerEnd Explain(WorkerEnd end, const Compartment::Cell& cell, const FlightSnapshot& flight) {
+  if (end.cause == v1::EXIT_CAUSE_KILLED && cell.OomKills() > 0) {
+    end.cause = v1::EXIT_CAUSE_CGROUP;
+    end.reason += ": it met the limit of its cgroup";
+  }
+  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
+    end.reason += ": " + DescribeWildAccess(*flight.wild);
+  }
+  return end;
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
+    : context_(std::move(context)),
+      config_(std::move(config)),
+      code_([this](const v1::CodeFile& file) {
+        for (const auto& stream : streams_.all()) stream->NoteCode(file.name(), file.digest());
+      }),
+      segments_(context_, config_, crew_),
+      memory_watch_(context_, config_),
+      starter_(context_, config_, memory_watch_,
+               {[this](PoolWorker& worker, const auto& message) { OnMessage(worker, message); },
+                [this](PoolWorker& worker, const WorkerEnd& end) { OnExit(worker, end); }}),
+      dispatcher_(config_, crew_, streams_),
+      blame_(config_, context_.timeouts.hang, crew_, streams_),
+      progress_watch_(config_, context_.timeouts, crew_),
+      replacement_(context_, config_, crew_, dispatcher_,
+                   [this](Slot& slot) { return starter_.Start(slot); }),
+      report_(config_, crew_, streams_, context_.exits) {}
+
+WorkerPool::~WorkerPool() {
+  code_.Fail(absl::CancelledError("the service ends"));
+  context_.loop->Cancel(watch_timer_);
+  for (const auto& slot : crew_.slots()) context_.loop->Cancel(slot->restart_timer);
+}
+
+void WorkerPool::Start() {
+  crew_.Resize(config_.workers);
+  for (const auto& slot : crew_.slots()) StartWorker(*slot);
+  ScheduleWatch(/*soon=*/!config_.user_code.empty());
+}
+
+void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
+  if (broken()) {
+    stream->Fail(failure_);
+    return;
+  }
+  streams_.Add(stream);
+  stream->config().observer->OnAdded();
+  crew_.ForEach([&](PoolWorker& worker) {
+    worker.cpu_seconds_at_rest = -1;
+    if (worker.bound) SendStream(worker, *stream);
+  });
+  if (stream->config().binding.reads_again()) segments_.SetWrites(true);
+  segments_.Tell();
+  for (const auto& [name, digest] : code_.digests()) stream->NoteCode(name, digest);
+  stream->BeginBatches();
+  Dispatch();
+}
+
+bool WorkerPool::RemoveStream(uint64_t stream_id) {
+  if (!streams_.Remove(stream_id)) return false;
+  blame_.Forget(stream_id);
+  segments_.SetWrites(streams_.reads_again());
+  internal::v1::ToWorker message;
+  message.mutable_remove_stream()->set_stream_id(stream_id);
+  crew_.Send(message);
+  return true;
+}
+
+void WorkerPool::Dispatch() {
+  if (parked()) {
+    if (streams_.has_work()) context_.on_wanted(this);
+  } else if (!broken() && dispatcher_.GiveLeases()) {
+    ScheduleWatch(/*soon=*/true);
+  }
+}
+
+void WorkerPool::FailStreams(const absl::Status& status) {
+  code_.Fail(status);
+  for (const auto& stream : streams_.all()) stream->Fail(status);
+}
+
+uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
+  uint32_t count = 0;
+  for (const auto& place : crew_.slots()) {
+    if (broken() || (slot.has_value() && *slot != place->index)) continue;
+    place->asked = true;
+    ++count;
+  }
+  if (count > 0) replacement_.BeginIfDue(MonotonicNanos());
+  ScheduleWatch(/*soon=*/true);
+  return count;
+}
+
+void WorkerPool::StartWorker(Slot& slot) {
+  if (broken() || parked_) return;
+  slot.restart_timer = 0;
+  auto worker = starter_.Start(slot);
+  if (worker.ok()) {
+    slot.Install(*std::move(worker));
+    return;
+  }
+  // A lack of processes or descriptors may pass, so it counts as a death.
+  const std::string message(worker.status().message());
+  spdlog::warn("no worker {} of pipeline {} could be started: {}", slot.index, config_.name,
+               message);
+  ++slot.failed_starts;
+  slot.last_end = absl::StrCat("none could be started: ", message);
+  RestartLater(slot, MakeError(absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop,
+                               absl::StrCat("no worker could be started: ", message)));
+  Dispatch();  // the suspect reserved for it goes to another
+}
+
+void WorkerPool::RestartLater(Slot& slot, const absl::Status& idle) {
+  ++slot.deaths;
+  if (!idle.ok() && blame_.OnIdleDeath(slot)) FailAll(idle);
+  if (broken()) return;
+  slot.restart_timer = context_.loop->After(context_.timeouts.Backoff(slot.deaths),
+                                            [this, &slot] { StartWorker(slot); });
+}
+
+void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message) {
+  switch (message.message_case()) {
+    case internal::v1::FromWorker::kHello:
+      worker.hello_ns = MonotonicNanos();
+      return;
+    case internal::v1::FromWorker::kBound:
+      OnBound(worker, message.bound());
+      return;
+    case internal::v1::FromWorker::kWarmedUp:
+      replacement_.OnWarmedUp(worker, message.warmed_up());
+      break;
+    case internal::v1::FromWorker::kLeaseDone:
+      if (const auto samples = dispatcher_.OnDone(worker, message.lease_done())) {
+        blame_.OnProgress();
+        worker.samples += *samples;
+        report_.OnSamples(*samples);
+      }
+      if (const int64_t now_ns = MonotonicNanos();
+          memory_watch_.IsYoung(worker, now_ns) || dispatcher_.WaitsForLook(worker)) {
+        memory_watch_.Look(worker, crew_.SlotOf(worker), now_ns);
+        if (!broken()) replacement_.BeginIfDue(now_ns);
+      }
+      break;
+    case internal::v1::FromWorker::kLeaseFailed:
+      FailAll(dispatcher_.OnFailed(worker, message.lease_failed()));
+      break;
+    case internal::v1::FromWorker::kLeaseProgress:
+      if (!worker.held.empty()) worker.last_progress_ns = MonotonicNanos();
+      return;
+    case internal::v1::FromWorker::kStreamRemoved:
+      worker.claims->mapped.erase(message.stream_removed().stream_id());
+      return;
+    case internal::v1::FromWorker::kSegmentFull:
+      segments_.OnFull(worker, message.segment_full().kind());
+      return;
+    case internal::v1::FromWorker::kCodeLoaded:
+      if (broken()) return;
+      FailAll(code_.Note(message.code_loaded().code()));
+      if (worker.bound) return;
+      for (const v1::CodeFile& file : message.code_loaded().code()) {
+        worker.code_at_bind.insert(file.name());
+      }
+      return;
+    case internal::v1::FromWorker::kFailed:
+      OnFailed(worker, message.failed());
+      return;
+    default:
+      return;  // unknown to this version
+  }
+  replacement_.StopIfDrained();
+  Dispatch();
+}
+
+void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
+  if (!worker.process->MarkBound()) return;
+  const std::vector<v1::SandboxPart> sandbox = KnownParts(bound);
+  report_.OnBound(sandbox);
+  for (const v1::SandboxPart& part : sandbox) {
+    if (part.name() == "seccomp" && !part.active()) {
+      context_.compartment->NoteWithoutSeccomp(part.reason());
+    }
+  }
+  code_.OnBound(worker.code_at_bind);
+  if (segments_.domain().empty() && code_.first() != nullptr) {
+    segments_.SetDomain(FingerprintWithCode(config_.trust_domain, *code_.first()));
+  }
+  worker.bound = true;
+  crew_.SlotOf(worker).failed_starts = 0;
+  worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
+  const uint64_t data_limit_bytes = ReadDataLimit(worker.process->pid()).value_or(0);
+  worker.memory.SetDataLimit(data_limit_bytes);
+  worker.flight.LimitMemory(data_limit_bytes);
+  for (const auto& stream : streams_.all()) SendStream(worker, *stream);
+  segments_.Tell();
+  if (crew_.StandingOf(worker) == Crew::Standing::kSuccessor) {
+    replacement_.WarmUp(worker, streams_);
+  } else {
+    Dispatch();
+  }
+}
+
+void WorkerPool::OnFailed(PoolWorker& worker, const internal::v1::Failed& failed) {
+  worker.claims->mapped.erase(failed.stream_id());  // it could not map it, or no longer does
+  if (const auto stream = streams_.Find(failed.stream_id())) {
+    stream->Fail(StatusFromWorkerError(failed.error()));
+  } else if (failed.stream_id() == 0 && !worker.bound) {
+    // While another worker serves, this one may have met a passing storage fault.
+    if (crew_.AnyReady() && failed.error().reason() != reason::kIndexDamaged) {
+      worker.process->Kill(v1::EXIT_CAUSE_TOLD,
+                           absl::StrCat("it could not be bound: ", failed.error().message()));
+    } else {
+      FailAll(StatusFromWorkerError(failed.error()));
+    }
+  }
+}
+
+void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
+  FlightSnapshot flight = worker.flight.Read();
+  const auto has_slot = [&](const auto& stream) {
+    return flight.wild->slot < stream->config().binding.slot_count();
+  };
+  const auto& streams = streams_.all();
+  // No slot of any arena: the worker's own word, and not a true one.
+  if (flight.wild.has_value() && std::none_of(streams.begin(), streams.end(), has_slot)) {
+    flight.wild.reset();
+  }
+  WorkerEnd end = Explain(told_end, *worker.cell, flight);
+  const bool met_limit = ExitLog::IsLimitEvent(end.cause);
+  const bool grew = met_limit && !worker.memory.IsOneSamplesDoing(flight);
+  if (grew && config_.quota_bytes > 0) {
+    const std::string haste = replacement_.WhyTooLate(worker, MonotonicNanos());
+    if (!haste.empty()) end.reason += "; " + haste;
+  }
+  const bool at_import = !worker.bound && !config_.user_code.empty();
+  if (at_import && (met_limit || end.cause == v1::EXIT_CAUSE_HUNG) && !crew_.AnyReady()) {
+    FailAll(ImportError(config_, end));
+  }
+  // A written-off worker's leases were blamed earlier.
+  const std::string work =
+      worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  const FlightSnapshot told = streams_.WithinLeases(worker.id, flight);
+  uint32_t redone = 0;
+  for (const auto& stream : streams_.all()) redone += stream->WorkerGone(worker.id);
+  report_.OnExit(worker, end, told, redone);
+  segments_.OnGone(worker);
+
+  Slot& slot = crew_.SlotOf(worker);
+  const Crew::Standing standing = crew_.StandingOf(worker);
+  if (standing == Crew::Standing::kInPlace) {
+    if (!worker.bound) ++slot.failed_starts;
+    slot.last_end = end.reason;
+    slot.grew_by = worker.memory.BytesPerSample();
+    if (grew) {
+      // It may have grown too fast for its growth to be known.
+      slot.grew_by = std::max(slot.grew_by, worker.memory.growth().SinceStart());
+      memory_watch_.LookMoreOften(MonotonicNanos());
+    }
+  }
+  // Deleted later, because this call comes from inside the process object.
+  context_.loop->Post([gone = std::shared_ptr<PoolWorker>(crew_.TakeOut(worker))] {});
+  if (broken()) return;
+  if (!end.as_told) {
+    spdlog::warn("worker {} of pipeline {}: {}{}{}; {} done again", slot.index, config_.name,
+                 end.reason, work.empty() ? "" : " at ", work,
+                 redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"));
+  }
+  if (parked_ && standing == Crew::Standing::kInPlace) {
+    OnUnmanned();
+  } else if (replacement_.OnExit(standing, slot, end)) {
+    ScheduleWatch(/*soon=*/replacement_.active());
+  } else {
+    // A reserved place stays reserved: its next worker is fresh.
+    const bool idle = worker.held.empty();
+    RestartLater(slot, idle ? MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+                                        absl::StrCat("workers ended before they had any work, ",
+                                                     blame_.idle_deaths() + 1,
+                                                     " in a row; the last one: ", end.reason))
+                            : absl::OkStatus());
+  }
+  Dispatch();
+}
+
+void WorkerPool::FailAll(const absl::Status& status) {
+  if (broken() || status.ok()) return;
+  failure_ = status;
+  FailStreams(status);
+  for (const auto& slot : crew_.slots()) context_.loop->Cancel(slot->restart_timer);
+  crew_.ForEach([&](PoolWorker& worker) { worker.process->Stop(context_.timeouts.stop_grace); });
+  replacement_.Leave();
+}
+
+bool WorkerPool::Park() {
+  const auto is_busy = [](const auto& slot) {
+    return slot->worker != nullptr && (!slot->worker->held.empty() || slot->worker->killed_ns != 0);
+  };
+  const bool busy = std::any_of(crew_.slots().begin(), crew_.slots().end(), is_busy);
+  if (busy || broken() || parked_ || replacement_.active() || crew_.AnyLost()) return false;
+  parked_ = true;
+  dispatcher_.ForgetSetApart();
+  context_.memory->MarkReturning();
+  for (const auto& slot : crew_.slots()) {
+    context_.loop->Cancel(std::exchange(slot->restart_timer, 0));
+    if (slot->worker != nullptr) slot->worker->process->Stop(context_.timeouts.stop_grace);
+  }
+  for (const auto& stream : streams_.all()) stream->config().observer->OnIdle(true);
+  OnUnmanned();
+  return true;
+}
+
+void WorkerPool::Resume(uint32_t workers, MemoryClaim memory) {
+  resume_ = Resumption{workers, std::move(memory)};
+  OnUnmanned();
+}
+
+void WorkerPool::OnUnmanned() {
+  if (crew_.AnyInPlace()) return;
+  context_.memory->Release();
+  if (!resume_.has_value()) return;
+  *context_.memory = std::move(resume_->memory);
+  dispatcher_.ForgetSetApart();  // places may go
+  crew_.Resize(resume_->workers);
+  resume_.reset();
+  parked_ = false;
+  for (const auto& slot : crew_.slots()) StartWorker(*slot);
+  for (const auto& stream : streams_.all()) stream->config().observer->OnIdle(false);
+  ScheduleWatch(/*soon=*/false);
+}
+
+void WorkerPool::ScheduleWatch(bool soon) {
+  if (watch_timer_ != 0 && (watch_soon_ || !soon)) return;
+  context_.loop->Cancel(watch_timer_);
+  watch_soon_ = soon;
+  const absl::Duration delay =
+      soon ? memory_watch_.Interval(MonotonicNanos()) : context_.timeouts.CheckInterval();
+  watch_timer_ = context_.loop->After(delay, [this] {
+    watch_timer_ = 0;
+    Watch();
+  });
+}
+
+void WorkerPool::Watch() {
+  const int64_t now_ns = MonotonicNanos();
+  bool busy = replacement_.active();
+  std::vector<PoolWorker*> stuck;
+  crew_.ForEach([&](PoolWorker& worker) {
+    // Imports may take memory fast.
+    busy = busy || !worker.held.empty() || !worker.bound || worker.is_unseen();
+    memory_watch_.Look(worker, crew_.SlotOf(worker), now_ns);
+    if (!progress_watch_.Look(worker, now_ns)) WriteOff(worker);
+    if (worker.written_off) stuck.push_back(&worker);
+  });
+  if (context_.scratch != nullptr) context_.scratch->LookSoon();
+  segments_.Tell();
+  progress_watch_.TellActivity(streams_, now_ns);
+  for (PoolWorker* const worker : stuck) replacement_.GiveUp(*worker);
+  if (!broken()) replacement_.BeginIfDue(now_ns);
+  // Leases may have waited for a look, or for a successor that failed.
+  if (!parked_) Dispatch();
+  ScheduleWatch(busy || replacement_.active());
+}
+
+void WorkerPool::WriteOff(PoolWorker& worker) {
+  worker.written_off = true;
+  blame_.OnDeath(worker, worker.flight.Read(), v1::EXIT_CAUSE_HUNG,
+                 "it was killed but does not exit");
+  for (const auto& stream : streams_.all()) stream->WriteOff(worker.id);
+  dispatcher_.StopSuspectAt(worker);
+  spdlog::warn("worker {} of pipeline {} (pid {}) was killed but does not exit, so it is given up",
+               worker.slot, config_.name, worker.process->pid());
+  const auto is_lost = [this](const auto& slot) {
+    return slot->worker == nullptr ? parked_ : slot->worker->written_off;
+  };
+  if (std::all_of(crew_.slots().begin(), crew_.slots().end(), is_lost)) {
+    FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
+                      "every worker was killed because it made no progress, but none exits, so no "
+                      "worker is left; their storage may hang"));
+  }
+  Dispatch();
+}
+
+void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
+  report_.AppendWorkers(/*starts=*/!parked_, response);
+  for (const auto& stream : streams_.all()) {
+    v1::StreamStatus& status = *response.add_streams();
+    status = stream->Status();
+    status.set_pipeline(config_.name);
+    status.set_idle(parked_);
+  }
+  AppendTotals(response);
+}
+
+void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
+  streams_.AppendTotals(response);
+  report_.AppendTotals(response);
+}
+
+}  // namespace bulkhead

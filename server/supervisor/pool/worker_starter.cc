@@ -1,0 +1,104 @@
+#include "server/supervisor/pool/worker_starter.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/os/memory/memory_map.h"
+#include "server/os/sockets/pipe.h"
+
+namespace bulkhead {
+namespace {
+
+// Ids of worker processes, unique over all pools, so that a dead worker's message cannot be taken
+// for another's.
+LeaseTable::WorkerId NextWorkerId() {
+  static LeaseTable::WorkerId next = 1;
+  return next++;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) const {
+  BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder, FlightRecorder::Create(config_.threads));
+  const uint32_t most_threads = config_.threads + 1 + context_.sandbox.extra_threads();
+  auto worker =
+      std::make_unique<PoolWorker>(FlightReader(std::move(recorder), config_.stages, most_threads),
+                                   config_.threads, config_.quota_bytes);
+  PoolWorker& raw = *worker;
+  raw.id = NextWorkerId();
+  raw.slot = slot.index;
+  raw.generation = ++slot.generation;
+  raw.started = absl::Now();
+  raw.spawned_ns = raw.last_progress_ns = MonotonicNanos();
+  raw.memory.growth().Expect(slot.grew_by);
+  WorkerProcess::Callbacks callbacks;
+  callbacks.on_message = [this, &raw](const internal::v1::FromWorker& message) {
+    callbacks_.on_message(raw, message);
+  };
+  callbacks.on_exit = [this, &raw](const WorkerEnd& end) { callbacks_.on_exit(raw, end); };
+  if (!config_.user_code.empty() && context_.scratch != nullptr) {
+    raw.scratch = context_.scratch->Lend();
+  }
+  // What it was given is kept until it is reaped.
+  callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
+                              scratch = raw.scratch, claims = raw.claims](const ProcessExit& exit) {
+    exits->AddOrphan(exit.cpu_seconds);
+  };
+  WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;
+  // Only then: on a virtual machine the host may first have to find each huge page.
+  if (memory_.IsFast(MonotonicNanos())) program.environment.push_back(HugePagesInHeap());
+  if (raw.scratch != nullptr) AddScratch(raw.scratch->path(), program.environment);
+  BULKHEAD_ASSIGN_OR_RETURN(raw.process,
+                            WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));
+  if (raw.scratch != nullptr) raw.scratch->SetOwner(raw.process->pid());
+  // Before it sees any data.
+  BULKHEAD_ASSIGN_OR_RETURN(
+      raw.cell, context_.compartment->Admit(raw.process->pid(), config_.quota_bytes,
+                                            config_.threads, context_.sandbox.extra_threads()));
+  Bind(raw);
+  return worker;
+}
+
+void WorkerStarter::Bind(PoolWorker& worker) const {
+  const auto memory = CreateSealedMessage(config_.binding);
+  if (!memory.ok()) {
+    worker.process->Kill(v1::EXIT_CAUSE_TOLD, absl::StrCat("it could not be bound: ",
+                                                           std::string(memory.status().message())));
+    return;
+  }
+  internal::v1::ToWorker message;
+  std::vector<int> fds = {memory->get(), worker.flight.recorder().fd()};
+  absl::StatusOr<Pipe> stacks = absl::UnimplementedError("it has no Python stages");
+  if (config_.python) stacks = Pipe::Make();
+  if (stacks.ok()) {
+    fds.push_back(stacks->writing.get());
+    worker.stacks_fd = std::move(stacks->reading);
+  }
+  internal::v1::Bind& bind = *message.mutable_bind();
+  bind.set_threads(config_.threads);
+  bind.set_quota_bytes(config_.quota_bytes);
+  bind.set_attribution(config_.attribution);
+  internal::v1::Sandbox& sandbox = *bind.mutable_sandbox();
+  sandbox = context_.sandbox;
+  // Without an index it need not wait for the cache folder's disk.
+  if (config_.mapped_bytes == 0) sandbox.clear_readable();
+  if (worker.scratch != nullptr) sandbox.set_scratch(worker.scratch->path());
+  UniqueFd indexes;
+  if (!config_.index_fds.empty()) {
+    absl::StatusOr<UniqueFd> parcel = PackFds(config_.index_fds);
+    if (parcel.ok()) {
+      indexes = *std::move(parcel);
+      fds.push_back(indexes.get());
+    } else {
+      spdlog::warn("a worker of pipeline {} must open its indexes by their paths: {}", config_.name,
+                   std::string(parcel.status().message()));
+    }
+  }
+  worker.process->Send(message, fds);
+}
+
+}  // namespace bulkhead

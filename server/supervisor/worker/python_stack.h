@@ -1,0 +1,21 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PYTHON_STACK_H_
+#define BULKHEAD_SERVER_SUPERVISOR_WORKER_PYTHON_STACK_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// Where the user's function was, human-readable: "augment.py:7 in blur; called from augment.py:21
+// in augment". `dump` is faulthandler's output for all threads of a worker; the thread shown is the
+// one that the worker's host (server/worker/python) had called. Empty if that thread's part is
+// missing or incomplete. At most kMaxPythonStackBytes of UTF-8, whatever the untrusted `dump`
+// holds.
+std::string DescribePythonStack(absl::string_view dump);
+
+inline constexpr size_t kMaxPythonStackBytes = 1024;
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_PYTHON_STACK_H_

@@ -1,0 +1,184 @@
+#include "server/supervisor/worker/worker_usage.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/os/event_loop.h"
+
+namespace bulkhead {
+namespace {
+
+v1::WorkerState StateOf(WorkerPhase phase, uint32_t leases) {
+  switch (phase) {
+    case WorkerPhase::kStarting:
+    case WorkerPhase::kBinding:
+      return v1::WORKER_STATE_STARTING;
+    case WorkerPhase::kReady:
+      return leases > 0 ? v1::WORKER_STATE_BUSY : v1::WORKER_STATE_READY;
+    case WorkerPhase::kStopping:
+    case WorkerPhase::kKilled:
+    case WorkerPhase::kGone:
+      break;
+  }
+  return v1::WORKER_STATE_STOPPING;
+}
+
+}  // namespace
+
+v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_memory_bytes) {
+  v1::WorkerExit record;
+  record.set_pid(pid);
+  const bool signaled = end.exit.outcome == ProcessExit::Outcome::kSignaled;
+  record.set_outcome(signaled ? "signaled" : "exited");
+  record.set_reason(end.reason);
+  record.set_cause(end.cause);
+  record.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  record.mutable_usage()->set_cpu_seconds(end.exit.cpu_seconds);
+  record.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
+  return record;
+}
+
+void DescribeProcess(const WorkerHandle& process, uint64_t peak_memory_bytes,
+                     v1::WorkerStatus& status) {
+  status.set_pid(process.pid());
+  status.set_state(StateOf(process.phase(), status.leases()));
+  status.mutable_usage()->set_peak_memory_bytes(peak_memory_bytes);
+}
+
+void AppendStages(const FlightSnapshot& flight,
+                  google::protobuf::RepeatedPtrField<v1::StageUsage>& stages) {
+  std::vector<const FlightSnapshot::Stage*> order;
+  for (const auto& stage : flight.stages) {
+    if (stage.live_bytes > 0 || stage.runs > 0) order.push_back(&stage);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->live_bytes > b->live_bytes; });
+  for (const FlightSnapshot::Stage* stage : order) {
+    v1::StageUsage& usage = *stages.Add();
+    usage.set_stage(stage->name);
+    usage.set_live_bytes(static_cast<uint64_t>(std::max<int64_t>(0, stage->live_bytes)));
+    usage.set_live_blocks(static_cast<uint64_t>(std::max<int64_t>(0, stage->live_blocks)));
+    usage.set_busy_seconds(stage->busy_seconds);
+    usage.set_runs(stage->runs);
+    usage.set_allocations(stage->allocations);
+  }
+}
+
+void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept) {
+  v1::JpegDecodes more;
+  for (size_t i = 0; i < kMostDecoders; ++i) {
+    const int decoder = static_cast<int>(i) + 1;
+    if (flight.Files(i) == 0 || !v1::JpegDecoder_IsValid(decoder)) continue;
+    v1::JpegDecodes::Files& files = *more.add_files();
+    files.set_decoder(static_cast<v1::JpegDecoder>(decoder));
+    files.set_count(flight.Files(i));
+  }
+  more.set_crops(flight.Count(FlightCount::kCrops));
+  more.set_entries_found(flight.Count(FlightCount::kEntriesFound));
+  more.set_entries_made(flight.Count(FlightCount::kEntriesMade));
+  more.set_mcus(flight.Count(FlightCount::kMcus));
+  more.set_mcus_read(flight.Count(FlightCount::kMcusRead));
+  kept.set_found(kept.found() + flight.Count(FlightCount::kKeptFound));
+  kept.set_added(kept.added() + flight.Count(FlightCount::kKeptAdded));
+  AddDecodes(more, sum);
+}
+
+void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum) {
+  for (const v1::JpegDecodes::Files& files : more.files()) {
+    const auto same =
+        std::find_if(sum.mutable_files()->begin(), sum.mutable_files()->end(),
+                     [&](const auto& known) { return known.decoder() == files.decoder(); });
+    if (same == sum.mutable_files()->end()) {
+      *sum.add_files() = files;
+    } else {
+      same->set_count(same->count() + files.count());
+    }
+  }
+  sum.set_crops(sum.crops() + more.crops());
+  sum.set_entries_found(sum.entries_found() + more.entries_found());
+  sum.set_entries_made(sum.entries_made() + more.entries_made());
+  sum.set_mcus(sum.mcus() + more.mcus());
+  sum.set_mcus_read(sum.mcus_read() + more.mcus_read());
+}
+
+void AppendActivity(const FlightSnapshot& flight,
+                    google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity) {
+  for (const FlightSnapshot::Thread& thread : flight.threads) {
+    if (thread.lease_id == 0) continue;
+    v1::ThreadActivity& at = *activity.Add();
+    at.set_stage(thread.stage);
+    at.set_sample(thread.sample);
+    at.set_epoch(thread.epoch);
+    at.set_position(thread.position);
+  }
+}
+
+std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild) {
+  const char* did = "touched";
+  if (wild.access == MemoryFault::Access::kWrite) did = "wrote to";
+  if (wild.access == MemoryFault::Access::kRead) did = "read from";
+  const std::string in = wild.stage.empty() ? "" : absl::StrCat(" in ", wild.stage);
+  return absl::StrCat("it ", did, " a batch that was not its own (slot ", wild.slot, ")", in);
+}
+
+void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes) {
+  const auto usage = ReadProcessUsageFast(pid);
+  if (usage.ok()) peak_memory_bytes = std::max(peak_memory_bytes, usage->memory_bytes);
+}
+
+void UsageReader::Refresh(const v1::GetStatusResponse& response) {
+  const int64_t begin_ns = MonotonicNanos();
+  const bool fresh = begin_ns < good_until_ns_;
+  std::vector<pid_t> pids = {getpid()};
+  for (const v1::WorkerStatus& worker : response.workers()) {
+    if (worker.pid() != 0) pids.push_back(static_cast<pid_t>(worker.pid()));
+  }
+  std::map<pid_t, Known> known;
+  for (const pid_t pid : pids) {
+    const auto before = known_.find(pid);
+    if (fresh && before != known_.end()) {
+      known.insert(*before);
+      continue;
+    }
+    const auto usage = ReadProcessUsage(pid);
+    if (!usage.ok()) continue;  // just ended
+    const uint64_t peak = before == known_.end() ? 0 : before->second.peak_memory_bytes;
+    known[pid] = {*usage, std::max(peak, usage->memory_bytes)};
+  }
+  known_ = std::move(known);
+  if (fresh) return;
+  const int64_t end_ns = MonotonicNanos();
+  good_until_ns_ = end_ns + std::max(absl::ToInt64Nanoseconds(absl::Milliseconds(100)),
+                                     20 * (end_ns - begin_ns));
+}
+
+void UsageReader::FillOne(pid_t pid, v1::ProcessUsage& usage) const {
+  const auto found = known_.find(pid);
+  if (found == known_.end()) return;
+  const Known& known = found->second;
+  usage.set_memory_bytes(known.usage.memory_bytes);
+  usage.set_peak_memory_bytes(std::max(usage.peak_memory_bytes(), known.peak_memory_bytes));
+  usage.set_cpu_seconds(known.usage.cpu_seconds);
+}
+
+void UsageReader::Fill(v1::GetStatusResponse& response) {
+  absl::MutexLock lock(&mutex_);
+  Refresh(response);
+  FillOne(getpid(), *response.mutable_supervisor());
+  double cpu_seconds = response.cpu_seconds() + response.supervisor().cpu_seconds();
+  for (v1::WorkerStatus& worker : *response.mutable_workers()) {
+    if (worker.pid() == 0) continue;
+    FillOne(static_cast<pid_t>(worker.pid()), *worker.mutable_usage());
+    cpu_seconds += worker.usage().cpu_seconds();
+  }
+  // A worker that has exited but is not reaped is in neither sum.
+  cpu_seconds_ = std::max(cpu_seconds_, cpu_seconds);
+  response.set_cpu_seconds(cpu_seconds_);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,67 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_USAGE_H_
+#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_USAGE_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/arena/flight_recorder.h"
+#include "server/os/process/process_usage.h"
+#include "server/supervisor/worker/worker_process.h"
+
+namespace bulkhead {
+
+// The record of an exit, without slot and generation.
+v1::WorkerExit MakeWorkerExit(pid_t pid, const WorkerEnd& end, uint64_t peak_memory_bytes);
+
+// Fills in pid, state and the peak so far of a living process. Needs status.leases().
+void DescribeProcess(const WorkerHandle& process, uint64_t peak_memory_bytes,
+                     v1::WorkerStatus& status);
+
+// Appends the stages that hold memory or have run, largest first.
+void AppendStages(const FlightSnapshot& flight,
+                  google::protobuf::RepeatedPtrField<v1::StageUsage>& stages);
+
+// Adds the counts of decoded JPEG files and of samples served from a cache.
+void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept);
+void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum);
+
+// Appends what the threads that work on samples are doing.
+void AppendActivity(const FlightSnapshot& flight,
+                    google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity);
+
+// "it wrote to a batch that was not its own (slot 2) in stages[0] native".
+std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild);
+
+// Raises `peak_memory_bytes` to the process's current use without clean file pages. Cheap.
+void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes);
+
+// Adds the usage of processes to a status. Reading a process's memory takes time proportional to it
+// and stalls the process. A reading is therefore reused for 100 ms and for 20 times as long as it
+// took, which limits the cost to 5 % of a CPU. Thread-safe; not for the supervisor's thread.
+class UsageReader {
+ public:
+  // Fills in the usage of this process and of the workers with a pid, and adds theirs to
+  // cpu_seconds. Neither cpu_seconds nor the peak of a living process ever decreases.
+  void Fill(v1::GetStatusResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // Reads every process; soon after a reading, only processes that are not known yet.
+  void Refresh(const v1::GetStatusResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FillOne(pid_t pid, v1::ProcessUsage& usage) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  struct Known {
+    ProcessUsage usage;
+    uint64_t peak_memory_bytes = 0;
+  };
+  absl::Mutex mutex_;
+  std::map<pid_t, Known> known_ ABSL_GUARDED_BY(mutex_);
+  int64_t good_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_USAGE_H_

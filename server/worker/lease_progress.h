@@ -1,0 +1,36 @@
+#ifndef BULKHEAD_SERVER_WORKER_LEASE_PROGRESS_H_
+#define BULKHEAD_SERVER_WORKER_LEASE_PROGRESS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+
+namespace bulkhead {
+
+// Says that a worker's leases get on, at most once in an interval, however many of its threads note
+// it. Thread-safe; `tell` is called from them.
+class LeaseProgress {
+ public:
+  LeaseProgress(std::function<void()> tell, absl::Duration interval)
+      : tell_(std::move(tell)), interval_ns_(absl::ToInt64Nanoseconds(interval)) {}
+
+  void Note() {
+    const int64_t now_ns = MonotonicNanos();
+    int64_t last_ns = told_ns_.load(std::memory_order_relaxed);
+    if (now_ns - last_ns < interval_ns_) return;
+    // Of the threads that see it is time, one tells.
+    if (told_ns_.compare_exchange_strong(last_ns, now_ns)) tell_();
+  }
+
+ private:
+  const std::function<void()> tell_;
+  const int64_t interval_ns_;
+  std::atomic<int64_t> told_ns_{MonotonicNanos()};
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_WORKER_LEASE_PROGRESS_H_

@@ -1,0 +1,119 @@
+#include "server/supervisor/pool/pool_segments.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/supervisor/pool_world.h"
+
+namespace bulkhead {
+namespace {
+
+using internal::v1::CACHE_KIND_SEEK;
+using internal::v1::CACHE_KIND_STAGE;
+
+// Caches in a folder on the disk, and workers that note what they are told of them.
+class PoolSegmentsTest : public PoolWorld {
+ protected:
+  PoolSegmentsTest() {
+    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    seek_ = MakeCache(CACHE_KIND_SEEK, "seek");
+    stage_ = MakeCache(CACHE_KIND_STAGE, "stage");
+    context_.seek_segments = seek_.get();
+    context_.stage_segments = stage_.get();
+    config_.seeks = true;
+    Man(1);
+  }
+  ~PoolSegmentsTest() override {
+    segments_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::unique_ptr<CacheSegments> MakeCache(internal::v1::CacheKind kind, const char* prefix) {
+    CacheSegments::Config config;
+    config.kind = kind;
+    config.folder.emplace();
+    config.folder->folder = folder_;
+    config.folder->prefix = prefix;
+    config.folder->most_bytes = uint64_t{64} << 20;
+    config.folder->first_bytes = uint64_t{1} << 20;
+    return std::make_unique<CacheSegments>(config, loop_, io_, [this] {
+      ++news_;
+      if (segments_ != nullptr) segments_->Tell();
+    });
+  }
+  void Begin() { segments_ = std::make_unique<PoolSegments>(context_, config_, crew_); }
+  // The kinds of the segments that the worker was given to write to.
+  std::vector<internal::v1::CacheKind> Writable() {
+    std::vector<internal::v1::CacheKind> kinds;
+    for (const auto& message : HandleOf(WorkerAt(0)).sent) {
+      if (message.add_segment().writable()) kinds.push_back(message.add_segment().kind());
+    }
+    return kinds;
+  }
+
+  std::string folder_;
+  const std::shared_ptr<IoThread> io_ = IoThread::Start().value();
+  PoolContext context_;
+  int news_ = 0;
+  std::unique_ptr<CacheSegments> seek_;
+  std::unique_ptr<CacheSegments> stage_;
+  std::unique_ptr<PoolSegments> segments_;
+};
+
+TEST_F(PoolSegmentsTest, NothingIsToldBeforeItIsKnownWhichCodeMakesWhatIsWritten) {
+  config_.user_code = "augment.py";
+  Begin();
+  EXPECT_FALSE(segments_->Lend());
+  Await([&] { return news_ == 2; });
+  EXPECT_FALSE(segments_->Lend());
+  EXPECT_TRUE(HandleOf(WorkerAt(0)).sent.empty());
+  segments_->SetDomain("0123");
+  Await([&] { return segments_->Lend(); });
+  EXPECT_EQ(WorkerAt(0).segments[CACHE_KIND_SEEK].written->domain, "0123");
+}
+
+TEST_F(PoolSegmentsTest, PipelinesOfBuiltInStagesShareADomain) {
+  Begin();
+  EXPECT_EQ(segments_->domain(), SegmentFolder::kBuiltIn);
+}
+
+TEST_F(PoolSegmentsTest, WorkersAreGivenSomethingToWriteToWhereAStreamReadsAgain) {
+  Begin();
+  segments_->Tell();
+  Await([&] { return news_ == 2; });
+  EXPECT_TRUE(Writable().empty());
+  EXPECT_FALSE(segments_->Lend()) << "it is on its way";
+  Await([&] { return segments_->Lend(); });
+  EXPECT_EQ(Writable(), std::vector{CACHE_KIND_SEEK});
+}
+
+TEST_F(PoolSegmentsTest, OnlyOfCachesThatThePipelineUses) {
+  config_.seeks = false;
+  config_.caches = true;
+  Begin();
+  Await([&] { return segments_->Lend(); });
+  EXPECT_EQ(Writable(), std::vector{CACHE_KIND_STAGE});
+}
+
+TEST_F(PoolSegmentsTest, WhoHasFilledASegmentIsGivenOneMoreOfThatCache) {
+  config_.caches = true;
+  Begin();
+  Await([&] { return segments_->Lend(); });
+  ASSERT_EQ(Writable().size(), 2u);
+  segments_->OnFull(WorkerAt(0), CACHE_KIND_STAGE);
+  Await([&] { return segments_->Lend(); });
+  ASSERT_EQ(Writable().size(), 3u);
+  EXPECT_EQ(Writable()[2], CACHE_KIND_STAGE);
+}
+
+TEST_F(PoolSegmentsTest, WorkersThatAreLeftGiveBackWhatTheyWriteTo) {
+  Begin();
+  Await([&] { return segments_->Lend(); });
+  ASSERT_NE(WorkerAt(0).segments[CACHE_KIND_SEEK].written, nullptr);
+  segments_.reset();
+  EXPECT_EQ(WorkerAt(0).segments[CACHE_KIND_SEEK].written, nullptr);
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,137 @@
+#include "tools/inspect/example_survey.h"
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "server/base/byte_size.h"
+#include "server/base/record_name.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr size_t kMostTextBytes = 40;
+
+std::string Number(double value) { return absl::StrFormat("%.6g", value); }
+
+template <typename Text>
+std::string RangeText(double low, double high, const Text& text) {
+  return low == high ? text(low) : absl::StrCat(text(low), " to ", text(high));
+}
+
+std::string BytesText(double bytes) { return FormatBytes(static_cast<uint64_t>(bytes)); }
+
+// The beginning of a byte string, for people.
+std::string Beginning(const std::string& bytes) {
+  const std::string shown = absl::CHexEscape(bytes.substr(0, kMostTextBytes));
+  return absl::StrCat("'", shown, "'", bytes.size() > kMostTextBytes ? "…" : "");
+}
+
+}  // namespace
+
+void FeatureSurvey::Take(const ::bulkhead::tensorflow::Feature& feature, const std::string& place) {
+  uint64_t values = 0;
+  std::string type = "empty";
+  if (feature.has_bytes_list()) {
+    type = "bytes";
+    values = static_cast<uint64_t>(feature.bytes_list().value_size());
+    for (const std::string& bytes : feature.bytes_list().value()) TakeBytes(bytes, place);
+  } else if (feature.has_int64_list()) {
+    type = "int64";
+    values = static_cast<uint64_t>(feature.int64_list().value_size());
+    for (const int64_t value : feature.int64_list().value()) {
+      TakeNumber(static_cast<double>(value));
+    }
+  } else if (feature.has_float_list()) {
+    type = "float";
+    values = static_cast<uint64_t>(feature.float_list().value_size());
+    for (const float value : feature.float_list().value()) TakeNumber(value);
+  }
+  least_values_ = records_ == 0 ? values : std::min(least_values_, values);
+  most_values_ = std::max(most_values_, values);
+  ++types_[type];
+  ++records_;
+}
+
+void FeatureSurvey::TakeBytes(const std::string& bytes, const std::string& place) {
+  if (!images_.Take(bytes, place) && first_.empty()) first_ = Beginning(bytes);
+  const auto size = static_cast<double>(bytes.size());
+  low_ = seen_ == 0 ? size : std::min(low_, size);
+  high_ = seen_ == 0 ? size : std::max(high_, size);
+  ++seen_;
+}
+
+void FeatureSurvey::TakeNumber(double value) {
+  if (seen_ == 0) first_ = Number(value);
+  low_ = seen_ == 0 ? value : std::min(low_, value);
+  high_ = seen_ == 0 ? value : std::max(high_, value);
+  ++seen_;
+}
+
+std::string FeatureSurvey::type() const {
+  return absl::StrJoin(
+      types_, " or ", [](std::string* out, const auto& type) { absl::StrAppend(out, type.first); });
+}
+
+std::string FeatureSurvey::values() const {
+  return RangeText(static_cast<double>(least_values_), static_cast<double>(most_values_), Number);
+}
+
+std::string FeatureSurvey::what() const {
+  if (seen_ == 0) return "";
+  if (types_.count("bytes") == 0) {
+    return absl::StrCat(RangeText(low_, high_, Number), low_ == high_ ? "" : ", first ",
+                        low_ == high_ ? "" : first_);
+  }
+  const std::string sizes = RangeText(low_, high_, BytesText);
+  if (images_.count() > 0) return absl::StrCat(images_.Text(), "; ", sizes);
+  return absl::StrCat(sizes, ", first ", first_);
+}
+
+JsonObject FeatureSurvey::Json() const {
+  JsonObject json;
+  json.Add("type", type())
+      .Add("records", records_)
+      .Add("least_values", least_values_)
+      .Add("most_values", most_values_);
+  if (seen_ > 0) {
+    const bool bytes = types_.count("bytes") > 0;
+    json.Add(bytes ? "least_bytes" : "lowest", low_).Add(bytes ? "most_bytes" : "highest", high_);
+  }
+  if (!first_.empty()) json.Add("first", first_);
+  if (images_.count() > 0) json.Add("images", images_.Json());
+  return json;
+}
+
+void ExampleSurvey::Take(const ::bulkhead::tensorflow::Example& example, const std::string& place) {
+  ++records_;
+  for (const auto& [name, feature] : example.features().feature()) {
+    features_[name].Take(feature, place);
+  }
+}
+
+std::string ExampleSurvey::Text() const {
+  size_t width = 7;
+  for (const auto& [name, feature] : features_) width = std::max(width, Printable(name).size());
+  std::string text =
+      absl::StrFormat("%-*s  %-6s  %-8s  %-5s  %s\n", width, "feature", "type", "values", "in", "");
+  for (const auto& [name, feature] : features_) {
+    const double share = static_cast<double>(feature.records()) / static_cast<double>(records_);
+    absl::StrAppendFormat(
+        &text, "%-*s  %-6s  %-8s  %-5s  %s\n", width, Printable(name), feature.type(),
+        feature.values(),
+        feature.records() == records_ ? "all" : absl::StrFormat("%.0f%%", share * 100),
+        feature.what());
+  }
+  return text;
+}
+
+JsonObject ExampleSurvey::Json() const {
+  JsonObject features;
+  for (const auto& [name, feature] : features_) features.Add(name, feature.Json());
+  return JsonObject().Add("records_looked_at", records_).Add("features", features);
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,67 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_EXAMPLE_SURVEY_H_
+#define BULKHEAD_TOOLS_INSPECT_EXAMPLE_SURVEY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tensorflow/example.pb.h"
+#include "tools/common/json.h"
+#include "tools/inspect/image_survey.h"
+
+namespace bulkhead::tools {
+
+// What records hold under one name.
+class FeatureSurvey {
+ public:
+  void Take(const ::bulkhead::tensorflow::Feature& feature, const std::string& place);
+
+  // "bytes", "int64" or "float"; "bytes or int64" where records differ, "empty" where all are.
+  std::string type() const;
+  // Values in a record: "1", "0 to 12".
+  std::string values() const;
+  // "JPEG; 500 x 375 …, 3.1 KiB to 0.2 MiB", "0 to 999, first 17".
+  std::string what() const;
+  uint64_t records() const { return records_; }
+  // Whether all records that have it hold as many values.
+  bool is_fixed() const { return least_values_ == most_values_; }
+  uint64_t most_values() const { return most_values_; }
+  const ImageSurvey& images() const { return images_; }
+  JsonObject Json() const;
+
+ private:
+  void TakeBytes(const std::string& bytes, const std::string& place);
+  void TakeNumber(double value);
+
+  uint64_t records_ = 0;
+  std::map<std::string, uint64_t> types_;
+  uint64_t least_values_ = 0;
+  uint64_t most_values_ = 0;
+  // Of all values: of byte strings their lengths.
+  uint64_t seen_ = 0;
+  double low_ = 0;
+  double high_ = 0;
+  std::string first_;  // the first value, for people
+  ImageSurvey images_;
+};
+
+// What the records of a TFRecord file hold, by the names of features.
+class ExampleSurvey {
+ public:
+  // `place` names the record: "a.tfrecord@17".
+  void Take(const ::bulkhead::tensorflow::Example& example, const std::string& place);
+
+  uint64_t records() const { return records_; }
+  const std::map<std::string, FeatureSurvey>& features() const { return features_; }
+  // A table with a line for each feature.
+  std::string Text() const;
+  JsonObject Json() const;
+
+ private:
+  uint64_t records_ = 0;
+  std::map<std::string, FeatureSurvey> features_;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_EXAMPLE_SURVEY_H_

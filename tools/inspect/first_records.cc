@@ -1,0 +1,70 @@
+#include "tools/inspect/first_records.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
+#include "server/source/file.h"
+#include "server/source/tfrecord/record_stream.h"
+#include "server/source/tfrecord/tfrecord_format.h"
+
+namespace bulkhead::tools {
+namespace {
+
+// A record above this size is not one that users would look at.
+constexpr uint64_t kMaxRecordBytes = 256 << 20;
+
+absl::Status NotReadable(const std::string& place, absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kCorruptRecord,
+                   absl::StrCat(place, ": ", what), {{"file", place}});
+}
+
+// The next record, decompressed; nothing at the file's end. Memory is asked for as data arrives.
+absl::StatusOr<std::optional<std::string>> ReadRecord(RecordStream& stream,
+                                                      const std::string& place) {
+  char head[kFrameHeaderBytes];
+  BULKHEAD_ASSIGN_OR_RETURN(const size_t head_size, stream.Read(head, sizeof(head)));
+  if (head_size == 0) return std::nullopt;
+  if (head_size < sizeof(head)) return NotReadable(place, "is too short to hold a TFRecord");
+  if (!FrameHeaderIsValid(head)) {
+    return NotReadable(
+        place, "does not begin as a TFRecord does (the checksum of the record's length is wrong)");
+  }
+  const uint64_t length = LoadLittle<uint64_t>(head);
+  if (length > kMaxRecordBytes) return NotReadable(place, "the record is over 256 MiB");
+  constexpr uint64_t kStepBytes = 1 << 20;
+  std::string record;
+  while (record.size() < length) {
+    const size_t begin = record.size();
+    const size_t step = std::min(kStepBytes, length - begin);
+    record.resize(begin + step);
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream.Read(&record[begin], step));
+    if (got < step) return NotReadable(place, "the record is cut short");
+  }
+  BULKHEAD_RETURN_IF_ERROR(stream.Skip(kFrameFooterBytes).status());
+  return record;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, TakeExample take) {
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression, SniffCompression(file));
+  const std::unique_ptr<RecordStream> stream = NewRecordStream(file, compression, nullptr);
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string place = absl::StrCat(path, "@", i);
+    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<std::string> record, ReadRecord(*stream, place));
+    if (!record.has_value() && i == 0) return NotReadable(place, "the file holds no record");
+    if (!record.has_value()) break;
+    ::bulkhead::tensorflow::Example example;
+    if (!example.ParseFromString(*record))
+      return NotReadable(place, "the record is not a tf.Example");
+    take(i, example);
+  }
+  return compression != v1::COMPRESSION_NONE;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_
+#define BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorflow/example.pb.h"
+
+namespace bulkhead::tools {
+
+using TakeExample =
+    absl::FunctionRef<void(uint64_t record, const ::bulkhead::tensorflow::Example& example)>;
+
+// Calls `take` with the first `count` records of a TFRecord file, which may be compressed, numbered
+// from 0; with fewer where it ends. Takes at most 256 MiB for a record. Returns whether the file is
+// compressed. Errors name path@N, N a record's number: CORRUPT_RECORD for what is no record, or no
+// tf.Example, and for a file without records; and those of opening the file.
+absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, TakeExample take);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_

@@ -1,0 +1,122 @@
+#include "tools/inspect/folder_survey.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/spec/normalize/normalize.h"
+
+namespace bulkhead::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostClassesShown = 20;
+
+// Endings that `image_folder` takes where a spec names none.
+std::set<std::string> UsualExtensions() {
+  v1::PipelineSpec spec;
+  spec.mutable_source()->mutable_image_folder()->set_path(".");
+  Normalize(spec).IgnoreError();
+  const auto& extensions = spec.source().image_folder().extensions();
+  return {extensions.begin(), extensions.end()};
+}
+
+std::string Counted(const std::map<std::string, uint64_t>& counts) {
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.second, " .", entry.first);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_t headers) {
+  const std::set<std::string> usual = UsualExtensions();
+  FolderSurvey survey;
+  std::vector<fs::path> images;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
+                                         error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const fs::path path = entry->path();
+    const bool hidden = path.filename().string().front() == '.';
+    if (entry->is_directory(error)) {
+      if (hidden) entry.disable_recursion_pending();
+      // A class without images counts: it has its label all the same.
+      if (!hidden && entry.depth() == 0) survey.classes_[path.filename().string()];
+      continue;
+    }
+    const std::string ending = path.extension().string();
+    const std::string extension = ending.empty() ? "" : absl::AsciiStrToLower(ending.substr(1));
+    if (hidden || usual.count(extension) == 0) {
+      if (!hidden && survey.others_++ == 0) survey.other_ = path.string();
+      continue;
+    }
+    const fs::path relative = path.lexically_relative(folder);
+    ++survey.files_;
+    survey.bytes_ += entry->file_size(error);
+    ++survey.classes_[entry.depth() == 0 ? "" : relative.begin()->string()];
+    ++survey.extensions_[extension];
+    images.push_back(path);
+  }
+  if (error) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
+                     absl::StrCat(folder, ": ", error.message()), {{"file", folder}});
+  }
+  std::sort(images.begin(), images.end());
+  const uint64_t wanted = std::min<uint64_t>(headers, images.size());
+  for (uint64_t i = 0; i < wanted; ++i) {
+    survey.images_.TakeFile(images[i * images.size() / wanted].string());
+  }
+  return survey;
+}
+
+std::string FolderSurvey::Text() const {
+  if (files_ == 0) return "no images\n";
+  std::string text =
+      absl::StrCat(files_, " images, ", FormatBytes(bytes_), ": ", Counted(extensions_), "\n");
+  if (others_ > 0) {
+    absl::StrAppend(&text, others_, " other files, such as ", Printable(other_), "\n");
+  }
+  if (images_.count() > 0) {
+    absl::StrAppend(&text, "of ", images_.count(), " looked at: ", images_.Text(), "\n");
+  }
+  if (classes_.size() == 1 && classes_.count("") > 0) {
+    return text + "no sub-folders, so no classes\n";
+  }
+  absl::StrAppend(&text, classes_.size() - classes_.count(""), " classes:\n");
+  size_t shown = 0;
+  for (const auto& [name, count] : classes_) {
+    if (shown++ == kMostClassesShown) break;
+    absl::StrAppend(&text, "  ", count, "  ",
+                    name.empty() ? "(in no sub-folder: no sample)" : Printable(name), "\n");
+  }
+  if (classes_.size() > kMostClassesShown) {
+    absl::StrAppend(&text, "  and ", classes_.size() - kMostClassesShown, " more\n");
+  }
+  return text;
+}
+
+JsonObject FolderSurvey::Json() const {
+  JsonObject classes;
+  for (const auto& [name, count] : classes_) classes.Add(name, count);
+  JsonObject extensions;
+  for (const auto& [name, count] : extensions_) extensions.Add(name, count);
+  return JsonObject()
+      .Add("files", files_)
+      .Add("bytes", bytes_)
+      .Add("other_files", others_)
+      .Add("classes", classes)
+      .Add("extensions", extensions)
+      .Add("looked_at", images_.Json());
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,48 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_
+#define BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead::tools {
+
+// How to make a spec from a user's data.
+struct GuessOptions {
+  uint32_t batch = 64;
+  uint32_t size = 224;  // side of the crop, in pixels
+  // Names in the records, by our names ("image", "label"), where the guess would be wrong.
+  std::map<std::string, std::string> features;
+};
+
+// The text of a spec that streams `data` - a folder of images, an image list, TFRecord files or
+// globs of them - as random crops, with labels where the data has them. Reads the first line of a
+// list and the first record of a TFRecord file: it is the caller's own data, in the caller's own
+// process. Errors: NOT_FOUND when nothing is there; INVALID_ARGUMENT when the data's form cannot be
+// told, with what was found and what to do.
+absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
+                                      const GuessOptions& options);
+
+// The files that `data` stands for: paths as they are, and what globs find. NOT_FOUND when one
+// stands for nothing.
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& data);
+
+// Whether a file is an image list rather than TFRecords, by its name and first bytes.
+bool IsImageList(const std::string& path);
+
+// What an editor may have put before the first line of a list.
+inline constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
+
+// The first line of a list that says anything, in columns.
+struct ListColumns {
+  char delimiter = ' ';
+  std::vector<std::string> first;  // its values, or names when it is a header
+  bool header = false;
+};
+ListColumns ColumnsOf(const std::string& path);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_

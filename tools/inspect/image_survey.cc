@@ -1,0 +1,111 @@
+#include "tools/inspect/image_survey.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/image/codecs/image_decoder.h"
+#include "server/os/files/filesystem.h"
+#include "server/spec/stage_signature.h"
+
+namespace bulkhead::tools {
+namespace {
+
+const char* NameOf(ImageFormat format) {
+  switch (format) {
+    case ImageFormat::kJpeg:
+      return "JPEG";
+    case ImageFormat::kPng:
+      return "PNG";
+    case ImageFormat::kWebp:
+      return "WebP";
+    case ImageFormat::kBmp:
+      return "BMP";
+    case ImageFormat::kTiff:
+      return "TIFF";
+    case ImageFormat::kPnm:
+      return "PNM";
+    case ImageFormat::kGif:
+      return "GIF";
+    case ImageFormat::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+// More than any header, and as much as is worth reading of a file to look at it.
+constexpr size_t kMostHeaderBytes = size_t{64} << 20;
+
+int64_t Pixels(ImageSize size) { return int64_t{size.height} * size.width; }
+
+std::string SizeText(ImageSize size) { return absl::StrCat(size.width, " x ", size.height); }
+
+}  // namespace
+
+bool ImageSurvey::Take(absl::string_view file, const std::string& name) {
+  const ImageFormat format = SniffFormat(file);
+  if (format == ImageFormat::kUnknown) return false;
+  ++count_;
+  ++formats_[NameOf(format)];
+  ImageDecoder decoder;
+  const auto size = decoder.Open(file, kDefaultMaxPixels);
+  if (!size.ok()) {
+    AddProblem(name, size.status().message());
+    return true;
+  }
+  if (sizes_++ == 0) smallest_ = largest_ = *size;
+  if (Pixels(*size) < Pixels(smallest_)) smallest_ = *size;
+  if (Pixels(*size) > Pixels(largest_)) largest_ = *size;
+  sum_height_ += size->height;
+  sum_width_ += size->width;
+  return true;
+}
+
+void ImageSurvey::TakeFile(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    AddProblem(path, error ? error.message() : "is not a regular file");
+    return;
+  }
+  const auto bytes = ReadPrefix(path, kMostHeaderBytes);
+  if (!bytes.ok()) {
+    AddProblem(path, bytes.status().message());
+  } else if (!Take(*bytes, path)) {
+    AddProblem(path,
+               bytes->empty() ? "is empty" : "begins as no image format that is decoded does");
+  }
+}
+
+void ImageSurvey::AddProblem(const std::string& name, absl::string_view what) {
+  if (problems_.size() < kMostProblems) problems_.push_back(absl::StrCat(name, ": ", what));
+}
+
+std::string ImageSurvey::Text() const {
+  std::string text = absl::StrJoin(formats_, ", ", [&](std::string* out, const auto& format) {
+    absl::StrAppend(out, formats_.size() > 1 ? absl::StrCat(format.second, " ") : "", format.first);
+  });
+  if (sizes_ == 0) return text;
+  if (smallest_ == largest_) return absl::StrCat(text, "; ", SizeText(smallest_));
+  const ImageSize mean{static_cast<int>(std::lround(sum_height_ / static_cast<double>(sizes_))),
+                       static_cast<int>(std::lround(sum_width_ / static_cast<double>(sizes_)))};
+  return absl::StrCat(text, "; ", SizeText(mean), " on average, ", SizeText(smallest_), " to ",
+                      SizeText(largest_));
+}
+
+JsonObject ImageSurvey::Json() const {
+  JsonObject formats;
+  for (const auto& [name, count] : formats_) formats.Add(name, count);
+  JsonObject json;
+  json.Add("images", count_).Add("formats", formats);
+  if (sizes_ > 0) {
+    json.Add("mean_width", sum_width_ / static_cast<double>(sizes_))
+        .Add("mean_height", sum_height_ / static_cast<double>(sizes_))
+        .Add("smallest", SizeText(smallest_))
+        .Add("largest", SizeText(largest_));
+  }
+  return json;
+}
+
+}  // namespace bulkhead::tools
