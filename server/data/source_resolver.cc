@@ -12,6 +12,7 @@
 #include "server/base/utf8.h"
 #include "server/data/file_names.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/glob.h"
 
 namespace bulkhead {
 namespace {

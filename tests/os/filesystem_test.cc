@@ -63,31 +63,6 @@ TEST_F(FilesystemTest, AFileThatHasGrownTooLongKeepsItsEnd) {
   EXPECT_EQ(*ReadPrefix(path, 100), "6789");
 }
 
-TEST_F(FilesystemTest, ExpandsGlobsInByteOrder) {
-  Write("b.txt", "");
-  Write("a.txt", "");
-  Write("B.txt", "");
-  Write("c.dat", "");
-  EXPECT_EQ(*ExpandGlob(folder_ + "/*.txt"),
-            (std::vector<std::string>{folder_ + "/B.txt", folder_ + "/a.txt", folder_ + "/b.txt"}));
-  EXPECT_TRUE(ExpandGlob(folder_ + "/*.none")->empty());
-}
-
-TEST_F(FilesystemTest, InAFolderThatIsMissingNothingMatches) {
-  Write("file", "");
-  for (const char* pattern : {"/missing/*.txt", "/missing/*/*.txt", "/file/*.txt", "/*/*.txt"}) {
-    const auto paths = ExpandGlob(folder_ + pattern);
-    ASSERT_TRUE(paths.ok()) << pattern << ": " << paths.status();
-    EXPECT_TRUE(paths->empty());
-  }
-}
-
-TEST_F(FilesystemTest, APathThatExistsMatchesItselfThoughItLooksLikeAPattern) {
-  const std::string path = Write("[1].txt", "");
-  Write("1.txt", "");
-  EXPECT_EQ(*ExpandGlob(path), std::vector<std::string>{path});
-}
-
 TEST_F(FilesystemTest, PublishesAFileAtomicallyOverAnOldOne) {
   const std::string path = Write("index", "old");
   const auto fd = CreateUnnamedFile(folder_);

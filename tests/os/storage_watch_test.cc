@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/glob.h"
 
 namespace bulkhead {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -47,27 +46,6 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
   char resolved[PATH_MAX];
   if (realpath(path.c_str(), resolved) == nullptr) return SystemError(errno, path);
   return std::string(resolved);
-}
-
-absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern) {
-  const StorageCall call(pattern);
-  if (!call.status().ok()) return call.status();
-  if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
-  glob_t matches{};
-  // In a folder that is missing nothing matches; one that cannot be read may hide what would.
-  const auto is_unreadable = [](const char*, int error) {
-    return static_cast<int>(error != ENOENT && error != ENOTDIR);
-  };
-  const int result = glob(pattern.c_str(), GLOB_NOSORT, is_unreadable, &matches);
-  std::vector<std::string> paths;
-  if (result == 0) paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-  globfree(&matches);
-  if (result == GLOB_ABORTED) {
-    return absl::PermissionDeniedError(absl::StrCat("cannot read a folder of ", pattern));
-  }
-  if (result == GLOB_NOSPACE) return absl::ResourceExhaustedError("out of memory in glob");
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 std::vector<std::string> NamesIn(const std::string& folder) {

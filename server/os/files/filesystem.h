@@ -31,10 +31,6 @@ absl::StatusOr<FileInfo> StatFile(const std::string& path);
 // Absolute path without `.`, `..` and symbolic links; the file must exist.
 absl::StatusOr<std::string> RealPath(const std::string& path);
 
-// Paths that match a shell pattern (`*`, `?`, `[…]`), sorted by bytes; a path that exists as
-// written matches itself. Empty when nothing matches.
-absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern);
-
 // Names of a folder's entries without `.` and `..`, unsorted; empty if it cannot be listed.
 std::vector<std::string> NamesIn(const std::string& folder);
 

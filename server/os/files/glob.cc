@@ -1,0 +1,133 @@
+#include "server/os/files/glob.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/files/storage_watch.h"
+
+namespace bulkhead {
+namespace {
+
+// Whether a component is more than a name. A bracket that nothing closes is a character.
+bool IsPattern(const std::string& component) {
+  bool open = false;
+  for (size_t i = 0; i < component.size(); ++i) {
+    const char c = component[i];
+    if (c == '*' || c == '?' || (c == ']' && open)) return true;
+    if (c == '[') open = true;
+    if (c == '\\') ++i;
+  }
+  return false;
+}
+
+std::string Unescaped(const std::string& component) {
+  std::string name;
+  for (size_t i = 0; i < component.size(); ++i) {
+    if (component[i] == '\\' && i + 1 < component.size()) ++i;
+    name += component[i];
+  }
+  return name;
+}
+
+// Follows a pattern from component to component.
+class Expansion {
+ public:
+  explicit Expansion(const GlobLimits& limits) : limits_(limits) {}
+
+  // Every path so far goes on with `text`, in which nothing is a pattern.
+  void Append(const std::string& text) {
+    for (std::string& path : paths_) path += text;
+    exist_ = exist_ && text.empty();
+  }
+
+  // Every path so far, which is a folder, goes on with those of its entries that match.
+  absl::Status Match(const std::string& component, bool is_last) {
+    std::vector<std::string> matches;
+    for (const std::string& folder : paths_) {
+      const absl::Status listed = MatchIn(folder, component, is_last, matches);
+      if (!listed.ok()) return listed;
+    }
+    paths_ = std::move(matches);
+    exist_ = true;
+    return absl::OkStatus();
+  }
+
+  // The paths that exist, sorted.
+  std::vector<std::string> Take() {
+    const auto is_missing = [](const std::string& path) {
+      struct stat info;
+      return lstat(path.c_str(), &info) != 0;
+    };
+    if (!exist_)
+      paths_.erase(std::remove_if(paths_.begin(), paths_.end(), is_missing), paths_.end());
+    std::sort(paths_.begin(), paths_.end());
+    return std::move(paths_);
+  }
+
+ private:
+  absl::Status MatchIn(const std::string& folder, const std::string& component, bool is_last,
+                       std::vector<std::string>& matches) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(
+        opendir(folder.empty() ? "." : folder.c_str()), closedir);
+    if (listing == nullptr) {
+      // In a folder that is missing nothing matches; one that cannot be read may hide what would.
+      if (errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
+      return absl::PermissionDeniedError(absl::StrCat("cannot read folder ", folder));
+    }
+    while (const dirent* entry = readdir(listing.get())) {
+      const bool may_be_folder =
+          entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN;
+      if (++entries_ > limits_.entries) return TooMany("entries to look at", limits_.entries);
+      if (!is_last && !may_be_folder) continue;
+      if (fnmatch(component.c_str(), entry->d_name, FNM_PERIOD) != 0) continue;
+      if (matches.size() == limits_.paths) return TooMany("paths", limits_.paths);
+      matches.push_back(absl::StrCat(folder, entry->d_name));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status TooMany(const std::string& of_what, uint64_t limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the pattern gives more than ", limit, " ", of_what,
+                     "; is there a link that leads to a folder above it?"));
+  }
+
+  const GlobLimits limits_;
+  uint64_t entries_ = 0;
+  std::vector<std::string> paths_ = {""};
+  bool exist_ = true;  // all of them
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
+                                                    const GlobLimits& limits) {
+  const StorageCall call(pattern);
+  if (!call.status().ok()) return call.status();
+  if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
+  Expansion expansion(limits);
+  for (size_t begin = 0; begin < pattern.size();) {
+    const size_t end = std::min(pattern.find('/', begin), pattern.size());
+    const size_t next = std::min(pattern.find_first_not_of('/', end), pattern.size());
+    const std::string component = pattern.substr(begin, end - begin);
+    if (IsPattern(component)) {
+      const absl::Status matched = expansion.Match(component, /*is_last=*/end == pattern.size());
+      if (!matched.ok()) return matched;
+    } else {
+      expansion.Append(Unescaped(component));
+    }
+    expansion.Append(pattern.substr(end, next - end));
+    begin = next;
+  }
+  return expansion.Take();
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,27 @@
+#ifndef BULKHEAD_SERVER_OS_FILES_GLOB_H_
+#define BULKHEAD_SERVER_OS_FILES_GLOB_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead {
+
+// Bounds of one expansion. Links that lead upwards make the number of paths grow without end.
+struct GlobLimits {
+  uint64_t paths = 300'000;       // that match, up to any component of the pattern
+  uint64_t entries = 10'000'000;  // of folders, that are looked at
+};
+
+// Paths that match a shell pattern (`*`, `?`, `[…]`; a backslash takes the next character as it
+// is), as glob(3) finds them, sorted by bytes; a path that exists as written matches itself. Empty
+// when nothing matches. Blocks on the storage (storage_watch.h). Errors: PERMISSION_DENIED for a
+// folder that cannot be read, RESOURCE_EXHAUSTED above the limits.
+absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
+                                                    const GlobLimits& limits = {});
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_FILES_GLOB_H_

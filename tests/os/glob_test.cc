@@ -1,0 +1,113 @@
+#include "server/os/files/glob.h"
+
+#include <glob.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace bulkhead {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Paths = std::vector<std::string>;
+
+class GlobTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = fs::canonical(pattern).string();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Write(const std::string& name) {
+    const std::string path = folder_ + "/" + name;
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path) << "";
+    return path;
+  }
+
+  std::string folder_;
+};
+
+// What the C library finds.
+Paths Reference(const std::string& pattern) {
+  glob_t matches{};
+  Paths paths;
+  if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches) == 0) {
+    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  }
+  globfree(&matches);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+TEST_F(GlobTest, PathsComeInTheOrderOfTheirBytes) {
+  const std::string b = Write("b.txt");
+  const std::string a = Write("a.txt");
+  const std::string upper = Write("B.txt");
+  Write("c.dat");
+  EXPECT_THAT(*ExpandGlob(folder_ + "/*.txt"), ElementsAre(upper, a, b));
+  EXPECT_TRUE(ExpandGlob(folder_ + "/*.none")->empty());
+}
+
+TEST_F(GlobTest, InAFolderThatIsMissingNothingMatches) {
+  Write("file");
+  for (const char* pattern : {"/missing/*.txt", "/missing/*/*.txt", "/file/*.txt", "/*/*.txt"}) {
+    const auto paths = ExpandGlob(folder_ + pattern);
+    ASSERT_TRUE(paths.ok()) << pattern << ": " << paths.status();
+    EXPECT_TRUE(paths->empty());
+  }
+}
+
+TEST_F(GlobTest, APathThatExistsMatchesItselfThoughItLooksLikeAPattern) {
+  const std::string path = Write("[1].txt");
+  Write("1.txt");
+  EXPECT_THAT(*ExpandGlob(path), ElementsAre(path));
+}
+
+TEST_F(GlobTest, FindsWhatTheCLibraryFinds) {
+  for (const char* name : {"a/x.txt", "a/y.txt", "b/x.txt", "ab/c/x.txt", ".hidden/x.txt",
+                           "b/.x.txt", "a[b/x]", "a*/star", "]/c", "x.txt"}) {
+    Write(name);
+  }
+  fs::create_symlink(folder_ + "/a", folder_ + "/link");
+  fs::create_symlink("missing", folder_ + "/b/dangling");
+  fs::create_symlink("..", folder_ + "/b/up");
+  const Paths parts = {"*",   "?",  "a",    "b",  "x.txt", "*.txt", "[ab]", "[!a]", "a[b", "a\\*",
+                       "\\a", ".*", "link", "up", "[]]",   "[a-",   "d*",   "c",    "",    "a?"};
+  std::mt19937 random(7);
+  size_t found = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string pattern = folder_;
+    const size_t depth = 1 + random() % 4;
+    for (size_t k = 0; k < depth; ++k) pattern += "/" + parts[random() % parts.size()];
+    // As written; and of a file with a slash behind it the C library thinks otherwise.
+    if (fs::exists(pattern) || pattern.back() == '/') continue;
+    const auto paths = ExpandGlob(pattern);
+    ASSERT_TRUE(paths.ok()) << pattern << ": " << paths.status();
+    EXPECT_EQ(*paths, Reference(pattern)) << pattern;
+    found += paths->size();
+  }
+  EXPECT_GT(found, 1000u);
+}
+
+TEST_F(GlobTest, LinksThatLeadUpwardsEndAtALimit) {
+  for (int i = 0; i < 10; ++i) fs::create_directory_symlink(".", folder_ + "/" + std::to_string(i));
+  const std::string pattern = folder_ + "/*/*/*/*/*/*/*/*/*/*";
+  const auto many = ExpandGlob(pattern, {.paths = 1000});
+  EXPECT_TRUE(absl::IsResourceExhausted(many.status()));
+  EXPECT_THAT(many.status().message(), HasSubstr("more than 1000 paths; is there a link"));
+  const auto long_way = ExpandGlob(pattern + "/none", {.paths = 1'000'000, .entries = 5000});
+  EXPECT_THAT(long_way.status().message(), HasSubstr("more than 5000 entries"));
+}
+
+}  // namespace
+}  // namespace bulkhead
