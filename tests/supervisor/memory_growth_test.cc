@@ -119,6 +119,16 @@ TEST(MemoryGrowthTest, OneStepOfMemoryBearsNothingOut) {
   }
 }
 
+// After each of its first leases a worker is looked at, and a lease may be one sample.
+TEST(MemoryGrowthTest, TheLaterHalfIsNothingWhileItIsAFewSamples) {
+  MemoryGrowth growth;
+  for (const uint64_t s : {0, 10, 20, 32, 44, 56, 68, 70, 71, 72}) growth.Note(s, 6 * kMiB, 0);
+  for (const uint64_t s : {73, 74, 75}) {
+    growth.Note(s, 7 * kMiB, 0);
+    EXPECT_LT(growth.BytesPerSample(kQuota), 64 << 10) << s;
+  }
+}
+
 // Every other look meets the worker in the middle of a large image.
 TEST(MemoryGrowthTest, LargeImagesAreNoLeak) {
   const auto swinging = [](uint64_t s) { return 20 * kMiB + (s % 8 == 0 ? 190 * kMiB : 0); };

@@ -38,6 +38,10 @@ double MemoryGrowth::Slope(const Point& from, const Point& to) {
          static_cast<double>(to.samples - from.samples);
 }
 
+double MemoryGrowth::LaterSlope() const {
+  return Last().samples >= Middle().samples + kMinSamples ? Slope(Middle(), Last()) : 0;
+}
+
 const MemoryGrowth::Point& MemoryGrowth::Lowest(size_t first) const {
   return *std::min_element(
       points_.begin() + static_cast<std::ptrdiff_t>(first),
@@ -56,7 +60,7 @@ bool MemoryGrowth::IsAsExpected() const {
 
 double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   if (is_known()) {
-    return std::max({0.0, Slope(First(), Last()), Slope(Middle(), Last())});
+    return std::max({0.0, Slope(First(), Last()), LaterSlope()});
   }
   if (IsAsExpected()) return expected_;
   const auto by_bytes = [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; };

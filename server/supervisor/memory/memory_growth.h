@@ -72,6 +72,8 @@ class MemoryGrowth {
 
   static double Slope(const Point& from, const Point& to);
   static double Rate(const Point& from, const Point& to);
+  // The growth over the later half; 0 if that is too few samples.
+  double LaterSlope() const;
   // Whether the looks since the warm-up show at least half the expected growth; memory comes in
   // steps.
   bool IsAsExpected() const;
