@@ -76,6 +76,34 @@ def test_a_flood_of_openings_leaves_no_memory_behind(folder):
         service.stop()
 
 
+def peak_bytes(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+
+def test_a_request_of_empty_elements_is_refused_before_it_takes_memory(folder):
+    def field(number, content):
+        size, rest = bytearray(), len(content)
+        while rest >= 0x80:
+            size.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        return bytes([number << 3 | 2, *size, rest]) + content
+
+    # Files of code in a cursor, without name and digest: 2 bytes each, and 80 once they are parsed.
+    request = field(1, field(2, field(12, b"") * 4_000_000))
+    service = Service(folder, "--workers", "1")
+    try:
+        bulkhead.service_status(service.target)
+        before = peak_bytes(service.process.pid)
+        with grpc.insecure_channel(service.target) as channel, pytest.raises(grpc.RpcError) as refused:
+            list(channel.stream_stream("/bulkhead.v1.Loader/Stream")(iter([request])))
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "more than 250000 fields" in refused.value.details()
+        assert peak_bytes(service.process.pid) < before + (64 << 20)
+    finally:
+        service.stop()
+
+
 def test_only_the_owner_may_connect(folder):
     service = Service(folder, "--workers", "1")
     try:
