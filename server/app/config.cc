@@ -43,7 +43,7 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       "--config", options.config,
       "YAML file of options (docs/service.md); options on the command line take precedence");
   app.add_option("--listen", options.listen,
-                 "Address: unix:/path, or 127.0.0.1:PORT with --insecure-tcp (port 0 chooses one). "
+                 "Address: unix:/path, or HOST:PORT with --tls-cert (port 0 chooses one). "
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
   app.add_option("--root", options.roots,
                  "Folder whose files specs may read; repeatable. Without one, no file can be read");
@@ -120,6 +120,28 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a loopback TCP address, without encryption or authentication: any local user "
                "may connect");
+  app.add_option("--tls-cert", options.tls_cert,
+                 "PEM file with the service's certificate and those that signed it, for TLS 1.3 on "
+                 "a TCP address. Read again when it changes, as are the files below");
+  app.add_option("--tls-key", options.tls_key, "PEM file with the key of --tls-cert");
+  app.add_option("--tls-client-ca", options.tls_client_ca,
+                 "PEM file of the authority that signs clients' certificates");
+  app.add_option("--allow-stream", options.allow_stream,
+                 "Name in a client's certificate (an alternative name, else the common name) that "
+                 "may stream and describe specs; repeatable; * allows every one that "
+                 "--tls-client-ca signed");
+  app.add_option("--allow-status", options.allow_status,
+                 "The same: who may ask for the status; repeatable");
+  app.add_option("--allow-operate", options.allow_operate,
+                 "The same: who may recycle workers, and see and change the quarantine; "
+                 "repeatable");
+  app.add_option("--token-instead-of-certificate", options.token_instead_of_certificate,
+                 "File with a token. Clients that show it need no certificate, so strangers get as "
+                 "far as gRPC's parser before they are refused (docs/security.md)");
+  app.add_option("--token-rights", options.token_rights,
+                 "What clients with the token may do: stream, status, operate; repeatable. "
+                 "Default: stream and status")
+      ->check(CLI::IsMember({"stream", "status", "operate"}));
   app.add_option(
       "--metrics", options.metrics,
       "Serve /metrics and /healthz over HTTP on this IP address and port, such as 127.0.0.1:9464 "
@@ -169,7 +191,10 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       "Examples:\n"
       "  bulkheadd --root /data\n"
       "  bulkheadd --config bulkheadd.yaml --log-level debug\n"
-      "  bulkheadd --root /data --listen 127.0.0.1:7077 --insecure-tcp --workers 4\n");
+      "  bulkheadd --root /data --listen 127.0.0.1:7077 --insecure-tcp --workers 4\n"
+      "  bulkheadd --root /data --listen 0.0.0.0:7077 --tls-cert server.pem --tls-key server.key "
+      "\\\n"
+      "            --tls-client-ca ca.pem --allow-stream trainer --allow-status trainer\n");
   try {
     app.parse(argc, argv);
     if (options.config.empty()) return options;

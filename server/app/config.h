@@ -42,6 +42,14 @@ struct DaemonOptions {
   bool attribution = true;
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
+  std::string tls_cert;  // PEM files; with --listen on TCP
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::vector<std::string> allow_stream;  // names of client certificates; "*": all
+  std::vector<std::string> allow_status;
+  std::vector<std::string> allow_operate;
+  std::string token_instead_of_certificate;  // file with the token
+  std::vector<std::string> token_rights;
   bool embedded = false;
   std::string metrics;     // address that metrics are served on over HTTP; empty: nowhere
   int watch_pid = 0;       // the trainer's process; ends with it

@@ -26,6 +26,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/child_process.h"
+#include "server/service/access/tls_credentials.h"
 
 namespace bulkhead {
 namespace {
@@ -123,6 +124,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
 }  // namespace
 
 absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
+  TlsCredentials::AllowOnlyTls13();
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
   RaiseFdLimit();  // for the indexes of large data sets

@@ -22,19 +22,19 @@ absl::Status ProtocolViolation(absl::string_view what) {
 }  // namespace
 
 StreamSession* StreamSession::Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
-                                    std::string peer) {
-  std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(peer)));
+                                    Caller caller) {
+  std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(caller)));
   session->self_ = session;
   session->StartRead(&session->incoming_);
   return session.get();
 }
 
 StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc,
-                             std::string peer)
+                             Caller caller)
     : context_(context),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
                [this](const absl::Status& status) { Finish(ToRpcStatus(status)); }}),
-      opening_(context_, std::move(peer), outbox_, claims_),
+      opening_(context_, std::move(caller), outbox_, claims_),
       rpc_(rpc) {}
 
 void StreamSession::OnReadDone(bool ok) {

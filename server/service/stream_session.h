@@ -33,7 +33,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
  public:
   // The reactor to return to gRPC. The caller has added the session to context.sessions.
   static StreamSession* Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
-                              std::string peer);
+                              Caller caller);
 
   // grpc::ServerBidiReactor
   void OnReadDone(bool ok) override;
@@ -52,7 +52,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnFailed(const absl::Status& status) override;
 
  private:
-  StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, std::string peer);
+  StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, Caller caller);
 
   void HandleOpen(const v1::Open& open);
   // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.
