@@ -18,7 +18,7 @@ readonly BUILD_PACKAGES=(
   libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
   libisal-dev zlib1g-dev libssl-dev libseccomp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev libgtest-dev libgmock-dev
-  prometheus-cpp-dev libcivetweb-dev
+  prometheus-cpp-dev
 )
 readonly TEST_PACKAGES=(
   binutils fuse3 libopencv-imgcodecs-dev libtiff-dev openssl procps python3-fusepy user-mode-linux

@@ -88,6 +88,7 @@ CLIENTS = {
 class Service:
     """bulkheadd on a Unix socket, serving `root`."""
 
+    program = SERVER
     popen = {}  # more of subprocess.Popen
 
     def __init__(self, folder, root, *options):
@@ -100,7 +101,7 @@ class Service:
         ready, child_end = os.pipe()
         self.process = subprocess.Popen(
             [
-                SERVER, "--listen", self.target, "--ready-fd", str(child_end),
+                self.program, "--listen", self.target, "--ready-fd", str(child_end),
                 "--root", str(self.root), "--cache-dir", str(self.folder / "cache"),
                 "--workers", "2", *map(str, self.options),
             ],

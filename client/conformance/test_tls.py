@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import time
 
+import grpc
 import pytest
 from certificates import Authority, cut
 from conftest import BIN, SERVER, Service
@@ -209,7 +211,7 @@ def test_only_tls_1_3_is_spoken(start, files, version, spoken):
     result = subprocess.run(
         ["openssl", "s_client", version, "-alpn", "h2", "-connect", service.target, "-CAfile", files.authority.pem,
          "-cert", pem, "-key", key],
-        input="", capture_output=True, text=True, timeout=60,
+        input="", capture_output=True, text=True, errors="replace", timeout=60,
     )
     assert ("Cipher is (NONE)" not in result.stdout) == spoken, result.stdout
 
@@ -259,6 +261,46 @@ def test_a_name_takes_over_no_stream_of_another(client, start, files, tmp_path):
     first.stdin.write("\n")
     first.stdin.flush()
     assert "error" not in client.finish(first)
+
+
+def test_a_name_that_takes_all_the_calls_it_can_leaves_some_to_others(client, start, files, spec):
+    service = start(*files.options(), "--allow-stream", "job-b")
+    pem, key = files.other_job
+    own = grpc.ssl_channel_credentials(files.authority.pem.read_bytes(), key.read_bytes(), pem.read_bytes())
+    ended = threading.Event()
+
+    def say_nothing():
+        ended.wait()
+        yield from ()
+
+    with grpc.secure_channel(service.target, own) as channel:
+        stream = channel.stream_stream("/bulkhead.v1.Loader/Stream")
+        calls = [stream(say_nothing()) for _ in range(128)]
+        deadline = time.monotonic() + 60
+        while "error" not in (
+            result := client.run(spec, service.target, environment=files.environment(files.other_job))
+        ):
+            assert time.monotonic() < deadline
+        assert result["error"]["reason"] == "TOO_MANY_CALLS"
+        assert "for job-b this service already serves 128 calls" in result["error"]["message"]
+        environment = files.environment(files.job)
+        assert client.ok(spec, service.target, environment=environment)["samples"] == 100
+        for call in calls:
+            call.cancel()
+        ended.set()
+
+
+def test_a_call_that_opens_nothing_ends(service):
+    ended = threading.Event()
+
+    def say_nothing():
+        ended.wait()
+        yield from ()
+
+    with grpc.insecure_channel(service.target) as channel:
+        call = channel.stream_stream("/bulkhead.v1.Loader/Stream")(say_nothing())
+        assert "no Open came within 30 s" in call.details()
+        ended.set()
 
 
 def test_the_token_stands_for_a_certificate(client, start, files, spec):
@@ -321,6 +363,29 @@ def test_a_new_token_replaces_the_old_one(client, start, files, spec, tmp_path):
     wait_for_log(service, "new connections use what is there now")
     assert client.ok(spec, service.target, environment=files.environment(token=token))["samples"] == 100
     assert "not this service's" in client.error(spec, service.target, environment=files.environment(token=old))["message"]
+
+
+def test_a_hangup_changes_rights_and_log_level(client, start, files, spec, tmp_path):
+    config = tmp_path / "bulkheadd.yaml"
+    config.write_text("allow-stream: job-a\n")
+    service = start(*files.options()[:-2], "--config", config)
+    first, second = (files.environment(own) for own in (files.job, files.other_job))
+    assert client.ok(spec, service.target, environment=first)["samples"] == 100
+    assert client.error(spec, service.target, environment=second)["reason"] == "ACCESS_DENIED"
+
+    config.write_text("allow-stream: job-b\nlog-level: nonsense\n")
+    service.process.send_signal(signal.SIGHUP)
+    wait_for_log(service, "nothing has changed")
+    assert f"{config}:2:12: log-level" in (service.folder / "log").read_text()
+    assert client.ok(spec, service.target, environment=first)["samples"] == 100
+
+    config.write_text("allow-stream: job-b\nlog-level: debug\nthreads: 2\n")
+    service.process.send_signal(signal.SIGHUP)
+    wait_for_log(service, "other options have changed, too; they take effect at the next start")
+    assert client.ok(spec, service.target, environment=second)["samples"] == 100
+    assert client.error(spec, service.target, environment=first)["reason"] == "ACCESS_DENIED"
+    client.error(spec, service.target, environment=files.environment())
+    wait_for_log(service, " debug gRPC: Handshake failed")
 
 
 # What cannot be used.
@@ -391,11 +456,18 @@ class StrangersService(Service):
 
     popen = {"user": STRANGER, "group": STRANGER, "extra_groups": []}
 
+    @property
+    def program(self):
+        return self.folder / "bulkheadd"
+
 
 @pytest.fixture
 def strangers_service():
     with tempfile.TemporaryDirectory(prefix="bulkhead-") as folder:  # pytest's are closed to others
         os.chown(folder, STRANGER, STRANGER)
+        os.chmod(folder, 0o755)
+        for program in ("bulkheadd", "bulkhead-worker"):  # the build's folder may be closed to it, too
+            shutil.copy(BIN / program, folder)
         service = StrangersService(pathlib.Path(folder), folder)
         yield service
         service.stop()

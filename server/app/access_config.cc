@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/metrics/metrics_server.h"
 #include "server/service/access/access_rights.h"
 #include "server/service/access/tls_files.h"
 
@@ -72,6 +73,16 @@ absl::Status CheckAddress(const DaemonOptions& options, const std::string& addre
   return absl::OkStatus();
 }
 
+absl::Status CheckMetrics(const DaemonOptions& options) {
+  if (options.metrics.empty()) return absl::OkStatus();
+  BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
+  const bool loopback = IsLoopback(options.metrics.substr(0, options.metrics.rfind(':')));
+  if (loopback || options.insecure_metrics) return absl::OkStatus();
+  return Wrong(absl::StrCat("--metrics ", options.metrics,
+                            ": whoever reaches it could read them; say --insecure-metrics if that "
+                            "is meant, or serve them on 127.0.0.1"));
+}
+
 // Which files, and that they come together.
 absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   TlsFiles::Paths paths{options.tls_cert, options.tls_key, options.tls_client_ca,
@@ -118,6 +129,7 @@ std::set<Right> TokenRights(const std::vector<std::string>& names) {
 }  // namespace
 
 absl::Status ConfigureAccess(const DaemonOptions& options, LoaderServer::Config& config) {
+  BULKHEAD_RETURN_IF_ERROR(CheckMetrics(options));
   BULKHEAD_RETURN_IF_ERROR(CheckAddress(options, config.address));
   if (TlsOption(options).empty()) return absl::OkStatus();
   BULKHEAD_ASSIGN_OR_RETURN(const TlsFiles::Paths paths, PathsOf(options));

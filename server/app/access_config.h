@@ -7,8 +7,9 @@
 
 namespace bulkhead {
 
-// Sets address, TLS and rights of `config`: who may connect, and who may call what. Reads the files
-// of TLS. INVALID_ARGUMENT with what is wrong and what to write instead.
+// Sets TLS and rights of `config`, which has its address: who may connect, and who may call what.
+// Checks the address of the metrics. Reads the files of TLS. INVALID_ARGUMENT with what is wrong
+// and what to write instead.
 absl::Status ConfigureAccess(const DaemonOptions& options, LoaderServer::Config& config);
 
 }  // namespace bulkhead

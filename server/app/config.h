@@ -51,6 +51,7 @@ struct DaemonOptions {
   std::string token_instead_of_certificate;  // file with the token
   std::vector<std::string> token_rights;
   bool embedded = false;
+  bool insecure_metrics = false;
   std::string metrics;     // address that metrics are served on over HTTP; empty: nowhere
   int watch_pid = 0;       // the trainer's process; ends with it
   std::string watch_lock;  // file that the trainers' processes have locked; ends with the last
@@ -63,7 +64,9 @@ struct DaemonOptions {
 // Makes `app` write to `options`, which hold the defaults and outlive it.
 void DefineOptions(CLI::App& app, DaemonOptions& options);
 
-// Parses the command line, and the file that it names with --config. On --help, --version and
+// Parses the command line, then the environment, where BULKHEADD_WORKER_QUOTA stands for
+// --worker-quota (lists with commas; not with --embedded), then the file of --config; the earlier
+// one wins. On --help, --version and
 // mistakes it prints and sets `exit_code`; then nothing may be started.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
 

@@ -17,7 +17,6 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
-#include "server/metrics/metrics_server.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/process_usage.h"
@@ -290,7 +289,6 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     config.address = absl::StrCat("unix:", runtime, "/loader.sock");
   }
   BULKHEAD_RETURN_IF_ERROR(ConfigureAccess(options, config));
-  if (!options.metrics.empty()) BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
   config.worker_program = options.worker_program;
   if (config.worker_program.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());

@@ -82,17 +82,16 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
 grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
     grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes) {
   using Refused = Refusal<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
-  if (const auto caller = context_.access.Check(*rpc, Right::kStream); !caller.ok()) {
-    return new Refused(caller.status());
-  }
+  const auto caller = context_.access.Check(*rpc, Right::kStream);
+  if (!caller.ok()) return new Refused(caller.status());
   v1::DescribeRequest request;
   if (const absl::Status parsed = ParseRequest(*bytes, request); !parsed.ok()) {
     return new Refused(parsed);
   }
-  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
+  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
     return new Refused(added);
   }
-  return DescribeSession::Start(context_, request);
+  return DescribeSession::Start(context_, request, *caller);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
@@ -100,7 +99,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   using Refused = Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
   const auto caller = context_.access.Check(*rpc, Right::kStream);
   if (!caller.ok()) return new Refused(caller.status());
-  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
+  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
     return new Refused(added);
   }
   return StreamSession::Start(context_, rpc, {*caller, PeerName(*rpc, *caller)});
@@ -109,13 +108,23 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
 grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc, Right right,
                                                      std::function<absl::Status()> answer) const {
   grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
-  if (const auto caller = context_.access.Check(*rpc, right); !caller.ok()) {
-    reactor->Finish(ToRpcStatus(caller.status()));
+  const auto caller = context_.access.Check(*rpc, right);
+  SessionRegistry* const sessions = context_.sessions;
+  const absl::Status added = caller.ok() ? sessions->TryAddQuestion(*caller) : caller.status();
+  if (!added.ok()) {
+    reactor->Finish(ToRpcStatus(added));
     return reactor;
   }
-  const absl::Status started = context_.sessions->StartThread(
-      [reactor, answer = std::move(answer)] { reactor->Finish(ToRpcStatus(answer())); });
-  if (!started.ok()) reactor->Finish(ToRpcStatus(started));
+  const absl::Status started =
+      sessions->StartThread([reactor, sessions, name = *caller, answer = std::move(answer)] {
+        const absl::Status answered = answer();
+        sessions->RemoveQuestion(name);
+        reactor->Finish(ToRpcStatus(answered));
+      });
+  if (!started.ok()) {
+    sessions->RemoveQuestion(*caller);
+    reactor->Finish(ToRpcStatus(started));
+  }
   return reactor;
 }
 

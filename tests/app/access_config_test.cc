@@ -90,6 +90,21 @@ TEST(AccessConfigTest, WhatBelongsTogetherMustBeThere) {
               HasSubstr("there is no token"));
 }
 
+TEST(AccessConfigTest, MetricsBeyondTheLoopbackMustBeMeant) {
+  const auto fault = [](const char* address, bool meant) {
+    return Fault("unix:/run/x.sock", [&](auto& o) {
+      o.metrics = address;
+      o.insecure_metrics = meant;
+    });
+  };
+  for (const char* address : {"127.0.0.1:0", "[::1]:9464"}) EXPECT_EQ(fault(address, false), "");
+  for (const char* address : {"0.0.0.0:9464", "[::]:9464", "10.0.0.1:9464"}) {
+    EXPECT_THAT(fault(address, false), HasSubstr("say --insecure-metrics")) << address;
+    EXPECT_EQ(fault(address, true), "") << address;
+  }
+  EXPECT_THAT(fault("localhost:1", true), HasSubstr("write an IP address"));
+}
+
 TEST(AccessConfigTest, FilesAreReadAtOnce) {
   EXPECT_THAT(Fault("0.0.0.0:0",
                     [](auto& o) {

@@ -64,18 +64,43 @@ const char* RightName(Right right) {
   return "";
 }
 
+const std::string* AccessRights::Granted::Find(const std::vector<std::string>& callers,
+                                               Right right) const {
+  absl::MutexLock lock(&mutex);
+  const std::set<std::string>& allowed = names[static_cast<size_t>(right)];
+  for (const std::string& name : callers) {
+    if (allowed.count(name) > 0 || allowed.count("*") > 0) return &name;
+  }
+  return nullptr;
+}
+
+bool AccessRights::Granted::HasToken(Right right) const {
+  absl::MutexLock lock(&mutex);
+  return of_token.count(right) > 0;
+}
+
+void AccessRights::Replace(const AccessRights& other) const {
+  Names names;
+  TokenRights of_token;
+  {
+    absl::MutexLock lock(&other.granted_->mutex);
+    names = other.granted_->names;
+    of_token = other.granted_->of_token;
+  }
+  absl::MutexLock lock(&granted_->mutex);
+  granted_->names = std::move(names);
+  granted_->of_token = std::move(of_token);
+}
+
 absl::StatusOr<std::string> AccessRights::Check(const grpc::ServerContextBase& call,
                                                 Right right) const {
   if (files_ == nullptr) return std::string();
-  const std::set<std::string>& allowed = names_[static_cast<size_t>(right)];
   const std::vector<std::string> names = NamesOf(call);
-  for (const std::string& name : names) {
-    if (allowed.count(name) > 0 || allowed.count("*") > 0) return Printable(name);
-  }
+  if (const std::string* const name = granted_->Find(names, right)) return Printable(*name);
   const std::string token = TokenOf(call);
   const std::string& known = files_->current()->token;
   const bool knows_token = !known.empty() && !token.empty() && SameSecret(token, known);
-  if (knows_token && of_token_.count(right) > 0) return std::string(kTokenName);
+  if (knows_token && granted_->HasToken(right)) return std::string(kTokenName);
   if (names.empty() && !knows_token) {
     if (known.empty()) return Unknown("this call comes without a client certificate");
     return Unknown(token.empty()

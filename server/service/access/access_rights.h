@@ -8,8 +8,11 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "server/service/access/tls_files.h"
 
 namespace bulkhead {
@@ -36,9 +39,13 @@ class AccessRights {
   using Names = std::array<std::set<std::string>, kRightCount>;
   using TokenRights = std::set<Right>;
 
-  AccessRights() = default;
+  AccessRights() : AccessRights(nullptr, {}, {}) {}
   AccessRights(std::shared_ptr<const TlsFiles> files, Names names, TokenRights of_token)
-      : files_(std::move(files)), names_(std::move(names)), of_token_(std::move(of_token)) {}
+      : files_(std::move(files)),
+        granted_(std::make_shared<Granted>(std::move(names), std::move(of_token))) {}
+
+  // Grants what `other` grants, for calls that begin from now on; copies of this do so, too.
+  void Replace(const AccessRights& other) const;
 
   // The name of a caller who has `right`; empty where there are no names. UNAUTHENTICATED for a
   // call without certificate and token or with a wrong token, PERMISSION_DENIED for one without the
@@ -46,9 +53,22 @@ class AccessRights {
   absl::StatusOr<std::string> Check(const grpc::ServerContextBase& call, Right right) const;
 
  private:
+  struct Granted {
+    Granted(Names by_name, TokenRights by_token)
+        : names(std::move(by_name)), of_token(std::move(by_token)) {}
+
+    // The first of the names that has the right; null: none.
+    const std::string* Find(const std::vector<std::string>& callers, Right right) const
+        ABSL_LOCKS_EXCLUDED(mutex);
+    bool HasToken(Right right) const ABSL_LOCKS_EXCLUDED(mutex);
+
+    mutable absl::Mutex mutex;
+    Names names ABSL_GUARDED_BY(mutex);
+    TokenRights of_token ABSL_GUARDED_BY(mutex);
+  };
+
   std::shared_ptr<const TlsFiles> files_;
-  Names names_;
-  TokenRights of_token_;
+  std::shared_ptr<Granted> granted_;
 };
 
 }  // namespace bulkhead
