@@ -19,11 +19,3 @@ pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
 pkg_check_modules(TIFF IMPORTED_TARGET libtiff-4>=4.5)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
-# By header and library: Debian's CMake files of prometheus-cpp and CivetWeb ask for libcurl and for CivetWeb's own
-# server program as well.
-find_path(CIVETWEB_INCLUDE_DIR civetweb.h REQUIRED)
-find_library(CIVETWEB_LIBRARY civetweb REQUIRED)
-add_library(civetweb_server UNKNOWN IMPORTED)
-set_target_properties(civetweb_server PROPERTIES
-  IMPORTED_LOCATION ${CIVETWEB_LIBRARY}
-  INTERFACE_INCLUDE_DIRECTORIES ${CIVETWEB_INCLUDE_DIR})

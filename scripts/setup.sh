@@ -18,10 +18,10 @@ readonly BUILD_PACKAGES=(
   libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
   libisal-dev zlib1g-dev libssl-dev libseccomp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev libgtest-dev libgmock-dev
-  prometheus-cpp-dev libcivetweb-dev
+  prometheus-cpp-dev
 )
 readonly TEST_PACKAGES=(
-  binutils fuse3 libopencv-imgcodecs-dev libtiff-dev procps python3-fusepy user-mode-linux
+  binutils fuse3 libopencv-imgcodecs-dev libtiff-dev openssl procps python3-fusepy user-mode-linux
   python3 python3-numpy python3-grpcio python3-protobuf python3-pip python3-pytest python3-pytest-xdist python3-tqdm python3-yaml
   python3-opencv python3-pil
 )

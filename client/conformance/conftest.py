@@ -88,6 +88,9 @@ CLIENTS = {
 class Service:
     """bulkheadd on a Unix socket, serving `root`."""
 
+    program = SERVER
+    popen = {}  # more of subprocess.Popen
+
     def __init__(self, folder, root, *options):
         self.folder, self.root, self.options = folder, root, options
         self.target = f"unix:{folder}/s.sock"
@@ -98,17 +101,18 @@ class Service:
         ready, child_end = os.pipe()
         self.process = subprocess.Popen(
             [
-                SERVER, "--listen", self.target, "--ready-fd", str(child_end),
+                self.program, "--listen", self.target, "--ready-fd", str(child_end),
                 "--root", str(self.root), "--cache-dir", str(self.folder / "cache"),
-                "--workers", "2", *self.options,
+                "--workers", "2", *map(str, self.options),
             ],
             pass_fds=(child_end,),
             stderr=self.log,
+            **self.popen,
         )
         os.close(child_end)
         with os.fdopen(ready) as said:
-            line = said.readline()
-        if not line.startswith("ready"):
+            self.ready = said.readline()
+        if not self.ready.startswith("ready"):
             self.log.seek(0)
             raise RuntimeError(f"the service did not start: {self.log.read()}")
 

@@ -12,6 +12,7 @@
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/batch/layout.h"
 #include "client/cpp/internal/rpc/channel.h"
+#include "client/cpp/internal/rpc/tls.h"
 #include "client/cpp/internal/service/endpoint.h"
 #include "client/cpp/internal/spec/spec.h"
 #include "client/cpp/internal/stream/healing_stream.h"
@@ -125,6 +126,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   loader->endpoint_ = *std::move(endpoint);
   HealingStream::Config config;
   config.endpoint = loader->endpoint_;
+  config.credentials = client_internal::WithEnvironment(std::move(options.credentials));
   config.open = *std::move(open);
   config.on_substitution = std::move(options.on_substitution);
   config.on_quarantine = std::move(options.on_quarantine);

@@ -16,14 +16,29 @@
 #include "client/cpp/internal/batch/layout.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/rpc/public_types.h"
+#include "client/cpp/internal/rpc/tls.h"
 #include "client/cpp/internal/service/embedded.h"
 #include "client/cpp/internal/spec/spec.h"
 
 namespace bulkhead {
 namespace {
 
-using client_internal::FromRpcStatus;
-using client_internal::MakeChannel;
+// A connection to a service, for one call.
+struct Connection {
+  std::string target;
+  Credentials credentials;
+  std::unique_ptr<v1::Loader::Stub> stub;
+
+  static absl::StatusOr<Connection> Open(const std::string& target, const Credentials& asked) {
+    Credentials credentials = client_internal::WithEnvironment(asked);
+    auto channel = client_internal::MakeChannel(target, credentials);
+    if (!channel.ok()) return channel.status();
+    return Connection{target, std::move(credentials), v1::Loader::NewStub(*channel)};
+  }
+  absl::Status Failure(const grpc::Status& status) const {
+    return client_internal::FailureToConnect(status, target, credentials);
+  }
+};
 
 std::string ToJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
@@ -33,16 +48,17 @@ std::string ToJson(const google::protobuf::Message& message) {
   return json;
 }
 
-absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target,
-                                                absl::Duration deadline) {
+absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target, absl::Duration deadline,
+                                                const Credentials& credentials) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;
-  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  const auto service = Connection::Open(target, credentials);
+  if (!service.ok()) return service.status();
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
   v1::GetStatusResponse response;
-  const grpc::Status status = stub->GetStatus(&context, v1::GetStatusRequest(), &response);
-  if (!status.ok()) return FromRpcStatus(status, target);
+  const grpc::Status status = service->stub->GetStatus(&context, v1::GetStatusRequest(), &response);
+  if (!status.ok()) return service->Failure(status);
   return response;
 }
 
@@ -82,14 +98,16 @@ SpecDescription ToSpecDescription(const v1::Description& description,
 
 }  // namespace
 
-absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline) {
-  auto response = AskStatus(target, deadline);
+absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
+                                          const Credentials& credentials) {
+  auto response = AskStatus(target, deadline, credentials);
   if (!response.ok()) return response.status();
   return ToJson(*response);
 }
 
-absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline) {
-  auto response = AskStatus(target, deadline);
+absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,
+                                               const Credentials& credentials) {
+  auto response = AskStatus(target, deadline, credentials);
   if (!response.ok()) return response.status();
   ServiceStatus status;
   status.version = response->version();
@@ -119,25 +137,28 @@ absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::
 }
 
 absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
-                                        std::optional<uint32_t> slot, absl::Duration deadline) {
+                                        std::optional<uint32_t> slot, absl::Duration deadline,
+                                        const Credentials& credentials) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;
   v1::RecycleRequest request;
   request.set_pipeline(pipeline);
   if (slot.has_value()) request.set_slot(*slot);
-  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  const auto service = Connection::Open(target, credentials);
+  if (!service.ok()) return service.status();
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
   v1::RecycleResponse response;
-  const grpc::Status status = stub->Recycle(&context, request, &response);
-  if (!status.ok()) return FromRpcStatus(status, target);
+  const grpc::Status status = service->stub->Recycle(&context, request, &response);
+  if (!status.ok()) return service->Failure(status);
   return response.workers();
 }
 
 absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
                                                           QuarantineAction action,
                                                           const std::vector<std::string>& records,
-                                                          absl::Duration deadline) {
+                                                          absl::Duration deadline,
+                                                          const Credentials& credentials) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;
   v1::QuarantineRequest request;
@@ -145,12 +166,13 @@ absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& tar
                      : action == QuarantineAction::kAdd ? v1::QuarantineRequest::ACTION_ADD
                                                         : v1::QuarantineRequest::ACTION_CLEAR);
   for (const std::string& record : records) request.add_records(record);
-  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  const auto service = Connection::Open(target, credentials);
+  if (!service.ok()) return service.status();
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
   v1::QuarantineResponse response;
-  const grpc::Status status = stub->Quarantine(&context, request, &response);
-  if (!status.ok()) return FromRpcStatus(status, target);
+  const grpc::Status status = service->stub->Quarantine(&context, request, &response);
+  if (!status.ok()) return service->Failure(status);
   std::vector<QuarantinedRecord> list;
   for (const v1::QuarantinedRecord& record : response.records()) {
     list.push_back({record.record(), absl::FromUnixSeconds(record.time().seconds()),
@@ -177,10 +199,11 @@ absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
   request.set_schema_only(options.schema_only);
   request.set_world_size(options.world_size);
 
-  const auto stub = v1::Loader::NewStub(MakeChannel(target));
+  const auto connection = Connection::Open(target, options.credentials);
+  if (!connection.ok()) return connection.status();
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(options.deadline));
-  const auto reader = stub->Describe(&context, request);
+  const auto reader = connection->stub->Describe(&context, request);
   v1::DescribeResponse response;
   v1::Description description;
   bool described = false;
@@ -193,7 +216,7 @@ absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
     }
   }
   const grpc::Status status = reader->Finish();
-  if (!status.ok()) return FromRpcStatus(status, target);
+  if (!status.ok()) return connection->Failure(status);
   if (!described) return client_internal::ProtocolError("it described nothing");
   auto layout = client_internal::MakeLayout(description.schema());
   if (!layout.ok()) return layout.status();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "server/app/config.h"
 #include "server/app/daemon.h"
@@ -34,7 +35,13 @@ int main(int argc, char** argv) {
   }
   const std::shared_ptr<bulkhead::LogOutput> log = *std::move(started);
   bulkhead::LogTo(log, options.log_level);
-  const absl::Status status = bulkhead::RunDaemon(options, *log);
+  const absl::Status status =
+      bulkhead::RunDaemon(options, *log, [argc, argv]() -> absl::StatusOr<bulkhead::DaemonOptions> {
+        std::optional<int> refused;
+        bulkhead::DaemonOptions again = bulkhead::ParseCommandLine(argc, argv, refused);
+        if (!refused.has_value()) return again;
+        return absl::InvalidArgumentError("the options cannot be used");  // it has said why
+      });
   if (!status.ok()) {
     log->Write(absl::StrCat("bulkheadd: ", std::string(status.message()), "\n"));
   }

@@ -2,7 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "server/app/config_file.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -36,14 +41,56 @@ absl::Status TakeFromFile(const std::string& path, CLI::App& app) {
   return absl::OkStatus();
 }
 
+// "BULKHEADD_WORKER_QUOTA" for "worker-quota".
+std::string VariableOf(const std::string& name) {
+  return absl::StrCat("BULKHEADD_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+}
+
+// Options that the environment sets and the command line does not.
+absl::Status TakeFromEnvironment(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) {
+    const std::string name = option->get_single_name();
+    if (name == "help" || name == "version" || option->count() > 0) continue;
+    const std::string variable = VariableOf(name);
+    const char* const value = std::getenv(variable.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    const bool is_flag = option->get_expected_max() == 0;
+    if (is_flag && absl::string_view(value) != "true" && absl::string_view(value) != "false") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(variable, "=", value, ": is not a boolean; write true or false"));
+    }
+    if (option->get_expected_max() > 1) {
+      for (const absl::string_view item : absl::StrSplit(value, ',', absl::SkipEmpty())) {
+        option->add_result(std::string(item));
+      }
+    } else {
+      option->add_result(value);
+    }
+    try {
+      option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      return absl::InvalidArgumentError(absl::StrCat(variable, ": ", error.what()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the command line does not say: from the environment, then from the file.
+absl::Status TakeTheRest(CLI::App& app, const DaemonOptions& options) {
+  // A service that a trainer starts for itself is that trainer's affair.
+  if (!options.embedded) BULKHEAD_RETURN_IF_ERROR(TakeFromEnvironment(app));
+  return options.config.empty() ? absl::OkStatus() : TakeFromFile(options.config, app);
+}
+
 }  // namespace
 
 void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option(
       "--config", options.config,
-      "YAML file of options (docs/service.md); options on the command line take precedence");
+      "YAML file of options (docs/service.md). The command line takes precedence over the "
+      "environment (BULKHEADD_WORKER_QUOTA for --worker-quota), and that over the file");
   app.add_option("--listen", options.listen,
-                 "Address: unix:/path, or 127.0.0.1:PORT with --insecure-tcp (port 0 chooses one). "
+                 "Address: unix:/path, or HOST:PORT with --tls-cert (port 0 chooses one). "
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
   app.add_option("--root", options.roots,
                  "Folder whose files specs may read; repeatable. Without one, no file can be read");
@@ -120,10 +167,34 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a loopback TCP address, without encryption or authentication: any local user "
                "may connect");
+  app.add_option("--tls-cert", options.tls_cert,
+                 "PEM file with the service's certificate and those that signed it, for TLS 1.3 on "
+                 "a TCP address. Read again when it changes, as are the files below");
+  app.add_option("--tls-key", options.tls_key, "PEM file with the key of --tls-cert");
+  app.add_option("--tls-client-ca", options.tls_client_ca,
+                 "PEM file of the authority that signs clients' certificates");
+  app.add_option("--allow-stream", options.allow_stream,
+                 "Name in a client's certificate (an alternative name, else the common name) that "
+                 "may stream and describe specs; repeatable; * allows every one that "
+                 "--tls-client-ca signed");
+  app.add_option("--allow-status", options.allow_status,
+                 "The same: who may ask for the status; repeatable");
+  app.add_option("--allow-operate", options.allow_operate,
+                 "The same: who may recycle workers, and see and change the quarantine; "
+                 "repeatable");
+  app.add_option("--token-instead-of-certificate", options.token_instead_of_certificate,
+                 "File with a token. Clients that show it need no certificate, so strangers get as "
+                 "far as gRPC's parser before they are refused (docs/security.md)");
+  app.add_option("--token-rights", options.token_rights,
+                 "What clients with the token may do: stream, status, operate; repeatable. "
+                 "Default: stream and status")
+      ->check(CLI::IsMember({"stream", "status", "operate"}));
   app.add_option(
       "--metrics", options.metrics,
       "Serve /metrics and /healthz over HTTP on this IP address and port, such as 127.0.0.1:9464 "
       "(port 0 chooses one). Read-only, without authentication. Default: off");
+  app.add_flag("--insecure-metrics", options.insecure_metrics,
+               "Allow --metrics on an address beyond the loopback, for whoever reaches it");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: in this program's folder");
   app.add_option(
@@ -169,11 +240,13 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       "Examples:\n"
       "  bulkheadd --root /data\n"
       "  bulkheadd --config bulkheadd.yaml --log-level debug\n"
-      "  bulkheadd --root /data --listen 127.0.0.1:7077 --insecure-tcp --workers 4\n");
+      "  bulkheadd --root /data --listen 127.0.0.1:7077 --insecure-tcp --workers 4\n"
+      "  bulkheadd --root /data --listen 0.0.0.0:7077 --tls-cert server.pem --tls-key server.key "
+      "\\\n"
+      "            --tls-client-ca ca.pem --allow-stream trainer --allow-status trainer\n");
   try {
     app.parse(argc, argv);
-    if (options.config.empty()) return options;
-    const absl::Status taken = TakeFromFile(options.config, app);
+    const absl::Status taken = TakeTheRest(app, options);
     if (taken.ok()) return options;
     std::fprintf(stderr, "bulkheadd: %s\n", std::string(taken.message()).c_str());
     exit_code = 2;

@@ -42,7 +42,16 @@ struct DaemonOptions {
   bool attribution = true;
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
+  std::string tls_cert;  // PEM files; with --listen on TCP
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::vector<std::string> allow_stream;  // names of client certificates; "*": all
+  std::vector<std::string> allow_status;
+  std::vector<std::string> allow_operate;
+  std::string token_instead_of_certificate;  // file with the token
+  std::vector<std::string> token_rights;
   bool embedded = false;
+  bool insecure_metrics = false;
   std::string metrics;     // address that metrics are served on over HTTP; empty: nowhere
   int watch_pid = 0;       // the trainer's process; ends with it
   std::string watch_lock;  // file that the trainers' processes have locked; ends with the last
@@ -55,7 +64,9 @@ struct DaemonOptions {
 // Makes `app` write to `options`, which hold the defaults and outlive it.
 void DefineOptions(CLI::App& app, DaemonOptions& options);
 
-// Parses the command line, and the file that it names with --config. On --help, --version and
+// Parses the command line, then the environment, where BULKHEADD_WORKER_QUOTA stands for
+// --worker-quota (lists with commas; not with --embedded), then the file of --config; the earlier
+// one wins. On --help, --version and
 // mistakes it prints and sets `exit_code`; then nothing may be started.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
 

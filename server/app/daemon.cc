@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/app/access_config.h"
 #include "server/app/embedded_folder.h"
 #include "server/app/server_config.h"
 #include "server/base/error.h"
@@ -26,6 +27,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/child_process.h"
+#include "server/service/access/tls_credentials.h"
 
 namespace bulkhead {
 namespace {
@@ -34,12 +36,13 @@ constexpr absl::Duration kDrain = absl::Seconds(25);
 constexpr absl::Duration kLastWords = absl::Seconds(1);  // what words may take to reach the log
 constexpr absl::Duration kLockTick = absl::Seconds(1);   // between looks at --watch-lock
 
-// Signals that end the service, as a descriptor. Blocked in every thread started from now on.
+// Signals that the service heeds, as a descriptor. Blocked in every thread started from now on.
 UniqueFd WatchSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
@@ -84,10 +87,44 @@ void TrimLogSoon(const std::string& address, const std::string& watch_lock, IoTh
   if (!posted) *idle = true;
 }
 
-// Blocks until a signal or the end of the trainers; says which. The lock, once taken, is kept until
-// this process has ended: who wants to share the service sees by it that it is too late.
+// What SIGHUP changes.
+struct Reloaded {
+  DaemonOptions options;  // as they were at the start
+  std::string address;
+  AccessRights access;
+  std::shared_ptr<TlsFiles> tls;  // null: none
+};
+
+// Blocks for the disk.
+void Reload(const Reloaded& running, const ReadOptions& read_options) {
+  absl::StatusOr<DaemonOptions> options = read_options();
+  LoaderServer::Config config;
+  config.address = running.address;
+  const absl::Status usable = options.ok() ? ConfigureAccess(*options, config) : options.status();
+  if (!usable.ok()) {
+    spdlog::error("SIGHUP: {}; nothing has changed", std::string(usable.message()));
+    return;
+  }
+  spdlog::set_level(spdlog::level::from_str(options->log_level));
+  running.access.Replace(config.access);
+  if (running.tls != nullptr) running.tls->Refresh();
+  spdlog::info("SIGHUP: log level, rights and files of TLS are those of now");
+  const DaemonOptions& before = running.options;
+  options->log_level = before.log_level;
+  options->allow_stream = before.allow_stream;
+  options->allow_status = before.allow_status;
+  options->allow_operate = before.allow_operate;
+  options->token_rights = before.token_rights;
+  if (*options == before) return;
+  spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
+}
+
+// Blocks until a signal that ends it or the end of the trainers; says which. The lock, once taken,
+// is kept until this process has ended: who wants to share the service sees by it that it is too
+// late.
 std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
-                       const std::string& address, IoThread& io) {
+                       const std::string& address, IoThread& io,
+                       const std::function<void()>& on_hangup) {
   // A negative descriptor is passed over.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
   const auto idle = std::make_shared<std::atomic<bool>>(true);
@@ -95,7 +132,14 @@ std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOpti
   for (;;) {
     const int count = poll(events, 2, tick_ms);
     if (count < 0 && errno == EINTR) continue;
-    if (count != 0) return events[0].revents != 0 ? "a signal" : "the end of its trainer";
+    if (count != 0 && events[0].revents == 0) return "the end of its trainer";
+    if (count != 0) {
+      signalfd_siginfo signal{};
+      if (read(signal_fd, &signal, sizeof(signal)) < 0) continue;
+      if (signal.ssi_signo != SIGHUP) return "a signal";
+      on_hangup();
+      continue;
+    }
     if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
     if (options.embedded) TrimLogSoon(address, options.watch_lock, io, idle);
   }
@@ -122,7 +166,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
 
 }  // namespace
 
-absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
+absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions read_options) {
+  TlsCredentials::AllowOnlyTls13();
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
   RaiseFdLimit();  // for the indexes of large data sets
@@ -136,6 +181,7 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
   BULKHEAD_ASSIGN_OR_RETURN(const Trainers trainers, WatchTrainers(options));
   BULKHEAD_ASSIGN_OR_RETURN(LoaderServer::Config config, MakeServerConfig(options));
   const ServiceLimits limits = config.limits;
+  const Reloaded running{options, config.address, config.access, config.tls};
   BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<IoThread> io, IoThread::Start());
   config.supervisor.io = io;
   config.supervisor.worker_output_fd = log.pipe();
@@ -152,7 +198,11 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log) {
   TakePagesAhead();
   log.Flush(kLastWords);  // what was said stands there before anybody asks
   AnnounceReady(options.ready_fd, server->address());
-  const std::string cause = WaitForEnd(signals.get(), trainers, options, server->address(), *io);
+  const std::string cause = WaitForEnd(
+      signals.get(), trainers, options, server->address(), *io, [&io, running, read_options] {
+        // What it uses may outlive the service: the disk may hang.
+        io->Post([running, read_options] { Reload(running, read_options); });
+      });
   spdlog::info("stopping because of {}", cause);
   const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
   if (options.embedded) RemoveEmbeddedFolder(server->address(), options.watch_lock);

@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/app/access_config.h"
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
-#include "server/metrics/metrics_server.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/process_usage.h"
@@ -78,34 +77,6 @@ absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
                      "; or give another --cache-dir"));
   }
   return folder;
-}
-
-absl::Status CheckAddress(const std::string& address, bool insecure_tcp) {
-  if (absl::StartsWith(address, "unix:")) return absl::OkStatus();
-  const size_t colon = address.rfind(':');
-  const std::string host = address.substr(0, colon);
-  uint32_t port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
-      port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen ", address,
-                     ": write unix:/path, or an address with a port from 0 to 65535, such as ",
-                     "127.0.0.1:7077"));
-  }
-  const bool loopback = host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
-  if (!loopback) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen ", address,
-        ": only unix:/path and addresses of the loopback are served; other hosts need TLS, which "
-        "this version does not have"));
-  }
-  if (!insecure_tcp) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen ", address,
-                     ": any local user could connect there; say --insecure-tcp if that is meant, "
-                     "or listen on unix:/path"));
-  }
-  return absl::OkStatus();
 }
 
 // The folders that an option names, links resolved.
@@ -317,8 +288,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
     BULKHEAD_ASSIGN_OR_RETURN(const std::string runtime, RuntimeDir());
     config.address = absl::StrCat("unix:", runtime, "/loader.sock");
   }
-  BULKHEAD_RETURN_IF_ERROR(CheckAddress(config.address, options.insecure_tcp));
-  if (!options.metrics.empty()) BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
+  BULKHEAD_RETURN_IF_ERROR(ConfigureAccess(options, config));
   config.worker_program = options.worker_program;
   if (config.worker_program.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string self, ProgramPath());

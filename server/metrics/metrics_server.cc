@@ -1,49 +1,52 @@
 #include "server/metrics/metrics_server.h"
 
-#include <civetweb.h>
 #include <prometheus/text_serializer.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstring>
-#include <thread>
-#include <utility>
+#include <algorithm>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "server/os/process/thread.h"
+#include "server/os/sockets/tcp.h"
 
 namespace bulkhead {
 namespace {
 
-constexpr auto kStopPoll = std::chrono::milliseconds(5);
+constexpr int kBacklog = 128;
+constexpr size_t kMaxRequestBytes = 8 << 10;
+constexpr size_t kReadBytes = 4 << 10;
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
 constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
 
-struct Reply {
+struct Page {
   const char* status = "200 OK";
+  std::string body;
   const char* type = "text/plain; charset=utf-8";
   const char* header = "";
-  std::string body;
 };
 
-void Send(mg_connection* connection, const Reply& reply) {
-  const std::string text =
-      absl::StrCat("HTTP/1.1 ", reply.status, "\r\nContent-Type: ", reply.type,
-                   "\r\nContent-Length: ", reply.body.size(), "\r\nCache-Control: no-store\r\n",
-                   reply.header, "Connection: close\r\n\r\n", reply.body);
-  mg_write(connection, text.data(), text.size());
+std::string Text(const Page& page) {
+  return absl::StrCat("HTTP/1.1 ", page.status, "\r\nContent-Type: ", page.type,
+                      "\r\nContent-Length: ", page.body.size(), "\r\nCache-Control: no-store\r\n",
+                      page.header, "Connection: close\r\n\r\n", page.body);
 }
 
-// The library's own words would go to standard error.
-int DropLog(const mg_connection*, const char*) { return 1; }
+Page MetricsPage(const prometheus::Collectable& metrics) {
+  const std::vector<prometheus::MetricFamily> families = metrics.Collect();
+  if (families.empty()) return {"503 Service Unavailable", "the service has ended\n"};
+  return {"200 OK", prometheus::TextSerializer().Serialize(families), kTextFormat};
+}
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// Where a listener on `host` is reached from this machine.
-std::string ReachableHost(const std::string& host) {
-  if (host == "0.0.0.0") return "127.0.0.1";
-  if (host.front() != '[') return host;
-  return host == "[::]" ? "::1" : host.substr(1, host.size() - 2);
+// Without the brackets of an IPv6 address.
+std::string BareHostOf(const std::string& address) {
+  const std::string host = HostOf(address);
+  return host.front() == '[' ? host.substr(1, host.size() - 2) : host;
 }
 
 }  // namespace
@@ -72,92 +75,154 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Config confi
   if (absl::Status checked = CheckMetricsAddress(config.address); !checked.ok()) return checked;
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(config)));
   const std::string& address = server->config_.address;
-  const char* options[] = {"listening_ports",
-                           address.c_str(),
-                           "num_threads",
-                           "2",
-                           "connection_queue",
-                           "8",
-                           "enable_keep_alive",
-                           "no",
-                           "max_request_size",
-                           "8192",
-                           "request_timeout_ms",
-                           "5000",
-                           nullptr};
-  mg_callbacks callbacks{};
-  callbacks.log_message = DropLog;
-  callbacks.log_access = DropLog;
-  mg_init_data init{&callbacks, server.get(), options};
-  char problem[256] = "";
-  mg_error_data error{nullptr, problem, sizeof(problem)};
-  server->http_ = mg_start2(&init, &error);
-  if (server->http_ == nullptr) {
+  uint32_t port = 0;
+  (void)absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port);
+  absl::StatusOr<TcpListener> listener =
+      ListenTcp(BareHostOf(address), static_cast<uint16_t>(port), kBacklog);
+  if (!listener.ok()) {
     return absl::UnavailableError(
-        absl::StrCat("--metrics ", address, ": cannot be listened on (", problem,
+        absl::StrCat("--metrics ", address, ": cannot be listened on (",
+                     std::string(listener.status().message()),
                      "); is it taken, or not an address of this machine?"));
   }
-  mg_server_port port{};
-  if (mg_get_server_ports(server->http_, 1, &port) == 1) server->port_ = port.port;
-  mg_set_request_handler(server->http_, "**", OnRequest, server.get());
+  server->listener_ = std::move(listener->fd);
+  server->port_ = listener->port;
+  for (std::unique_ptr<EventLoop>* loop : {&server->serving_, &server->answering_}) {
+    BULKHEAD_ASSIGN_OR_RETURN(*loop, EventLoop::Create());
+  }
+  BULKHEAD_RETURN_IF_ERROR(server->serving_->Watch(server->listener_.get(),
+                                                   [server = server.get()] { server->Accept(); }));
+  BULKHEAD_RETURN_IF_ERROR(
+      StartThread([loop = server->answering_.get()] { loop->Run(); }, server->answering_thread_));
+  BULKHEAD_RETURN_IF_ERROR(
+      StartThread([loop = server->serving_.get()] { loop->Run(); }, server->serving_thread_));
   return server;
 }
 
 MetricsServer::~MetricsServer() {
-  if (http_ == nullptr) return;
-  // The library's thread that accepts looks every two seconds whether it shall stop, and at every
-  // connection: connections shorten the wait.
-  std::atomic<bool> stopped{false};
-  std::thread stopping([&] {
-    mg_stop(http_);
-    stopped = true;
-  });
-  const std::string host = ReachableHost(HostOf(config_.address));
-  while (!stopped) {
-    char problem[64];
-    mg_connection* waker =
-        mg_connect_client(host.c_str(), port_, /*use_ssl=*/0, problem, sizeof(problem));
-    if (waker != nullptr) mg_close_connection(waker);
-    std::this_thread::sleep_for(kStopPoll);
+  // What is being answered posts to the loop that serves.
+  if (answering_thread_.joinable()) {
+    answering_->Stop();
+    answering_thread_.join();
   }
-  stopping.join();
+  if (serving_thread_.joinable()) {
+    serving_->Stop();
+    serving_thread_.join();
+  }
 }
 
 std::string MetricsServer::url() const {
   return absl::StrCat("http://", HostOf(config_.address), ":", port_, "/metrics");
 }
 
-int MetricsServer::OnRequest(mg_connection* connection, void* self) {
-  static_cast<const MetricsServer*>(self)->Answer(connection);
-  return 1;
+void MetricsServer::Accept() {
+  absl::StatusOr<UniqueFd> accepted = AcceptTcp(listener_.get());
+  if (!accepted.ok()) {
+    if (absl::IsUnavailable(accepted.status())) return;
+    // Mostly a lack of descriptors: trying again at once would spin.
+    serving_->Unwatch(listener_.get());
+    serving_->After(kAcceptPause,
+                    [this] { (void)serving_->Watch(listener_.get(), [this] { Accept(); }); });
+    return;
+  }
+  MakeRoom();
+  if (connections_.size() >= kMaxConnections) return;
+  const ConnectionId id = next_id_++;
+  const int fd = accepted->get();
+  connections_[id].fd = *std::move(accepted);
+  CloseLater(id);
+  if (!serving_->Watch(fd, [this, id] { Read(id); }).ok()) Close(id);
 }
 
-void MetricsServer::Answer(mg_connection* connection) const {
-  const mg_request_info& request = *mg_get_request_info(connection);
-  const absl::string_view path = request.local_uri == nullptr ? "" : request.local_uri;
-  Reply reply;
-  if (path != "/metrics" && path != "/healthz") {
-    reply.status = "404 Not Found";
-    reply.body = "there are /metrics and /healthz\n";
-  } else if (std::strcmp(request.request_method, "GET") != 0) {
-    reply.status = "405 Method Not Allowed";
-    reply.header = "Allow: GET\r\n";
-  } else if (path == "/metrics") {
-    const std::vector<prometheus::MetricFamily> families = config_.metrics->Collect();
-    if (families.empty()) {
-      reply.status = "503 Service Unavailable";
-      reply.body = "the service has ended\n";
-    } else {
-      reply.type = kTextFormat;
-      reply.body = prometheus::TextSerializer().Serialize(families);
-    }
-  } else if (config_.is_serving()) {
-    reply.body = "serving\n";
-  } else {
-    reply.status = "503 Service Unavailable";
-    reply.body = "draining\n";
+void MetricsServer::MakeRoom() {
+  if (connections_.size() < kMaxConnections) return;
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                   [](const auto& one) { return !one.second.is_read; });
+  if (oldest != connections_.end()) Close(oldest->first);
+}
+
+void MetricsServer::Read(ConnectionId id) {
+  Connection& connection = connections_.at(id);  // watched as long as it is there
+  const absl::StatusOr<std::string> bytes = ReceiveBytes(connection.fd.get(), kReadBytes);
+  if (!bytes.ok()) {
+    if (!absl::IsUnavailable(bytes.status())) Close(id);
+    return;
   }
-  Send(connection, reply);
+  // What follows the request is read, too, and dropped: unread bytes would reset the connection
+  // before the answer is taken.
+  if (bytes->empty()) {
+    if (!connection.is_read) return Close(id);
+    connection.is_ended = true;  // some clients say so before they take the answer
+    serving_->Unwatch(connection.fd.get());
+    return;
+  }
+  if (connection.is_read) return;
+  connection.request += *bytes;
+  const bool whole = absl::StrContains(connection.request, "\r\n\r\n");
+  if (!whole && connection.request.size() < kMaxRequestBytes) return;
+  connection.is_read = true;
+  CloseLater(id);
+  if (whole && connection.request.size() <= kMaxRequestBytes) {
+    Answer(id, std::exchange(connection.request, ""));
+  } else {
+    Reply(id, Text({"431 Request Header Fields Too Large", "a request has at most 8 KiB\n"}));
+  }
+}
+
+void MetricsServer::Answer(ConnectionId id, const std::string& request) {
+  // "GET /metrics?name=value HTTP/1.1"
+  const std::vector<std::string> words =
+      absl::StrSplit(request.substr(0, request.find("\r\n")), ' ');
+  if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
+    return Reply(id, Text({"400 Bad Request", "this is no request of HTTP/1.1\n"}));
+  }
+  const std::string path = words[1].substr(0, words[1].find('?'));
+  if (path != "/metrics" && path != "/healthz") {
+    return Reply(id, Text({"404 Not Found", "there are /metrics and /healthz\n"}));
+  }
+  if (words[0] != "GET") {
+    return Reply(id, Text({"405 Method Not Allowed", "", Page().type, "Allow: GET\r\n"}));
+  }
+  if (path == "/healthz") {
+    return Reply(id, Text(config_.is_serving() ? Page{"200 OK", "serving\n"}
+                                               : Page{"503 Service Unavailable", "draining\n"}));
+  }
+  answering_->Post([this, id] {
+    serving_->Post([this, id, text = Text(MetricsPage(*config_.metrics))]() mutable {
+      Reply(id, std::move(text));
+    });
+  });
+}
+
+void MetricsServer::Reply(ConnectionId id, std::string answer) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;  // it took too long
+  found->second.answer = std::move(answer);
+  CloseLater(id);
+  Write(id);
+}
+
+void MetricsServer::Write(ConnectionId id) {
+  Connection& connection = connections_.at(id);
+  const absl::StatusOr<size_t> sent = SendBytes(connection.fd.get(), connection.answer);
+  if (!sent.ok() && !absl::IsUnavailable(sent.status())) return Close(id);
+  connection.answer.erase(0, sent.ok() ? *sent : 0);
+  if (connection.answer.empty() || connection.is_ended) return Close(id);
+  if (!serving_->WatchWritable(connection.fd.get(), [this, id] { Write(id); }).ok()) Close(id);
+}
+
+void MetricsServer::CloseLater(ConnectionId id) {
+  EventLoop::TimerId& timer = connections_.at(id).timer;
+  serving_->Cancel(timer);
+  timer = serving_->After(config_.patience, [this, id] { Close(id); });
+}
+
+void MetricsServer::Close(ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  serving_->Cancel(found->second.timer);
+  serving_->Unwatch(found->second.fd.get());
+  connections_.erase(found);
 }
 
 }  // namespace bulkhead

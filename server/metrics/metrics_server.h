@@ -3,26 +3,34 @@
 
 #include <prometheus/collectable.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-
-struct mg_connection;
-struct mg_context;
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 
 // Serves two read-only pages over plain HTTP, to anyone who may connect:
 //   GET /metrics   the metrics, in Prometheus's text format
 //   GET /healthz   200 while the service takes streams, 503 when it does no longer
-// Everything else is 404, another method 405. Two threads; a connection serves one request, of at
-// most 8 KiB, and lasts at most five seconds when its client dawdles.
+// Everything else is 404, another method 405. A connection serves one request, of at most 8 KiB.
 //
-// Life: listens from Start to destruction, which waits for answers under way.
+//   serving thread: accept ─▶ read ─▶ /healthz ─────────────────────────▶ write ─▶ close
+//   answering thread:               └▶ /metrics, which may take a while ─┘
+//
+// Clients that dawdle hold up nobody: a request must come within Config::patience, and of more than
+// kMaxConnections connections the oldest without a request is closed for a new one.
+//
+// Life: listens from Start to destruction, which waits for an answer under way.
 class MetricsServer {
  public:
   struct Config {
@@ -31,7 +39,11 @@ class MetricsServer {
     // Both are called from this object's threads, and live until it is destroyed.
     std::shared_ptr<const prometheus::Collectable> metrics;  // none: the service has ended
     std::function<bool()> is_serving;
+    // For a request to come whole, and for its answer to be taken.
+    absl::Duration patience = absl::Seconds(5);
   };
+
+  static constexpr size_t kMaxConnections = 64;
 
   // INVALID_ARGUMENT: not an address; UNAVAILABLE: it cannot be listened on.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(Config config);
@@ -45,14 +57,37 @@ class MetricsServer {
   std::string url() const;
 
  private:
+  using ConnectionId = uint64_t;
+  struct Connection {
+    UniqueFd fd;
+    std::string request;
+    bool is_read = false;   // the request is there
+    bool is_ended = false;  // nothing more comes
+    std::string answer;     // what is left of it
+    EventLoop::TimerId timer = 0;
+  };
+
   explicit MetricsServer(Config config) : config_(std::move(config)) {}
 
-  static int OnRequest(mg_connection* connection, void* self);
-  void Answer(mg_connection* connection) const;
+  // All of it on the serving thread.
+  void Accept();
+  void MakeRoom();
+  void Read(ConnectionId id);
+  void Answer(ConnectionId id, const std::string& request);
+  void Reply(ConnectionId id, std::string answer);
+  void Write(ConnectionId id);
+  void Close(ConnectionId id);
+  void CloseLater(ConnectionId id);
 
   const Config config_;
-  mg_context* http_ = nullptr;
+  UniqueFd listener_;
   int port_ = 0;
+  std::unique_ptr<EventLoop> serving_;
+  std::unique_ptr<EventLoop> answering_;
+  std::thread serving_thread_;
+  std::thread answering_thread_;
+  ConnectionId next_id_ = 1;
+  std::map<ConnectionId, Connection> connections_;
 };
 
 // Checks an address as Config has it. INVALID_ARGUMENT with what is wrong.

@@ -17,8 +17,9 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 }  // namespace
 
 DescribeSession* DescribeSession::Start(const SessionContext& context,
-                                        const v1::DescribeRequest& request) {
-  std::shared_ptr<DescribeSession> session(new DescribeSession(context));
+                                        const v1::DescribeRequest& request,
+                                        const std::string& caller) {
+  std::shared_ptr<DescribeSession> session(new DescribeSession(context, caller));
   session->self_ = session;
   DescribeSession* const raw = session.get();
   const absl::Status started = context.sessions->StartThread([session, request] {
@@ -43,8 +44,9 @@ DescribeSession* DescribeSession::Start(const SessionContext& context,
 
 void DescribeSession::OnDone() {
   SessionRegistry* const sessions = context_.sessions;
+  const std::string caller = caller_name_;
   self_.reset();  // may delete this
-  sessions->Remove();
+  sessions->Remove(caller);
 }
 
 void DescribeSession::Look() {

@@ -21,15 +21,18 @@ namespace bulkhead {
 class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public std::enable_shared_from_this<DescribeSession> {
  public:
-  // The reactor to return to gRPC. The caller has added the session to context.sessions.
-  static DescribeSession* Start(const SessionContext& context, const v1::DescribeRequest& request);
+  // The reactor to return to gRPC. It has been added to context.sessions as one of
+  // `caller`.
+  static DescribeSession* Start(const SessionContext& context, const v1::DescribeRequest& request,
+                                const std::string& caller);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
  private:
-  explicit DescribeSession(const SessionContext& context) : context_(context) {}
+  DescribeSession(const SessionContext& context, const std::string& caller)
+      : context_(context), caller_name_(caller) {}
 
   absl::StatusOr<v1::Description> Describe(const v1::DescribeRequest& request);
   void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -39,6 +42,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
+  const std::string caller_name_;
   std::shared_ptr<DescribeSession> self_;  // until OnDone
   std::atomic<bool> gone_{false};
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();

@@ -16,6 +16,7 @@
 #include "server/os/files/random_name.h"
 #include "server/os/process/thread.h"
 #include "server/os/sockets/unix_address.h"
+#include "server/service/access/tls_credentials.h"
 #include "server/service/index_builds.h"
 
 namespace bulkhead {
@@ -36,6 +37,9 @@ constexpr int kMaxRequestBytes = 8 << 20;
 constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
 constexpr int kKeepaliveMillis = 20'000;
+// For a stranger to finish a handshake.
+constexpr int kHandshakeMillis = 10'000;
+constexpr absl::Duration kTlsRefresh = absl::Seconds(1);
 
 }  // namespace
 
@@ -76,6 +80,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.supervisor = server->supervisor_.get();
   context.sessions = &server->sessions_;
   context.directory = &server->directory_;
+  context.access = server->config_.access;
   context.door = server->door_.get();
   context.loop = server->loop_.get();
   context.quarantine = server->quarantine_;
@@ -85,6 +90,9 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   server->service_ =
       std::make_unique<LoaderService>(std::move(context), server->config_.log_lines_dropped);
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
+  if (server->config_.tls != nullptr) {
+    server->loop_->Post([server = server.get()] { server->RefreshTls(); });
+  }
   {
     absl::MutexLock lock(&server->status_mutex_);
     server->has_status_ = true;
@@ -128,7 +136,10 @@ absl::Status LoaderServer::Listen() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  if (!is_unix) builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
+  credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
+                                        : std::make_shared<TlsCredentials>(config_.tls);
+  if (!is_unix) builder.AddListeningPort(address_, credentials_, &port_);
   server_ = builder.BuildAndStart();
   if (is_unix && server_ != nullptr) {
     return ListenOnUnix(UnixPath());
@@ -140,6 +151,11 @@ absl::Status LoaderServer::Listen() {
   }
   address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port_);
   return absl::OkStatus();
+}
+
+void LoaderServer::RefreshTls() {
+  TlsFiles::RefreshSoon(config_.tls, *io_);
+  loop_->After(kTlsRefresh, [this] { RefreshTls(); });
 }
 
 std::optional<v1::GetStatusResponse> LoaderServer::Status() {

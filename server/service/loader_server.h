@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
 #define BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
 
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
 #include <atomic>
@@ -14,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/service/access/access_rights.h"
+#include "server/service/access/tls_files.h"
 #include "server/service/arena_door.h"
 #include "server/service/loader_service.h"
 #include "server/service/memory_trim.h"
@@ -35,6 +38,8 @@ class LoaderServer {
     // "unix:/path" or "127.0.0.1:port"; port 0 chooses one. Only this user can connect to a Unix
     // socket.
     std::string address;
+    std::shared_ptr<TlsFiles> tls;  // for TCP; null: without TLS
+    AccessRights access;
     std::string worker_program;  // absolute path of bulkhead-worker
     std::string cache_dir;       // must exist
     uint64_t index_bytes = 0;    // limit of indexes in cache_dir; 0: none
@@ -77,6 +82,8 @@ class LoaderServer {
   absl::Status ListenOnUnix(const std::string& path);
   // Takes no more connections and frees the paths for a successor. Blocks for the loop.
   void CloseDoors();
+  // Reads the files of TLS again, every second.
+  void RefreshTls();
   // Best effort: without a door batches travel over gRPC.
   void OpenArenaDoor();
 
@@ -95,6 +102,7 @@ class LoaderServer {
   std::thread loop_thread_;
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;
+  std::shared_ptr<grpc::ServerCredentials> credentials_;  // gRPC asks them for certificates
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<UnixAcceptor> acceptor_;  // null on TCP, where server_ listens
   std::string address_;

@@ -24,6 +24,11 @@ std::string PeerName(const grpc::CallbackServerContext& rpc) {
   return absl::StartsWith(peer, "fd:") ? "unix:" : peer;
 }
 
+// Whose the peer is, where that is known.
+std::string PeerName(const grpc::CallbackServerContext& rpc, const std::string& name) {
+  return name.empty() ? PeerName(rpc) : absl::StrCat(name, " at ", PeerName(rpc));
+}
+
 // Refuses a call at once.
 template <typename Reactor>
 class Refusal final : public Reactor {
@@ -77,37 +82,56 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
 grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
     grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes) {
   using Refused = Refusal<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+  const auto caller = context_.access.Check(*rpc, Right::kStream);
+  if (!caller.ok()) return new Refused(caller.status());
   v1::DescribeRequest request;
   if (const absl::Status parsed = ParseRequest(*bytes, request); !parsed.ok()) {
     return new Refused(parsed);
   }
-  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
+  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
     return new Refused(added);
   }
-  return DescribeSession::Start(context_, request);
+  return DescribeSession::Start(context_, request, *caller);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
     grpc::CallbackServerContext* rpc) {
-  if (const absl::Status added = context_.sessions->TryAdd(); !added.ok()) {
-    return new Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(added);
+  using Refused = Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
+  const auto caller = context_.access.Check(*rpc, Right::kStream);
+  if (!caller.ok()) return new Refused(caller.status());
+  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
+    return new Refused(added);
   }
-  return StreamSession::Start(context_, rpc, PeerName(*rpc));
+  return StreamSession::Start(context_, rpc, {*caller, PeerName(*rpc, *caller)});
 }
 
-grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc,
+grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc, Right right,
                                                      std::function<absl::Status()> answer) const {
   grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
-  const absl::Status started = context_.sessions->StartThread(
-      [reactor, answer = std::move(answer)] { reactor->Finish(ToRpcStatus(answer())); });
-  if (!started.ok()) reactor->Finish(ToRpcStatus(started));
+  const auto caller = context_.access.Check(*rpc, right);
+  SessionRegistry* const sessions = context_.sessions;
+  const absl::Status added = caller.ok() ? sessions->TryAddQuestion(*caller) : caller.status();
+  if (!added.ok()) {
+    reactor->Finish(ToRpcStatus(added));
+    return reactor;
+  }
+  const absl::Status started =
+      sessions->StartThread([reactor, sessions, name = *caller, answer = std::move(answer)] {
+        const absl::Status answered = answer();
+        sessions->RemoveQuestion(name);
+        reactor->Finish(ToRpcStatus(answered));
+      });
+  if (!started.ok()) {
+    sessions->RemoveQuestion(*caller);
+    reactor->Finish(ToRpcStatus(started));
+  }
   return reactor;
 }
 
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
                                                    const grpc::ByteBuffer*,
                                                    grpc::ByteBuffer* response) {
-  return FinishAside(rpc, [this, response] {
+  return FinishAside(rpc, Right::kStatus, [this, response] {
     *response = Serialize(Status());
     return absl::OkStatus();
   });
@@ -116,7 +140,7 @@ grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext* rpc,
                                                     const grpc::ByteBuffer* bytes,
                                                     grpc::ByteBuffer* response) {
-  return FinishAside(rpc, [this, bytes, response] {
+  return FinishAside(rpc, Right::kOperate, [this, bytes, response] {
     const auto request = std::make_shared<v1::QuarantineRequest>();
     BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, *request));
     const auto done = std::make_shared<absl::Status>();
@@ -146,7 +170,7 @@ v1::GetStatusResponse LoaderService::Status() const {
 grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,
                                                  const grpc::ByteBuffer* bytes,
                                                  grpc::ByteBuffer* response) {
-  return FinishAside(rpc, [this, bytes, response] {
+  return FinishAside(rpc, Right::kOperate, [this, bytes, response] {
     v1::RecycleRequest request;
     BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, request));
     const std::optional<uint32_t> slot =

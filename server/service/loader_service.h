@@ -42,9 +42,9 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   v1::GetStatusResponse Status() const;
 
  private:
-  // Finishes a call with the result of `answer`, which runs on its own thread and may block: gRPC
-  // has few threads.
-  grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc,
+  // Finishes a call of a caller with `right` with the result of `answer`, which runs on its own
+  // thread and may block: gRPC has few threads.
+  grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc, Right right,
                                         std::function<absl::Status()> answer) const;
 
   const SessionContext context_;

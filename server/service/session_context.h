@@ -7,6 +7,7 @@
 #include "server/os/event_loop.h"
 #include "server/os/files/io_thread.h"
 #include "server/os/files/storage_watch.h"
+#include "server/service/access/access_rights.h"
 #include "server/service/arena_door.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
@@ -22,6 +23,8 @@ struct SessionContext {
   Supervisor* supervisor = nullptr;
   SessionRegistry* sessions = nullptr;
   StreamDirectory* directory = nullptr;
+  // Who may call what.
+  AccessRights access;
   // Gives clients their arenas; null: the service has no door.
   ArenaDoor* door = nullptr;
   // Runs the sessions' timers for as long as the service runs.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -18,29 +20,39 @@ namespace bulkhead {
 
 // Limits the number of calls, and counts the threads that work for them. A thread may outlive a
 // call whose storage hangs; the service ends only when none is left. A draining service accepts no
-// calls. Thread-safe.
+// calls.
+//
+// Sessions stream or describe for as long as their clients like; questions are answered at once.
+// Where callers have names (AccessRights), none of them can take all places. Thread-safe.
 class SessionRegistry {
  public:
   static constexpr uint32_t kMaxSessions = 256;
+  static constexpr uint32_t kMaxSessionsOfOne = kMaxSessions / 2;
+  static constexpr uint32_t kMaxQuestions = 64;
+  static constexpr uint32_t kMaxQuestionsOfOne = kMaxQuestions / 2;
   // Higher than kMaxSessions: threads of abandoned calls may hang.
   static constexpr uint32_t kMaxThreads = 2 * kMaxSessions;
 
-  // Admits a session. Errors: UNAVAILABLE (SHUTTING_DOWN) while the service drains;
-  // RESOURCE_EXHAUSTED if there are too many.
-  absl::Status TryAdd() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Admits a session of `caller` (empty: it has no name). Errors: UNAVAILABLE (SHUTTING_DOWN) while
+  // the service drains; RESOURCE_EXHAUSTED if there are too many.
+  absl::Status TryAdd(const std::string& caller = "") ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return Draining();
-    if (sessions_ >= kMaxSessions || threads_ >= kMaxThreads) {
-      return MakeError(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
-                       absl::StrCat("this service already serves ", kMaxSessions,
-                                    " calls; close some, or use another service"));
-    }
-    ++sessions_;
-    return absl::OkStatus();
+    if (threads_ >= kMaxThreads) return TooMany("this service already", kMaxSessions);
+    return sessions_.Take(caller, kMaxSessions, kMaxSessionsOfOne);
   }
-  void Remove() ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Remove(const std::string& caller = "") ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    --sessions_;
+    sessions_.GiveBack(caller);
+  }
+  // The same for a question, of which there may be some while the service drains.
+  absl::Status TryAddQuestion(const std::string& caller) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return questions_.Take(caller, kMaxQuestions, kMaxQuestionsOfOne);
+  }
+  void RemoveQuestion(const std::string& caller) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    questions_.GiveBack(caller);
   }
   // Runs `work` on its own thread, which counts until what `work` holds is gone. Errors: those of
   // StartDetachedThread.
@@ -58,7 +70,7 @@ class SessionRegistry {
   bool WaitUntilEmpty(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return sessions_ == 0 && threads_ == 0;
+      return sessions_.total == 0 && threads_ == 0;
     };
     return AwaitFor(mutex_, empty, patience);
   }
@@ -78,6 +90,33 @@ class SessionRegistry {
   }
 
  private:
+  // Calls of one kind.
+  struct Places {
+    absl::Status Take(const std::string& caller, uint32_t most, uint32_t most_of_one) {
+      if (total >= most) return TooMany("this service already", most);
+      if (!caller.empty() && by_caller[caller] >= most_of_one) {
+        return TooMany(absl::StrCat("for ", caller, " this service already"), most_of_one);
+      }
+      ++total;
+      if (!caller.empty()) ++by_caller[caller];
+      return absl::OkStatus();
+    }
+    void GiveBack(const std::string& caller) {
+      --total;
+      const auto found = by_caller.find(caller);
+      if (found != by_caller.end() && --found->second == 0) by_caller.erase(found);
+    }
+
+    uint32_t total = 0;
+    std::map<std::string, uint32_t> by_caller;
+  };
+
+  static absl::Status TooMany(absl::string_view who, uint32_t calls) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+        absl::StrCat(who, " serves ", calls, " calls; close some, or use another service"));
+  }
+
   void AddThread() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     ++threads_;
@@ -88,7 +127,8 @@ class SessionRegistry {
   }
 
   mutable absl::Mutex mutex_;
-  uint32_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+  Places sessions_ ABSL_GUARDED_BY(mutex_);
+  Places questions_ ABSL_GUARDED_BY(mutex_);
   uint32_t threads_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -53,7 +53,7 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   const Preparer& preparer = *context_.preparer;
   BULKHEAD_ASSIGN_OR_RETURN(
       const uint64_t connection,
-      context_.directory->Enter(open.name(), open.rank(), IncarnationOf(open)));
+      context_.directory->Enter(OwnedName(open), open.rank(), IncarnationOf(open)));
   BULKHEAD_RETURN_IF_ERROR(CheckCodeNames(open.cursor()));
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             preparer.Understand(open.spec(), Slots(open)));
@@ -107,7 +107,7 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   // This thread writes, too.
   const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
   config.observer = std::move(session.observer);
-  config.peer = peer_;
+  config.peer = caller_.peer;
 
   v1::StreamResponse response;
   v1::Opened& opened = *response.mutable_opened();
@@ -136,12 +136,16 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   return absl::OkStatus();
 }
 
+std::string StreamOpening::OwnedName(const v1::Open& open) const {
+  return caller_.name.empty() ? open.name() : absl::StrCat(open.name(), " of ", caller_.name);
+}
+
 absl::Status StreamOpening::Claim(const v1::Open& open, uint64_t connection,
                                   StreamDirectory::Evict evict, std::shared_ptr<Legacy>& legacy) {
   StreamDirectory* const directory = context_.directory;
-  BULKHEAD_RETURN_IF_ERROR(directory->Claim(open.name(), open.rank(), IncarnationOf(open),
+  BULKHEAD_RETURN_IF_ERROR(directory->Claim(OwnedName(open), open.rank(), IncarnationOf(open),
                                             connection, std::move(evict), legacy));
-  claims_.Add([directory, name = open.name(), rank = open.rank(), connection] {
+  claims_.Add([directory, name = OwnedName(open), rank = open.rank(), connection] {
     directory->Release(name, rank, connection);
   });
   return absl::OkStatus();
@@ -195,7 +199,7 @@ absl::StatusOr<std::vector<v1::CodeFile>> StreamOpening::AwaitCode(const PoolSea
 absl::StatusOr<PoolSeat> StreamOpening::TryCode(const v1::Open& open,
                                                 const PipelineConfig& pipeline,
                                                 const v1::MemoryPlan& plan) const {
-  if (!context_.directory->IsHeld(open.name(), open.rank())) return PoolSeat();
+  if (!context_.directory->IsHeld(OwnedName(open), open.rank())) return PoolSeat();
   PoolSeat seat = context_.supervisor->TrySeat(pipeline, plan.slot_count(), plan.slot_bytes());
   if (seat != nullptr) BULKHEAD_RETURN_IF_ERROR(AwaitCode(seat).status());
   return seat;

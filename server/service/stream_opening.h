@@ -14,6 +14,12 @@
 
 namespace bulkhead {
 
+// Who opens a stream.
+struct Caller {
+  std::string name;  // of its certificate, "the token", or empty: callers have no names here
+  std::string peer;  // where it is and who, for people
+};
+
 // The way of one stream from Open to its first batch:
 //
 //   understand the spec ─▶ find its data ─▶ check the cursor ─▶ claim the name ─▶ be admitted to a
@@ -29,9 +35,8 @@ class StreamOpening {
     ArenaClient::OnReleased on_released;
   };
 
-  StreamOpening(const SessionContext& context, std::string peer, Outbox& outbox,
-                StreamClaims& claims)
-      : context_(context), peer_(std::move(peer)), outbox_(outbox), claims_(claims) {}
+  StreamOpening(const SessionContext& context, Caller caller, Outbox& outbox, StreamClaims& claims)
+      : context_(context), caller_(std::move(caller)), outbox_(outbox), claims_(claims) {}
 
   // Opens the stream: `outbox` has the answer when the observer is told that it was added. Errors
   // are the call's.
@@ -43,6 +48,8 @@ class StreamOpening {
 
  private:
   absl::Status Open(const v1::Open& open, Session session);
+  // By which the directory knows the stream: a caller with a name can take over its own only.
+  std::string OwnedName(const v1::Open& open) const;
   // The stream's name is this connection's, until `claims_` end.
   absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
                      std::shared_ptr<Legacy>& legacy);
@@ -68,7 +75,7 @@ class StreamOpening {
   std::function<void(const v1::QuarantinedRecord&)> Remember(const std::string& fingerprint) const;
 
   const SessionContext& context_;
-  const std::string peer_;
+  const Caller caller_;
   Outbox& outbox_;
   StreamClaims& claims_;
   internal::v1::ResolvedSource resolved_;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
@@ -11,6 +12,8 @@
 namespace bulkhead {
 namespace {
 
+// For Open, which clients send at once.
+constexpr absl::Duration kOpenPatience = absl::Seconds(30);
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 // For an evicted client to read the status.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
@@ -22,19 +25,21 @@ absl::Status ProtocolViolation(absl::string_view what) {
 }  // namespace
 
 StreamSession* StreamSession::Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
-                                    std::string peer) {
-  std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(peer)));
+                                    Caller caller) {
+  std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(caller)));
   session->self_ = session;
+  session->ExpectOpen();  // before Open can come
   session->StartRead(&session->incoming_);
   return session.get();
 }
 
 StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc,
-                             std::string peer)
+                             Caller caller)
     : context_(context),
+      caller_name_(caller.name),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
                [this](const absl::Status& status) { Finish(ToRpcStatus(status)); }}),
-      opening_(context_, std::move(peer), outbox_, claims_),
+      opening_(context_, std::move(caller), outbox_, claims_),
       rpc_(rpc) {}
 
 void StreamSession::OnReadDone(bool ok) {
@@ -57,11 +62,27 @@ void StreamSession::OnReadDone(bool ok) {
   StartRead(&incoming_);
 }
 
+void StreamSession::ExpectOpen() {
+  context_.loop->Post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->open_timer_ = self->context_.loop->After(kOpenPatience, [weak] {
+      if (const auto late = weak.lock()) {
+        late->Evict(ProtocolViolation(
+            absl::StrCat("no Open came within ", absl::ToInt64Seconds(kOpenPatience), " s")));
+      }
+    });
+  });
+}
+
 void StreamSession::HandleOpen(const v1::Open& open) {
   opened_ = true;
   outbox_.SetCredits(open.credits());
   context_.loop->Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Beat();
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->context_.loop->Cancel(self->open_timer_);
+    self->Beat();
   });
   const absl::Status started = context_.sessions->StartThread([self = self_, open] {
     const StorageWatch::Scope watched(self->context_.storage, self->caller_);
@@ -128,8 +149,9 @@ void StreamSession::OnDone() {
     rpc_ = nullptr;
   }
   SessionRegistry* const sessions = context_.sessions;
+  const std::string caller = caller_name_;
   self_.reset();  // may delete this
-  sessions->Remove();
+  sessions->Remove(caller);
 }
 
 }  // namespace bulkhead

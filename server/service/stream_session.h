@@ -31,9 +31,10 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                             public StreamObserver,
                             public std::enable_shared_from_this<StreamSession> {
  public:
-  // The reactor to return to gRPC. The caller has added the session to context.sessions.
+  // The reactor to return to gRPC. It has been added to context.sessions as one of
+  // `caller`.
   static StreamSession* Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
-                              std::string peer);
+                              Caller caller);
 
   // grpc::ServerBidiReactor
   void OnReadDone(bool ok) override;
@@ -52,9 +53,11 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnFailed(const absl::Status& status) override;
 
  private:
-  StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, std::string peer);
+  StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, Caller caller);
 
   void HandleOpen(const v1::Open& open);
+  // Ends the call unless Open comes soon: until then it only takes a place.
+  void ExpectOpen();
   // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.
   void Beat();
   // Ends the stream, and the call with `status`, at once; drops what is queued. Returns what is
@@ -64,11 +67,13 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Cut() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SessionContext context_;
+  const std::string caller_name_;
   std::shared_ptr<StreamSession> self_;  // until OnDone
   // The preparing thread, as StorageWatch knows it.
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
-  bool opened_ = false;  // used by the reading side
+  bool opened_ = false;                // used by the reading side
+  EventLoop::TimerId open_timer_ = 0;  // of the loop
   Outbox outbox_;
   StreamClaims claims_;
   StreamOpening opening_;

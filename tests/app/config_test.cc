@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/app/config_file.h"
@@ -86,6 +87,15 @@ const std::map<std::string, std::string>& Samples() {
       {"worker-env", "TOKEN"},
       {"scratch-dir", "/scratch"},
       {"insecure-tcp", "true"},
+      {"insecure-metrics", "true"},
+      {"tls-cert", "/tls/cert.pem"},
+      {"tls-key", "/tls/key.pem"},
+      {"tls-client-ca", "/tls/ca.pem"},
+      {"allow-stream", "trainer"},
+      {"allow-status", "monitor"},
+      {"allow-operate", "operator"},
+      {"token-instead-of-certificate", "/tls/token"},
+      {"token-rights", "operate"},
       {"cache-bytes", "1GiB"},
       {"stage-cache-bytes", "2GiB"},
       {"worker-program", "/bin/worker"},
@@ -140,6 +150,66 @@ TEST(ConfigFileTest, EveryOptionWorksFromTheFile) {
       parsed.options.config.clear();
       EXPECT_TRUE(parsed.options == expected.options) << text;
     }
+  }
+}
+
+// Sets a variable for as long as it lives.
+class Variable {
+ public:
+  Variable(std::string name, const std::string& value) : name_(std::move(name)) {
+    setenv(name_.c_str(), value.c_str(), 1);
+  }
+  ~Variable() { unsetenv(name_.c_str()); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const std::string name_;
+};
+
+TEST(ConfigEnvironmentTest, EveryOptionWorksFromTheEnvironment) {
+  for (const std::string& name : OptionNames()) {
+    SCOPED_TRACE(name);
+    const std::string& value = Samples().at(name);
+    const Parsed expected = Parse(value == "true" ? std::vector<std::string>{"--" + name}
+                                                  : std::vector<std::string>{"--" + name, value});
+    std::string upper = absl::AsciiStrToUpper(name);
+    std::replace(upper.begin(), upper.end(), '-', '_');
+    const Variable variable("BULKHEADD_" + upper, value);
+    EXPECT_TRUE(Parse({}).options == expected.options);
+  }
+}
+
+TEST(ConfigEnvironmentTest, StandsBetweenTheCommandLineAndTheFile) {
+  const Variable quota("BULKHEADD_WORKER_QUOTA", "128MiB");
+  const Variable roots("BULKHEADD_ROOT", "/a,/b");
+  const Variable workers("BULKHEADD_WORKERS", "7");
+  const Parsed parsed = ParseFile("worker-quota: 256MiB\nthreads: 3\nroot: /c", {"--workers", "5"});
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_EQ(parsed.options.worker_quota, "128MiB");
+  EXPECT_EQ(parsed.options.workers, 5);
+  EXPECT_EQ(parsed.options.threads, 3);
+  EXPECT_THAT(parsed.options.roots, ElementsAre("/a", "/b"));
+}
+
+TEST(ConfigEnvironmentTest, NamesTheFile) {
+  const Variable config("BULKHEADD_CONFIG", Write("workers: 3"));
+  EXPECT_EQ(Parse({}).options.workers, 3);
+}
+
+TEST(ConfigEnvironmentTest, IsNotForEmbeddedServices) {
+  const Variable workers("BULKHEADD_WORKERS", "7");
+  EXPECT_EQ(Parse({"--embedded"}).options.workers, 0);
+}
+
+TEST(ConfigEnvironmentTest, AMistakeIsAnError) {
+  for (const auto& [name, value] :
+       {std::pair("BULKHEADD_WORKERS", "many"), std::pair("BULKHEADD_INSECURE_TCP", "yes"),
+        std::pair("BULKHEADD_WORKER_QUOTA", "512")}) {
+    const Variable variable(name, value);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(Parse({}).exit_code, 2) << name;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(name));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/app/config.h"
+#include "server/metrics/metrics_server.h"
 #include "server/service/arena_door.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
@@ -89,6 +90,14 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             absl::StrCat(Preparer::kDefaultSlots));
   EXPECT_EQ(Row("most slots that a client may ask for"), absl::StrCat(Preparer::kMaxSlots));
   EXPECT_EQ(Row("calls at a time"), absl::StrCat(SessionRegistry::kMaxSessions));
+  EXPECT_EQ(Row("of these, of clients with one [name](security.md#rights)"),
+            absl::StrCat(SessionRegistry::kMaxSessionsOfOne));
+  EXPECT_EQ(Row("questions (status, recycle, quarantine) at a time"),
+            absl::StrCat(SessionRegistry::kMaxQuestions));
+  EXPECT_EQ(Row("of these, of clients with one name"),
+            absl::StrCat(SessionRegistry::kMaxQuestionsOfOne));
+  EXPECT_EQ(Row("a request to the port of the metrics may take"),
+            Seconds(MetricsServer::Config().patience));
   EXPECT_EQ(Row("connections to the arena door"), absl::StrCat(ArenaDoor::kMaxClients));
   EXPECT_EQ(Row("a pipeline without streams keeps its workers for"), Seconds(supervisor.idle_pool));
   EXPECT_EQ(Row("the memory limit is read again every"), Seconds(supervisor.limit_interval));

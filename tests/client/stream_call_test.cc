@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cpp/internal/rpc/channel.h"
 #include "tests/client/fake_service.h"
 
 namespace bulkhead::client_internal {
@@ -74,7 +75,7 @@ class StreamCallTest : public testing::Test {
 };
 
 TEST_F(StreamCallTest, ReadsToTheEndAndGivesCreditsBack) {
-  StreamCall call(target_, absl::Seconds(20));
+  StreamCall call(MakeChannel(target_, {}).value(), absl::Seconds(20));
   Noting reader;
   std::vector<uint64_t> begun;
   reader.on_message = [&](const v1::StreamResponse& message) {
@@ -91,7 +92,7 @@ TEST_F(StreamCallTest, ReadsToTheEndAndGivesCreditsBack) {
 }
 
 TEST_F(StreamCallTest, TellsTheErrorOfTheService) {
-  StreamCall call(target_, absl::Seconds(20));
+  StreamCall call(MakeChannel(target_, {}).value(), absl::Seconds(20));
   Noting reader;
   call.Run(OpenOf("data_error"), &reader);
   ASSERT_TRUE(reader.finished.has_value());
@@ -99,7 +100,7 @@ TEST_F(StreamCallTest, TellsTheErrorOfTheService) {
 }
 
 TEST_F(StreamCallTest, EndsWhenAMessageCannotBeUsed) {
-  StreamCall call(target_, absl::Seconds(20));
+  StreamCall call(MakeChannel(target_, {}).value(), absl::Seconds(20));
   Noting reader;
   reader.on_message = [](const v1::StreamResponse&) { return false; };
   call.Run(OpenOf("endless"), &reader);
@@ -109,7 +110,7 @@ TEST_F(StreamCallTest, EndsWhenAMessageCannotBeUsed) {
 }
 
 TEST_F(StreamCallTest, TellsASilenceOnceAndTicksMeanwhile) {
-  StreamCall call(target_, absl::Milliseconds(200));
+  StreamCall call(MakeChannel(target_, {}).value(), absl::Milliseconds(200));
   Noting reader;
   reader.on_silence = [&] {
     EXPECT_GT(reader.ticks, 3);
@@ -122,7 +123,7 @@ TEST_F(StreamCallTest, TellsASilenceOnceAndTicksMeanwhile) {
 }
 
 TEST_F(StreamCallTest, ACallThatWasCancelledBeforeItRunsEndsAtOnce) {
-  StreamCall call(target_, absl::Seconds(20));
+  StreamCall call(MakeChannel(target_, {}).value(), absl::Seconds(20));
   call.Cancel();
   Noting reader;
   call.Run(OpenOf("endless"), &reader);

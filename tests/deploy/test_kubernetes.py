@@ -72,7 +72,7 @@ def described(tmp_path):
     for name in ("listen", "cache-dir"):  # Service gives them
         options.pop(name)
     options.update({"root": tmp_path / "data", "metrics": "127.0.0.1:0"})
-    service = Service(tmp_path, *(f"--{name}={value}" for name, value in options.items()))
+    service = Service(tmp_path, *(f"--{name}={value}" if value else f"--{name}" for name, value in options.items()))
     try:
         with grpc.insecure_channel(service.target) as channel:
             describe = channel.unary_stream(

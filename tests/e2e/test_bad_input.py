@@ -142,7 +142,7 @@ def test_an_image_that_changes_while_it_streams(photos, folder, service):
 
 
 @pytest.fixture
-def nobodys_service():
+def nobodys_service(monkeypatch):
     """A service of a user who may not read everything; root, who runs CI, may."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bulkhead-test-"))
     folder.chmod(0o755)
@@ -150,6 +150,7 @@ def nobodys_service():
     if os.geteuid() == 0:
         user = {"user": 65534, "group": 65534, "extra_groups": []}
         os.chown(folder, 65534, 65534)
+        monkeypatch.setenv("BULKHEAD_SOCKET_USER", "65534")
     for program in ("bulkheadd", "bulkhead-worker"):
         shutil.copy(BIN / program, folder)
     service = Service(folder, "--root", folder, "--workers", 1, programs=folder, **user)

@@ -47,7 +47,6 @@ def plant(root: pathlib.Path, path: str, *lines: str) -> None:
         ("server/supervisor/a.cc", '"server/metrics/series.h"', "may not include server/metrics"),
         ("server/metrics/a.cc", '"server/supervisor/supervisor.h"', "may not include server/supervisor"),
         ("server/app/a.cc", "<prometheus/registry.h>", "prometheus-cpp"),
-        ("server/service/a.cc", "<civetweb.h>", "CivetWeb"),
         ("server/spec/a.cc", "<openssl/evp.h>", "OpenSSL"),
         ("server/supervisor/a.cc", "<sys/prctl.h>", "server/os"),
         ("server/source/a.cc", "<sys/epoll.h>", "server/os"),

@@ -4,26 +4,37 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "server/os/files/fd.h"
-
 namespace bulkhead {
 
-std::string HttpExchange(int port, const std::string& request) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+HttpClient::HttpClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return "";
+  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    socket_.reset();
   }
-  send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL);
+}
+
+void HttpClient::Send(const std::string& bytes) {
+  send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+void HttpClient::EndSending() { shutdown(socket_.get(), SHUT_WR); }
+
+std::string HttpClient::ReceiveAll() {
   std::string answer;
   char buffer[4096];
-  for (ssize_t got = 0; (got = recv(socket.get(), buffer, sizeof(buffer), 0)) > 0;) {
+  for (ssize_t got = 0; (got = recv(socket_.get(), buffer, sizeof(buffer), 0)) > 0;) {
     answer.append(buffer, static_cast<size_t>(got));
   }
   return answer;
+}
+
+std::string HttpExchange(int port, const std::string& request) {
+  HttpClient client(port);
+  client.Send(request);
+  return client.ReceiveAll();
 }
 
 std::string HttpGet(int port, const std::string& path) {

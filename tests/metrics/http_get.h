@@ -3,10 +3,26 @@
 
 #include <string>
 
+#include "server/os/files/fd.h"
+
 namespace bulkhead {
 
-// Sends `request` to a port of the loopback and returns everything that comes back until the other
-// side closes; empty when it does not answer.
+// A connection to a port of the loopback.
+class HttpClient {
+ public:
+  explicit HttpClient(int port);
+
+  void Send(const std::string& bytes);
+  // Nothing more will be sent.
+  void EndSending();
+  // Everything that comes back until the other side closes; empty when it does not answer.
+  std::string ReceiveAll();
+
+ private:
+  UniqueFd socket_;
+};
+
+// Sends `request` on a connection of its own and returns what comes back.
 std::string HttpExchange(int port, const std::string& request);
 
 // The same for "GET path".

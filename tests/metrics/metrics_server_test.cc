@@ -20,14 +20,15 @@ using ::testing::StartsWith;
 
 class MetricsServerTest : public ::testing::Test {
  protected:
-  MetricsServerTest() {
+  MetricsServerTest() { server_ = StartWithPatience(MetricsServer::Config().patience); }
+
+  std::unique_ptr<MetricsServer> StartWithPatience(absl::Duration patience) {
     MetricsServer::Config config;
     config.address = "127.0.0.1:0";
     config.metrics = std::make_shared<StatusCollector>([this] { return Status(); });
     config.is_serving = [this] { return serving_.load(); };
-    auto server = MetricsServer::Start(std::move(config));
-    EXPECT_TRUE(server.ok()) << server.status();
-    if (server.ok()) server_ = *std::move(server);
+    config.patience = patience;
+    return MetricsServer::Start(std::move(config)).value();
   }
 
   std::optional<v1::GetStatusResponse> Status() {
@@ -105,6 +106,50 @@ TEST_F(MetricsServerTest, AnswersManyScrapersAtOnce) {
   }
   for (std::thread& scraper : scrapers) scraper.join();
   EXPECT_EQ(good, 80);
+}
+
+TEST_F(MetricsServerTest, HalfSentRequestsHoldUpNobody) {
+  const std::unique_ptr<MetricsServer> server = StartWithPatience(absl::Hours(1));
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (size_t i = 0; i + 1 < MetricsServer::kMaxConnections; ++i) {
+    slow.push_back(std::make_unique<HttpClient>(server->port()));
+    slow.back()->Send("GET /metrics HTTP/1.1\r\nHost:");
+  }
+  EXPECT_THAT(HttpGet(server->port(), "/healthz"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(HttpGet(server->port(), "/metrics"), StartsWith("HTTP/1.1 200 "));
+  // All of them still wait, and are answered once they are whole.
+  for (const auto& client : slow) {
+    client->Send(" a\r\n\r\n");
+    EXPECT_THAT(client->ReceiveAll(), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
+TEST_F(MetricsServerTest, OfTooManyConnectionsTheOldestGoes) {
+  const std::unique_ptr<MetricsServer> server = StartWithPatience(absl::Hours(1));
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (size_t i = 0; i < 3 * MetricsServer::kMaxConnections; ++i) {
+    slow.push_back(std::make_unique<HttpClient>(server->port()));
+  }
+  EXPECT_THAT(HttpGet(server->port(), "/healthz"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(slow.front()->ReceiveAll(), "");
+  slow.back()->Send("GET /healthz HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(slow.back()->ReceiveAll(), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(MetricsServerTest, ARequestThatDoesNotComeEndsItsConnection) {
+  const std::unique_ptr<MetricsServer> server = StartWithPatience(absl::Milliseconds(20));
+  HttpClient slow(server->port());
+  slow.Send("GET /metrics HT");
+  EXPECT_EQ(slow.ReceiveAll(), "");
+}
+
+TEST_F(MetricsServerTest, AnswersAClientThatHasNothingMoreToSay) {
+  for (const char* path : {"/healthz", "/metrics"}) {
+    HttpClient client(server_->port());
+    client.Send(absl::StrCat("GET ", path, " HTTP/1.1\r\n\r\n"));
+    client.EndSending();
+    EXPECT_THAT(client.ReceiveAll(), StartsWith("HTTP/1.1 200 ")) << path;
+  }
 }
 
 TEST_F(MetricsServerTest, ChoosesAPortAndNamesIt) {

@@ -56,7 +56,7 @@ class StreamOpeningTest : public testing::Test {
   }
 
   absl::Status Run() {
-    StreamOpening opening(context_, "peer", outbox_, claims_);
+    StreamOpening opening(context_, {"", "peer"}, outbox_, claims_);
     return opening.Run(open_, {observer_, [](const absl::Status&) { return nullptr; }, {}});
   }
   // What is refused leaves nothing behind once the call gives back what it has.

@@ -32,6 +32,10 @@ inline constexpr char kForked[] = "FORKED";
 inline constexpr char kProtocolViolation[] = "PROTOCOL_VIOLATION";
 // The loader was closed.
 inline constexpr char kLoaderClosed[] = "LOADER_CLOSED";
+// What listens on a Unix socket belongs to a user that is not trusted.
+inline constexpr char kUntrustedService[] = "UNTRUSTED_SERVICE";
+// A file of Credentials cannot be used.
+inline constexpr char kCredentialsInvalid[] = "CREDENTIALS_INVALID";
 // An argument is invalid.
 inline constexpr char kInvalidArgument[] = "INVALID_ARGUMENT";
 }  // namespace client_reason

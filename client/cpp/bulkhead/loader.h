@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "bulkhead/batch.h"
+#include "bulkhead/credentials.h"
 #include "bulkhead/error.h"
 #include "bulkhead/stats.h"
 
@@ -106,6 +107,7 @@ struct LoaderOptions {
   // "host:port" or "unix:/path". Empty: a service is started for this process and ends with it;
   // loaders with equal `embedded` options share it.
   std::string target;
+  Credentials credentials;  // for a target
   EmbeddedOptions embedded;
 
   // Name of the consumer. With `rank` it identifies the stream to the service, where a newer stream

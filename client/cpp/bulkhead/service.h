@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "bulkhead/credentials.h"
 #include "bulkhead/loader.h"
 
 namespace bulkhead {
@@ -44,10 +45,14 @@ struct ServiceStatus {
   std::vector<WorkerInfo> workers;
 };
 
-absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline);
+// Functions that take a `target` and Credentials: whose rights these are is for the service to say
+// (ACCESS_DENIED).
+absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,
+                                               const Credentials& credentials = {});
 
 // All of the service's answer, as one line of JSON.
-absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline);
+absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
+                                          const Credentials& credentials = {});
 
 // A record that a service keeps from its workers.
 struct QuarantinedRecord {
@@ -68,13 +73,15 @@ enum class QuarantineAction {
 absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
                                                           QuarantineAction action,
                                                           const std::vector<std::string>& records,
-                                                          absl::Duration deadline);
+                                                          absl::Duration deadline,
+                                                          const Credentials& credentials = {});
 
 // Replaces a service's workers by fresh ones, one after another, without a gap in its streams:
 // those of the pipeline with that name (empty: of all), or the one in `slot` of each. Returns how
 // many are being replaced, at once, not when they are.
 absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
-                                        std::optional<uint32_t> slot, absl::Duration deadline);
+                                        std::optional<uint32_t> slot, absl::Duration deadline,
+                                        const Credentials& credentials = {});
 
 // What a spec will deliver, without a stream.
 struct SpecDescription {
@@ -92,6 +99,7 @@ struct SpecDescription {
 struct DescribeOptions {
   SpecSource spec;
   std::string target;  // empty: as in LoaderOptions
+  Credentials credentials;
   EmbeddedOptions embedded;
   bool schema_only = false;  // what the spec alone tells, without reading data
   uint32_t world_size = 1;

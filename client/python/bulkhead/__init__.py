@@ -9,15 +9,18 @@
 
 from ._batch.batch import Batch, TensorSpec
 from ._loader import Loader, metrics_text
+from ._rpc.credentials import Credentials
 from ._service.status import service_status
 from ._spec.pipeline import Pipeline
 from ._spec.pipeline_methods import Feature, StageOutput, TruncatedImages
 from ._stats import LoaderStats
 from ._stream.events import Hang, Progress, Substitution
 from .errors import (
+    AccessDenied,
     BudgetExceeded,
     BulkheadError,
     CodeChanged,
+    CredentialsInvalid,
     CursorMismatch,
     DataError,
     DeadlineExceeded,
@@ -35,16 +38,20 @@ from .errors import (
     StreamIdle,
     Superseded,
     TransportUnavailable,
+    UntrustedService,
     WorkerError,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "Batch",
     "BudgetExceeded",
     "BulkheadError",
     "CodeChanged",
+    "Credentials",
+    "CredentialsInvalid",
     "CursorMismatch",
     "DataError",
     "DeadlineExceeded",
@@ -72,6 +79,7 @@ __all__ = [
     "TensorSpec",
     "TransportUnavailable",
     "TruncatedImages",
+    "UntrustedService",
     "WorkerError",
     "metrics_text",
     "service_status",

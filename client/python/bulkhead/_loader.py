@@ -24,6 +24,7 @@ from ._batch.batch import (
 from ._batch.renaming import Renaming
 from ._progress_line import ProgressOption
 from ._rpc import live_streams, proto
+from ._rpc.credentials import Credentials, with_environment
 from ._rpc.stream_call import MAX_REQUEST_BYTES
 from ._service.endpoint import Endpoint
 from ._spec.spec_input import Spec, load
@@ -72,7 +73,7 @@ class Loader:
     "unix:/path". Without a target a service is started for this process and ends with it; loaders
     with equal `workers`, `threads` and `cache_dir` share it. The processes of a job on one host
     share one service: `workers` then counts for all ranks together, and the service ends with the
-    last.
+    last. `credentials` say by what a target and this client know each other.
 
     A loop gives what is left of one epoch. The next loop continues with the next epoch, or with
     the rest of the epoch if the loop was left by `break`. After the last epoch a loop raises
@@ -120,6 +121,7 @@ class Loader:
         spec: Spec,
         target: Optional[str] = None,
         *,
+        credentials: Optional[Credentials] = None,
         name: Optional[str] = None,
         rank: int = 0,
         world_size: int = 1,
@@ -166,6 +168,7 @@ class Loader:
         self._batches = self._samples = self._bytes = 0
         self._wait_seconds = 0.0
         self._transport = transport
+        self._credentials = with_environment(credentials)
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._open = proto.Open(
@@ -209,7 +212,7 @@ class Loader:
         assert self._endpoint is not None
         before = self._stream
         self._stream = stream = HealingStream(
-            self._endpoint, self._open, self._reconnect_timeout, self._transport
+            self._endpoint, self._credentials, self._open, self._reconnect_timeout, self._transport
         )
         progress = _progress_line.reporter(self._progress)
         try:

@@ -52,6 +52,26 @@ class InvalidArgument(BulkheadError, ValueError):
     default_code = "INVALID_ARGUMENT"
 
 
+class CredentialsInvalid(InvalidArgument):
+    """A file of Credentials cannot be used, or one is missing; the message names it."""
+
+    default_reason = "CREDENTIALS_INVALID"
+
+
+class AccessDenied(BulkheadError, PermissionError):
+    """The service does not know this client, or knows it without the right to do this."""
+
+    default_reason = "ACCESS_DENIED"
+    default_code = "PERMISSION_DENIED"
+
+
+class UntrustedService(BulkheadError, PermissionError):
+    """What listens on a Unix socket belongs to a user that is not trusted."""
+
+    default_reason = "UNTRUSTED_SERVICE"
+    default_code = "PERMISSION_DENIED"
+
+
 class SpecError(BulkheadError, ValueError):
     """The spec is wrong; the message names file, line and column."""
 
@@ -183,6 +203,7 @@ class LoaderClosed(BulkheadError):
 
 
 _BY_REASON = {
+    "ACCESS_DENIED": AccessDenied,
     "SPEC_INVALID": SpecError,
     "CURSOR_MISMATCH": CursorMismatch,
     "BUDGET_EXCEEDED": BudgetExceeded,

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "bulkhead/v1/arena.pb.h"
 #include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/base/socket_user.h"
 #include "client/cpp/internal/base/steady.h"
 
 namespace bulkhead::client_internal {
@@ -82,14 +83,16 @@ ArenaDoor::ArenaDoor(std::string path)
     : path_(std::move(path)), owner_(getpid()), socket_(AF_UNIX, SOCK_SEQPACKET) {}
 
 absl::StatusOr<std::shared_ptr<ArenaDoor>> ArenaDoor::Connect(
-    const std::string& path, absl::Duration patience, const std::function<bool()>& cancelled) {
+    const std::string& path, absl::Duration patience, const std::function<bool()>& cancelled,
+    const std::string& socket_user) {
   std::shared_ptr<ArenaDoor> door(new ArenaDoor(path));
-  absl::Status dialed = door->Dial(patience, cancelled);
+  absl::Status dialed = door->Dial(patience, cancelled, socket_user);
   if (!dialed.ok()) return dialed;
   return door;
 }
 
-absl::Status ArenaDoor::Dial(absl::Duration patience, const std::function<bool()>& cancelled) {
+absl::Status ArenaDoor::Dial(absl::Duration patience, const std::function<bool()>& cancelled,
+                             const std::string& socket_user) {
   const Deadline until(patience);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -104,6 +107,8 @@ absl::Status ArenaDoor::Dial(absl::Duration patience, const std::function<bool()
     }
     absl::SleepFor(absl::Milliseconds(10));
   }
+  absl::Status trusted = CheckSocketUser(fd, path_, socket_user);
+  if (!trusted.ok()) return Shut(path_, trusted.message());
   for (;;) {
     Packet packet;
     const Received received = Receive(fd, &packet);

@@ -32,11 +32,12 @@ namespace bulkhead::client_internal {
 class ArenaDoor {
  public:
   // Connects to the socket at `path` and waits for the greeting. FAILED_PRECONDITION
-  // (TRANSPORT_UNAVAILABLE) when that does not come within `patience`; LOADER_CLOSED when
-  // `cancelled`.
+  // (TRANSPORT_UNAVAILABLE) when that does not come within `patience`, or from a user that
+  // CheckSocketUser refuses; LOADER_CLOSED when `cancelled`.
   static absl::StatusOr<std::shared_ptr<ArenaDoor>> Connect(const std::string& path,
                                                             absl::Duration patience,
-                                                            const std::function<bool()>& cancelled);
+                                                            const std::function<bool()>& cancelled,
+                                                            const std::string& socket_user = "");
 
   const std::string& path() const { return path_; }
   const std::string& token() const { return token_; }
@@ -61,7 +62,8 @@ class ArenaDoor {
  private:
   explicit ArenaDoor(std::string path);
 
-  absl::Status Dial(absl::Duration patience, const std::function<bool()>& cancelled);
+  absl::Status Dial(absl::Duration patience, const std::function<bool()>& cancelled,
+                    const std::string& socket_user);
   void Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string path_;

@@ -1,15 +1,22 @@
 #include "client/cpp/internal/rpc/channel.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
+#include <grpcpp/create_channel_posix.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/base/socket_user.h"
+#include "client/cpp/internal/rpc/tls.h"
 
 namespace bulkhead::client_internal {
 namespace {
@@ -37,12 +44,7 @@ bool CalmMalloc() {
   return true;
 }
 
-}  // namespace
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
-  channel_process = getpid();
-  static const bool calmed = CalmMalloc();
-  (void)calmed;
+grpc::ChannelArguments MakeArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxRequestBytes);
@@ -52,7 +54,62 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Batches do not go through a proxy that was meant for web pages.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return arguments;
+}
+
+// The words of FromRpcStatus for what gRPC would find itself.
+absl::Status NobodyListens(const std::string& target, int error) {
+  return FromRpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, std::strerror(error)), target);
+}
+
+// gRPC would not show its socket; and between a look of ours and its connecting, another could take
+// the place of who listens there.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectUnix(const std::string& target,
+                                                           const std::string& path,
+                                                           const Credentials& credentials) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return NobodyListens(target, ENAMETOOLONG);
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return NobodyListens(target, errno);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    const int error = errno;
+    close(fd);
+    return NobodyListens(target, error);
+  }
+  absl::Status trusted = CheckSocketUser(fd, path, credentials.socket_user);
+  if (!trusted.ok()) {
+    close(fd);
+    return trusted;
+  }
+  return grpc::CreateCustomInsecureChannelFromFd(target, fd, MakeArguments());
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
+                                                           const Credentials& credentials) {
+  channel_process = getpid();
+  static const bool calmed = CalmMalloc();
+  (void)calmed;
+  const std::string path = UnixPathOf(target);
+  if (!path.empty()) return ConnectUnix(target, path, credentials);
+  auto made = TcpCredentials(credentials);
+  if (!made.ok()) return made.status();
+  return grpc::CreateCustomChannel(target, *made, MakeArguments());
+}
+
+absl::Status FailureToConnect(const grpc::Status& status, const std::string& target,
+                              const Credentials& credentials, bool embedded) {
+  absl::Status failure = FromRpcStatus(status, target, embedded);
+  if (ErrorReason(failure) != client_reason::kServiceUnavailable) return failure;
+  if (embedded || !UnixPathOf(target).empty()) return failure;
+  const std::string why = ExplainTls(target, credentials);
+  if (why.empty()) return failure;
+  return MakeClientError(failure.code(), ErrorReason(failure),
+                         absl::StrCat("no connection to the service at ", target, ": ", why),
+                         ErrorMetadata(failure));
 }
 
 absl::Status CheckNotForked() {

@@ -114,8 +114,9 @@ absl::StatusOr<HealingStream::Route> HealingStream::ChooseRoute(absl::Duration p
         {{"target", target}});
   } else if (*door == nullptr || (*door)->path() != socket_path + kDoorSuffix ||
              !(*door)->alive()) {
-    door = ArenaDoor::Connect(socket_path + kDoorSuffix, std::min(patience, kDoorPatience),
-                              [this] { return closed(); });
+    door = ArenaDoor::Connect(
+        socket_path + kDoorSuffix, std::min(patience, kDoorPatience), [this] { return closed(); },
+        config_.credentials.socket_user);
   }
   if (door.ok()) {
     door_ = *door;
@@ -183,6 +184,7 @@ Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
                                          uint64_t first_sequence) {
   Stream::Config config;
   config.target = config_.endpoint->target();
+  config.credentials = config_.credentials;
   config.open = std::move(open);
   config.open.set_transport(route.transport);
   config.door = route.door;
@@ -331,9 +333,10 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenAgain(
   std::string target;
   {
     absl::MutexLock lock(&mutex_);
-    if (candidate_ == nullptr) return cause;
-    if (!candidate_->answered() && !IsServicesWord(ErrorReason(cause))) return cause;
-    target = candidate_->target();
+    const bool connected = candidate_ != nullptr;
+    if (!connected && !config_.endpoint->embedded()) return cause;
+    if (connected && !candidate_->answered() && !IsServicesWord(ErrorReason(cause))) return cause;
+    target = connected ? candidate_->target() : config_.endpoint->target();
     lost_since_.emplace();
     losses_ = 1;
   }
@@ -383,7 +386,9 @@ bool HealingStream::MayPass(const absl::Status& status) const {
     return door == nullptr || !door->alive();  // a service that just starts has none yet
   }
   if (IsRefused(status)) return opened_.has_cursor();
-  return IsLost(status) || reason == client_reason::kOutOfThreads;
+  // Files that are just being replaced may be right in a moment.
+  return IsLost(status) || reason == client_reason::kOutOfThreads ||
+         reason == client_reason::kCredentialsInvalid;
 }
 
 absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(

@@ -41,6 +41,7 @@ class HealingStream {
  public:
   struct Config {
     std::shared_ptr<Endpoint> endpoint;
+    Credentials credentials;  // those of WithEnvironment
     v1::Open open;
     Transport transport = Transport::kAuto;
     std::function<void(const SubstitutionEvent&)> on_substitution;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/base/thread.h"
+#include "client/cpp/internal/rpc/channel.h"
 
 namespace bulkhead::client_internal {
 namespace {
@@ -25,7 +26,9 @@ void TakeWorkingMemory() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Stream>> Stream::Start(Config config) {
-  std::shared_ptr<Stream> stream(new Stream(std::move(config)));
+  auto channel = MakeChannel(config.target, config.credentials);
+  if (!channel.ok()) return channel.status();
+  std::shared_ptr<Stream> stream(new Stream(std::move(config), *std::move(channel)));
   const auto release = [weak = std::weak_ptr<Stream>(stream)](uint64_t sequence) {
     if (auto released = weak.lock()) released->inbox_.Release(sequence);
   };
@@ -40,9 +43,9 @@ absl::StatusOr<std::shared_ptr<Stream>> Stream::Start(Config config) {
   return stream;
 }
 
-Stream::Stream(Config config)
+Stream::Stream(Config config, std::shared_ptr<grpc::Channel> channel)
     : config_(std::move(config)),
-      call_(config_.target, config_.silence),
+      call_(std::move(channel), config_.silence),
       inbox_(config_, [this](uint64_t through) { call_.Release(through); }) {}
 
 Stream::~Stream() { Close(); }
@@ -90,8 +93,11 @@ void Stream::OnFinished(const grpc::Status& status) {
 }
 
 absl::Status Stream::Explain(const grpc::Status& status) const {
+  const bool embedded = config_.post_mortem != nullptr;
   absl::Status error =
-      FromRpcStatus(status, config_.target, /*embedded=*/config_.post_mortem != nullptr);
+      answered_ || inbox_.given_up()
+          ? FromRpcStatus(status, config_.target, embedded)
+          : FailureToConnect(status, config_.target, config_.credentials, embedded);
   if (ErrorReason(error) != client_reason::kServiceUnavailable) return error;
   return WithPostMortem(std::move(error));
 }

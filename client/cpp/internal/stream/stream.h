@@ -35,7 +35,8 @@ class Stream : private StreamCallReader {
  public:
   using Config = StreamConfig;
 
-  // RESOURCE_EXHAUSTED (OUT_OF_THREADS) when no thread can be started.
+  // Connects. Errors of MakeChannel; RESOURCE_EXHAUSTED (OUT_OF_THREADS) when no thread can be
+  // started.
   static absl::StatusOr<std::shared_ptr<Stream>> Start(Config config);
   ~Stream() override;
 
@@ -61,7 +62,7 @@ class Stream : private StreamCallReader {
   const std::string& target() const { return config_.target; }
 
  private:
-  explicit Stream(Config config);
+  Stream(Config config, std::shared_ptr<grpc::Channel> channel);
 
   // On the reader thread.
   bool OnMessage(const grpc::ByteBuffer& message) override;

@@ -1,5 +1,7 @@
 #include "client/cpp/internal/stream/stream_call.h"
 
+#include <utility>
+
 #include "client/cpp/internal/base/steady.h"
 #include "client/cpp/internal/rpc/channel.h"
 
@@ -19,8 +21,8 @@ grpc::ByteBuffer Serialize(const v1::StreamRequest& request) {
 
 }  // namespace
 
-StreamCall::StreamCall(const std::string& target, absl::Duration silence)
-    : channel_(MakeChannel(target)), stub_(channel_), silence_(silence) {}
+StreamCall::StreamCall(std::shared_ptr<grpc::Channel> channel, absl::Duration silence)
+    : channel_(std::move(channel)), stub_(channel_), silence_(silence) {}
 
 void StreamCall::Run(const v1::Open& open, StreamCallReader* reader) {
   open_ = &open;

@@ -42,7 +42,7 @@ class StreamCallReader {
 // Release and Cancel may be called by any thread, Run once and by one.
 class StreamCall {
  public:
-  StreamCall(const std::string& target, absl::Duration silence);
+  StreamCall(std::shared_ptr<grpc::Channel> channel, absl::Duration silence);
 
   // Makes the call and sends `open`. Returns when the call is over and no operation is pending.
   void Run(const v1::Open& open, StreamCallReader* reader);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "bulkhead/credentials.h"
 #include "bulkhead/loader.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "client/cpp/internal/arena/arena_door.h"
@@ -16,6 +17,7 @@ namespace bulkhead::client_internal {
 // The options of a stream. They do not change after it is opened.
 struct StreamConfig {
   std::string target;
+  Credentials credentials;  // those of WithEnvironment
   v1::Open open;
   // Through which the service may give batches in shared memory; null: none.
   std::shared_ptr<ArenaDoor> door;

@@ -15,7 +15,8 @@ import time
 import weakref
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from .._rpc import proto
+from .._rpc import proto, socket_user
+from ..errors import BulkheadError
 
 WELCOME_SECONDS = 5.0
 _LARGEST_PACKET = 4096
@@ -66,8 +67,15 @@ class Door:
     file's. A forked child has only a closed one. Thread-safe; without a lock where destructors use it.
     """
 
-    def __init__(self, path: str, timeout: float, cancelled: Callable[[], bool]):
+    def __init__(
+        self,
+        path: str,
+        timeout: float,
+        cancelled: Callable[[], bool],
+        socket_user: Optional[str] = None,
+    ):
         self.path = path
+        self._socket_user = socket_user  # who may listen there, beside this user and root
         self._closing = False
         self._hung_up = False
         self._held: Set[Tuple[int, int]] = set()  # (arena, slot)
@@ -96,7 +104,10 @@ class Door:
     def _connect(self, until: float, cancelled: Callable[[], bool]) -> None:
         while True:
             try:
-                return self._socket.connect(self.path)
+                self._socket.connect(self.path)
+                return socket_user.check(self._socket, self.path, self._socket_user)
+            except BulkheadError as refusal:
+                raise DoorError(refusal.message) from None
             except BlockingIOError:  # its backlog is full
                 self._pause(0, until, cancelled)
             except OSError as error:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import queue
-from typing import Any
+from typing import Any, Iterator, Optional
 
-from . import grpc_library, proto
+from ..errors import ServiceUnavailable
+from . import proto
+from .connection import Connection
+from .credentials import Credentials
 
 # What a service takes of one request: kMaxRequestBytes in server/service/loader_server.cc.
 MAX_REQUEST_BYTES = 8 << 20
@@ -22,14 +25,36 @@ _CHANNEL_OPTIONS = [
 ]
 
 
-class StreamCall:
-    """Begins with `open_request`. Iterate over `messages` for what comes, serialized. Thread-safe."""
+class _NoCall:
+    """In place of a call's messages where nothing listens."""
 
-    def __init__(self, target: str, open_request):
+    def __init__(self, failure: ServiceUnavailable):
+        self._failure = failure
+
+    def __iter__(self) -> Iterator[bytes]:
+        raise self._failure.again()
+
+    def cancel(self) -> None:
+        pass
+
+
+class StreamCall:
+    """Begins with `open_request`. Iterate over `messages` for what comes, serialized. Thread-safe.
+
+    Errors are those of Connection; that nothing listens comes with the messages, as a loss does.
+    """
+
+    def __init__(self, target: str, credentials: Credentials, open_request):
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(proto.StreamRequest(open=open_request))
-        self._channel = grpc_library.load().insecure_channel(target, options=_CHANNEL_OPTIONS)
-        start = self._channel.stream_stream(
+        self.connection: Optional[Connection] = None
+        self.messages: Any
+        try:
+            self.connection = Connection(target, credentials, _CHANNEL_OPTIONS)
+        except ServiceUnavailable as failure:
+            self.messages = _NoCall(failure)
+            return
+        start = self.connection.channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",
             request_serializer=proto.StreamRequest.SerializeToString,
             response_deserializer=None,
@@ -48,4 +73,5 @@ class StreamCall:
 
     def close(self) -> None:
         """Ends the channel."""
-        self._channel.close()
+        if self.connection is not None:
+            self.connection.close()

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+import contextlib
+from typing import Any, Dict, Optional
 
 from .. import errors
 from .._rpc import descriptor, grpc_library, live_streams, proto
+from .._rpc.connection import Connection
+from .._rpc.credentials import Credentials, with_environment
 from .endpoint import check_target
 
 
-def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
+def service_status(
+    target: str, timeout: float = 10.0, *, credentials: Optional[Credentials] = None
+) -> Dict[str, Any]:
     """What the service at `target` ("host:port" or "unix:/path") is doing, as its GetStatus says it.
 
     Fields are named as in loader.proto: `workers` with pid, state and memory, `streams`, `recent_exits`,
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
-    names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable if there is no answer.
+    names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable if there is no answer,
+    AccessDenied if the service gives none to these `credentials`.
     """
     check_target(target)
     live_streams.check_fork()
     grpc = grpc_library.load()
-    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        ask = channel.unary_unary(
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with contextlib.closing(Connection(target, with_environment(credentials), options)) as connection:
+        ask = connection.channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",
             request_serializer=lambda _: b"",
             response_deserializer=proto.GetStatusResponse.FromString,
@@ -28,10 +35,14 @@ def service_status(target: str, timeout: float = 10.0) -> Dict[str, Any]:
         try:
             answer = ask(None, timeout=timeout)
         except grpc.RpcError as error:
-            raise errors.ServiceUnavailable(
+            failure = errors.from_rpc(error, target)
+            if isinstance(failure, errors.AccessDenied):
+                raise failure from None
+            unanswered = errors.ServiceUnavailable(
                 f"the service at {target} does not say how it is: {error.details()}",
                 metadata={"target": target},
-            ) from None
+            )
+            raise connection.explain(unanswered) from None
     return _to_dict(answer)
 
 

@@ -13,6 +13,7 @@ from .._arena import door as door_module
 from .._arena.door import Door, DoorError
 from .._batch.batch import Batch, Layout
 from .._rpc import live_streams, proto
+from .._rpc.credentials import Credentials
 from .._service.endpoint import Endpoint
 from .events import Events, Progress
 from .stream import Stream
@@ -90,9 +91,12 @@ class HealingStream:
     Thread-safe.
     """
 
-    def __init__(self, endpoint: Endpoint, open_request, deadline: float, transport: str):
+    def __init__(
+        self, endpoint: Endpoint, credentials: Credentials, open_request, deadline: float, transport: str
+    ):
         """`transport`: "auto", "shm" or "grpc"."""
         self._endpoint = endpoint
+        self._credentials = credentials
         self._open = open_request
         self._deadline = deadline
         self._transport = transport
@@ -131,6 +135,7 @@ class HealingStream:
             request.transport = proto.TRANSPORT_GRPC
         return Stream(
             self._endpoint.target,
+            self._credentials,
             request,
             door,
             self._endpoint.post_mortem if self._endpoint.embedded else None,
@@ -164,7 +169,12 @@ class HealingStream:
         if door is not None and door.path == path and not door.hung_up():
             return door
         try:
-            fresh = Door(path, min(patience, door_module.WELCOME_SECONDS), lambda: self._closed)
+            fresh = Door(
+                path,
+                min(patience, door_module.WELCOME_SECONDS),
+                lambda: self._closed,
+                self._credentials.socket_user,
+            )
         except DoorError as failure:
             self._no_shm = str(failure)
             fresh = None
@@ -386,7 +396,8 @@ class HealingStream:
             return self._door is None  # a service that just starts has none yet
         if error.reason == _REFUSED:
             return self._first is not None
-        return _is_loss(error) or error.reason == "OUT_OF_THREADS"
+        # Files that are just being replaced may be right in a moment.
+        return _is_loss(error) or error.reason in ("OUT_OF_THREADS", "CREDENTIALS_INVALID")
 
     def _go_on_with(self, stream: Stream) -> bool:
         """Makes the candidate the stream; not when the loader was closed."""

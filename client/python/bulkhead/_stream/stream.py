@@ -17,6 +17,7 @@ from .._arena.door import Door
 from .._batch.batch import Batch, Layout, cursor_from_dict, cursor_to_dict, make_layout
 from .._batch.order import Order
 from .._rpc import grpc_library, live_streams, proto
+from .._rpc.credentials import Credentials
 from .._rpc.stream_call import StreamCall
 from .._rpc.wire import Part, parse
 from .events import Events, Progress
@@ -42,6 +43,7 @@ class Stream:
     def __init__(
         self,
         target: str,
+        credentials: Credentials,
         open_request,
         door: Optional[Door],
         post_mortem: Optional[Callable[[], str]],
@@ -77,7 +79,7 @@ class Stream:
         self._activity = ""  # what the workers were doing at the last heartbeat, if no batch has come since
         self._idle = False  # by the last heartbeat: the stream's workers serve others
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
-        self._call = StreamCall(target, open_request)
+        self._call = StreamCall(target, credentials, open_request)
         self._reader = threading.Thread(target=self._read, name="bulkhead-reader", daemon=True)
         try:
             self._reader.start()
@@ -123,7 +125,7 @@ class Stream:
                 # It is the call itself, which would keep this frame, the stream and its arena.
                 failure.__traceback__ = None
         except errors.BulkheadError as failure:
-            return failure
+            return self._with_post_mortem(failure)
         except MemoryError:
             return errors.BulkheadError(
                 "no memory for a batch; lower batch.size or the credits",
@@ -141,6 +143,12 @@ class Stream:
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
+        connection = self._call.connection
+        if connection is not None and not (self._closed or self.answered):
+            error = connection.explain(error)
+        return self._with_post_mortem(error)
+
+    def _with_post_mortem(self, error: errors.BulkheadError) -> errors.BulkheadError:
         if self._closed or error.reason != "SERVICE_UNAVAILABLE":
             return error
         died = self._post_mortem() if self._post_mortem is not None else ""

@@ -1,0 +1,43 @@
+"""Real certificates, made by the openssl program."""
+
+import subprocess
+
+
+def _openssl(*words):
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+
+class Authority:
+    """Signs certificates. `pem` is its own, in `folder`."""
+
+    def __init__(self, folder, name="authority"):
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.pem, self.key = folder / f"{name}.pem", folder / f"{name}.key"
+        _openssl(
+            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2,
+            "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.pem,
+        )
+
+    def issue(self, name, names="DNS:localhost,IP:127.0.0.1", days=2):
+        """A certificate and its key; `names` are its alternative names; days of -1: it has expired."""
+        pem, key, request = (self.folder / f"{name}.{ending}" for ending in ("pem", "key", "csr"))
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={names}\n" if names else "")
+        _openssl(
+            "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-subj", f"/CN={name}", "-keyout", key, "-out", request,
+        )
+        _openssl(
+            "x509", "-req", "-in", request, "-CA", self.pem, "-CAkey", self.key, "-CAcreateserial",
+            "-days", days, "-extfile", extensions, "-out", pem,
+        )
+        return pem, key
+
+
+def cut(path, folder):
+    """A copy of `path` of which only the first half was written."""
+    half = folder / f"half-{path.name}"
+    text = path.read_text()
+    half.write_text(text[: len(text) // 2])
+    return half

@@ -1,0 +1,17 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace bulkhead::client_internal {
+
+// Checks who listens at the other end of a connected Unix socket: this process's user, root, or
+// `allowed`, a name or a number (empty: nobody else). PERMISSION_DENIED (UNTRUSTED_SERVICE) for
+// anybody else; INVALID_ARGUMENT when `allowed` is no user.
+absl::Status CheckSocketUser(int fd, const std::string& path, const std::string& allowed);
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_

@@ -1,0 +1,52 @@
+"""By what a service and its client know each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Optional
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    """By what a service and its client know each other (docs/security.md).
+
+    A field that is None is taken from its environment variable. Files are read for every
+    connection, so a new one is used from the next connection on. An embedded service takes none of
+    this. Over TCP:
+
+    `ca` ($BULKHEAD_TLS_CA): PEM file of the authority that signs services' certificates. With it
+    connections over TCP use TLS, without it they do not.
+
+    `cert`, `key` ($BULKHEAD_TLS_CERT, $BULKHEAD_TLS_KEY): PEM files of this client's certificate and
+    its key.
+
+    `token_file` ($BULKHEAD_TOKEN_FILE): file with the token for a service that takes one instead.
+
+    Over a Unix socket:
+
+    `socket_user` ($BULKHEAD_SOCKET_USER): name or number of the user whose service may listen there,
+    beside this process's own user and root.
+    """
+
+    ca: Optional[str] = None
+    cert: Optional[str] = None
+    key: Optional[str] = None
+    token_file: Optional[str] = None
+    socket_user: Optional[str] = None
+
+
+_VARIABLES = {
+    "ca": "BULKHEAD_TLS_CA",
+    "cert": "BULKHEAD_TLS_CERT",
+    "key": "BULKHEAD_TLS_KEY",
+    "token_file": "BULKHEAD_TOKEN_FILE",
+    "socket_user": "BULKHEAD_SOCKET_USER",
+}
+
+
+def with_environment(credentials: Optional[Credentials]) -> Credentials:
+    """`credentials` with what the environment says in place of fields that are None."""
+    given = credentials or Credentials()
+    said = {field: os.environ.get(variable) or None for field, variable in _VARIABLES.items()}
+    return Credentials(**{field: getattr(given, field) or said[field] for field in said})

@@ -1,0 +1,146 @@
+#include "server/app/access_config.h"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/metrics/metrics_server.h"
+#include "server/service/access/access_rights.h"
+#include "server/service/access/tls_files.h"
+
+namespace bulkhead {
+namespace {
+
+absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
+}
+
+// The first option that has a meaning with TLS only; empty: none is given.
+std::string TlsOption(const DaemonOptions& options) {
+  if (!options.tls_cert.empty()) return "--tls-cert";
+  if (!options.tls_key.empty()) return "--tls-key";
+  if (!options.tls_client_ca.empty()) return "--tls-client-ca";
+  if (!options.allow_stream.empty()) return "--allow-stream";
+  if (!options.allow_status.empty()) return "--allow-status";
+  if (!options.allow_operate.empty()) return "--allow-operate";
+  if (!options.token_instead_of_certificate.empty()) return "--token-instead-of-certificate";
+  if (!options.token_rights.empty()) return "--token-rights";
+  return "";
+}
+
+absl::Status CheckAddress(const DaemonOptions& options, const std::string& address) {
+  const std::string tls = TlsOption(options);
+  if (absl::StartsWith(address, "unix:")) {
+    if (tls.empty()) return absl::OkStatus();
+    return Wrong(absl::StrCat(tls, " is for TCP, and the service listens on ", address,
+                              ", which only its own user can reach; give --listen HOST:PORT, or "
+                              "leave it out"));
+  }
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port > 65535) {
+    return Wrong(absl::StrCat("--listen ", address,
+                              ": write unix:/path, or an address with a port from 0 to 65535, such "
+                              "as 127.0.0.1:7077"));
+  }
+  const bool loopback = IsLoopback(address.substr(0, colon));
+  if (!tls.empty()) {
+    if (!options.insecure_tcp) return absl::OkStatus();
+    return Wrong(absl::StrCat("--insecure-tcp is for TCP without TLS, and ", tls,
+                              " for TCP with it; leave one of them out"));
+  }
+  if (!loopback) {
+    return Wrong(absl::StrCat(
+        "--listen ", address,
+        ": beyond the loopback only TLS is spoken, and clients must show who they are; give "
+        "--tls-cert, --tls-key, --tls-client-ca and --allow-stream NAME (docs/security.md), or "
+        "listen on unix:/path"));
+  }
+  if (!options.insecure_tcp) {
+    return Wrong(absl::StrCat("--listen ", address,
+                              ": any local user could connect there; say --insecure-tcp if that is "
+                              "meant, or listen on unix:/path"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMetrics(const DaemonOptions& options) {
+  if (options.metrics.empty()) return absl::OkStatus();
+  BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
+  const bool loopback = IsLoopback(options.metrics.substr(0, options.metrics.rfind(':')));
+  if (loopback || options.insecure_metrics) return absl::OkStatus();
+  return Wrong(absl::StrCat("--metrics ", options.metrics,
+                            ": whoever reaches it could read them; say --insecure-metrics if that "
+                            "is meant, or serve them on 127.0.0.1"));
+}
+
+// Which files, and that they come together.
+absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
+  TlsFiles::Paths paths{options.tls_cert, options.tls_key, options.tls_client_ca,
+                        options.token_instead_of_certificate};
+  if (paths.certificate.empty() || paths.key.empty()) {
+    return Wrong(absl::StrCat(TlsOption(options), " without ",
+                              paths.certificate.empty() ? "--tls-cert" : "--tls-key",
+                              ": TLS needs the service's certificate and its key"));
+  }
+  const bool names = !options.allow_stream.empty() || !options.allow_status.empty() ||
+                     !options.allow_operate.empty();
+  if (names && paths.client_ca.empty()) {
+    return Wrong(
+        "--allow-stream, --allow-status and --allow-operate name clients by their certificates; "
+        "give the authority that signs these with --tls-client-ca");
+  }
+  if (!options.token_rights.empty() && paths.token.empty()) {
+    return Wrong("--token-rights without --token-instead-of-certificate: there is no token");
+  }
+  if (!paths.client_ca.empty() && !names) {
+    return Wrong(
+        "--tls-client-ca without a name: nobody could do anything here; give --allow-stream NAME, "
+        "--allow-status NAME or --allow-operate NAME, where NAME stands in a client's certificate "
+        "(* allows every one that the authority signed)");
+  }
+  if (paths.client_ca.empty() && paths.token.empty()) {
+    return Wrong(
+        "--tls-cert alone does not say who may connect; give --tls-client-ca and --allow-stream "
+        "NAME, or, for clients without certificates, --token-instead-of-certificate FILE");
+  }
+  return paths;
+}
+
+std::set<Right> TokenRights(const std::vector<std::string>& names) {
+  std::set<Right> rights;
+  for (const Right right : {Right::kStream, Right::kStatus, Right::kOperate}) {
+    for (const std::string& name : names) {
+      if (name == RightName(right)) rights.insert(right);
+    }
+  }
+  return names.empty() ? std::set<Right>{Right::kStream, Right::kStatus} : rights;
+}
+
+}  // namespace
+
+absl::Status ConfigureAccess(const DaemonOptions& options, LoaderServer::Config& config) {
+  BULKHEAD_RETURN_IF_ERROR(CheckMetrics(options));
+  BULKHEAD_RETURN_IF_ERROR(CheckAddress(options, config.address));
+  if (TlsOption(options).empty()) return absl::OkStatus();
+  BULKHEAD_ASSIGN_OR_RETURN(const TlsFiles::Paths paths, PathsOf(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.tls, TlsFiles::Read(paths));
+  config.access = AccessRights(
+      config.tls,
+      {std::set<std::string>(options.allow_stream.begin(), options.allow_stream.end()),
+       std::set<std::string>(options.allow_status.begin(), options.allow_status.end()),
+       std::set<std::string>(options.allow_operate.begin(), options.allow_operate.end())},
+      TokenRights(options.token_rights));
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

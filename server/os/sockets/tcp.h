@@ -1,0 +1,37 @@
+#ifndef BULKHEAD_SERVER_OS_SOCKETS_TCP_H_
+#define BULKHEAD_SERVER_OS_SOCKETS_TCP_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/os/files/fd.h"
+
+namespace bulkhead {
+
+// A socket that listens, non-blocking and close-on-exec, and its port.
+struct TcpListener {
+  UniqueFd fd;
+  uint16_t port = 0;
+};
+
+// Listens on an IP address of this machine, "127.0.0.1" or "::1"; port 0 chooses one. At most
+// `backlog` connections wait to be accepted. INVALID_ARGUMENT for what is no IP address; statuses
+// of errno where it cannot be listened on.
+absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port, int backlog);
+
+// A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if nobody waits.
+absl::StatusOr<UniqueFd> AcceptTcp(int listener);
+
+// What has come, at most `max_bytes`; empty if the peer hung up. Never blocks: UNAVAILABLE if
+// nothing has come.
+absl::StatusOr<std::string> ReceiveBytes(int fd, size_t max_bytes);
+
+// Sends the first bytes of `bytes`, and returns how many. Never blocks: UNAVAILABLE while the
+// peer's buffer is full.
+absl::StatusOr<size_t> SendBytes(int fd, absl::string_view bytes);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_SOCKETS_TCP_H_

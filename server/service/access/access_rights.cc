@@ -1,0 +1,123 @@
+#include "server/service/access/access_rights.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "server/base/certificate.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr char kTokenName[] = "the token";
+
+const char* CallsOf(Right right) {
+  switch (right) {
+    case Right::kStream:
+      return "stream or describe specs";
+    case Right::kStatus:
+      return "ask for the status";
+    case Right::kOperate:
+      return "recycle workers or see and change the quarantine";
+  }
+  return "";
+}
+
+// The names of the certificate that the connection began with: its alternative names, or where it
+// has none its common name.
+std::vector<std::string> NamesOf(const grpc::ServerContextBase& call) {
+  std::vector<std::string> names;
+  const auto context = call.auth_context();
+  if (context == nullptr || !context->IsPeerAuthenticated()) return names;
+  for (const grpc::string_ref name : context->GetPeerIdentity()) {
+    names.emplace_back(name.data(), name.size());
+  }
+  return names;
+}
+
+// What the call shows as `authorization: Bearer …`; empty: nothing.
+std::string TokenOf(const grpc::ServerContextBase& call) {
+  const auto found = call.client_metadata().find("authorization");
+  if (found == call.client_metadata().end()) return "";
+  absl::string_view shown(found->second.data(), found->second.size());
+  return absl::ConsumePrefix(&shown, "Bearer ") ? std::string(shown) : "";
+}
+
+absl::Status Unknown(absl::string_view why) {
+  return MakeError(absl::StatusCode::kUnauthenticated, reason::kAccessDenied, why);
+}
+
+}  // namespace
+
+const char* RightName(Right right) {
+  switch (right) {
+    case Right::kStream:
+      return "stream";
+    case Right::kStatus:
+      return "status";
+    case Right::kOperate:
+      return "operate";
+  }
+  return "";
+}
+
+const std::string* AccessRights::Granted::Find(const std::vector<std::string>& callers,
+                                               Right right) const {
+  absl::MutexLock lock(&mutex);
+  const std::set<std::string>& allowed = names[static_cast<size_t>(right)];
+  for (const std::string& name : callers) {
+    if (allowed.count(name) > 0 || allowed.count("*") > 0) return &name;
+  }
+  return nullptr;
+}
+
+bool AccessRights::Granted::HasToken(Right right) const {
+  absl::MutexLock lock(&mutex);
+  return of_token.count(right) > 0;
+}
+
+void AccessRights::Replace(const AccessRights& other) const {
+  Names names;
+  TokenRights of_token;
+  {
+    absl::MutexLock lock(&other.granted_->mutex);
+    names = other.granted_->names;
+    of_token = other.granted_->of_token;
+  }
+  absl::MutexLock lock(&granted_->mutex);
+  granted_->names = std::move(names);
+  granted_->of_token = std::move(of_token);
+}
+
+absl::StatusOr<std::string> AccessRights::Check(const grpc::ServerContextBase& call,
+                                                Right right) const {
+  if (files_ == nullptr) return std::string();
+  const std::vector<std::string> names = NamesOf(call);
+  if (const std::string* const name = granted_->Find(names, right)) return Printable(*name);
+  const std::string token = TokenOf(call);
+  const std::string& known = files_->current()->token;
+  const bool knows_token = !known.empty() && !token.empty() && SameSecret(token, known);
+  if (knows_token && granted_->HasToken(right)) return std::string(kTokenName);
+  if (names.empty() && !knows_token) {
+    if (known.empty()) return Unknown("this call comes without a client certificate");
+    return Unknown(token.empty()
+                       ? "this service wants a token or a client certificate; name the client's "
+                         "file of it by BULKHEAD_TOKEN_FILE, or by BULKHEAD_TLS_CERT and "
+                         "BULKHEAD_TLS_KEY"
+                       : "the token is not this service's; compare the client's token file with "
+                         "that of --token-instead-of-certificate");
+  }
+  const std::string who = names.empty() ? kTokenName : Printable(absl::StrJoin(names, ", "));
+  const std::string option =
+      names.empty() ? absl::StrCat("--token-rights with ", RightName(right))
+                    : absl::StrCat("--allow-", RightName(right), " ", Printable(names[0]));
+  return MakeError(
+      absl::StatusCode::kPermissionDenied, reason::kAccessDenied,
+      absl::StrCat(who, " may not ", CallsOf(right), " here; bulkheadd allows it by ", option),
+      {{"right", RightName(right)}});
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,76 @@
+#ifndef BULKHEAD_SERVER_SERVICE_ACCESS_ACCESS_RIGHTS_H_
+#define BULKHEAD_SERVER_SERVICE_ACCESS_ACCESS_RIGHTS_H_
+
+#include <grpcpp/server_context.h>
+
+#include <array>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/service/access/tls_files.h"
+
+namespace bulkhead {
+
+namespace reason {
+inline constexpr absl::string_view kAccessDenied = "ACCESS_DENIED";
+}  // namespace reason
+
+// What a client may ask of a service; docs/security.md says which calls are which.
+enum class Right {
+  kStream,   // Stream, Describe
+  kStatus,   // GetStatus
+  kOperate,  // Recycle, Quarantine
+};
+inline constexpr size_t kRightCount = 3;
+// "stream", "status" or "operate".
+const char* RightName(Right right);
+
+// Who has which rights. Without files of TLS everyone who can connect has all of them: a Unix
+// socket lets in its owner and root only, and --insecure-tcp says what it does. Thread-safe.
+class AccessRights {
+ public:
+  // By right, the names of client certificates; "*" stands for every one that the authority signed.
+  using Names = std::array<std::set<std::string>, kRightCount>;
+  using TokenRights = std::set<Right>;
+
+  AccessRights() : AccessRights(nullptr, {}, {}) {}
+  AccessRights(std::shared_ptr<const TlsFiles> files, Names names, TokenRights of_token)
+      : files_(std::move(files)),
+        granted_(std::make_shared<Granted>(std::move(names), std::move(of_token))) {}
+
+  // Grants what `other` grants, for calls that begin from now on; copies of this do so, too.
+  void Replace(const AccessRights& other) const;
+
+  // The name of a caller who has `right`; empty where there are no names. UNAUTHENTICATED for a
+  // call without certificate and token or with a wrong token, PERMISSION_DENIED for one without the
+  // right; the reason of both is ACCESS_DENIED.
+  absl::StatusOr<std::string> Check(const grpc::ServerContextBase& call, Right right) const;
+
+ private:
+  struct Granted {
+    Granted(Names by_name, TokenRights by_token)
+        : names(std::move(by_name)), of_token(std::move(by_token)) {}
+
+    // The first of the names that has the right; null: none.
+    const std::string* Find(const std::vector<std::string>& callers, Right right) const
+        ABSL_LOCKS_EXCLUDED(mutex);
+    bool HasToken(Right right) const ABSL_LOCKS_EXCLUDED(mutex);
+
+    mutable absl::Mutex mutex;
+    Names names ABSL_GUARDED_BY(mutex);
+    TokenRights of_token ABSL_GUARDED_BY(mutex);
+  };
+
+  std::shared_ptr<const TlsFiles> files_;
+  std::shared_ptr<Granted> granted_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_ACCESS_ACCESS_RIGHTS_H_

@@ -1,0 +1,64 @@
+#ifndef BULKHEAD_SERVER_SERVICE_ACCESS_TLS_FILES_H_
+#define BULKHEAD_SERVER_SERVICE_ACCESS_TLS_FILES_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/os/files/io_thread.h"
+
+namespace bulkhead {
+
+// The files by which service and clients know each other, read again when they change.
+//
+//   Read ─▶ current … Refresh ─▶ current (the new content, or the last that was right) …
+//
+// A file that is half written, or a key that does not fit yet, leaves the last right content in
+// use, so files need not be replaced at one stroke. Thread-safe.
+class TlsFiles {
+ public:
+  struct Paths {
+    std::string certificate;  // PEM; the service's own first, then those that signed it
+    std::string key;          // PEM
+    std::string client_ca;    // PEM; signs clients' certificates. Empty: clients need none
+    std::string token;        // one line, the same in the clients' file. Empty: there is none
+  };
+  struct Content {
+    std::string certificate;
+    std::string key;
+    std::string client_ca;
+    std::string token;  // without space at its ends
+    bool operator==(const Content&) const = default;
+  };
+
+  // A shorter token could be guessed.
+  static constexpr size_t kFewestTokenBytes = 16;
+
+  // Blocks for the disk. INVALID_ARGUMENT names the option, the file, and what is wrong with it.
+  static absl::StatusOr<std::shared_ptr<TlsFiles>> Read(const Paths& paths);
+
+  const Paths& paths() const { return paths_; }
+  std::shared_ptr<const Content> current() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads the files again. Logs a change, and once what is wrong. Blocks for the disk.
+  void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same on `io`, unless it still waits for the disk.
+  static void RefreshSoon(const std::shared_ptr<TlsFiles>& files, IoThread& io);
+
+ private:
+  TlsFiles(Paths paths, Content content)
+      : paths_(std::move(paths)), content_(std::make_shared<const Content>(std::move(content))) {}
+
+  const Paths paths_;
+  std::atomic<bool> refreshing_{false};
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mutex_);
+  std::string told_ ABSL_GUARDED_BY(mutex_);  // what is wrong with the files now; empty: nothing
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_ACCESS_TLS_FILES_H_

@@ -1,0 +1,118 @@
+#include "server/app/access_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace bulkhead {
+namespace {
+
+using testing::HasSubstr;
+
+// What is wrong with a service at `address` with what `set` sets; empty: nothing.
+std::string Fault(const std::string& address, const std::function<void(DaemonOptions&)>& set = {}) {
+  DaemonOptions options;
+  if (set) set(options);
+  LoaderServer::Config config;
+  config.address = address;
+  return std::string(ConfigureAccess(options, config).message());
+}
+
+void WithCertificate(DaemonOptions& options) {
+  options.tls_cert = "/none/cert.pem";
+  options.tls_key = "/none/key.pem";
+}
+
+TEST(AccessConfigTest, AUnixSocketNeedsNothingAndTakesNoTls) {
+  EXPECT_EQ(Fault("unix:/run/x.sock"), "");
+  EXPECT_THAT(Fault("unix:/run/x.sock", WithCertificate),
+              HasSubstr("--tls-cert is for TCP, and the service listens on unix:/run/x.sock"));
+  EXPECT_THAT(Fault("unix:/run/x.sock", [](auto& o) { o.allow_operate = {"me"}; }),
+              HasSubstr("--allow-operate is for TCP"));
+}
+
+TEST(AccessConfigTest, TheLoopbackWithoutTlsMustBeMeant) {
+  for (const char* address : {"127.0.0.1:0", "127.1.2.3:7077", "localhost:7077", "[::1]:7077"}) {
+    EXPECT_EQ(Fault(address, [](auto& o) { o.insecure_tcp = true; }), "") << address;
+    EXPECT_THAT(Fault(address), HasSubstr("say --insecure-tcp")) << address;
+  }
+}
+
+TEST(AccessConfigTest, OtherAddressesNeedTls) {
+  for (const char* address : {"0.0.0.0:7077", "[::]:7077", "10.0.0.1:7077", "loader:7077"}) {
+    EXPECT_THAT(Fault(address), HasSubstr("give --tls-cert, --tls-key, --tls-client-ca and"));
+    EXPECT_THAT(Fault(address, [](auto& o) { o.insecure_tcp = true; }),
+                HasSubstr("beyond the loopback only TLS is spoken"));
+  }
+}
+
+TEST(AccessConfigTest, WhatIsNoAddressIsRefused) {
+  for (const char* address : {"loader", "loader:", "loader:x", "loader:65536", "/run/x.sock"}) {
+    EXPECT_THAT(Fault(address), HasSubstr("write unix:/path, or an address with a port"))
+        << address;
+  }
+}
+
+TEST(AccessConfigTest, TlsAndItsAbsenceExcludeEachOther) {
+  EXPECT_THAT(Fault("127.0.0.1:0",
+                    [](auto& o) {
+                      WithCertificate(o);
+                      o.insecure_tcp = true;
+                    }),
+              HasSubstr("leave one of them out"));
+}
+
+TEST(AccessConfigTest, WhatBelongsTogetherMustBeThere) {
+  const auto fault = [](const std::function<void(DaemonOptions&)>& set) {
+    return Fault("0.0.0.0:0", set);
+  };
+  EXPECT_THAT(fault([](auto& o) { o.tls_cert = "/c"; }), HasSubstr("--tls-cert without --tls-key"));
+  EXPECT_THAT(fault([](auto& o) { o.tls_key = "/k"; }), HasSubstr("--tls-key without --tls-cert"));
+  EXPECT_THAT(fault([](auto& o) { o.allow_stream = {"a"}; }), HasSubstr("without --tls-cert"));
+  EXPECT_THAT(fault(WithCertificate), HasSubstr("does not say who may connect"));
+  EXPECT_THAT(fault([](auto& o) {
+                WithCertificate(o);
+                o.allow_stream = {"a"};
+              }),
+              HasSubstr("give the authority that signs these with --tls-client-ca"));
+  EXPECT_THAT(fault([](auto& o) {
+                WithCertificate(o);
+                o.tls_client_ca = "/ca";
+              }),
+              HasSubstr("nobody could do anything here"));
+  EXPECT_THAT(fault([](auto& o) {
+                WithCertificate(o);
+                o.tls_client_ca = "/ca";
+                o.allow_stream = {"a"};
+                o.token_rights = {"status"};
+              }),
+              HasSubstr("there is no token"));
+}
+
+TEST(AccessConfigTest, MetricsBeyondTheLoopbackMustBeMeant) {
+  const auto fault = [](const char* address, bool meant) {
+    return Fault("unix:/run/x.sock", [&](auto& o) {
+      o.metrics = address;
+      o.insecure_metrics = meant;
+    });
+  };
+  for (const char* address : {"127.0.0.1:0", "[::1]:9464"}) EXPECT_EQ(fault(address, false), "");
+  for (const char* address : {"0.0.0.0:9464", "[::]:9464", "10.0.0.1:9464"}) {
+    EXPECT_THAT(fault(address, false), HasSubstr("say --insecure-metrics")) << address;
+    EXPECT_EQ(fault(address, true), "") << address;
+  }
+  EXPECT_THAT(fault("localhost:1", true), HasSubstr("write an IP address"));
+}
+
+TEST(AccessConfigTest, FilesAreReadAtOnce) {
+  EXPECT_THAT(Fault("0.0.0.0:0",
+                    [](auto& o) {
+                      WithCertificate(o);
+                      o.token_instead_of_certificate = "/none/token";
+                    }),
+              HasSubstr("--tls-cert /none/cert.pem: "));
+}
+
+}  // namespace
+}  // namespace bulkhead
