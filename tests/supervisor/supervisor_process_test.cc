@@ -355,6 +355,26 @@ TEST_F(SupervisorProcessTest, AWorkerThatTalksNonsenseIsKilled) {
               testing::HasSubstr("it sent an invalid message"));
 }
 
+TEST_F(SupervisorProcessTest, CodeThatBreaksTheProtocolWhileItLoadsIsNamedAtOnce) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  user_code_ = "stages[0].python (a:b)";
+  Open("garbage", 10, recorder, 1);
+  const absl::Status status = recorder->AwaitEnd();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "STAGE_UNUSABLE");
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("loading stages[0].python (a:b) disturbs the worker: "));
+}
+
+TEST_F(SupervisorProcessTest, TheDeathsOfWorkersAreNotesOfTheStream) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("die-in-third-lease", 20, recorder, 2);
+  ASSERT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 20);
+  EXPECT_THAT(recorder->AwaitNote("died"), testing::HasSubstr(": killed by signal 9 (Killed)"));
+}
+
 TEST_F(SupervisorProcessTest, ABindingThatFailsFailsTheStreamAtOnce) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();

@@ -143,6 +143,8 @@ class Service:
             yield proto.StreamResponse(opened=opened)
         if mode == "hang":
             yield from sender.tell(dict(kind=3, epoch=0, position=5, message="f.py:7: sleep"))
+        for note in spec.get("notes", []):
+            yield proto.StreamResponse(note=note)
         if mode == "stall":
             yield from self.idle(lambda: False)
             return
