@@ -270,6 +270,8 @@ def main():
     parser.add_argument("--workers", type=int)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--cache-dir")
+    parser.add_argument("--worker-quota")
+    parser.add_argument("--log-file", default=os.devnull, type=lambda path: open(path, "a"))
     parser.add_argument("--python")
     parser.add_argument("--python-path", action="append")
     arguments = parser.parse_args()

@@ -19,6 +19,7 @@ from .._batch.order import Order
 from .._rpc import grpc_library, live_streams, proto
 from .._rpc.stream_call import StreamCall
 from .._rpc.wire import Part, parse
+from .._service.arguments import in_arguments
 from .events import Events, Progress, log_note
 from .opening import Opening
 from .silence import SilenceWatch
@@ -58,6 +59,8 @@ class Stream:
         self._world_size = open_request.world_size
         self._door = door
         self._post_mortem = post_mortem
+        # A message of a service of our own names options as its reader has them.
+        self._words: Callable[[str], str] = in_arguments if post_mortem is not None else str
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._ready: Deque[Batch] = collections.deque()
@@ -141,6 +144,7 @@ class Stream:
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
+        error = type(error)(self._words(error.message), error.reason, error.metadata, error.code)
         if self._closed or error.reason != "SERVICE_UNAVAILABLE":
             return error
         died = self._post_mortem() if self._post_mortem is not None else ""
@@ -172,6 +176,8 @@ class Stream:
             else:
                 self._on_event(item.event)
         elif kind == "note":
+            if not item.note.stage:
+                item.note.text = self._words(item.note.text)
             log_note(item.note)
         elif kind == "heartbeat":
             silent = item.heartbeat.supervisor_silent
@@ -182,6 +188,7 @@ class Stream:
             self._idle = item.heartbeat.idle
 
     def _on_event(self, event) -> None:
+        event.message = self._words(event.message)
         if event.kind == proto.KIND_QUARANTINED:
             self._on_quarantined(event)
         else:

@@ -96,7 +96,7 @@ def advice(error: BaseException | None) -> str:
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, PermissionError):
+        if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
             return _allowed(error)
         text = str(error)
         if "failed to map segment" in text or "annot allocate memory" in text:
@@ -113,7 +113,7 @@ def _allowed(error: PermissionError) -> str:
     if not error.filename:
         return (
             "; the workers' sandbox denies sockets, other processes and some system calls: do that before, and let "
-            "the stage read the result, or allow it with --sandbox landlock,capabilities (docs/sandbox.md)"
+            "the stage read the result, or allow it with --sandbox=landlock,capabilities (docs/sandbox.md)"
         )
     path = os.fsdecode(error.filename)
     return (
