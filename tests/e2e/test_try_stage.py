@@ -1,5 +1,6 @@
 """bulkhead.try_stage: a stage's function in this process, with what it would get in a worker."""
 
+import json
 import pdb
 import random
 import sys
@@ -40,6 +41,22 @@ def fails(index):
 def stops(index):
     STOP
     return index
+
+
+def rng_is_an_input(rng):
+    return rng + 1
+
+
+def rng_by_name(index, *, rng):
+    return index + rng.integers(1000)
+
+
+def rng_behind(index, rng=None):
+    return index + rng.integers(1000)
+
+
+def rng_as_argument(index, rng):
+    return index + rng
 
 
 def texts(path, encoded):
@@ -111,6 +128,15 @@ def test_encoded_bytes_and_texts_are_inputs(folder, photos, stages):
     assert trial.equal and trial.samples[0].worker[0].endswith(b"\0")
 
 
+@pytest.mark.parametrize("function, arguments", [
+    ("rng_is_an_input", {}), ("rng_by_name", {}), ("rng_behind", {}), ("rng_as_argument", {"rng": 7})])
+def test_rng_is_given_as_a_worker_gives_it(folder, stages, function, arguments):
+    spec = json.loads(over_range(folder, function, INDEX).read_text())
+    spec["stages"][0]["python"]["arguments"] = arguments
+    trial = bulkhead.try_stage(f"trial_stage:{function}", spec, n=3)
+    assert trial.equal, trial
+
+
 def test_it_says_where_the_bytes_differ(folder, stages):
     outputs = [{"name": "row", "dtype": "float64", "shape": [3]}, {"name": "index", "dtype": "int64"}]
     spec = over_range(folder, "differs", outputs)
@@ -177,6 +203,19 @@ def test_what_waits_for_a_person_in_a_worker_names_try_stage(folder, stages, sto
     assert caught.value.reason == "STAGE_UNUSABLE"  # no sample's fault
     assert "in a worker, which has no terminal" in str(caught.value)
     assert 'bulkhead.try_stage("module:function", spec)' in str(caught.value)
+
+
+@pytest.mark.parametrize("does, allows", [
+    ("open('FOLDER/made', 'w')", "made': files to read must be below a folder of the data or of sys.path, and files to "
+                                 "write below TMPDIR or HOME"),
+    ("import socket; socket.socket()", "or allow it with sandbox=landlock,capabilities"),
+])
+def test_what_the_sandbox_denies_is_named_with_what_allows_it_here(folder, stages, does, allows):
+    stages(CODE.replace("STOP", does.replace("FOLDER", str(folder))))
+    with pytest.raises(bulkhead.BulkheadError) as caught, bulkhead.Loader(over_range(folder, "stops", INDEX)) as loader:
+        list(loader)
+    assert caught.value.reason == "STAGE_FAILED" and allows in str(caught.value)
+    assert "--" not in str(caught.value)
 
 
 def test_a_stage_that_is_not_there_is_named_with_the_nearest(folder, stages):

@@ -55,6 +55,7 @@ def fake_service(tmp_path, door):
 def fake_program(monkeypatch, tmp_path):
     """The fake service as the embedded one; logs lie in tmp_path / "cache"."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)  # relative cache folders
     monkeypatch.setenv("BULKHEAD_SERVER", str(HERE / "fake_bulkheadd.py"))
 
 

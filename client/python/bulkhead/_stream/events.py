@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import sys
 from typing import Deque, Dict, NamedTuple, Optional
@@ -27,7 +28,8 @@ def log_note(note) -> None:
     text = f"{note.stage}: {note.text}" if note.stage else note.text
     if level == logging.INFO and _log.level == logging.NOTSET and not _log.hasHandlers():
         # The program has set up no logging, which would hide it; but who prints wants to see it.
-        print(text, file=sys.stderr)
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            print(text, file=sys.stderr)
     else:
         _log.log(level, "%s", text)
 

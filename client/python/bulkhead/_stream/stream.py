@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("bulkhead")
 
+# For what workers said of the last samples, when a loader is closed behind the last batch.
+_LAST_WORDS_SECONDS = 2.0
+
+
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
 
@@ -72,6 +76,7 @@ class Stream:
         self._opening = Opening()
         self._error: Optional[errors.BulkheadError] = None
         self._ended = False
+        self._last_came = False  # the spec's last batch; only lines for the log may follow
         self._closed = False
         self._first_sequence = first_sequence
         self._resume: Any = None
@@ -225,6 +230,11 @@ class Stream:
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
             self._ready.append(batch)
+            self._last_came = (
+                header.batches_left_in_epoch == 0
+                and self._opened.HasField("epochs")
+                and header.next_epoch >= self._opened.epochs
+            )
             self._notify()
 
     def _on_opened(self, opened) -> None:
@@ -434,6 +444,8 @@ class Stream:
         if self._owner != os.getpid():
             return
         with self._changed:
+            if self._last_came and threading.current_thread() is not self._reader:
+                self._changed.wait_for(lambda: self._ended, _LAST_WORDS_SECONDS)
             self._closed = True
             self._ready.clear()
             self._notify()

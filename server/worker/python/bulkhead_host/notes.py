@@ -58,7 +58,7 @@ class _Stream:
     def __init__(self, stream, level: int):
         self._stream = stream
         self._level = level
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may print in between
         self._line = ""
 
     def write(self, text: str) -> int:
