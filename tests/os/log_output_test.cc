@@ -127,6 +127,7 @@ TEST(LogOutputTest, AFileGetsTheSameAndIsBounded) {
   EXPECT_LE(text().size(), LogOutput::kMostFileBytes);
   EXPECT_GE(text().size(), LogOutput::kKeptFileBytes);
   EXPECT_EQ(text().substr(text().size() - 7), "x\nlast\n");
+  EXPECT_EQ(text().find('\0'), std::string::npos) << "it was cut where nothing had been written";
   output.reset();
   reader.join();
   // A service that is started again goes on behind it.

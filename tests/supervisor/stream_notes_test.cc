@@ -85,6 +85,11 @@ TEST_F(StreamNotesTest, TheEndWaitsForNoMinute) {
   notes_.SendDue(kStart + kSecond, /*at_end=*/true);
   EXPECT_THAT(Told(),
               ElementsAre("1 worker died: worker 0: killed", "1 worker died: worker 1: killed"));
+  for (int i = 0; i < 150; ++i) Say("x", kStart + 2 * kSecond);
+  Told();
+  notes_.SendDue(kStart + 2 * kSecond, /*at_end=*/true);
+  EXPECT_THAT(Told(), ElementsAre("50 lines were left out here: more came than a trainer's log "
+                                  "takes"));
 }
 
 }  // namespace

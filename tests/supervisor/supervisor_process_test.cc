@@ -366,6 +366,20 @@ TEST_F(SupervisorProcessTest, CodeThatBreaksTheProtocolWhileItLoadsIsNamedAtOnce
               testing::HasSubstr("loading stages[0].python (a:b) disturbs the worker: "));
 }
 
+TEST_F(SupervisorProcessTest, AWorkerThatBabblesGetsFewLinesAndDisturbsNobody) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("babbles", 2, recorder, 1);
+  ASSERT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 2);
+  const std::string notes = recorder->AwaitNote("lines were left out");
+  EXPECT_THAT(notes, testing::StartsWith("\\x1b[2Jxxx"));
+  // Of 8,000 lines, or 400 MB.
+  const auto lines = std::count(notes.begin(), notes.end(), '\n');
+  EXPECT_LT(lines, 4000);
+  EXPECT_LE(notes.size(), static_cast<size_t>(lines) * 2049);
+}
+
 TEST_F(SupervisorProcessTest, TheDeathsOfWorkersAreNotesOfTheStream) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();

@@ -53,7 +53,8 @@ std::string StreamNotes::Summary() {
 }
 
 void StreamNotes::SendDue(int64_t now_ns, bool at_end) {
-  const uint64_t left_out = limit_.TakeRefused(now_ns);
+  // At the end nothing follows that the rate would have to wait for.
+  const uint64_t left_out = limit_.TakeRefused(at_end ? now_ns + kSummaryNs : now_ns);
   if (left_out > 0) Send(v1::Note::LEVEL_WARNING, DroppedText(left_out));
   if (now_ns < summary_not_before_ns_ && !at_end) return;
   const bool grave = deaths_.count + substitutions_.count > 0;
