@@ -13,9 +13,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "bulkhead/loader.h"
 
 namespace {
@@ -43,7 +45,9 @@ struct Totals {
   uint64_t last_samples = 0;
   std::string cursor;
   uint64_t reconnects = 0;
-  std::atomic<uint64_t> hangs = 0;  // of the loader's reader thread
+  // Of the loader's reader thread.
+  std::atomic<uint64_t> hangs = 0;
+  std::vector<std::string> notes;  // read once the loader is gone
   bulkhead::LoaderStats stats;
 };
 
@@ -186,6 +190,12 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
 
 absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* totals) {
   bulkhead::LoaderOptions options = arguments.loader;
+  options.on_note = [totals](const bulkhead::NoteEvent& event) {
+    static const char* const kLevels[] = {"DEBUG ", "INFO ", "WARNING ", "ERROR "};
+    const std::string stage = event.stage.empty() ? "" : event.stage + ": ";
+    totals->notes.push_back(
+        absl::StrCat(kLevels[static_cast<int>(event.level)], stage, event.text));
+  };
   options.on_hang = [totals](const bulkhead::HangEvent&) { ++totals->hangs; };
   auto loader = bulkhead::Loader::Open(std::move(options));
   if (!loader.ok()) return loader.status();
@@ -221,14 +231,18 @@ std::string Hex(const unsigned char* bytes, unsigned count) {
 
 int Report(const Arguments& arguments, const absl::Status& status, const Totals& totals,
            const std::string& digest) {
-  std::string json =
-      absl::StrCat("{\"batches\": ", totals.batches, ", \"samples\": ", totals.samples,
-                   ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
-                   ", \"last_samples\": ", totals.last_samples,
-                   ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
-                   ", \"reconnects\": ", totals.reconnects, ", \"hangs\": ", totals.hangs.load(),
-                   ", \"stats\": [", totals.stats.batches, ", ", totals.stats.samples, ", ",
-                   totals.stats.bytes, "], \"digest\": ", Quoted(digest));
+  std::string json = absl::StrCat(
+      "{\"batches\": ", totals.batches, ", \"samples\": ", totals.samples,
+      ", \"valid\": ", totals.valid, ", \"epochs_ended\": ", totals.epochs_ended,
+      ", \"last_samples\": ", totals.last_samples,
+      ", \"cursor\": ", totals.cursor.empty() ? "null" : totals.cursor,
+      ", \"reconnects\": ", totals.reconnects, ", \"hangs\": ", totals.hangs.load(),
+      ", \"notes\": [",
+      absl::StrJoin(
+          totals.notes, ", ",
+          [](std::string* out, const std::string& note) { absl::StrAppend(out, Quoted(note)); }),
+      "], \"stats\": [", totals.stats.batches, ", ", totals.stats.samples, ", ", totals.stats.bytes,
+      "], \"digest\": ", Quoted(digest));
   if (!status.ok() && !arguments.error_json) {
     std::cerr << "bulkhead-client-digest: " << status.message() << " ["
               << bulkhead::ErrorReason(status) << "]\n";

@@ -78,6 +78,14 @@ def test_a_hang_is_told(client, tmp_path, fake, transport):
     assert (result["batches"], result["hangs"]) == (3, 1)
 
 
+def test_lines_for_the_trainers_log_are_told(client, tmp_path, fake, transport):
+    notes = [{"level": 3, "stage": "stages[1] python (a:b)", "text": "dark\n  | image"}, {"text": "1 worker died"}]
+    spec = write_spec(tmp_path / "s.json", samples=20, notes=notes)
+    result = client.ok(spec, fake.target, transport=transport)
+    assert result["batches"] == 3
+    assert result["notes"] == ["WARNING stages[1] python (a:b): dark\n  | image", "INFO 1 worker died"]
+
+
 def test_a_refusal_while_healing_is_asked_again(client, tmp_path, fake, transport):
     spec = write_spec(tmp_path / "s.json", samples=80, lose_after=3, refused=[2, 4])
     result = client.ok(spec, fake.target, transport=transport)

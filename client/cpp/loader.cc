@@ -131,6 +131,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.on_substitution = std::move(options.on_substitution);
   config.on_quarantine = std::move(options.on_quarantine);
   config.on_hang = std::move(options.on_hang);
+  config.on_note = std::move(options.on_note);
   config.on_warning = std::move(options.on_warning);
   config.transport = options.transport;
   config.deadline = options.reconnect_deadline;

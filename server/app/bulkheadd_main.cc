@@ -1,5 +1,7 @@
 // bulkheadd: parse → validate → build → start → wait → orderly stop.
 
+#include <spdlog/spdlog.h>
+
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -27,14 +29,20 @@ int main(int argc, char** argv) {
   const bulkhead::DaemonOptions options = bulkhead::ParseCommandLine(argc, argv, exit_code);
   if (exit_code.has_value()) return *exit_code;
   auto standard_error = bulkhead::DuplicateFd(STDERR_FILENO);
-  auto started = standard_error.ok() ? bulkhead::LogOutput::Start(*std::move(standard_error))
-                                     : standard_error.status();
+  absl::StatusOr<bulkhead::UniqueFd> file = bulkhead::UniqueFd();
+  if (!options.log_file.empty()) file = bulkhead::OpenLogFile(options.log_file);
+  const absl::Status filed = file.status();
+  if (!filed.ok()) file = bulkhead::UniqueFd();
+  auto started = standard_error.ok()
+                     ? bulkhead::LogOutput::Start(*std::move(standard_error), *std::move(file))
+                     : standard_error.status();
   if (!started.ok()) {
     std::fprintf(stderr, "bulkheadd: %s\n", std::string(started.status().message()).c_str());
     return 1;
   }
   const std::shared_ptr<bulkhead::LogOutput> log = *std::move(started);
   bulkhead::LogTo(log, options.log_level);
+  if (!filed.ok()) spdlog::warn("--log-file: {}", std::string(filed.message()));
   const absl::Status status =
       bulkhead::RunDaemon(options, *log, [argc, argv]() -> absl::StatusOr<bulkhead::DaemonOptions> {
         std::optional<int> refused;

@@ -227,6 +227,8 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}))
       ->capture_default_str();
+  app.add_option("--log-file", options.log_file,
+                 "Write the log to this file as well; when it exceeds 2 MiB, its older half goes");
 }
 
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "server/arena/note.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
@@ -21,6 +22,8 @@ std::string AsText(std::string text) {
 
 void MakePrintable(internal::v1::WorkerError& error) {
   *error.mutable_message() = PrintableLines(error.message());
+  // An honest worker always says what was wrong.
+  if (error.message().empty()) error.set_message("the worker reported an error without a text");
 }
 
 }  // namespace
@@ -61,6 +64,9 @@ void MakePrintable(internal::v1::FromWorker& message) {
       break;
     case Message::kLeaseFailed:
       MakePrintable(*message.mutable_lease_failed()->mutable_error());
+      break;
+    case Message::kNote:
+      *message.mutable_note() = CheckedNote(message.note());
       break;
     case Message::kFailed:
       MakePrintable(*message.mutable_failed()->mutable_error());

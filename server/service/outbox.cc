@@ -1,7 +1,9 @@
 #include "server/service/outbox.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "server/arena/note.h"
 #include "server/base/error.h"
 #include "server/service/batch_frames.h"
 #include "server/service/raw_messages.h"
@@ -30,6 +32,7 @@ void Outbox::SetOpened(const v1::StreamResponse& opened, Transport transport) {
 void Outbox::Open() {
   absl::MutexLock lock(&mutex_);
   queue_.push_back(std::move(opened_));
+  open_ = true;
   WriteNext();
 }
 
@@ -50,6 +53,16 @@ void Outbox::SetActivity(const std::string& activity) {
 void Outbox::SetIdle(bool idle) {
   absl::MutexLock lock(&mutex_);
   heartbeat_.set_idle(idle);
+}
+
+void Outbox::PutNote(const v1::Note& note) {
+  absl::MutexLock lock(&mutex_);
+  if (notes_.size() < kMostNotes) {
+    notes_.push_back(note);
+  } else {
+    ++notes_left_out_;
+  }
+  WriteNext();
 }
 
 bool Outbox::Beat(absl::Duration silent) {
@@ -127,10 +140,12 @@ void Outbox::WriteNext(bool beat) {
   if (finish_called_) return;
   if (gone_) {
     queue_.clear();
+    notes_.clear();
     frames_.clear();
   }
   while (transport_.at_door && AnnounceNext()) wrote_since_beat_ = true;
   if (write_active_) return;
+  if (frames_.empty()) FrameNote();
   if (frames_.empty()) FrameNext();
   if (gone_) queue_.clear();
   // A heartbeat takes the place of a batch without credit.
@@ -149,6 +164,20 @@ void Outbox::WriteNext(bool beat) {
     finish_called_ = true;
     wire_.finish(*final_status_);
   }
+}
+
+void Outbox::FrameNote() {
+  // What leads to the answer to Open, and that itself, goes first.
+  const bool waits = !queue_.empty() && std::holds_alternative<grpc::ByteBuffer>(queue_.front());
+  if (!open_ || waits || notes_.empty()) return;
+  v1::StreamResponse response;
+  *response.mutable_note() = std::move(notes_.front());
+  notes_.pop_front();
+  frames_.push_back(Serialize(response));
+  if (!notes_.empty() || notes_left_out_ == 0) return;
+  v1::Note& last = notes_.emplace_back();
+  last.set_level(v1::Note::LEVEL_WARNING);
+  last.set_text(DroppedText(std::exchange(notes_left_out_, 0)));
 }
 
 void Outbox::FrameNext() {

@@ -56,6 +56,10 @@ class Outbox {
   // Sent with heartbeats until the next batch.
   void SetActivity(const std::string& activity) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetIdle(bool idle) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A line for the client's log. Does not wait behind batches without credit. A client that does
+  // not read gets the first kMostNotes, and how many were left out.
+  static constexpr size_t kMostNotes = 64;
+  void PutNote(const v1::Note& note) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sends a heartbeat if nothing was sent since the last call. `silent`: how long the supervisor's
   // thread has been silent. False if the call has ended.
   bool Beat(absl::Duration silent) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -79,6 +83,8 @@ class Outbox {
   // sends a heartbeat if there is nothing else.
   void WriteNext(bool beat = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasCredit(const ReadyBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves the next note to frames_.
+  void FrameNote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves the next item from the queue to frames_, unless credit is missing.
   void FrameNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends the next item through the arena door; false if it must go another way, or wait.
@@ -93,6 +99,9 @@ class Outbox {
   Transport transport_ ABSL_GUARDED_BY(mutex_);
   grpc::ByteBuffer opened_ ABSL_GUARDED_BY(mutex_);  // until Open
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;  // the answer to Open is in the queue, or sent
+  std::deque<v1::Note> notes_ ABSL_GUARDED_BY(mutex_);
+  uint64_t notes_left_out_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last one in notes_
   std::deque<grpc::ByteBuffer> frames_ ABSL_GUARDED_BY(mutex_);  // of the batch under way
   grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);
   bool write_active_ ABSL_GUARDED_BY(mutex_) = false;

@@ -30,8 +30,10 @@
 #include "server/source/index/index_builder.h"
 #include "server/source/index/index_file.h"
 #include "server/spec/source_chain.h"
+#include "server/worker/current_stage.h"
 #include "server/worker/lease_runner.h"
 #include "server/worker/loaded_code.h"
+#include "server/worker/note_sender.h"
 #include "server/worker/segment_store.h"
 #include "server/worker/worker_sandbox.h"
 
@@ -63,6 +65,8 @@ class Session {
   void ReportSegmentFull(internal::v1::CacheKind kind);
   // Reports the user code loaded since the last call.
   void ReportCode();
+  // Takes a line of the user's code (PythonHost::NoteFn).
+  void OnNote(int level, const std::string& function, const char* text);
   // Carries out one order. False if it is invalid.
   bool Handle(const internal::v1::ToWorker& message, Packet& packet);
   // `indexes`: a parcel of the binding's indexes, or closed.
@@ -81,6 +85,9 @@ class Session {
   std::optional<LoadedCode> code_;  // set with the pipeline, if that has user code
   absl::Mutex code_mutex_;          // held while its news are sent
   std::optional<FlightRecorder> recorder_;
+  NoteSender notes_{[this](const internal::v1::FromWorker& message) {
+    return socket_.Send(message.SerializeAsString(), {}, /*wait=*/false);
+  }};
   UniqueFd stacks_fd_;  // for the stacks of a Python worker's threads
   SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
@@ -90,7 +97,10 @@ class Session {
 
 void Session::Report(const internal::v1::FromWorker& message) {
   if (message.has_lease_done()) Note(LeaseMoment::kProduced);
-  if (message.has_lease_done() || message.has_lease_failed()) ReportCode();
+  if (message.has_lease_done() || message.has_lease_failed()) {
+    ReportCode();
+    notes_.TellDropped();
+  }
   if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
   if (message.has_lease_done()) Note(LeaseMoment::kReported);
 }
@@ -124,6 +134,24 @@ void Session::ReportCode() {
     part_bytes = 0;
   }
   if (message.has_code_loaded()) Report(message);
+}
+
+v1::Note::Level LevelOf(int python_level) {
+  if (python_level >= 40) return v1::Note::LEVEL_ERROR;
+  if (python_level >= 30) return v1::Note::LEVEL_WARNING;
+  return python_level >= 20 ? v1::Note::LEVEL_INFO : v1::Note::LEVEL_DEBUG;
+}
+
+void Session::OnNote(int level, const std::string& function, const char* text) {
+  // A decode thread knows which stage it runs; other threads only the function that ran last.
+  const uint32_t tag = current_stage.stage;
+  std::string stage = "python";
+  if (tag >= FlightRecorder::kFirstStage && recorder_.has_value()) {
+    const std::vector<std::string> names = recorder_->StageNames();
+    if (tag < names.size()) stage = names[tag];
+  }
+  if (!function.empty()) absl::StrAppend(&stage, " (", function, ")");
+  notes_.Send(LevelOf(level), stage, text);
 }
 
 int Session::Run() {
@@ -305,6 +333,12 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   const bool imports = HasUserCode(binding);
   BULKHEAD_RETURN_IF_ERROR(
       LimitAtStart(own, bind.quota_bytes(), bind.threads(), imports, allocations_));
+  if (user_code_.python != nullptr) {
+    user_code_.python->SendNotesTo(
+        [this](int level, const std::string& function, const char* text) {
+          OnNote(level, function, text);
+        });
+  }
   if (stacks_fd_ && user_code_.python != nullptr) {
     recorder_->header().tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get()) ? 1 : 0;
   }

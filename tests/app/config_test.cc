@@ -104,6 +104,7 @@ const std::map<std::string, std::string>& Samples() {
       {"watch-lock", "/run/x.lock"},
       {"ready-fd", "5"},
       {"log-level", "debug"},
+      {"log-file", "/var/log/bulkheadd.log"},
   };
   return *samples;
 }

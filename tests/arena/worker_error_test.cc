@@ -46,6 +46,25 @@ TEST(WorkerErrorTest, WhatIsForPeopleCommandsNoTerminalInAnyMessage) {
   EXPECT_EQ(messages[3].bound().sandbox(0).reason(), expected);
 }
 
+TEST(WorkerErrorTest, AnErrorWithoutATextGetsOne) {
+  internal::v1::FromWorker message;
+  message.mutable_failed()->mutable_error();
+  MakePrintable(message);
+  EXPECT_EQ(message.failed().error().message(), "the worker reported an error without a text");
+}
+
+TEST(WorkerErrorTest, ANoteIsBoundedAndCannotPassForOtherLines) {
+  internal::v1::FromWorker message;
+  v1::Note& note = *message.mutable_note();
+  note.set_level(static_cast<v1::Note::Level>(77));
+  note.set_text("one\033[2J\nERROR two\n" + std::string(5000, 'x'));
+  MakePrintable(message);
+  EXPECT_EQ(note.level(), v1::Note::LEVEL_INFO);
+  EXPECT_EQ(note.stage(), "a stage") << "not the service";
+  EXPECT_EQ(note.text().substr(0, 24), "one\\x1b[2J\n  | ERROR two");
+  EXPECT_LE(note.text().size(), size_t{2048});
+}
+
 TEST(WorkerErrorTest, DoesNotTrustTheCode) {
   internal::v1::WorkerError error;
   EXPECT_EQ(StatusFromWorkerError(error).code(), absl::StatusCode::kInternal);

@@ -300,6 +300,9 @@ def test_the_sandbox_holds_for_functions(start, folder):
         assert error.reason == "STAGE_FAILED", arguments
         assert "PermissionError" in str(error), arguments
         assert "in do" in str(error)
+        place = arguments.get("place")
+        allows = f"denies '{place}': files to read must be below a --root" if place else "--sandbox=landlock,capabilities"
+        assert allows in str(error), arguments
     assert not (folder / "made").exists()
     parts = {part["name"]: part for part in bulkhead.service_status(service.target)["containment"]["sandbox"]}
     assert parts["seccomp"]["active"] and parts["landlock"]["active"], parts

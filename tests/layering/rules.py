@@ -154,6 +154,7 @@ PYTHON = {
     "_service": {"errors", "_rpc"},
     "_stream": {"errors", "_rpc", "_arena", "_batch", "_service"},
     "_adapters": {"errors", "_arena", "_batch", "_loader"},
+    "_trial": {"errors", "_rpc", "_spec", "_loader"},
 }
 
 # Of some rooms only these headers may be included, by these rooms.

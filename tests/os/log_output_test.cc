@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -96,6 +97,45 @@ TEST(LogOutputTest, AReaderThatIsGoneHarmsNobody) {
   log.read_end.reset();
   for (int i = 0; i < 100; ++i) output->Write("text\n");
   EXPECT_TRUE(output->Flush(kLong));
+}
+
+TEST(LogOutputTest, AFileGetsTheSameAndIsBounded) {
+  const std::string path = testing::TempDir() + "/bulkhead-log-" + std::to_string(getpid());
+  { auto before = OpenLogFile(path).value(); }
+  Pipe log;
+  std::thread reader([&] {
+    char part[4096];
+    while (read(log.read_end.get(), part, sizeof(part)) > 0) continue;
+  });
+  auto output = LogOutput::Start(std::move(log.write_end), OpenLogFile(path).value()).value();
+  output->Write("first\n");
+  EXPECT_TRUE(output->Flush(kLong));
+  const auto text = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(text(), "first\n");
+  const std::string line(1023, 'x');
+  for (int i = 0; i < 5000; ++i) {
+    output->Write(line + "\n");
+    if (i % 500 != 0) continue;
+    EXPECT_TRUE(output->Flush(kLong));
+    EXPECT_LE(text().size(), LogOutput::kMostFileBytes);
+  }
+  output->Write("last\n");
+  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_LE(text().size(), LogOutput::kMostFileBytes);
+  EXPECT_GE(text().size(), LogOutput::kKeptFileBytes);
+  EXPECT_EQ(text().substr(text().size() - 7), "x\nlast\n");
+  EXPECT_EQ(text().find('\0'), std::string::npos) << "it was cut where nothing had been written";
+  output.reset();
+  reader.join();
+  // A service that is started again goes on behind it.
+  auto again = LogOutput::Start(UniqueFd(), OpenLogFile(path).value()).value();
+  again->Write("again\n");
+  EXPECT_TRUE(again->Flush(kLong));
+  EXPECT_EQ(text().substr(text().size() - 11), "last\nagain\n");
+  unlink(path.c_str());
 }
 
 }  // namespace

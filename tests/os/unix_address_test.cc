@@ -47,6 +47,17 @@ TEST(PrepareUnixAddressTest, LeavesALivingServiceAlone) {
   unlink(path.c_str());
 }
 
+TEST(IsUnixListenerTest, KnowsTheLivingFromTheDead) {
+  const std::string path = TestPath("listener");
+  UniqueFd fd = ListenOn(path);
+  EXPECT_TRUE(IsUnixListener(path));
+  fd.reset();
+  EXPECT_FALSE(IsUnixListener(path)) << "a socket without a process";
+  unlink(path.c_str());
+  EXPECT_FALSE(IsUnixListener(path));
+  EXPECT_FALSE(IsUnixListener(std::string(200, 'x')));
+}
+
 TEST(PrepareUnixAddressTest, LeavesOtherFilesAlone) {
   const std::string path = TestPath("file");
   std::ofstream(path) << "precious";

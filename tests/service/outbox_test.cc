@@ -42,6 +42,11 @@ class OutboxTest : public testing::Test {
     event.set_message(message);
     outbox_.Put(event);
   }
+  void PutNote(const std::string& text) {
+    v1::Note note;
+    note.set_text(text);
+    outbox_.PutNote(note);
+  }
   // Ends writes until none is under way; what was written.
   std::vector<std::string> Written() {
     while (writing_) {
@@ -64,6 +69,7 @@ class OutboxTest : public testing::Test {
     v1::StreamResponse response;
     EXPECT_TRUE(response.ParseFromString(bytes));
     if (response.has_opened()) written_.push_back("opened");
+    if (response.has_note()) written_.push_back("note " + response.note().text());
     if (response.has_event()) written_.push_back(response.event().message());
     if (response.has_heartbeat()) written_.push_back("beat " + response.heartbeat().activity());
     if (response.has_part()) {
@@ -118,6 +124,34 @@ TEST_F(OutboxTest, AHeartbeatComesWhereNothingElseDoes) {
   outbox_.Beat(absl::ZeroDuration());
   outbox_.Beat(absl::ZeroDuration());
   EXPECT_THAT(Written(), ElementsAre("beat ")) << "instead of a batch without credit";
+}
+
+TEST_F(OutboxTest, NotesDoNotWaitForCreditsButForTheOpening) {
+  PutNote("early");
+  EXPECT_THAT(Written(), ElementsAre());
+  Open();
+  EXPECT_THAT(Written(), ElementsAre("opened", "note early"));
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);
+  EXPECT_THAT(Written(), ElementsAre("batch 0", "batch 1"));
+  PutNote("in time");
+  EXPECT_THAT(Written(), ElementsAre("note in time"));
+}
+
+TEST_F(OutboxTest, AClientThatDoesNotReadGetsTheFirstNotesAndTheNumberOfOthers) {
+  Open();  // a write that does not end
+  for (size_t i = 0; i < Outbox::kMostNotes + 3; ++i) PutNote(std::to_string(i));
+  const std::vector<std::string> written = Written();
+  ASSERT_EQ(written.size(), Outbox::kMostNotes + 2);
+  EXPECT_EQ(written[Outbox::kMostNotes], "note " + std::to_string(Outbox::kMostNotes - 1));
+  EXPECT_EQ(written.back().substr(0, 25), "note 3 lines were left ou");
+}
+
+TEST_F(OutboxTest, TheEndComesBehindTheNotes) {
+  Open();
+  PutNote("last words");
+  outbox_.Finish(absl::OkStatus());
+  EXPECT_THAT(Written(), ElementsAre("opened", "note last words"));
+  EXPECT_TRUE(end_.has_value());
 }
 
 TEST_F(OutboxTest, EndsBehindWhatIsQueued) {

@@ -106,6 +106,13 @@ class FakeWorker {
     raise(SIGSEGV);
   }
 
+  // More lines, and longer ones, than any honest worker sends.
+  void Babble() {
+    internal::v1::FromWorker message;
+    message.mutable_note()->set_text("\033[2J" + std::string(50000, 'x'));
+    for (int i = 0; i < 1000; ++i) Send(message);
+  }
+
   // What a sample does to its worker, in the modes in which one does.
   void MeetSample(uint64_t position) {
     const bool bad = position == 120 && quarantined_.count("120") == 0;
@@ -179,6 +186,7 @@ class FakeWorker {
   }
 
   void Produce(const internal::v1::Lease& lease) {
+    if (mode_ == "babbles") Babble();
     if (mode_ == "hang") pause();
     if (mode_ == "out-of-memory") _exit(kExitOutOfMemory);
     if (mode_ == "quits") _exit(0);

@@ -14,7 +14,7 @@ class PlannedReplacementTest : public PoolWorld {
     context_.gate = &gate_;
     context_.budget = budget_.get();
     replacement_ = std::make_unique<PlannedReplacement>(
-        context_, config_, crew_, dispatcher_,
+        context_, config_, crew_, streams_, dispatcher_,
         [this](Slot& slot) -> absl::StatusOr<std::unique_ptr<PoolWorker>> {
           if (!spawns_) return absl::UnavailableError("no process");
           return MakeWorker(slot.index);
@@ -140,11 +140,11 @@ TEST_F(PlannedReplacementTest, AWarmUpAsksForTheNextSamplesUnlessTheyEndedOneBef
   AddStream();
   Ask(0);
   PoolWorker& successor = *At(0).successor;
-  replacement_->WarmUp(successor, streams_);
+  replacement_->WarmUp(successor);
   EXPECT_EQ(HandleOf(successor).sent.back().warm_up().positions_size(), 1);
   EXPECT_TRUE(successor.rehearsed);
   At(0).failed_replacements = 1;
-  replacement_->WarmUp(successor, streams_);
+  replacement_->WarmUp(successor);
   EXPECT_EQ(HandleOf(successor).sent.back().warm_up().positions_size(), 0);
   EXPECT_FALSE(successor.rehearsed);
 }

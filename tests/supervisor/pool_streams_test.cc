@@ -47,6 +47,48 @@ TEST_F(PoolStreamsTest, ServesThemInTurnAndPassesOverThoseWithoutWork) {
   EXPECT_EQ(Assign(), 0u);
 }
 
+TEST_F(PoolStreamsTest, ALineGoesToTheStreamThatItWasSaidForElseToAll) {
+  const auto one = AddStream();
+  const auto other = AddStream();
+  v1::Note note;
+  note.set_text("for the second");
+  streams_.Tell(2, note);
+  note.set_text("for all");
+  streams_.Tell(0, note);
+  EXPECT_EQ(one->notes, std::vector<std::string>({"for all"}));
+  EXPECT_EQ(other->notes, std::vector<std::string>({"for the second", "for all"}));
+}
+
+TEST_F(PoolStreamsTest, WhatIsSaidBeforeThereIsAStreamWaitsForTheFirst) {
+  v1::Note note;
+  for (int i = 0; i < 52; ++i) {
+    note.set_text(std::to_string(i));
+    streams_.Tell(0, note);
+  }
+  const auto one = AddStream();
+  streams_.TellEarly(*streams_.all().back());
+  ASSERT_EQ(one->notes.size(), 50U);
+  EXPECT_EQ(one->notes.back(), "49");
+  streams_.SendNotes();
+  EXPECT_EQ(one->notes.back().substr(0, 12), "2 lines were");
+  const auto other = AddStream();
+  streams_.TellEarly(*streams_.all().back());
+  streams_.SendNotes();
+  EXPECT_TRUE(other->notes.empty());
+}
+
+TEST_F(PoolStreamsTest, EveryStreamHearsOfDeathsAndReplacements) {
+  const auto one = AddStream();
+  const auto other = AddStream();
+  streams_.CountDeath("worker 0: killed");
+  streams_.CountReplacement("worker 1: it grew");
+  streams_.SendNotes();
+  const std::vector<std::string> expected = {
+      "1 worker died: worker 0: killed; 1 worker was replaced as planned: worker 1: it grew"};
+  EXPECT_EQ(one->notes, expected);
+  EXPECT_EQ(other->notes, expected);
+}
+
 TEST_F(PoolStreamsTest, ASuspectOfAnyStreamIsWork) {
   AddStream();
   AddStream();

@@ -53,12 +53,14 @@ class WorldObserver final : public StreamObserver {
   void OnBatch(ReadyBatch) override { ++batches; }
   void OnEvent(const v1::SampleEvent& event) override { events.push_back(event); }
   void OnActivity(const std::string& told) override { activity = told; }
+  void OnNote(const v1::Note& note) override { notes.push_back(note.text()); }
   void OnEnd() override { end = absl::OkStatus(); }
   void OnFailed(const absl::Status& status) override { end = status; }
 
   int batches = 0;
   std::vector<v1::SampleEvent> events;
   std::string activity;
+  std::vector<std::string> notes;
   std::optional<absl::Status> end;
 };
 

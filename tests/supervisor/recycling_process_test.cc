@@ -143,6 +143,16 @@ TEST_F(RecyclingProcessTest, ASuccessorThatDiesLeavesTheOldWorkerWhereItIs) {
   EXPECT_EQ(status.leases_redone(), 0u);
 }
 
+TEST_F(RecyclingProcessTest, TheDeathOfASuccessorIsNotToldAsThatOfItsWorker) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("dies-in-warm-up", 1000000000, recorder, /*workers=*/1);
+  recorder->AwaitBatches(1);
+  supervisor_->Recycle("", {});
+  EXPECT_THAT(recorder->AwaitNote("died"),
+              testing::HasSubstr("1 worker died: the standby of worker 0: killed by signal 9"));
+}
+
 // The old worker is still at its leases: they must not be lost with the new one.
 TEST_F(RecyclingProcessTest, ANewWorkerThatDiesWhileTheOldOneFinishesLosesNothing) {
   StartSupervisor();

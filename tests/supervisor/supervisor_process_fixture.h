@@ -42,6 +42,10 @@ class Recorder final : public StreamObserver {
     absl::MutexLock lock(&mutex_);
     events_.push_back(event);
   }
+  void OnNote(const v1::Note& note) override {
+    absl::MutexLock lock(&mutex_);
+    notes_ += note.text() + "\n";
+  }
   void OnIdle(bool idle) override {
     absl::MutexLock lock(&mutex_);
     idle_ = idle;
@@ -95,6 +99,15 @@ class Recorder final : public StreamObserver {
     absl::MutexLock lock(&mutex_);
     return sequences_.size();
   }
+  // Waits until the notes hold `text`; all of them.
+  std::string AwaitNote(const std::string& text) {
+    absl::MutexLock lock(&mutex_);
+    const auto came = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return notes_.find(text) != std::string::npos;
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&came), kPatience);
+    return notes_;
+  }
   void ExpectInOrder() {
     absl::MutexLock lock(&mutex_);
     for (size_t i = 0; i < sequences_.size(); ++i) EXPECT_EQ(sequences_[i], i);
@@ -105,6 +118,7 @@ class Recorder final : public StreamObserver {
   std::vector<uint8_t> bytes_;
   std::vector<uint64_t> sequences_;
   std::vector<v1::SampleEvent> events_;
+  std::string notes_;  // a line each
   std::vector<ReadyBatch> held_;
   bool hold_ = false;
   bool idle_ = false;
@@ -138,6 +152,7 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.name = mode;
     pipeline.binding = mode;
     pipeline.stages = {"stages[0] fake"};
+    pipeline.user_code = user_code_;
     pipeline.workers = workers;
     pipeline.quota_bytes = quota_bytes_;
     StreamConfig stream;
@@ -191,6 +206,7 @@ class SupervisorProcessTest : public testing::Test {
   RecycleConfig recycle_;
   uint32_t extra_threads_ = 0;           // that a worker may have
   uint64_t quota_bytes_ = 0;             // of workers opened from now on; 0: none
+  std::string user_code_;                // of pipelines opened from now on
   std::shared_ptr<Arena> arena_;         // for all streams, where set
   std::shared_ptr<ArenaMemory> memory_;  // of that, for the next stream
   v1::ErrorAction error_action_ = v1::ERROR_ACTION_FAIL;

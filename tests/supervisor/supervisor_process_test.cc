@@ -355,6 +355,40 @@ TEST_F(SupervisorProcessTest, AWorkerThatTalksNonsenseIsKilled) {
               testing::HasSubstr("it sent an invalid message"));
 }
 
+TEST_F(SupervisorProcessTest, CodeThatBreaksTheProtocolWhileItLoadsIsNamedAtOnce) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  user_code_ = "stages[0].python (a:b)";
+  Open("garbage", 10, recorder, 1);
+  const absl::Status status = recorder->AwaitEnd();
+  EXPECT_EQ(GetErrorInfo(status)->reason, "STAGE_UNUSABLE");
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("loading stages[0].python (a:b) disturbs the worker: "));
+}
+
+TEST_F(SupervisorProcessTest, AWorkerThatBabblesGetsFewLinesAndDisturbsNobody) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("babbles", 2, recorder, 1);
+  ASSERT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 2);
+  const std::string notes = recorder->AwaitNote("lines were left out");
+  EXPECT_THAT(notes, testing::StartsWith("\\x1b[2Jxxx"));
+  // Of 8,000 lines, or 400 MB.
+  const auto lines = std::count(notes.begin(), notes.end(), '\n');
+  EXPECT_LT(lines, 4000);
+  EXPECT_LE(notes.size(), static_cast<size_t>(lines) * 2049);
+}
+
+TEST_F(SupervisorProcessTest, TheDeathsOfWorkersAreNotesOfTheStream) {
+  StartSupervisor();
+  auto recorder = std::make_shared<Recorder>();
+  Open("die-in-third-lease", 20, recorder, 2);
+  ASSERT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 20);
+  EXPECT_THAT(recorder->AwaitNote("died"), testing::HasSubstr(": killed by signal 9 (Killed)"));
+}
+
 TEST_F(SupervisorProcessTest, ABindingThatFailsFailsTheStreamAtOnce) {
   StartSupervisor();
   auto recorder = std::make_shared<Recorder>();

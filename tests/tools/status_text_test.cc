@@ -118,5 +118,18 @@ TEST(StatusTextTest, TellsAWorkerThatIsBeingReplacedFromItsSuccessor) {
   EXPECT_THAT(text, HasSubstr("warming up"));
 }
 
+TEST(StatusTextTest, AServiceAmongOthersIsALine) {
+  v1::GetStatusResponse status;
+  status.set_pid(77);
+  status.set_samples_delivered(12);
+  EXPECT_THAT(ServiceLine("unix:/run/s.sock", status),
+              HasSubstr("12 samples delivered; no streams"));
+  status.add_streams()->set_name("one");
+  status.add_streams()->set_name("two");
+  const std::string line = ServiceLine("unix:/run/s.sock", status);
+  EXPECT_EQ(line.substr(0, 26), "unix:/run/s.sock  pid 77, ");
+  EXPECT_THAT(line, HasSubstr("; streams: one, two"));
+}
+
 }  // namespace
 }  // namespace bulkhead::tools

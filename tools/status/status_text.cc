@@ -119,6 +119,15 @@ std::string Kept(const v1::KeptCounts& kept, const v1::CacheStatus& cache) {
 
 }  // namespace
 
+std::string ServiceLine(const std::string& target, const v1::GetStatusResponse& status) {
+  std::vector<std::string> streams;
+  for (const v1::StreamStatus& stream : status.streams()) streams.push_back(stream.name());
+  return absl::StrFormat(
+      "%s  pid %d, since %s, %d samples delivered; %s", target, status.pid(),
+      Clock(status.start_time()), status.samples_delivered(),
+      streams.empty() ? "no streams" : absl::StrCat("streams: ", absl::StrJoin(streams, ", ")));
+}
+
 std::string StatusText(const v1::GetStatusResponse& status) {
   std::string text = absl::StrFormat(
       "bulkheadd %s, pid %d: %d samples produced, %d delivered, %d substituted, %d done twice; "

@@ -11,6 +11,9 @@ namespace bulkhead::tools {
 // planned replacements and deaths, the newest first. Ends with a newline.
 std::string StatusText(const v1::GetStatusResponse& status);
 
+// One line for a service among others, without a newline.
+std::string ServiceLine(const std::string& target, const v1::GetStatusResponse& status);
+
 }  // namespace bulkhead::tools
 
 #endif  // BULKHEAD_TOOLS_STATUS_STATUS_TEXT_H_

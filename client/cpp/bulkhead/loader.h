@@ -93,6 +93,16 @@ struct HangEvent {
   std::string message;  // file, offset and stage; for a Python stage, where its function was
 };
 
+// A line for the program's log: what a stage printed or logged, a summary of workers that died or
+// were replaced. No batch depends on it. Lines are limited in number; those left out are counted in
+// one that says so.
+struct NoteEvent {
+  enum class Level { kDebug, kInfo, kWarning, kError };
+  Level level = Level::kInfo;
+  std::string stage;  // "stages[1] python (augment:process)"; empty: the service says it
+  std::string text;   // printable; further lines are indented
+};
+
 // How batches get here.
 enum class Transport {
   kAuto,  // shared memory from a service at a unix: address that offers it, else gRPC
@@ -150,6 +160,8 @@ struct LoaderOptions {
   std::function<void(const QuarantineEvent&)> on_quarantine;
   // The same, each time a worker hangs.
   std::function<void(const HangEvent&)> on_hang;
+  // The same, for each line for the program's log.
+  std::function<void(const NoteEvent&)> on_note;
   // Called with a message for people, on the thread that waits in Next, when for some seconds no
   // batch could come because the program holds all that the stream allows. Must not call the
   // loader.

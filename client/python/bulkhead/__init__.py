@@ -15,6 +15,7 @@ from ._spec.pipeline import Pipeline
 from ._spec.pipeline_methods import Feature, StageOutput, TruncatedImages
 from ._stats import LoaderStats
 from ._stream.events import Hang, Progress, Substitution
+from ._trial.trial import StageTrial, TriedSample, try_stage
 from .errors import (
     AccessDenied,
     BudgetExceeded,
@@ -73,14 +74,17 @@ __all__ = [
     "SlotsExhausted",
     "SpecError",
     "StageOutput",
+    "StageTrial",
     "StreamIdle",
     "Substitution",
     "Superseded",
     "TensorSpec",
     "TransportUnavailable",
+    "TriedSample",
     "TruncatedImages",
     "UntrustedService",
     "WorkerError",
     "metrics_text",
     "service_status",
+    "try_stage",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import functools
+import inspect
 import os
 import socket
 import time
@@ -26,6 +28,8 @@ from ._progress_line import ProgressOption
 from ._rpc import live_streams, proto
 from ._rpc.credentials import Credentials, with_environment
 from ._rpc.stream_call import MAX_REQUEST_BYTES
+from ._service import arguments
+from ._service.arguments import Folders, Size
 from ._service.endpoint import Endpoint
 from ._spec.spec_input import Spec, load
 from ._stats import LoaderStats, exposition
@@ -61,6 +65,14 @@ def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
             endpoint.close()
 
 
+def _unknown_argument(name: str) -> str:
+    known = [word for word in inspect.signature(Loader).parameters if word != "unknown"]
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, 1)
+    if near:
+        return f"Loader has no argument {name!r}; did you mean {near[0]!r}?"
+    return f"Loader has no argument {name!r}; there are: {', '.join(known)}"
+
+
 class Loader:
     """Batches of a Bulkhead service.
 
@@ -71,9 +83,16 @@ class Loader:
 
     `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port" or
     "unix:/path". Without a target a service is started for this process and ends with it; loaders
-    with equal `workers`, `threads` and `cache_dir` share it. The processes of a job on one host
-    share one service: `workers` then counts for all ranks together, and the service ends with the
-    last. `credentials` say by what a target and this client know each other.
+    with equal options of that service share it. The processes of a job on one host share one
+    service: `workers` then counts for all ranks together, and the service ends with the last.
+
+    The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
+    `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),
+    `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level` and
+    `native_path` (a folder, or several). Its log is kept in `logs` in the cache folder: the newest
+    16 services, 2 MiB of each.
+
+    `credentials` say by what a target and this client know each other.
 
     A loop gives what is left of one epoch. The next loop continues with the next epoch, or with
     the rest of the epoch if the loop was left by `break`. After the last epoch a loop raises
@@ -128,6 +147,13 @@ class Loader:
         workers: Optional[int] = None,
         threads: Optional[int] = None,
         cache_dir: Optional[str] = None,
+        worker_quota: Optional[Size] = None,
+        memory_budget: Optional[Size] = None,
+        worker_hang_timeout: Optional[float] = None,
+        sandbox: Optional[str] = None,
+        metrics: Optional[str] = None,
+        log_level: Optional[str] = None,
+        native_path: Optional[Folders] = None,
         cursor: Optional[Mapping[str, Any]] = None,
         allow_changed_bytes: bool = False,
         timeout: float = 300.0,
@@ -138,12 +164,15 @@ class Loader:
         transport: str = "auto",
         rename: Optional[Mapping[str, str]] = None,
         progress: ProgressOption = None,
+        **unknown: Any,
     ):
         self._closed = True  # until there is something to close
         self._endpoint: Optional[Endpoint] = None
         self._stream: Optional[HealingStream] = None
         self._reconnects_before = 0  # in streams that load_state_dict ended
         self._owner = os.getpid()
+        if unknown:
+            raise TypeError(_unknown_argument(next(iter(unknown))))
         if world_size < 1 or not 0 <= rank < world_size:
             raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
         if not 1 <= credits < 1 << 32 or timeout <= 0:
@@ -158,6 +187,18 @@ class Loader:
             raise errors.InvalidArgument(
                 f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
             )
+        own = arguments.checked(
+            workers=workers,
+            threads=threads,
+            cache_dir=cache_dir,
+            worker_quota=worker_quota,
+            memory_budget=memory_budget,
+            worker_hang_timeout=worker_hang_timeout,
+            sandbox=sandbox,
+            metrics=metrics,
+            log_level=log_level,
+            native_path=native_path,
+        )
         text, text_name, base_dir, _ = load(spec)
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
@@ -188,7 +229,7 @@ class Loader:
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = Endpoint(target, workers, threads, cache_dir, timeout, suffix)
+            self._endpoint = Endpoint(target, own, timeout, suffix)
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except BaseException:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import pathlib
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from ._loader import Loader
 from ._stream import silence
@@ -56,6 +57,18 @@ class _PauseOnce:
             _pause()
 
 
+class _Notes(logging.Handler):
+    """The lines of stages and the service."""
+
+    def __init__(self, notes: List[str]):
+        super().__init__()
+        self._notes = notes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.funcName == "log_note":
+            self._notes.append(f"{record.levelname} {record.getMessage()}")
+
+
 def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> None:
     with Loader(
         arguments.spec,
@@ -98,6 +111,7 @@ def main() -> int:
     if arguments.silence_deadline is not None:
         silence.SILENCE_SECONDS = arguments.silence_deadline
     totals: Dict[str, Any] = {
+        "notes": [],
         "batches": 0,
         "samples": 0,
         "valid": 0,
@@ -108,6 +122,11 @@ def main() -> int:
         "hangs": 0,
         "stats": (0, 0, 0),
     }
+    log = logging.getLogger("bulkhead")
+    log.setLevel(logging.INFO)
+    for handler in (_Notes(totals["notes"]), logging.lastResort):
+        if handler is not None:
+            log.addHandler(handler)
     digest = hashlib.sha256()
     error = None
     try:

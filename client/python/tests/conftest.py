@@ -52,8 +52,10 @@ def fake_service(tmp_path, door):
 
 
 @pytest.fixture
-def fake_program(monkeypatch):
-    """The fake service as the embedded one."""
+def fake_program(monkeypatch, tmp_path):
+    """The fake service as the embedded one; logs lie in tmp_path / "cache"."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)  # relative cache folders
     monkeypatch.setenv("BULKHEAD_SERVER", str(HERE / "fake_bulkheadd.py"))
 
 

@@ -143,6 +143,8 @@ class Service:
             yield proto.StreamResponse(opened=opened)
         if mode == "hang":
             yield from sender.tell(dict(kind=3, epoch=0, position=5, message="f.py:7: sleep"))
+        for note in spec.get("notes", []):
+            yield proto.StreamResponse(note=note)
         if mode == "stall":
             yield from self.idle(lambda: False)
             return
@@ -268,6 +270,8 @@ def main():
     parser.add_argument("--workers", type=int)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--cache-dir")
+    parser.add_argument("--worker-quota")
+    parser.add_argument("--log-file", default=os.devnull, type=lambda path: open(path, "a"))
     parser.add_argument("--python")
     parser.add_argument("--python-path", action="append")
     arguments = parser.parse_args()

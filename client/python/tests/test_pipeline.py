@@ -416,3 +416,25 @@ def test_a_loader_sends_the_text_and_the_folder(fake, tmp_path, monkeypatch):
     assert (spec.text.text, spec.text.name) == (pipeline.to_yaml(), "pipeline")
     assert spec.base_dir == str(tmp_path)
     assert specification(Pipeline.range(3, base_dir="sub")).base_dir == str(tmp_path / "sub")
+
+
+def a_module_function(image):
+    return image
+
+
+def test_a_function_where_a_name_is_wanted_gets_the_lines_to_write():
+    outputs = [{"name": "image", "dtype": "uint8", "shape": [1]}]
+    begun = bulkhead.Pipeline.range(3)
+    with pytest.raises(bulkhead.SpecError) as caught:
+        begun.python(a_module_function, outputs)
+    assert f'\n    function="{__name__}:a_module_function"' in str(caught.value)
+
+    def rotate(image):
+        return image
+
+    for function, name in ((rotate, "rotate"), (lambda image: image, "my_function")):
+        with pytest.raises(bulkhead.SpecError) as caught:
+            begun.python(function, outputs)
+        lines = str(caught.value).splitlines()
+        assert "put it in a file" in lines[0]
+        assert lines[1:] == ["    %%writefile my_stages.py", f'    function="my_stages:{name}"']

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/os/event_loop.h"
+#include "server/os/files/filesystem.h"
 #include "server/os/process/thread.h"
 
 namespace bulkhead {
@@ -60,10 +62,18 @@ bool WriteAll(int fd, absl::string_view text) {
   return true;
 }
 
+// A full disk loses the text, and no more.
+void WriteToFile(int fd, absl::string_view text) {
+  if (!WriteAll(fd, text)) return;
+  TrimFile(fd, LogOutput::kMostFileBytes, LogOutput::kKeptFileBytes);
+  lseek(fd, 0, SEEK_END);
+}
+
 }  // namespace
 
 struct LogOutput::State {
   UniqueFd out;
+  UniqueFd file;       // may be closed
   UniqueFd read_end;   // of the pipe
   UniqueFd write_end;  // closed with the object, which ends the reading thread
   absl::Mutex mutex;
@@ -107,6 +117,7 @@ void LogOutput::State::WriteQueued() {
       }
       writing = true;
     }
+    if (file) WriteToFile(file.get(), text);
     writable = writable && WriteAll(out.get(), text);
   }
 }
@@ -137,9 +148,16 @@ bool LogOutput::State::NothingWaits() {
   return in_pipe == 0 && queue.empty() && dropped == told && !writing;
 }
 
-absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out) {
+absl::StatusOr<UniqueFd> OpenLogFile(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file || lseek(file.get(), 0, SEEK_END) < 0) return SystemError(errno, path);
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out, UniqueFd file) {
   auto state = std::make_shared<State>();
   state->out = std::move(out);
+  state->file = std::move(file);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
   state->read_end.reset(ends[0]);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,16 +19,19 @@ namespace bulkhead {
 //   workers ──pipe──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
 //                                       └───────┘
 //
-// Text from the pipe is made printable: control characters except newlines and tabs become "\xHH",
-// because they could command a terminal. After dropped lines a line tells their number. The threads
-// are detached, because writing may hang in the kernel for ever; they end after this object, if
-// they can. Thread-safe.
+// A second descriptor, of a file, gets the same: when it exceeds kMostFileBytes, it is cut to its
+// newest kKeptFileBytes. Text from the pipe is made printable: control characters except newlines
+// and tabs become "\xHH", because they could command a terminal. After dropped lines a line tells
+// their number. The threads are detached, because writing may hang in the kernel for ever; they end
+// after this object, if they can. Thread-safe.
 class LogOutput {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;
+  static constexpr uint64_t kMostFileBytes = uint64_t{2} << 20;
+  static constexpr uint64_t kKeptFileBytes = uint64_t{1} << 20;
 
-  // Writes to `out`. Errors: those of pipes and threads.
-  static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out);
+  // Writes to `out`, and to `file` (OpenLogFile) if it is open. Errors: those of pipes and threads.
+  static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out, UniqueFd file = {});
   // Queued text may be lost; call Flush first.
   ~LogOutput();
 
@@ -45,6 +49,9 @@ class LogOutput {
 
   const std::shared_ptr<State> state_;
 };
+
+// Opens a log for writing behind what it holds; makes it, for this user alone, if there is none.
+absl::StatusOr<UniqueFd> OpenLogFile(const std::string& path);
 
 }  // namespace bulkhead
 

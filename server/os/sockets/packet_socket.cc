@@ -28,7 +28,18 @@ absl::StatusOr<std::pair<PacketSocket, PacketSocket>> PacketSocket::MakePair() {
 
 absl::Status PacketSocket::Send(absl::string_view bytes, const std::vector<int>& fds,
                                 bool wait) const {
-  const absl::MutexLock lock(&state_->sending);
+  if (wait) {
+    state_->sending.Lock();
+  } else if (!state_->sending.TryLock()) {
+    return absl::UnavailableError("another thread is sending");
+  }
+  absl::Status sent = SendLocked(bytes, fds, wait);
+  state_->sending.Unlock();
+  return sent;
+}
+
+absl::Status PacketSocket::SendLocked(absl::string_view bytes, const std::vector<int>& fds,
+                                      bool wait) const {
   if (bytes.size() <= kInlineBytes) return SendPacket(kInline, bytes, fds, wait);
   const absl::StatusOr<UniqueFd> memfd = CreateSealedMessage(bytes);
   if (absl::IsPermissionDenied(memfd.status()) && wait) return SendParts(bytes, fds);

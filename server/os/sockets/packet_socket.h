@@ -37,7 +37,7 @@ class PacketSocket {
   int fd() const { return fd_.get(); }
 
   // Sends one message; the caller keeps owning the descriptors. Blocks while the peer's buffer is
-  // full, or with `wait` false returns UNAVAILABLE. Errors: FAILED_PRECONDITION if the peer has
+  // full or another thread sends, or with `wait` false returns UNAVAILABLE. Errors: FAILED_PRECONDITION if the peer has
   // closed its end; PERMISSION_DENIED for a message above 64 KiB that can neither use a memfd nor
   // wait.
   absl::Status Send(absl::string_view bytes, const std::vector<int>& fds = {},
@@ -55,6 +55,7 @@ class PacketSocket {
     std::string received;  // earlier packets of an unfinished message
   };
 
+  absl::Status SendLocked(absl::string_view bytes, const std::vector<int>& fds, bool wait) const;
   absl::Status SendPacket(char where, absl::string_view bytes, const std::vector<int>& fds,
                           bool wait) const;
   // Sends `bytes` in several packets; blocks.

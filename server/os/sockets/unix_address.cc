@@ -41,6 +41,18 @@ UnixAddressLock::~UnixAddressLock() {
   if (fd_) RemoveFile(path_);
 }
 
+bool IsUnixListener(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return false;
+  // A busy one has no place for the connection.
+  return connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 ||
+         errno == EAGAIN;
+}
+
 absl::Status PrepareUnixAddress(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

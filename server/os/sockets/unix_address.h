@@ -40,6 +40,9 @@ class UnixAddressLock {
 // bytes); NOT_FOUND if its folder does not exist.
 absl::Status PrepareUnixAddress(const std::string& path);
 
+// Whether a process listens for stream connections at `path`. Does not wait.
+bool IsUnixListener(const std::string& path);
+
 // A socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) that listens at `path` (prepared by
 // PrepareUnixAddress). Non-blocking, close-on-exec. Its file has mode 0600 from the start, so only
 // the owner may connect. At most `backlog` connections wait to be accepted; others wait for them.

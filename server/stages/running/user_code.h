@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_STAGES_RUNNING_USER_CODE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,13 @@ class PythonHost {
     (void)fd;
     return false;
   }
+
+  // A line that a function printed or logged: `level` as Python's logging has it (20: info),
+  // `function` the one that runs or ran last.
+  using NoteFn = std::function<void(int level, const std::string& function, const char* text)>;
+  // From now on every such line is also given to `note`, on the thread that made it. `note` must
+  // not wait. Call it before Load.
+  virtual void SendNotesTo(NoteFn note) { (void)note; }
 };
 
 // The user's own code that a worker may run. A plain value; what it points to outlives the

@@ -214,6 +214,7 @@ internal::v1::SetQuarantine Stream::quarantine() const {
 
 void Stream::Fail(const absl::Status& status, bool evict) {
   if (finished_ && !evict) return;
+  notes_.SendDue(MonotonicNanos(), /*at_end=*/true);
   finished_ = true;
   config_.observer->OnFailed(status);
 }
@@ -258,6 +259,7 @@ void Stream::DeliverFinished() {
     config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
   }
   if (!finished_ && exhausted_ && leases_.pending() == 0) {
+    notes_.SendDue(MonotonicNanos(), /*at_end=*/true);
     finished_ = true;
     config_.observer->OnEnd();
   }
@@ -285,6 +287,7 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
     event.set_substitute_position(substitution.substitute_position());
     event.set_message(substitution.error().message());
     config_.observer->OnEvent(event);
+    notes_.CountSubstitution(event.message());
     if (epoch_substitutions_ > config_.max_substitutions_per_epoch) {
       return Annotate(
           MakeError(absl::StatusCode::kDataLoss, reason::kTooManySubstitutions,

@@ -20,6 +20,7 @@
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/leases/lease_table.h"
+#include "server/supervisor/leases/stream_notes.h"
 #include "server/supervisor/memory/arena_memory.h"
 
 namespace bulkhead {
@@ -76,6 +77,8 @@ class StreamObserver {
   virtual void OnActivity(const std::string& activity) { (void)activity; }
   // `idle`: the stream's workers serve others until its client takes a batch.
   virtual void OnIdle(bool idle) {}
+  // A line for the client's log. May be dropped, while the client does not read.
+  virtual void OnNote(const v1::Note& note) { (void)note; }
   // The last batch was delivered. No call follows.
   virtual void OnEnd() = 0;
   // The stream failed after the batches delivered so far. No call follows.
@@ -179,6 +182,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // stream with CODE_CHANGED if the client knows a different content.
   void NoteCode(const std::string& name, const std::string& digest);
 
+  // What the client's log gets.
+  StreamNotes& notes() { return notes_; }
+
   // How long a batch has been in work since the last delivery; zero while none is, as when the
   // client holds all slots.
   absl::Duration WithoutBatch(int64_t now_ns) const;
@@ -213,6 +219,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::function<void()> wake_;
   const absl::Time opened_ = absl::Now();
   LeaseTable leases_;
+  StreamNotes notes_{[this](const v1::Note& note) {
+    if (!finished_) config_.observer->OnNote(note);
+  }};
   QuarantineSet quarantined_;
   std::string quarantine_digest_;
   std::map<std::string, std::string> code_;  // digests by name

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/supervisor/worker/worker_usage.h"
 
@@ -109,12 +110,12 @@ void PlannedReplacement::End() {
   context_.gate->Leave(this);
 }
 
-void PlannedReplacement::WarmUp(PoolWorker& successor, const PoolStreams& streams) const {
+void PlannedReplacement::WarmUp(PoolWorker& successor) const {
   internal::v1::ToWorker message;
   internal::v1::WarmUp& warm_up = *message.mutable_warm_up();
   // A sample that ended the last successor would end this one too.
   if (crew_.SlotOf(successor).failed_replacements == 0) {
-    for (const auto& stream : streams.all()) {
+    for (const auto& stream : streams_.all()) {
       const auto next = stream->NextPosition();
       if (!next.has_value()) continue;
       internal::v1::WarmUp::Position& position = *warm_up.add_positions();
@@ -192,6 +193,7 @@ void PlannedReplacement::Report() {
       record_.slot(), config_.name, record_.reason(),
       (record_.start_seconds() + record_.bind_seconds() + record_.warm_seconds()) * 1e3,
       record_.reap_seconds() * 1e3);
+  streams_.CountReplacement(absl::StrCat("worker ", record_.slot(), ": ", record_.reason()));
   context_.exits->AddRecycling(std::move(record_));
 }
 

@@ -30,10 +30,11 @@ class PlannedReplacement {
   using SpawnFn = std::function<absl::StatusOr<std::unique_ptr<PoolWorker>>(Slot&)>;
 
   PlannedReplacement(const PoolContext& context, const PipelineConfig& config, Crew& crew,
-                     const Dispatcher& dispatcher, SpawnFn spawn)
+                     PoolStreams& streams, const Dispatcher& dispatcher, SpawnFn spawn)
       : context_(context),
         config_(config),
         crew_(crew),
+        streams_(streams),
         dispatcher_(dispatcher),
         spawn_(std::move(spawn)) {}
   ~PlannedReplacement() { Leave(); }
@@ -42,7 +43,7 @@ class PlannedReplacement {
   // Begins the replacement of the worker that is due first, unless one is under way.
   void BeginIfDue(int64_t now_ns);
   // A successor was bound: makes it produce samples that are discarded.
-  void WarmUp(PoolWorker& successor, const PoolStreams& streams) const;
+  void WarmUp(PoolWorker& successor) const;
   // The successor takes over.
   void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
   // Ends the predecessor once it holds no lease.
@@ -75,6 +76,7 @@ class PlannedReplacement {
   const PoolContext& context_;
   const PipelineConfig& config_;
   Crew& crew_;
+  PoolStreams& streams_;
   const Dispatcher& dispatcher_;
   const SpawnFn spawn_;
   Slot* slot_ = nullptr;  // the worker being replaced; null: none

@@ -3,6 +3,48 @@
 #include <algorithm>
 
 namespace bulkhead {
+namespace {
+
+constexpr size_t kMostEarlyNotes = 50;
+
+}  // namespace
+
+void PoolStreams::Tell(uint64_t stream_id, const v1::Note& note) {
+  const int64_t now_ns = MonotonicNanos();
+  const std::shared_ptr<Stream> one = Find(stream_id);
+  if (one != nullptr) {
+    one->notes().Pass(note, now_ns);
+  } else if (streams_.empty()) {
+    early_.size() < kMostEarlyNotes ? early_.push_back(note) : CountLeftOut();
+  } else {
+    for (const auto& stream : streams_) stream->notes().Pass(note, now_ns);
+  }
+}
+
+void PoolStreams::CountLeftOut() {
+  if (streams_.empty()) ++early_left_out_;
+  for (const auto& stream : streams_) stream->notes().CountLeftOut();
+}
+
+void PoolStreams::TellEarly(Stream& stream) {
+  for (const v1::Note& note : early_) stream.notes().Pass(note, MonotonicNanos());
+  for (; early_left_out_ > 0; --early_left_out_) stream.notes().CountLeftOut();
+  early_.clear();
+}
+
+void PoolStreams::CountDeath(const std::string& what) {
+  for (const auto& stream : streams_) stream->notes().CountDeath(what);
+}
+
+void PoolStreams::CountReplacement(const std::string& what) {
+  for (const auto& stream : streams_) stream->notes().CountReplacement(what);
+}
+
+void PoolStreams::SendNotes() {
+  for (const auto& stream : streams_) {
+    stream->notes().SendDue(MonotonicNanos(), /*at_end=*/false);
+  }
+}
 
 bool PoolStreams::Remove(uint64_t stream_id) {
   const auto found = std::find_if(streams_.begin(), streams_.end(),

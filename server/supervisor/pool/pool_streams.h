@@ -2,8 +2,10 @@
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "server/arena/flight_recorder.h"
@@ -33,6 +35,19 @@ class PoolStreams {
   // `flight` of a worker, without threads at samples outside its leases. Used to show its activity.
   FlightSnapshot WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const;
 
+  // A worker's line goes to the log of stream `stream_id`, or of all if it is none of the pool's.
+  // Without a stream it waits for the first.
+  void Tell(uint64_t stream_id, const v1::Note& note);
+  // A worker's line was left out.
+  void CountLeftOut();
+  // Gives a stream what waits.
+  void TellEarly(Stream& stream);
+  // The same for what befell a worker, in the streams' summaries (StreamNotes).
+  void CountDeath(const std::string& what);
+  void CountReplacement(const std::string& what);
+  // Sends what is due of all that.
+  void SendNotes();
+
   // Adds what current and former streams have delivered.
   void AppendTotals(v1::GetStatusResponse& response) const;
 
@@ -40,6 +55,9 @@ class PoolStreams {
   std::vector<std::shared_ptr<Stream>> streams_;
   size_t next_ = 0;             // for round-robin
   v1::GetStatusResponse past_;  // totals of former streams
+  // What workers said before there was a stream, as while they imported their modules.
+  std::deque<v1::Note> early_;
+  uint64_t early_left_out_ = 0;
 };
 
 }  // namespace bulkhead

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/arena/note.h"
+#include "server/base/rate_limit.h"
 #include "server/cache/segment_folder.h"
 #include "server/supervisor/leases/lease_table.h"
 #include "server/supervisor/memory/memory_budget.h"
@@ -95,6 +97,8 @@ struct PoolWorker {
     bool was_sent = false;  // the worker was told of `written`
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
+  // A worker keeps the rate itself; twice that, because lines may arrive late and together.
+  RateLimit notes{2 * kNotesPerSecond, 2 * kNotesAtOnce};
   bool rehearsed = false;  // produced samples for its warm-up
   WorkerMemory memory;
   StageTimes stage_times;

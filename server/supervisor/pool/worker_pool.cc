@@ -42,15 +42,28 @@ std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
   return parts;
 }
 
-// A worker exceeded its quota, or hung, while it imported user code. Another one would too.
+// A worker exceeded its quota, hung, or broke its protocol while it imported user code. Another one would too.
 absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
-  const std::string what =
-      end.cause == v1::EXIT_CAUSE_HUNG
-          ? absl::StrCat(" does not finish: ", end.reason, "; find out what it waits for")
-          : absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
-                         ": ", end.reason, "; start bulkheadd with a larger --worker-quota");
+  std::string what;
+  if (end.cause == v1::EXIT_CAUSE_HUNG) {
+    what = absl::StrCat(" does not finish: ", end.reason, "; find out what it waits for");
+  } else if (end.cause == v1::EXIT_CAUSE_PROTOCOL) {
+    what = absl::StrCat(" disturbs the worker: ", end.reason,
+                        "; it must leave the worker's descriptors alone");
+  } else {
+    what = absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
+                        ": ", end.reason, "; give workers more with --worker-quota");
+  }
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
                    absl::StrCat("loading ", config.user_code, what));
+}
+
+// "worker 1", or what another process is to the worker in that place.
+std::string NameOf(const Slot& slot, Crew::Standing standing) {
+  const char* const role = standing == Crew::Standing::kSuccessor     ? "the standby of "
+                           : standing == Crew::Standing::kPredecessor ? "the predecessor of "
+                                                                      : "";
+  return absl::StrCat(role, "worker ", slot.index);
 }
 
 // How a worker ended, with the reports of the worker and its cell.
@@ -81,7 +94,7 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       dispatcher_(config_, crew_, streams_),
       blame_(config_, context_.timeouts.hang, crew_, streams_),
       progress_watch_(config_, context_.timeouts, crew_),
-      replacement_(context_, config_, crew_, dispatcher_,
+      replacement_(context_, config_, crew_, streams_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
       report_(config_, crew_, streams_, context_.exits) {}
 
@@ -104,6 +117,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
   }
   streams_.Add(stream);
   stream->config().observer->OnAdded();
+  streams_.TellEarly(*stream);
   crew_.ForEach([&](PoolWorker& worker) {
     worker.cpu_seconds_at_rest = -1;
     if (worker.bound) SendStream(worker, *stream);
@@ -220,6 +234,13 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
         worker.code_at_bind.insert(file.name());
       }
       return;
+    case internal::v1::FromWorker::kNote:
+      if (worker.notes.Take(MonotonicNanos())) {
+        streams_.Tell(worker.held.empty() ? 0 : worker.held.front().stream_id, message.note());
+      } else {
+        streams_.CountLeftOut();
+      }
+      return;
     case internal::v1::FromWorker::kFailed:
       OnFailed(worker, message.failed());
       return;
@@ -252,7 +273,7 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   for (const auto& stream : streams_.all()) SendStream(worker, *stream);
   segments_.Tell();
   if (crew_.StandingOf(worker) == Crew::Standing::kSuccessor) {
-    replacement_.WarmUp(worker, streams_);
+    replacement_.WarmUp(worker);
   } else {
     Dispatch();
   }
@@ -291,7 +312,9 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     if (!haste.empty()) end.reason += "; " + haste;
   }
   const bool at_import = !worker.bound && !config_.user_code.empty();
-  if (at_import && (met_limit || end.cause == v1::EXIT_CAUSE_HUNG) && !crew_.AnyReady()) {
+  const bool again = met_limit || end.cause == v1::EXIT_CAUSE_HUNG ||
+                     end.cause == v1::EXIT_CAUSE_PROTOCOL;  // another one would do the same
+  if (at_import && again && !crew_.AnyReady()) {
     FailAll(ImportError(config_, end));
   }
   // A written-off worker's leases were blamed earlier.
@@ -319,9 +342,11 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   context_.loop->Post([gone = std::shared_ptr<PoolWorker>(crew_.TakeOut(worker))] {});
   if (broken()) return;
   if (!end.as_told) {
-    spdlog::warn("worker {} of pipeline {}: {}{}{}; {} done again", slot.index, config_.name,
-                 end.reason, work.empty() ? "" : " at ", work,
-                 redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"));
+    const std::string death = absl::StrCat(
+        end.reason, work.empty() ? "" : " at ", work, "; ",
+        redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"), " done again");
+    spdlog::warn("{} of pipeline {}: {}", NameOf(slot, standing), config_.name, death);
+    streams_.CountDeath(absl::StrCat(NameOf(slot, standing), ": ", death));
   }
   if (parked_ && standing == Crew::Standing::kInPlace) {
     OnUnmanned();
@@ -411,6 +436,7 @@ void WorkerPool::Watch() {
   if (context_.scratch != nullptr) context_.scratch->LookSoon();
   segments_.Tell();
   progress_watch_.TellActivity(streams_, now_ns);
+  streams_.SendNotes();
   for (PoolWorker* const worker : stuck) replacement_.GiveUp(*worker);
   if (!broken()) replacement_.BeginIfDue(now_ns);
   // Leases may have waited for a look, or for a successor that failed.

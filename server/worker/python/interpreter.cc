@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -71,6 +72,14 @@ PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, s
   if (verdict != kUncaught) return static_cast<Verdict>(verdict);
   error = "the interpreter ended the call without a verdict; the service's log says why";
   return Verdict::kUnusable;
+}
+
+void Interpreter::SendNotesTo(NoteFn note) {
+  note_ = std::move(note);
+  const auto pass_on = [](void* self, int level, const char* function, const char* text) {
+    static_cast<Interpreter*>(self)->note_(level, function, text);
+  };
+  functions_.notes(pass_on, this);
 }
 
 std::vector<PythonHost::LoadedFile> Interpreter::TakeLoaded() {

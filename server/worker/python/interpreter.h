@@ -10,8 +10,8 @@
 #include "absl/synchronization/mutex.h"
 #include "server/stages/running/user_code.h"
 
-// The C functions that the interpreter's side, worker_host.py, provides. The first three run Python
-// and take the interpreter's lock themselves.
+// The C functions that the interpreter's side, worker_host.py, provides. All but the
+// last two run Python and take the interpreter's lock themselves.
 extern "C" {
 // Returns the stage's number; below 0 `error` holds the reason (-2: memory was refused).
 typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* error,
@@ -23,6 +23,11 @@ typedef int (*BulkheadPythonCall)(int number, int64_t* words, char* error, uint6
 typedef uint64_t (*BulkheadPythonTakeLoaded)(char* text, uint64_t text_bytes);
 // From now on SIGQUIT writes the stacks of all threads to `fd`. Returns 0 on failure.
 typedef int (*BulkheadPythonStacks)(int fd);
+// Takes a line that a function printed or logged; any thread.
+typedef void (*BulkheadPythonNote)(void* context, int level, const char* function,
+                                   const char* text);
+// From now on every such line is given to `note`.
+typedef int (*BulkheadPythonNotes)(BulkheadPythonNote note, void* context);
 // PyGILState_Ensure and PyEval_SaveThread.
 typedef int (*BulkheadPythonEnsure)();
 typedef void* (*BulkheadPythonSave)();
@@ -40,6 +45,7 @@ class Interpreter final : public PythonHost {
     BulkheadPythonTakeLoaded take_loaded;
     const uint64_t* loaded_count;  // number of loaded user files
     BulkheadPythonStacks stacks;
+    BulkheadPythonNotes notes;
     BulkheadPythonEnsure ensure;
     BulkheadPythonSave save;
   };
@@ -50,6 +56,7 @@ class Interpreter final : public PythonHost {
   Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
   std::vector<LoadedFile> TakeLoaded() override;
   bool WriteStacksTo(int fd) override { return functions_.stacks(fd) != 0; }
+  void SendNotesTo(NoteFn note) override;
 
  private:
   // Gives this thread a permanent state in the interpreter; a state made for one call costs more
@@ -57,6 +64,7 @@ class Interpreter final : public PythonHost {
   void Attach() const;
 
   const Functions functions_;
+  NoteFn note_;
   absl::Mutex one_at_a_time_;
   std::atomic<uint64_t> taken_{0};  // of *loaded_count
 };

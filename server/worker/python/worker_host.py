@@ -16,31 +16,9 @@ import tempfile
 _OWN = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, _OWN)  # for our own modules only: main() takes it out
 
-from bulkhead_host import user_code  # noqa: E402
+from bulkhead_host import notes, terminal, user_code  # noqa: E402
 from bulkhead_host.calls import Calls  # noqa: E402
 from bulkhead_host.functions import allowed_folders  # noqa: E402
-
-
-class _Log:
-    """Standard output and error, which go to the service's log. A failure to write is no error of a sample."""
-
-    def __init__(self, stream):
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError:
-            return len(text)
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError:
-            pass
-
-    def __getattr__(self, name: str):
-        return getattr(self._stream, name)
 
 
 def _strings(texts) -> ctypes.Array:
@@ -78,8 +56,8 @@ def main() -> None:
     sys.argv[1:] = []
     os.environ.pop("LD_PRELOAD", None)
     _move_home()
-    # Both go to the service's log. Buffered standard output would be lost when the worker ends.
-    sys.stdout = sys.stderr = _Log(sys.stderr)
+    notes.watch()
+    terminal.deny()
 
     if "--serve-fd" in options:
         from bulkhead_host.server import Server
@@ -95,6 +73,7 @@ def main() -> None:
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(calls.call)
     take_new = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(user_code.take_new)
     stacks = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(calls.write_stacks_to)
+    send_notes = ctypes.CFUNCTYPE(ctypes.c_int, notes.NOTE, ctypes.c_void_p)(notes.send_to)
     library.bulkhead_worker_run.restype = None
     library.bulkhead_worker_run(
         int(options["--control-fd"][0]),
@@ -103,6 +82,7 @@ def main() -> None:
         take_new,
         ctypes.byref(user_code.count),
         stacks,
+        send_notes,
         ctypes.cast(ctypes.pythonapi.PyGILState_Ensure, ctypes.c_void_p),
         ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
         _strings(_readable()),

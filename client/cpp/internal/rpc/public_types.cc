@@ -29,4 +29,24 @@ LoaderProgress ToLoaderProgress(const v1::Progress& progress) {
   return result;
 }
 
+NoteEvent ToNoteEvent(const v1::Note& note) {
+  NoteEvent event;
+  switch (note.level()) {
+    case v1::Note::LEVEL_DEBUG:
+      event.level = NoteEvent::Level::kDebug;
+      break;
+    case v1::Note::LEVEL_WARNING:
+      event.level = NoteEvent::Level::kWarning;
+      break;
+    case v1::Note::LEVEL_ERROR:
+      event.level = NoteEvent::Level::kError;
+      break;
+    default:
+      break;
+  }
+  event.stage = note.stage();
+  event.text = note.text();
+  return event;
+}
+
 }  // namespace bulkhead::client_internal

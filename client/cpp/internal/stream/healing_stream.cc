@@ -195,6 +195,7 @@ Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
   config.held_deadline = config_.held_deadline;
   config.on_warning = config_.on_warning;
   config.on_hang = config_.on_hang;
+  config.on_note = config_.on_note;
   if (config_.on_substitution) {
     config.on_substitution = [this](const SubstitutionEvent& event) { OnSubstitution(event); };
   }

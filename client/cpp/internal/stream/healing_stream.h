@@ -47,6 +47,7 @@ class HealingStream {
     std::function<void(const SubstitutionEvent&)> on_substitution;
     std::function<void(const QuarantineEvent&)> on_quarantine;
     std::function<void(const HangEvent&)> on_hang;
+    std::function<void(const NoteEvent&)> on_note;
     std::function<void(const std::string&)> on_warning;
     absl::Duration deadline;  // in all, without a batch; zero: never heal
     absl::Duration silence = absl::Seconds(10);

@@ -81,6 +81,9 @@ absl::Status Receiver::OnOther(const std::string& serialized) {
       return OnSlot(response.slot());
     case v1::StreamResponse::kEvent:
       return OnSampleEvent(response.event());
+    case v1::StreamResponse::kNote:
+      if (config_.on_note) config_.on_note(ToNoteEvent(response.note()));
+      return absl::OkStatus();
     case v1::StreamResponse::kHeartbeat:
       return OnHeartbeat(response.heartbeat());
     default:

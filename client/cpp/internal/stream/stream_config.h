@@ -30,6 +30,7 @@ struct StreamConfig {
   std::function<void(const SubstitutionEvent&)> on_substitution;
   std::function<void(const QuarantineEvent&)> on_quarantine;
   std::function<void(const HangEvent&)> on_hang;
+  std::function<void(const NoteEvent&)> on_note;
   std::function<void(const std::string&)> on_warning;
   // Explains a lost service, such as "it was killed by signal 9"; may be empty.
   std::function<std::string()> post_mortem;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -15,7 +16,8 @@ import time
 from typing import Callable, Dict, Optional, Union
 
 from ..errors import DeadlineExceeded, LoaderClosed, OutOfThreads
-from . import rendezvous as rendezvous_module, runtime_folder, service_process
+from . import rendezvous as rendezvous_module, runtime_folder, service_log, service_process
+from .arguments import Arguments
 from .runtime_folder import RuntimeFolder
 from .service_process import Options
 from .shared_service import SharedService
@@ -51,6 +53,9 @@ class EmbeddedService:
         self._folder = RuntimeFolder()
         self.target = "unix:" + os.path.join(self._folder.path, "s.sock")
         command = [*options.command(), "--watch-pid", str(self._owner), "--listen", self.target]
+        self.log = service_log.new(secrets.token_hex(3), options.arguments.cache_dir)
+        if self.log:
+            command += ["--log-file", self.log]
         try:
             self._process, ready = service_process.start(command, subprocess.PIPE)
         except BaseException:
@@ -103,7 +108,7 @@ class EmbeddedService:
         except subprocess.TimeoutExpired:
             return ""
         self._reader.join(0.5)
-        return service_process.how_it_ended(self.pid, code, self._last_words)
+        return service_process.how_it_ended(self.pid, code, self._last_words, self.log)
 
     def stop(self) -> None:
         """Ends it, reaps it and removes its folder. May be called twice."""
@@ -154,17 +159,15 @@ def _start(
 
 
 def acquire(
-    workers: Optional[int],
-    threads: Optional[int],
-    cache_dir: Optional[str],
+    arguments: Arguments,
     timeout: float,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Service:
-    """The service with these options; every acquire needs one release.
+    """The service with these arguments; every acquire needs one release.
 
     `cancelled` is asked now and then while a service starts; then LoaderClosed.
     """
-    options = Options(service_process.find_program(), workers, threads, cache_dir)
+    options = Options(service_process.find_program(), arguments)
     until = time.monotonic() + timeout
     with _lock:
         entry = _entries.setdefault(options, _Entry())

@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 
 from ..errors import InvalidArgument
 from . import embedded
+from .arguments import Arguments
 
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 # What gRPC itself would make of other forms.
@@ -29,23 +30,37 @@ def check_target(target: Any) -> None:
     )
 
 
+# With a target they say nothing, as they always did.
+_HARMLESS = ("workers", "threads", "cache_dir")
+
+
+def _refuse(arguments: Arguments) -> None:
+    """Raises InvalidArgument for what only a service of the loader's own can be told."""
+    wrong = [name for name in arguments.given() if name not in _HARMLESS]
+    if wrong:
+        flag = "--" + wrong[0].replace("_", "-")
+        raise InvalidArgument(
+            f"{wrong[0]} is an option of a service that the loader starts; the one at `target` was "
+            f"started by somebody else: give that one {flag}"
+        )
+
+
 class Endpoint:
     """Without a `target` it holds an embedded service until `close`."""
 
     def __init__(
         self,
         target: Optional[str],
-        workers: Optional[int],
-        threads: Optional[int],
-        cache_dir: Optional[str],
+        arguments: Arguments,
         timeout: float,
         suffix: str = "",
     ):
         """`suffix`: what tells its loader's name from others' at a service that processes share."""
         if target is not None:
             check_target(target)
+            _refuse(arguments)
         self._suffix = suffix
-        self._options = (workers, threads, cache_dir)
+        self._arguments = arguments
         self.embedded = target is None
         self.service: Optional[embedded.Service] = None
         self.target = target or ""
@@ -56,7 +71,7 @@ class Endpoint:
         if not self.embedded:
             return
         old = self.service
-        self.service = embedded.acquire(*self._options, timeout, cancelled)
+        self.service = embedded.acquire(self._arguments, timeout, cancelled)
         self.target = self.service.target
         if old is not None:
             embedded.release(old)
@@ -70,6 +85,11 @@ class Endpoint:
         """How the embedded service ended; empty while it runs and for an address."""
         service = self.service
         return service.post_mortem() if service is not None else ""
+
+    @property
+    def log(self) -> str:
+        """The path of the embedded service's log; empty where there is none."""
+        return self.service.log if self.service is not None else ""
 
     def kill(self) -> None:
         """Kills an embedded service that is stuck, so that `revive` replaces it."""

@@ -12,8 +12,11 @@ import time
 from typing import IO, Callable, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceStartFailed
+from .arguments import Arguments, in_arguments
 
 LAST_WORDS_BYTES = 8192
+# Of bulkhead.try_stage.
+_PROBE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_trial", "worker")
 TERM_GRACE_SECONDS = 10.0
 KILL_GRACE_SECONDS = 10.0
 
@@ -22,25 +25,14 @@ class Options(NamedTuple):
     """What a service is started with; within a process it is shared by those that want the same."""
 
     program: str
-    workers: Optional[int]
-    threads: Optional[int]
-    cache_dir: Optional[str]
+    arguments: Arguments
 
     def absolute(self) -> "Options":
         """The same from wherever it is started."""
-        folder = self.cache_dir and os.path.abspath(self.cache_dir)
-        return self._replace(program=os.path.abspath(self.program), cache_dir=folder)
+        return Options(os.path.abspath(self.program), self.arguments.absolute())
 
     def command(self) -> List[str]:
-        command = [self.program, "--embedded", *_python_options()]
-        for flag, value in (
-            ("workers", self.workers),
-            ("threads", self.threads),
-            ("cache-dir", self.cache_dir),
-        ):
-            if value is not None:
-                command += ["--" + flag, str(value)]
-        return command
+        return [self.program, "--embedded", *_python_options(), *self.arguments.flags()]
 
 
 def find_program() -> str:
@@ -74,7 +66,7 @@ def _python_options() -> List[str]:
         return []
     library = {os.path.realpath(path) for key, path in sysconfig.get_paths().items() if "stdlib" in key}
     options = ["--python", sys.executable]
-    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in sys.path):
+    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in [*sys.path, _PROBE]):
         dynamic = os.path.basename(entry) == "lib-dynload"
         if os.path.isdir(entry) and entry not in library and not dynamic:
             options += ["--python-path", entry]
@@ -136,11 +128,12 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
         pass  # stuck in the kernel; it ends when the kernel releases it
 
 
-def how_it_ended(pid: int, code: Optional[int], last_words: bytes) -> str:
-    """For an error's text; `code` as subprocess has it, None if it is unknown."""
+def how_it_ended(pid: int, code: Optional[int], last_words: bytes, log: str) -> str:
+    """For an error's text; `code` as subprocess has it, None if it is unknown; `log`: its path, or empty."""
     how = "ended"
     if code is not None:
         how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
-    words = last_words.decode("utf-8", "replace").strip()
+    words = in_arguments(last_words.decode("utf-8", "replace")).strip()
     text = f"the embedded service (pid {pid}) {how}"
+    text += f"; its log is {log}" if os.path.exists(log) else ""
     return f"{text}; its last words: {words}" if words else text

@@ -15,7 +15,7 @@ import weakref
 from typing import Callable, List, Optional
 
 from ..errors import BulkheadError, DeadlineExceeded, LoaderClosed, OutOfThreads
-from . import rendezvous as rendezvous_module, runtime_folder, service_process
+from . import rendezvous as rendezvous_module, runtime_folder, service_log, service_process
 from .lock_file import LockFile
 from .rendezvous import CannotMeet, Current, Rendezvous, Turn
 from .service_process import Options
@@ -48,6 +48,7 @@ class SharedService:
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._users: Optional[LockFile] = None
         self._log: Optional[int] = None
+        self.log = ""  # the path of the log that survives the service
         self._letting_go = threading.Lock()
         until = time.monotonic() + timeout
         _check_pidfd()
@@ -96,16 +97,20 @@ class SharedService:
         id = secrets.token_hex(3)
         stem = turn.stem(id)
         command = [*self.command, "--watch-lock", stem + ".lock", "--listen", f"unix:{stem}.sock"]
+        log = service_log.new(id, self.options.arguments.cache_dir)
+        if log:
+            command += ["--log-file", log]
         users: Optional[LockFile] = None
         ready = -1
         try:
             users = LockFile(stem + ".lock", os.O_CREAT | os.O_EXCL)
             users.lock_shared()
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            log = os.open(stem + ".log", flags, 0o600)
-            self._keep_log(log)
-            self._process, ready = service_process.start(command, log)
+            output = os.open(stem + ".log", flags, 0o600)
+            self._keep_log(output)
+            self._process, ready = service_process.start(command, output)
             self._is(turn, id, self._process.pid, os.pidfd_open(self._process.pid))
+            self.log = log
             _reap(self._process)
             timeout = max(until - time.monotonic(), 0.0)
             service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
@@ -126,6 +131,8 @@ class SharedService:
     def _is(self, turn: Turn, id: str, pid: int, pidfd: int) -> None:
         self.pid = pid
         self._stem = turn.stem(id)
+        path = service_log.path_of(id, self.options.arguments.cache_dir)
+        self.log = path if os.path.exists(path) else ""
         self.target = f"unix:{self._stem}.sock"
         self._pidfd = pidfd
         weakref.finalize(self, os.close, pidfd).atexit = False
@@ -193,7 +200,7 @@ class SharedService:
             size = os.fstat(self._log).st_size
             kept = service_process.LAST_WORDS_BYTES
             words = os.pread(self._log, kept, max(size - kept, 0))
-        return service_process.how_it_ended(self.pid, code, words)
+        return service_process.how_it_ended(self.pid, code, words, self.log)
 
     def kill(self) -> None:
         """At once; for one that is stuck. All its users find it dead, and one of them replaces it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
+import sys
 from typing import Deque, Dict, NamedTuple, Optional
 
 from .._rpc import proto
@@ -11,6 +13,25 @@ from .._rpc import proto
 _log = logging.getLogger("bulkhead")
 
 _MOST_EVENTS = 1000
+
+
+_LEVELS = {
+    proto.LEVEL_DEBUG: logging.DEBUG,
+    proto.LEVEL_WARNING: logging.WARNING,
+    proto.LEVEL_ERROR: logging.ERROR,
+}
+
+
+def log_note(note) -> None:
+    """A line of a stage or of the service. No lock may be held: logging runs code of the program."""
+    level = _LEVELS.get(note.level, logging.INFO)
+    text = f"{note.stage}: {note.text}" if note.stage else note.text
+    if level == logging.INFO and _log.level == logging.NOTSET and not _log.hasHandlers():
+        # The program has set up no logging, which would hide it; but who prints wants to see it.
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            print(text, file=sys.stderr)
+    else:
+        _log.log(level, "%s", text)
 
 
 class Progress(NamedTuple):

@@ -20,7 +20,8 @@ from .._rpc import grpc_library, live_streams, proto
 from .._rpc.credentials import Credentials
 from .._rpc.stream_call import StreamCall
 from .._rpc.wire import Part, parse
-from .events import Events, Progress
+from .._service.arguments import in_arguments
+from .events import Events, Progress, log_note
 from .opening import Opening
 from .silence import SilenceWatch
 from .transport import OverArena, OverGrpc, Transport, receive_arena
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     import grpc
 
 _log = logging.getLogger("bulkhead")
+
+# For what workers said of the last samples, when a loader is closed behind the last batch.
+_LAST_WORDS_SECONDS = 2.0
+
 
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
@@ -60,6 +65,8 @@ class Stream:
         self._world_size = open_request.world_size
         self._door = door
         self._post_mortem = post_mortem
+        # A message of a service of our own names options as its reader has them.
+        self._words: Callable[[str], str] = in_arguments if post_mortem is not None else str
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._ready: Deque[Batch] = collections.deque()
@@ -71,6 +78,7 @@ class Stream:
         self._opening = Opening()
         self._error: Optional[errors.BulkheadError] = None
         self._ended = False
+        self._last_came = False  # the spec's last batch; only lines for the log may follow
         self._closed = False
         self._first_sequence = first_sequence
         self._resume: Any = None
@@ -143,6 +151,7 @@ class Stream:
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
+        error = type(error)(self._words(error.message), error.reason, error.metadata, error.code)
         connection = self._call.connection
         if connection is not None and not (self._closed or self.answered):
             error = connection.explain(error)
@@ -179,6 +188,10 @@ class Stream:
                 self._on_slot(item.slot)
             else:
                 self._on_event(item.event)
+        elif kind == "note":
+            if not item.note.stage:
+                item.note.text = self._words(item.note.text)
+            log_note(item.note)
         elif kind == "heartbeat":
             silent = item.heartbeat.supervisor_silent
             self._silence.told(silent.seconds + silent.nanos * 1e-9)
@@ -188,6 +201,7 @@ class Stream:
             self._idle = item.heartbeat.idle
 
     def _on_event(self, event) -> None:
+        event.message = self._words(event.message)
         if event.kind == proto.KIND_QUARANTINED:
             self._on_quarantined(event)
         else:
@@ -224,6 +238,11 @@ class Stream:
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
             self._ready.append(batch)
+            self._last_came = (
+                header.batches_left_in_epoch == 0
+                and self._opened.HasField("epochs")
+                and header.next_epoch >= self._opened.epochs
+            )
             self._notify()
 
     def _on_opened(self, opened) -> None:
@@ -433,6 +452,8 @@ class Stream:
         if self._owner != os.getpid():
             return
         with self._changed:
+            if self._last_came and threading.current_thread() is not self._reader:
+                self._changed.wait_for(lambda: self._ended, _LAST_WORDS_SECONDS)
             self._closed = True
             self._ready.clear()
             self._notify()

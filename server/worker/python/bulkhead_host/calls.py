@@ -8,6 +8,7 @@ import json
 import signal
 import sys
 
+from bulkhead_host import notes
 from bulkhead_host.functions import describe
 from bulkhead_host.memory import put_text
 from bulkhead_host.sample_random import Generators
@@ -37,7 +38,9 @@ class Calls:
             if self._generators is None:
                 self._generators = Generators(numpy)
             texts = inputs.decode().split(",") if inputs else []
-            self._stages.append(Stage(numpy, self._generators, json.loads(stage), texts))
+            spec = json.loads(stage)
+            notes.now_runs(spec["function"])
+            self._stages.append(Stage(numpy, self._generators, spec, texts))
             # Objects made by imports stay: collections need not examine them every time.
             gc.collect()
             gc.freeze()
@@ -53,7 +56,9 @@ class Calls:
     def call(self, number: int, words: int, error: int, error_bytes: int) -> int:
         """Returns a verdict; `words` are Stage.run's. Writes the reason to `error`."""
         try:
-            return self._stages[number].run(words)
+            stage = self._stages[number]
+            notes.now_runs(stage.name)
+            return stage.run(words)
         except MemoryError:
             return OUT_OF_MEMORY
         except Refusal as refusal:

@@ -79,7 +79,7 @@ def import_function(text: str):
 
 def import_failed(module: str, error: BaseException) -> str:
     """The error of an import, and its remedy."""
-    return f"importing {module} failed: {describe(error)}{_advice(error)}"
+    return f"importing {module} failed: {describe(error)}{advice(error)}"
 
 
 def failed_module(error: BaseException) -> str:
@@ -91,24 +91,35 @@ def failed_module(error: BaseException) -> str:
     return getattr(error, "name", None) or "a module" if isinstance(error, ImportError) else ""
 
 
-def _advice(error: BaseException | None) -> str:
+def advice(error: BaseException | None) -> str:
+    """What helps against a refusal of the sandbox or of the memory limit; empty for other errors."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, PermissionError):
-            what = f"{error.filename!r}" if error.filename else "sockets, other processes or something else"
-            return (
-                f"; the workers' sandbox denies access to {what}: files to read must be below a --root or a "
-                "--python-path of the service, and only TMPDIR and HOME are writable (docs/user_stages.md)"
-            )
+        if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
+            return _allowed(error)
         text = str(error)
         if "failed to map segment" in text or "annot allocate memory" in text:
             return (
                 "; its memory limit refused that: import it at the top of your module, not inside a function, "
-                "or give the service a larger --worker-quota"
+                "or give workers more with --worker-quota"
             )
         error = error.__cause__ or error.__context__
     return ""
+
+
+def _allowed(error: PermissionError) -> str:
+    """What the workers' sandbox denied, and what allows it."""
+    if not error.filename:
+        return (
+            "; the workers' sandbox denies sockets, other processes and some system calls: do that before, and let "
+            "the stage read the result, or allow it with --sandbox=landlock,capabilities (docs/sandbox.md)"
+        )
+    path = os.fsdecode(error.filename)
+    return (
+        f"; the workers' sandbox denies {path!r}: files to read must be below a --root or a --python-path of the "
+        "service, and files to write below TMPDIR or HOME, which are the worker's own (docs/user_stages.md)"
+    )
 
 
 def _check_home(text: str, function) -> None:

@@ -10,10 +10,11 @@ import struct
 import sys
 import traceback
 
-from bulkhead_host.functions import describe, failed_module, import_failed, import_function
+from bulkhead_host.functions import advice, describe, failed_module, import_failed, import_function
 from bulkhead_host.memory import MAX_CACHED, READ, WRITE, view_of_memory
 from bulkhead_host.output import Output
 from bulkhead_host.sample_random import Generators
+from bulkhead_host.terminal import NoTerminal
 from bulkhead_host.verdict import FAILED, OK, UNUSABLE, Refusal
 
 _RANDOM_WORDS = 3
@@ -23,6 +24,7 @@ class Stage:
     """One stage: its function, and how to call it."""
 
     def __init__(self, numpy, generators: Generators, spec: dict, inputs: list[str]):
+        self.name = spec["function"]
         self._numpy = numpy
         self._generators = generators
         self._function = import_function(spec["function"])
@@ -91,9 +93,7 @@ class Stage:
         except MemoryError:
             raise
         except BaseException as raised:
-            module = failed_module(raised)
-            # A failed import is no error of the sample.
-            failure = Refusal(UNUSABLE, import_failed(module, raised)) if module else Refusal(FAILED, describe(raised))
+            failure = _failure(raised)
             traceback.clear_frames(raised.__traceback__)  # they hold the arguments
         else:
             failure = None
@@ -185,6 +185,14 @@ class Stage:
                 f"the function keeps its input `{name}`, or a view of it, after it returned, but the next "
                 + ("batch" if self._of_batch else "sample") + " reuses that memory. Keep a copy (.copy()) instead",
             )
+
+
+def _failure(raised: BaseException) -> Refusal:
+    """What an exception of the function means."""
+    module = failed_module(raised)
+    if module:  # a failed import is no error of the sample
+        return Refusal(UNUSABLE, import_failed(module, raised))
+    return Refusal(UNUSABLE if isinstance(raised, NoTerminal) else FAILED, describe(raised) + advice(raised))
 
 
 def _parse_input(numpy, text: str):

@@ -1,0 +1,107 @@
+"""The arguments of a Loader that are options of the service it starts."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ..errors import InvalidArgument
+
+Size = Union[int, str]
+Folders = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+
+
+class Arguments(NamedTuple):
+    """Each is the flag of bulkheadd with its name; None: the service's default."""
+
+    workers: Optional[int] = None
+    threads: Optional[int] = None
+    cache_dir: Optional[str] = None
+    worker_quota: Optional[str] = None
+    memory_budget: Optional[str] = None
+    worker_hang_timeout: Optional[float] = None
+    sandbox: Optional[str] = None
+    metrics: Optional[str] = None
+    log_level: Optional[str] = None
+    native_path: Tuple[str, ...] = ()
+
+    def absolute(self) -> "Arguments":
+        """The same from wherever the service is started."""
+        folder = self.cache_dir and os.path.abspath(self.cache_dir)
+        paths = tuple(map(os.path.abspath, self.native_path))
+        return self._replace(cache_dir=folder, native_path=paths)
+
+    def flags(self) -> List[str]:
+        flags: List[str] = []
+        for name, value in self._asdict().items():
+            for one in value if isinstance(value, tuple) else (value,):
+                if one is not None:
+                    flags += [_flag_of(name), str(one)]
+        return flags
+
+    def given(self) -> List[str]:
+        """The names of those that are set."""
+        return [name for name, value in self._asdict().items() if value not in (None, ())]
+
+
+def _flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def checked(
+    worker_quota: Optional[Size] = None,
+    memory_budget: Optional[Size] = None,
+    native_path: Optional[Folders] = None,
+    **others: Any,
+) -> Arguments:
+    """What a Loader was given. InvalidArgument; other wrong values are the service's to name."""
+    paths: Any = () if native_path is None else native_path
+    if isinstance(paths, (str, os.PathLike)):
+        paths = (paths,)
+    return Arguments(
+        worker_quota=_size("worker_quota", worker_quota),
+        memory_budget=_size("memory_budget", memory_budget),
+        native_path=tuple(map(os.fspath, paths)),
+        **others,
+    )
+
+
+def _size(name: str, value: Optional[Size]) -> Optional[str]:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"{name} is a size such as '512MiB', or a number of bytes, not {value!r}")
+    return f"{value}B"
+
+
+# What the reader of a message has in place of other flags, and of phrases with them.
+_PHRASES = (
+    ("a --root or a --python-path of the service", "a folder of the data or of sys.path"),
+    ("a --python-path of the service", "a folder of sys.path"),
+    ("with --python", "by starting this program with that one"),
+    ("Run with --help for more information.", ""),
+)
+_OTHERS = {
+    "--python-path": "sys.path",
+    "--worker-env": "the environment variable BULKHEAD_WORKER_ENV",
+}
+_START = re.compile(r"start bulkheadd with (?=(?:an? \w+ )?(--[a-z-]+))")
+# "--native-path FOLDER" becomes "native_path=FOLDER".
+_FLAG = re.compile(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)(?:=| (?=[A-Z]{2}))?")
+
+
+def _argument(flag: str) -> str:
+    name = flag[2:].replace("-", "_")
+    return f"{name}=" if name in Arguments._fields else ""
+
+
+def in_arguments(text: str) -> str:
+    """A message of an embedded service: options as arguments of the Loader, which its reader has.
+
+    Options that a Loader has no argument for stay: they need a service of the reader's own.
+    """
+    for phrase, words in _PHRASES:
+        text = re.sub(re.escape(phrase) + r"(?![\w-])", words, text)
+    text = _START.sub(lambda it: "give the Loader " if _argument(it[1]) else it[0], text)
+    return _FLAG.sub(lambda it: _argument(it[1]) or _OTHERS.get(it[1], it[0]), text)

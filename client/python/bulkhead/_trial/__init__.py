@@ -1,0 +1,1 @@
+"""A user's stage tried in the user's own process."""

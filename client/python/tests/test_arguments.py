@@ -1,0 +1,79 @@
+"""The options of the service that a Loader starts, and how messages name them."""
+
+import pathlib
+import re
+
+import bulkhead
+import pytest
+
+from bulkhead._service.arguments import Arguments, checked, in_arguments
+
+SERVER = pathlib.Path(__file__).resolve().parents[3] / "server"
+
+
+def test_every_argument_is_the_flag_of_its_name():
+    declared = (SERVER / "app/config.cc").read_text()
+    for name in Arguments._fields:
+        assert f'"--{name.replace("_", "-")}"' in declared, name
+
+
+def test_what_was_given_becomes_flags():
+    made = checked(worker_quota=1 << 20, memory_budget="2GiB", native_path=["a", pathlib.Path("b")], workers=3)
+    assert made.flags() == [
+        "--workers", "3", "--worker-quota", "1048576B", "--memory-budget", "2GiB", "--native-path", "a",
+        "--native-path", "b",
+    ]
+    assert checked(native_path="one").native_path == ("one",)
+    assert checked().flags() == [] and checked().given() == []
+
+
+@pytest.mark.parametrize("size", [-1, True, 1.5])
+def test_a_size_that_is_none_is_named(size):
+    with pytest.raises(bulkhead.InvalidArgument, match="memory_budget is a size such as '512MiB'"):
+        bulkhead.Loader({}, memory_budget=size)
+
+
+def test_an_unknown_argument_is_named_with_the_nearest():
+    with pytest.raises(TypeError, match="no argument 'worker_quoto'; did you mean 'worker_quota'"):
+        bulkhead.Loader({}, worker_quoto="1GiB")
+    with pytest.raises(TypeError, match="no argument 'zzz'; there are: spec, target, name"):
+        bulkhead.Loader({}, zzz=1)
+
+
+def test_a_service_of_somebody_else_cannot_be_told():
+    with pytest.raises(bulkhead.InvalidArgument, match="give that one --worker-quota"):
+        bulkhead.Loader({}, "unix:/nowhere", worker_quota="1GiB")
+
+
+@pytest.mark.parametrize(
+    "said, read",
+    [
+        ("raise --worker-quota (now 512MiB)", "raise worker_quota= (now 512MiB)"),
+        ("; start bulkheadd with a larger --worker-quota", "; give the Loader a larger worker_quota="),
+        ("start bulkheadd with --native-path FOLDER", "give the Loader native_path=FOLDER"),
+        ("allow it with --sandbox=landlock", "allow it with sandbox=landlock"),
+        ("start bulkheadd with --allow-fault-stages", "start bulkheadd with --allow-fault-stages"),
+        ("below a --root or a --python-path of the service", "below a folder of the data or of sys.path"),
+        ("a file called x--workers", "a file called x--workers"),
+    ],
+)
+def test_messages_name_what_the_reader_has(said, read):
+    assert in_arguments(said) == read
+
+
+# Options of a service that one starts oneself: no Loader has them.
+_OF_DAEMONS = {
+    "--allow-fault-stages", "--quota-enforcement", "--worker-extra-threads", "--root", "--cache-bytes",
+    "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
+}
+
+
+def test_no_message_of_the_server_names_a_flag_that_nobody_has_thought_of():
+    for path in [*SERVER.rglob("*.cc"), *SERVER.rglob("*.h"), *SERVER.rglob("functions.py")]:
+        if path.parts[-2] == "app":
+            continue
+        for literal in re.findall(r'"(?:[^"\\\n]|\\.)*"', path.read_text()):
+            if literal.startswith('"--') and literal.endswith(('="', '-fd"')):
+                continue  # arguments of the workers' programs
+            for flag in re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", in_arguments(literal)):
+                assert flag in _OF_DAEMONS, f"{path}: {literal}"

@@ -1,0 +1,54 @@
+#ifndef BULKHEAD_SERVER_BASE_RATE_LIMIT_H_
+#define BULKHEAD_SERVER_BASE_RATE_LIMIT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace bulkhead {
+
+// Lets `burst` items pass at once and `per_second` in the long run, and counts the others. The time
+// is the caller's. Not thread-safe.
+class RateLimit {
+ public:
+  RateLimit(double per_second, double burst)
+      : per_second_(per_second), burst_(burst), left_(burst) {}
+
+  // Whether the next item may pass. `now_ns` as MonotonicNanos.
+  bool Take(int64_t now_ns) {
+    Refill(now_ns);
+    if (left_ < 1) {
+      ++refused_;
+      return false;
+    }
+    left_ -= 1;
+    return true;
+  }
+  // Items were lost in another way; they count as refused.
+  void CountRefused(uint64_t items = 1) { refused_ += items; }
+  // The items refused since the last call, if one may pass that says so; else 0.
+  uint64_t TakeRefused(int64_t now_ns) {
+    Refill(now_ns);
+    if (refused_ == 0 || left_ < 1) return 0;
+    left_ -= 1;
+    return std::exchange(refused_, 0);
+  }
+  uint64_t refused() const { return refused_; }
+
+ private:
+  void Refill(int64_t now_ns) {
+    const auto passed_ns = static_cast<double>(std::max<int64_t>(0, now_ns - last_ns_));
+    left_ = std::min(burst_, left_ + passed_ns * 1e-9 * per_second_);
+    last_ns_ = now_ns;
+  }
+
+  const double per_second_;
+  const double burst_;
+  double left_;
+  int64_t last_ns_ = 0;
+  uint64_t refused_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_RATE_LIMIT_H_

@@ -1,0 +1,67 @@
+#include "server/supervisor/leases/stream_notes.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "server/arena/note.h"
+
+namespace bulkhead {
+namespace {
+
+// "3 workers died, the last: worker 1: killed by signal 9".
+std::string Counted(uint64_t count, const char* one, const char* several, const std::string& last) {
+  if (count == 1) return absl::StrCat("1 ", one, ": ", last);
+  return absl::StrCat(count, " ", several, ", the last: ", last);
+}
+
+}  // namespace
+
+void StreamNotes::Pass(const v1::Note& note, int64_t now_ns) {
+  SendDue(now_ns, /*at_end=*/false);
+  if (!limit_.Take(now_ns)) return;
+  v1::Note timed = note;
+  timed.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  send_(timed);
+}
+
+void StreamNotes::Send(v1::Note::Level level, const std::string& text) {
+  v1::Note note;
+  note.set_level(level);
+  note.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  note.set_text(NoteText(text, kMostNoteBytes));
+  send_(note);
+}
+
+std::string StreamNotes::Summary() {
+  std::vector<std::string> parts;
+  if (deaths_.count > 0) {
+    parts.push_back(Counted(deaths_.count, "worker died", "workers died", deaths_.last));
+  }
+  if (replacements_.count > 0) {
+    parts.push_back(Counted(replacements_.count, "worker was replaced as planned",
+                            "workers were replaced as planned", replacements_.last));
+  }
+  if (substitutions_.count > 0) {
+    parts.push_back(Counted(substitutions_.count, "sample was substituted",
+                            "samples were substituted", substitutions_.last));
+  }
+  deaths_ = replacements_ = substitutions_ = {};
+  return absl::StrJoin(parts, "; ");
+}
+
+void StreamNotes::SendDue(int64_t now_ns, bool at_end) {
+  // At the end nothing follows that the rate would have to wait for.
+  const uint64_t left_out = limit_.TakeRefused(at_end ? now_ns + kSummaryNs : now_ns);
+  if (left_out > 0) Send(v1::Note::LEVEL_WARNING, DroppedText(left_out));
+  if (now_ns < summary_not_before_ns_ && !at_end) return;
+  const bool grave = deaths_.count + substitutions_.count > 0;
+  const std::string summary = Summary();
+  if (summary.empty()) return;
+  summary_not_before_ns_ = now_ns + kSummaryNs;
+  Send(grave ? v1::Note::LEVEL_WARNING : v1::Note::LEVEL_INFO, summary);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,63 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_NOTES_H_
+#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_NOTES_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "bulkhead/v1/loader.pb.h"
+#include "server/base/rate_limit.h"
+
+namespace bulkhead {
+
+// The lines that one stream adds to its trainer's log: what stages say, bounded in rate, and what
+// befell the workers and samples, summed to at most one line a minute. Lives on the supervisor's
+// thread.
+class StreamNotes {
+ public:
+  static constexpr double kBurst = 100;
+  static constexpr double kPerSecond = 20;
+  static constexpr int64_t kSummaryNs = int64_t{60} * 1'000'000'000;
+
+  using SendFn = std::function<void(const v1::Note&)>;
+  explicit StreamNotes(SendFn send) : send_(std::move(send)) {}
+
+  // A stage's line (CheckedNote).
+  void Pass(const v1::Note& note, int64_t now_ns);
+  // A stage's line did not get here.
+  void CountLeftOut() { limit_.CountRefused(); }
+
+  // Counts for the next summary; `what` is human-readable. A summary tells the last of each.
+  void CountDeath(const std::string& what) { deaths_.Add(what); }
+  void CountReplacement(const std::string& what) { replacements_.Add(what); }
+  void CountSubstitution(const std::string& what) { substitutions_.Add(what); }
+
+  // Sends what waits and is due: the summary, the number of lines left out. Called now and then.
+  // `at_end`: sends it all.
+  void SendDue(int64_t now_ns, bool at_end);
+
+ private:
+  struct Events {
+    uint64_t count = 0;
+    std::string last;
+    void Add(const std::string& what) {
+      ++count;
+      last = what;
+    }
+  };
+
+  void Send(v1::Note::Level level, const std::string& text);
+  // Human-readable; empties the counts.
+  std::string Summary();
+
+  const SendFn send_;
+  RateLimit limit_{kPerSecond, kBurst};
+  Events deaths_;
+  Events replacements_;
+  Events substitutions_;
+  int64_t summary_not_before_ns_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_NOTES_H_

@@ -1,0 +1,136 @@
+"""The service that a Loader starts: its options, its log, and how it is found."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+import bulkhead
+import pytest
+from conftest import BIN, PYTHON_PACKAGE, tool, write_spec
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    """An empty $XDG_RUNTIME_DIR with a short name."""
+    with tempfile.TemporaryDirectory(prefix="bh", dir="/tmp") as path:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", path)
+        yield pathlib.Path(path)
+
+
+@pytest.fixture
+def spec(folder):
+    return write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
+
+
+def option_of(pid, flag):
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return words[words.index(flag) + 1]
+
+
+def test_its_options_are_arguments_of_the_loader(folder, spec):
+    with bulkhead.Loader(spec, workers=1, worker_quota="200MiB", memory_budget=2 << 30, worker_hang_timeout=7.5,
+                         sandbox="seccomp,landlock", metrics="127.0.0.1:0", log_level="debug",
+                         native_path=folder) as loader:
+        loader.next_batch()
+        status = bulkhead.service_status(loader.target)
+        pid = loader._endpoint.service.pid
+        log = pathlib.Path(loader._endpoint.log).read_text()
+    assert status["memory"]["budget_bytes"] == 2 << 30
+    assert {worker["quota_bytes"] for worker in status["workers"]} == {200 << 20}
+    assert pid == status["pid"]
+    assert re.search(r"metrics on http://127\.0\.0\.1:[0-9]+/metrics", log)
+
+
+def test_the_adapters_pass_them_on(folder, spec, monkeypatch):
+    torch = pytest.importorskip("torch")
+    assert torch
+    import bulkhead.torch
+
+    dataset = bulkhead.torch.Dataset(spec, worker_quota="300MiB")
+    status = bulkhead.service_status(dataset.loader.target)
+    dataset.close()
+    assert {worker["quota_bytes"] for worker in status["workers"]} == {300 << 20}
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"worker_quota": "300"}, "worker_quota=: '300' is not a size: write a whole number with its unit"),
+    ({"worker_quota": "1MiB"}, "worker_quota= 1MiB: a worker without any sample takes 20 MiB"),
+    ({"sandbox": "walls"}, "sandbox= walls: there is no part 'walls'"),
+    ({"native_path": "/nowhere"}, "native_path= /nowhere: "),
+])
+def test_a_wrong_value_is_told_by_the_name_of_the_argument(spec, options, said):
+    with pytest.raises(bulkhead.ServiceStartFailed) as caught:
+        bulkhead.Loader(spec, **options)
+    assert said in str(caught.value) and "--" not in str(caught.value)
+
+
+def test_errors_advise_the_argument(folder):
+    spec = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 1 << 24}, epochs=1)
+    with pytest.raises(bulkhead.BudgetExceeded) as caught:
+        bulkhead.Loader(spec, workers=1, worker_quota="64MiB", memory_budget="300MiB")
+    assert "use a smaller batch.size or worker_quota=, or use a larger memory_budget=" in str(caught.value)
+
+
+def test_a_service_that_is_lost_leaves_its_log_and_the_error_names_it(folder, spec):
+    with bulkhead.Loader(spec, workers=1, reconnect_timeout=0) as loader:
+        loader.next_batch()
+        pid = loader._endpoint.service.pid
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+            for _ in loader.stream():
+                pass
+    [log] = (folder / "cache/bulkhead/logs").iterdir()
+    assert f"the embedded service (pid {pid}) was killed by signal 9; its log is {log}" in str(caught.value)
+    assert "listening on unix:" in log.read_text() and log.stat().st_mode & 0o777 == 0o600
+
+
+def test_logs_are_bounded_in_number(folder, spec):
+    logs = folder / "cache/bulkhead/logs"
+    with bulkhead.Loader(spec, workers=1):
+        pass
+    for number in range(30):
+        (logs / f"embedded-{number:06x}.log").touch()
+        os.utime(logs / f"embedded-{number:06x}.log", (number, number))
+    (logs / "notes.txt").touch()
+    with bulkhead.Loader(spec, workers=1):
+        pass
+    left = sorted(path.name for path in logs.iterdir())
+    assert len(left) == 17 and "notes.txt" in left
+    assert "embedded-00001d.log" in left and "embedded-000000.log" not in left
+
+
+def test_status_finds_it(runtime, folder, spec):
+    assert "no service of yours runs" in tool("status", code=1)
+    with bulkhead.Loader(spec, workers=1, name="mine") as loader:
+        loader.next_batch()
+        assert "stream mine, rank 0 of 1" in tool("status")
+        assert json.loads(tool("status", "--json"))["streams"][0]["name"] == "mine"
+        with bulkhead.Loader(spec, workers=1, threads=2, name="other") as other:
+            lines = tool("status", "--all").splitlines()
+            assert [line.partition("  ")[0] for line in lines] == sorted([loader.target, other.target])
+            assert any(line.endswith("streams: mine") for line in lines)
+            error = tool("status", code=1)
+            assert "2 services run; name one: bulkhead status --target unix:" in error
+            # What a dead one left is passed over.
+            os.kill(other._endpoint.service.pid, signal.SIGKILL)
+            other._endpoint.service._process.wait()
+            assert "stream mine" in tool("status")
+
+
+def test_status_finds_one_that_processes_share(runtime, folder, spec):
+    program = (f"import sys, bulkhead\nloader = bulkhead.Loader({str(spec)!r}, workers=1)\n"
+               "print(loader.target, flush=True)\nsys.stdin.readline()\n")
+    job = {"TORCHELASTIC_RUN_ID": "status", "PYTHONPATH": str(PYTHON_PACKAGE)}
+    process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **job}, text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    target = process.stdout.readline().strip()
+    assert target.startswith(f"unix:{runtime}/bulkhead-")
+    assert tool("status", "--all").startswith(target)
+    process.communicate("\n", timeout=60)
+    assert process.returncode == 0
