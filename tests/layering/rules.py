@@ -108,6 +108,7 @@ TOOLS = {
     "measure": {"local"},
     "order": {"local"},
     "validate": {"local"},
+    "scan": {"local"},
     "pack": {"synth"},
     "replay": {"cursor"},
     "preview": {"cursor", "local"},
