@@ -114,7 +114,7 @@ TOOLS = {
     "preview": {"cursor", "local"},
     "purity": {"local", "validate"},
     "explain": {"local", "measure", "validate"},
-    "inspect": set(),
+    "inspect": {"local"},
     "stream": {"inspect", "local", "measure"},
 }
 
