@@ -125,6 +125,21 @@ def test_of_a_mixture_each_source_is_read_whole(photos, folder):
     assert [(finding["record"], finding["line"]) for finding in found["findings"]] == [("0:a7.jpg", "8")]
 
 
+def test_validate_says_that_it_decodes_nothing(damaged, folder):
+    (folder / "3.jpg").write_bytes(b"")
+    said = tool("validate", "--data", damaged)
+    assert f"the data were indexed, not decoded; `bulkhead scan {damaged}` tries every record" in said
+
+
+def test_a_stage_that_refuses_a_record_is_found(photos, folder):
+    shutil.copy(next((photos / "folder").rglob("*.jpg")), folder / "a.jpg")
+    (folder / "train.txt").write_text("a.jpg 2\na.jpg 3\n")
+    spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}},
+                      stages=[*CROPPED, {"one_hot": {"input": "label", "classes": 3}}], batch={"size": 4})
+    [finding] = scan(spec)["findings"]
+    assert finding["line"] == "2" and "stages[3] one_hot" in finding["message"]
+
+
 def test_a_malformed_line_ends_the_scan_with_its_place(folder):
     (folder / "train.txt").write_text("a.jpg 1\nb.jpg\n")
     spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}}, stages=CROPPED, batch={"size": 4})
