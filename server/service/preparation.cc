@@ -100,8 +100,14 @@ v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared) {
   for (v1::TensorSchema& tensor : *schema.mutable_tensors()) {
     const auto names = prepared.class_names.find(tensor.name());
     if (names == prepared.class_names.end() || !IsLabel(prepared, tensor.name())) continue;
-    // They come from lists and folders, which need not be in UTF-8.
-    for (const std::string& known : names->second) tensor.add_class_names(Printable(known));
+    // They come from lists and folders, which need not be in UTF-8; escaped, they may be too long.
+    ClassNames printable;
+    for (const std::string& known : names->second) {
+      printable[names->first].push_back(Printable(known));
+    }
+    if (!IsTellable(printable)) continue;
+    const std::vector<std::string>& all = printable[names->first];
+    *tensor.mutable_class_names() = {all.begin(), all.end()};
   }
   return schema;
 }

@@ -30,6 +30,16 @@ def test_names_of_a_list_reach_the_batch(images):
         assert [batch.class_names["label"][i] for i in batch["label"]] == ["emu", "cat", "emu", "größe"]
 
 
+def test_names_that_are_no_text_are_escaped(images):
+    (images / "train.txt").write_bytes(b"0.jpg \xe9mu\n1.jpg cat\n")
+    with loader(images, {"image_list": {"path": "train.txt"}}) as stream:
+        assert stream.classes == ("cat", r"\xe9mu")
+    long = b"".join(b"0.jpg " + bytes([i]) * 60_000 + b"\n" for i in range(0x80, 0x90))  # 0.9 MiB, and four times that
+    (images / "train.txt").write_bytes(long)
+    with loader(images, {"image_list": {"path": "train.txt"}}) as stream:
+        assert stream.classes == () and len(stream) == 4
+
+
 def test_given_classes_and_one_hot(images):
     (images / "train.txt").write_text("0.jpg emu\n1.jpg cat\n")
     source = {"image_list": {"path": "train.txt", "labels": "animal", "classes": ["emu", "dog", "cat"]}}
