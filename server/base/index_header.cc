@@ -22,6 +22,7 @@ constexpr size_t kFileMtimeAt = 48;
 constexpr size_t kChecksumAt = 56;
 constexpr size_t kIndexedCountAt = 88;
 constexpr size_t kPartCountAt = 96;
+constexpr size_t kNamesBytesAt = 104;
 constexpr size_t kHeaderCrcAt = IndexHeader::kBytes - 4;
 
 absl::Status Damaged(absl::string_view what) {
@@ -45,6 +46,7 @@ std::array<uint8_t, IndexHeader::kBytes> IndexHeader::Serialize() const {
   std::memcpy(out + kChecksumAt, checksum.data(), checksum.size());
   StoreLittle<uint64_t>(out + kIndexedCountAt, indexed_count);
   StoreLittle<uint64_t>(out + kPartCountAt, part_count);
+  StoreLittle<uint64_t>(out + kNamesBytesAt, names_bytes);
   StoreLittle<uint32_t>(out + kHeaderCrcAt, Crc32c(absl::string_view(out, kHeaderCrcAt)));
   return bytes;
 }
@@ -70,6 +72,7 @@ absl::StatusOr<IndexHeader> IndexHeader::Parse(absl::string_view bytes) {
   std::memcpy(header.checksum.data(), in + kChecksumAt, header.checksum.size());
   header.indexed_count = LoadLittle<uint64_t>(in + kIndexedCountAt);
   header.part_count = LoadLittle<uint64_t>(in + kPartCountAt);
+  header.names_bytes = LoadLittle<uint64_t>(in + kNamesBytesAt);
   return header;
 }
 

@@ -10,10 +10,10 @@
 
 namespace bulkhead {
 
-// The start of every record index and every selection, and the only part that the supervisor reads.
-// The rest belongs to the source that wrote it. Fixed size, little-endian, with its own checksum.
-// The payload is followed by a table of its blocks' checksums; the header holds the table's
-// checksum.
+// The start of every record index and every selection, and, with the names of classes behind it
+// (class_names.h), the only part that the supervisor reads. The rest belongs to the source that
+// wrote it. Fixed size, little-endian, with its own checksum. The payload is followed by a table of
+// its blocks' checksums; the header holds the table's checksum.
 struct IndexHeader {
   static constexpr size_t kBytes = 128;
   static constexpr uint32_t kVersion = 2;
@@ -30,6 +30,7 @@ struct IndexHeader {
   int64_t file_mtime_ns = 0;
   uint64_t indexed_count = 0;  // for a selection: records of its index,
   uint64_t part_count = 0;     // and how many of them are in the split's part, before the filter
+  uint64_t names_bytes = 0;    // of the names of classes at the payload's start; 0: none
 
   // The header as it is written to the file.
   std::array<uint8_t, kBytes> Serialize() const;

@@ -1,5 +1,7 @@
 #include "server/data/data_finder.h"
 
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,28 @@ namespace {
 // Limit of rebuilds of a source's damaged indexes.
 constexpr int kMostRebuilds = 2;
 
+// Leaves the class names in `data` that source `number` of a mixture has as well. LIST_INVALID when
+// the names of a list's labels are numbered otherwise than in the sources before it.
+absl::Status AgreeOnClasses(const v1::Source& source, int number, ClassNames& names,
+                            FoundData& data) {
+  if (number == 0) {
+    data.class_names = std::move(names);
+    return absl::OkStatus();
+  }
+  for (auto known = data.class_names.begin(); known != data.class_names.end();) {
+    const auto found = names.find(known->first);
+    const bool agree = found != names.end() && found->second == known->second;
+    if (!agree && found != names.end() && source.has_image_list()) {
+      return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                       absl::StrCat(MixedSourcePath(number), ": the classes of `", known->first,
+                                    "` are not those of the sources before it, so that their "
+                                    "numbers would differ; give `classes` to all of them"));
+    }
+    known = agree ? std::next(known) : data.class_names.erase(known);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<FoundData> DataFinder::Find(const v1::PipelineSpec& spec,
@@ -22,32 +46,33 @@ absl::StatusOr<FoundData> DataFinder::Find(const v1::PipelineSpec& spec,
                                            const FindCancelledFn& cancelled) const {
   if (spec.source().has_mixture()) return FindMixture(spec, base_dir, progress, cancelled);
   const Part part{spec.source(), spec.features(), SelectionOf(spec, spec.errors())};
-  FoundData data;
-  BULKHEAD_ASSIGN_OR_RETURN(data.resolved, FindPart(part, base_dir, progress, cancelled));
+  BULKHEAD_ASSIGN_OR_RETURN(FoundData data, FindPart(part, base_dir, progress, cancelled));
   data.samples_per_epoch = CountSelected(spec.source(), data.resolved).samples();
   return data;
 }
 
-absl::StatusOr<internal::v1::ResolvedSource> DataFinder::FindPart(
-    const Part& part, const std::string& base_dir, const FindProgressFn& progress,
-    const FindCancelledFn& cancelled) const {
+absl::StatusOr<FoundData> DataFinder::FindPart(const Part& part, const std::string& base_dir,
+                                               const FindProgressFn& progress,
+                                               const FindCancelledFn& cancelled) const {
   for (int rebuilt = 0;; ++rebuilt) {
-    internal::v1::ResolvedSource resolved;
-    const absl::Status found = FindOnce(part, base_dir, resolved, progress, cancelled);
-    if (found.ok()) return resolved;
-    const auto info = GetErrorInfo(found);
+    FoundData found;
+    const absl::Status status = FindOnce(part, base_dir, found, progress, cancelled);
+    if (status.ok()) return found;
+    const auto info = GetErrorInfo(status);
     const bool damaged = info.has_value() && info->reason == reason::kIndexDamaged;
-    if (!damaged || rebuilt == kMostRebuilds) return found;
-    indexes_->NoteDamage(resolved, found);
+    if (!damaged || rebuilt == kMostRebuilds) return status;
+    indexes_->NoteDamage(found.resolved, status);
   }
 }
 
-absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir,
-                                  internal::v1::ResolvedSource& resolved,
+absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir, FoundData& found,
                                   const FindProgressFn& progress,
                                   const FindCancelledFn& cancelled) const {
+  internal::v1::ResolvedSource& resolved = found.resolved;
   BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(part.source, base_dir, roots_));
-  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(part.source, resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(part.source, part.selection.keep_unreadable(),
+                                                   resolved, progress, cancelled));
+  BULKHEAD_ASSIGN_OR_RETURN(found.class_names, indexes_->NamesOf(resolved));
   BULKHEAD_RETURN_IF_ERROR(
       indexes_->EnsureSelections(part.source, FilterFeatures(part.features, part.selection),
                                  part.selection, resolved, progress, cancelled));
@@ -80,11 +105,12 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
     const Part part{mixed.source(), mixed.features(), SelectionOf(mixed, spec.errors())};
     auto found = FindPart(part, base_dir, progress_of_all, cancelled);
     if (!found.ok()) return Annotate(found.status(), MixedSourcePath(i));
-    const v1::SelectionCounts counts = CountSelected(mixed.source(), *found);
-    files_before += found->files_size();
+    const v1::SelectionCounts counts = CountSelected(mixed.source(), found->resolved);
+    files_before += found->resolved.files_size();
     records_before += counts.records();
     samples.push_back(counts.samples());
-    *data.resolved.add_mixed() = *std::move(found);
+    BULKHEAD_RETURN_IF_ERROR(AgreeOnClasses(mixed.source(), i, found->class_names, data));
+    *data.resolved.add_mixed() = std::move(found->resolved);
   }
   BULKHEAD_ASSIGN_OR_RETURN(data.samples_per_epoch, MixtureSamplesPerEpoch(mixture, samples));
   return data;

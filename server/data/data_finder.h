@@ -17,6 +17,8 @@ namespace bulkhead {
 // The data of a spec.
 struct FoundData {
   internal::v1::ResolvedSource resolved;  // with indexes and selections
+  // Of the labels of lists and folders; of a mixture's, those on which its sources agree.
+  ClassNames class_names;
   uint64_t samples_per_epoch = 0;
 };
 
@@ -42,14 +44,13 @@ class DataFinder {
     const google::protobuf::Map<std::string, v1::Feature>& features;
     const internal::v1::Selection selection;
   };
-  absl::StatusOr<internal::v1::ResolvedSource> FindPart(const Part& part,
-                                                        const std::string& base_dir,
-                                                        const FindProgressFn& progress,
-                                                        const FindCancelledFn& cancelled) const;
-  // The same, but a damaged index is an error. `resolved` receives what was found so far.
-  absl::Status FindOnce(const Part& part, const std::string& base_dir,
-                        internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
-                        const FindCancelledFn& cancelled) const;
+  // Its class names are those of the part; its samples are not counted.
+  absl::StatusOr<FoundData> FindPart(const Part& part, const std::string& base_dir,
+                                     const FindProgressFn& progress,
+                                     const FindCancelledFn& cancelled) const;
+  // The same, but a damaged index is an error. `found` receives what was found so far.
+  absl::Status FindOnce(const Part& part, const std::string& base_dir, FoundData& found,
+                        const FindProgressFn& progress, const FindCancelledFn& cancelled) const;
   absl::StatusOr<FoundData> FindMixture(const v1::PipelineSpec& spec, const std::string& base_dir,
                                         const FindProgressFn& progress,
                                         const FindCancelledFn& cancelled) const;

@@ -1,5 +1,6 @@
 #include "server/data/index_store.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/index_header.h"
+#include "server/os/files/filesystem.h"
 #include "server/spec/selection.h"
 
 namespace bulkhead {
@@ -42,6 +44,17 @@ bool BelongsTo(const IndexHeader& header, const internal::v1::ResolvedFile& file
          header.record_count <= header.part_count && header.part_count <= header.indexed_count;
 }
 
+absl::StatusOr<ClassNames> ReadClassNames(const std::string& index_path) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(index_path, IndexHeader::kBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
+  if (header.names_bytes == 0) return ClassNames();
+  // The length of a name takes four bytes, and each counts as its bytes and one.
+  const uint64_t most = std::min<uint64_t>(header.names_bytes, 5 * kMaxClassNamesBytes);
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string bytes,
+                            ReadPrefix(index_path, IndexHeader::kBytes + most));
+  return ParseClassNames(absl::string_view(bytes).substr(IndexHeader::kBytes));
+}
+
 }  // namespace
 
 IndexStore::IndexStore(IndexFolder::Config folder, BuildIndexesFn build)
@@ -56,7 +69,7 @@ std::string IndexStore::CachedPath(const v1::Source& source,
   return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".index");
 }
 
-absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
+absl::Status IndexStore::EnsureIndexes(const v1::Source& source, bool keep_missing,
                                        internal::v1::ResolvedSource& resolved,
                                        const FindProgressFn& progress,
                                        const FindCancelledFn& cancelled) {
@@ -85,6 +98,7 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
     internal::v1::BuildIndex request;
     *request.mutable_source() = source;
     *request.mutable_file() = file;
+    request.set_keep_missing(keep_missing);
     return request;
   };
   kind.path = [&](const internal::v1::ResolvedFile& file, const IndexHeader& header) {
@@ -98,6 +112,15 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   kind.belongs = [](const IndexHeader&, const auto&) { return true; };
   kind.is_done = [](const auto& file) { return !file.index_path().empty(); };
   return Build(kind, missing, resolved, progress, cancelled);
+}
+
+absl::StatusOr<ClassNames> IndexStore::NamesOf(const internal::v1::ResolvedSource& resolved) const {
+  const bool has_index = resolved.files_size() == 1 && !resolved.files(0).index_path().empty();
+  if (!has_index) return ClassNames();
+  absl::StatusOr<ClassNames> names = ReadClassNames(resolved.files(0).index_path());
+  if (names.ok()) return names;
+  return MakeError(absl::StatusCode::kDataLoss, reason::kIndexDamaged, names.status().message(),
+                   {{"file", resolved.files(0).name()}});
 }
 
 absl::Status IndexStore::EnsureSelections(

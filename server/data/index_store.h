@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "bulkhead/internal/v1/worker.pb.h"
+#include "server/base/class_names.h"
 #include "server/data/index_folder.h"
 #include "server/data/index_kind.h"
 
@@ -30,11 +31,17 @@ class IndexStore {
   absl::StatusOr<std::vector<SharedFd>> KeepOpen(internal::v1::ResolvedSource& resolved);
 
   // Sets index_path, record_count and checksum of every file of `resolved`, and builds missing
-  // indexes. Blocks; calls `progress` at least once a second, and stops with CANCELLED soon after
-  // `cancelled` returns true. Errors: those of BuildIndex for the first failing file;
-  // RESOURCE_EXHAUSTED if the cache folder is full.
-  absl::Status EnsureIndexes(const v1::Source& source, internal::v1::ResolvedSource& resolved,
-                             const FindProgressFn& progress, const FindCancelledFn& cancelled);
+  // indexes. With `keep_missing`, images that a list or folder names and that are not there become
+  // sample errors (BuildIndex.keep_missing). Blocks; calls `progress` at least once a second, and
+  // stops with CANCELLED soon after `cancelled` returns true. Errors: those of BuildIndex for the
+  // first failing file; RESOURCE_EXHAUSTED if the cache folder is full.
+  absl::Status EnsureIndexes(const v1::Source& source, bool keep_missing,
+                             internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
+                             const FindCancelledFn& cancelled);
+
+  // The names of the classes of an indexed list or folder; empty for other sources. Blocks.
+  // INDEX_DAMAGED.
+  absl::StatusOr<ClassNames> NamesOf(const internal::v1::ResolvedSource& resolved) const;
 
   // If `selection` has a filter or a split, sets selection_path, part_count and kept_count of every
   // indexed file of `resolved`; else does nothing. A range, which has no file, gets one for its

@@ -65,6 +65,8 @@ class PipelineContext {
   std::vector<std::byte*> destinations;
   // Records are likely to be read again, so that what is missing there is worth making.
   bool reads_again = false;
+  // Every image is decoded whole, to tell whether it can be, also where a crop needs a part.
+  bool whole_images = false;
 };
 
 // A source and its stages, ready to run: record → output tensors. Process-free; thread-safe, each

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <string>
@@ -30,6 +31,7 @@ class LeaseSample final : public PartnerRecords {
               PipelineContext& context)
       : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {
     context_.reads_again = stream.binding.reads_again();
+    context_.whole_images = LeavesBlank();
     context_.partners = this;
   }
   ~LeaseSample() override { context_.partners = nullptr; }
@@ -39,7 +41,13 @@ class LeaseSample final : public PartnerRecords {
     const auto produce = [&](uint64_t other) {
       return ProduceRecordOf(other, position, destinations);
     };
-    BULKHEAD_RETURN_IF_ERROR(OneOf(position, produce, substituted));
+    absl::Status status = OneOf(position, produce, substituted);
+    if (LeavesBlank() && IsSampleError(status)) {
+      LeaveBlank(destinations);
+      substituted.push_back({position, position, std::move(status)});
+      return absl::OkStatus();
+    }
+    BULKHEAD_RETURN_IF_ERROR(status);
     std::move(partners_.begin(), partners_.end(), std::back_inserter(substituted));
     return absl::OkStatus();
   }
@@ -84,6 +92,14 @@ class LeaseSample final : public PartnerRecords {
   }
 
  private:
+  bool LeavesBlank() const { return stream_.binding.error_action() == v1::ERROR_ACTION_BLANK; }
+  void LeaveBlank(absl::Span<std::byte* const> destinations) const {
+    const v1::BatchSchema& schema = stream_.binding.schema();
+    for (int i = 0; i < schema.tensors_size(); ++i) {
+      std::memset(destinations[i], 0, schema.tensors(i).sample_bytes());
+    }
+  }
+
   // Calls `make` with `position`, and while the policy is to substitute what that finds bad, with
   // those after it.
   absl::Status OneOf(uint64_t position, absl::FunctionRef<absl::Status(uint64_t)> make,

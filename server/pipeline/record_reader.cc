@@ -41,6 +41,7 @@ absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
   const PipelinePart& part = parts_[number];
   Name(record, own);
   own.Enter(StageObserver::kSource);
+  own.record.list = {};
   return part.source->Read(record - part.first_record, *own.read[number], own.record);
 }
 
@@ -61,6 +62,10 @@ absl::Status RecordReader::NameFailure(const absl::Status& read, const absl::Sta
   SetIdentity(record, identity);
   std::map<std::string, std::string> metadata = RecordMetadata(identity);
   metadata["position"] = position;
+  if (!own.record.list.empty()) {
+    metadata["list"] = std::string(own.record.list);
+    metadata["line"] = absl::StrCat(own.record.line);
+  }
   if (!read.ok()) {
     return Annotate(read, absl::StrCat("position ", position), std::move(metadata));
   }

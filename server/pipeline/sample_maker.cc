@@ -90,7 +90,7 @@ SampleMaker::Way SampleMaker::BeginWay(const PipelinePart& part, const Sample& s
   if (own_.observer != nullptr) {
     own_.observer->Leave(StageObserver::kSource, {own_.values, part.plan.source_features});
   }
-  const bool cached = part.cached.has_value() && own_.cache_store != nullptr;
+  const bool cached = part.cached.has_value() && own_.cache_store != nullptr && !own_.whole_images;
   if (cached && MakeKept(part, sample, destinations)) {
     return {&part.cached->plan, part.cached->plan.kept.stages};
   }
@@ -158,9 +158,9 @@ absl::Status SampleMaker::RunStages(const StagePlan& plan, size_t begin, size_t 
     if (i == plan.partnered.stage) {
       BULKHEAD_RETURN_IF_ERROR(RunPartnered(*planned.stage, values, plan, sample, target));
     } else {
-      BULKHEAD_RETURN_IF_ERROR(
-          planned.stage->RunOn(values, {own_.decoder, own_.scratch[i], sample.key, sample.record,
-                                        sample.samples_before, target, trail}));
+      BULKHEAD_RETURN_IF_ERROR(planned.stage->RunOn(
+          values, {own_.decoder, own_.scratch[i], sample.key, sample.record, sample.samples_before,
+                   target, trail, nullptr, own_.whole_images}));
     }
     for (const PlannedFollower& follower : planned.followers) {
       BULKHEAD_RETURN_IF_ERROR(planned.stage->place().Name(

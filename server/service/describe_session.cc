@@ -95,7 +95,7 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequ
         [this] { return gone_.load() || context_.sessions->draining(); }));
   }
   v1::Description description;
-  *description.mutable_schema() = prepared.signature.schema;
+  *description.mutable_schema() = SchemaWithClasses(prepared);
   *description.mutable_memory() = prepared.memory;
   description.set_order_fingerprint(prepared.order_fingerprint);
   description.set_bytes_fingerprint(prepared.bytes_fingerprint);

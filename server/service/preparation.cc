@@ -4,9 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/data/data_finder.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
@@ -76,7 +78,39 @@ absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Conf
   return empty->Admit(demand).status();
 }
 
+// Whether what comes out under this name are the source's labels, as numbers or one-hot.
+bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
+  const auto as_numbers = [&](const FeatureSignature& feature) { return feature.name == name; };
+  for (const SourceSignature& source : prepared.signature.sources) {
+    const auto& out = source.FeaturesBefore(source.features_after.size());
+    const auto read =
+        std::find_if(source.source_features.begin(), source.source_features.end(), as_numbers);
+    const auto delivered = std::find_if(out.begin(), out.end(), as_numbers);
+    if (read == source.source_features.end() || delivered == out.end()) return false;
+    const bool same = read->path == delivered->path;
+    if (!same && !absl::EndsWith(delivered->path, ".one_hot")) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared) {
+  v1::BatchSchema schema = prepared.signature.schema;
+  for (v1::TensorSchema& tensor : *schema.mutable_tensors()) {
+    const auto names = prepared.class_names.find(tensor.name());
+    if (names == prepared.class_names.end() || !IsLabel(prepared, tensor.name())) continue;
+    // They come from lists and folders, which need not be in UTF-8; escaped, they may be too long.
+    ClassNames printable;
+    for (const std::string& known : names->second) {
+      printable[names->first].push_back(Printable(known));
+    }
+    if (!IsTellable(printable)) continue;
+    const std::vector<std::string>& all = printable[names->first];
+    *tensor.mutable_class_names() = {all.begin(), all.end()};
+  }
+  return schema;
+}
 
 Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
     : limits_(limits), roots_(std::move(roots)), indexes_(indexes) {}
@@ -147,6 +181,7 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
                             finder.Find(prepared.spec, base_dir, progress, cancelled));
   prepared.resolved = std::move(data.resolved);
   prepared.samples_per_epoch = data.samples_per_epoch;
+  prepared.class_names = std::move(data.class_names);
   prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
   BULKHEAD_ASSIGN_OR_RETURN(prepared.index_fds, indexes_->KeepOpen(prepared.resolved));
   return absl::OkStatus();

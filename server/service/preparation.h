@@ -10,6 +10,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/code_files.h"
+#include "server/base/class_names.h"
 #include "server/data/index_store.h"
 #include "server/data/source_resolver.h"
 #include "server/spec/signature.h"
@@ -41,6 +42,7 @@ struct PreparedPipeline {
   PipelineSignature signature;
   internal::v1::ResolvedSource resolved;
   uint64_t samples_per_epoch = 0;
+  ClassNames class_names;  // by labels; known once the data were found
   std::string order_fingerprint;
   std::string bytes_fingerprint;  // of the spec, and of `code` once that is known
   // The user files that the workers had loaded when they were bound, sorted by name.
@@ -52,6 +54,10 @@ struct PreparedPipeline {
   // The indexes and selections of `resolved`, open for its workers; see IndexStore::KeepOpen.
   std::vector<SharedFd> index_fds;
 };
+
+// The schema of its batches, as clients are told it: with the names of classes of the labels that
+// no stage has changed, or `one_hot` alone.
+v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared);
 
 // Turns a client's request into a pipeline that can be served. Stateless; thread-safe.
 class Preparer {

@@ -217,7 +217,9 @@ uint64_t MappedBytes(const internal::v1::ResolvedSource& source) {
 
 uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size) {
   const v1::ErrorPolicy& errors = prepared.spec.errors();
-  if (errors.policy() != v1::ERROR_ACTION_SUBSTITUTE) return 0;
+  if (errors.policy() != v1::ERROR_ACTION_SUBSTITUTE && errors.policy() != v1::ERROR_ACTION_BLANK) {
+    return 0;
+  }
   const double positions =
       std::ceil(static_cast<double>(prepared.samples_per_epoch) / static_cast<double>(world_size));
   return static_cast<uint64_t>(std::ceil(errors.max_fraction() * positions));
@@ -290,7 +292,7 @@ absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
 v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
                       const QuarantineSet& quarantined, const std::string& boot_id) {
   v1::Opened opened;
-  *opened.mutable_schema() = prepared.signature.schema;
+  *opened.mutable_schema() = SchemaWithClasses(prepared);
   opened.set_samples_per_epoch(prepared.samples_per_epoch);
   opened.set_batches_per_epoch(plan.batches_per_epoch());
   const bool over = prepared.spec.has_epochs() && open.cursor().epoch() >= prepared.spec.epochs();

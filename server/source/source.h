@@ -33,6 +33,9 @@ struct Record {
   // Where it came from, for messages: its name (Source::RecordName), of a list's record with the
   // line before it: "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17 (cats/one.jpg)".
   std::string origin;
+  // The list that names the record, a view of the source, and its line there; empty: no list does.
+  absl::string_view list;
+  uint64_t line = 0;
 };
 
 // What the parts of a split go by, whatever else joins the data set: the name of a record's file

@@ -29,12 +29,13 @@ std::string SourceOrderText(const v1::Source& source) {
       return absl::StrCat("image_list images=", list.images_size(),
                           " labels=", list.unlabeled() ? 0 : list.labels_size(),
                           CanonicalText(list, {"path", "images", "labels", "label_dtype",
-                                               "max_path_bytes", "unlabeled"}));
+                                               "max_path_bytes", "unlabeled", "classes"}));
     }
     case v1::Source::kImageFolder:
       // Which endings count shows in the checksum of the paths.
-      return absl::StrCat("image_folder", CanonicalText(source.image_folder(),
-                                                        {"path", "extensions", "max_path_bytes"}));
+      return absl::StrCat("image_folder",
+                          CanonicalText(source.image_folder(),
+                                        {"path", "extensions", "max_path_bytes", "classes"}));
     case v1::Source::kRange:
       return absl::StrCat("range", CanonicalText(source.range()));
     case v1::Source::kMixture:  // its sources speak for themselves

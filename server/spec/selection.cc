@@ -23,8 +23,12 @@ std::string FeatureText(const v1::Source& source, const FeatureMap& features,
   const auto& labels = source.image_list().labels();
   const auto label = std::find(labels.begin(), labels.end(), name);
   if (label == labels.end()) return name;
-  return absl::StrCat("label ", label - labels.begin(), " ",
-                      v1::DType_Name(source.image_list().label_dtype()));
+  std::string text = absl::StrCat("label ", label - labels.begin(), " ",
+                                  v1::DType_Name(source.image_list().label_dtype()));
+  for (const std::string& known : source.image_list().classes()) {
+    absl::StrAppend(&text, " ", CanonicalString(known));
+  }
+  return text;
 }
 
 std::string FilterText(const v1::Source& source, const FeatureMap& features,

@@ -153,6 +153,14 @@ TEST(AssemblerTest, RefusesABatchMadeWithAnotherQuarantineThanItsCursorSays) {
   }
 }
 
+TEST(LayoutTest, TellsTheNamesOfALabelsClasses) {
+  v1::BatchSchema schema = FakeSchema();
+  for (const char* name : {"cat", "dog"}) schema.mutable_tensors(0)->add_class_names(name);
+  const auto layout = MakeLayout(schema);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->tensors[0].class_names, (std::vector<std::string>{"cat", "dog"}));
+}
+
 TEST(LayoutTest, RefusesSchemasThatDoNotFit) {
   using Spoil = std::function<void(v1::BatchSchema&)>;
   const std::vector<std::pair<const char*, Spoil>> cases = {

@@ -126,6 +126,18 @@ def test_a_list_that_names_a_missing_image(photos, folder, service):
     assert "list.txt:4" in str(error) and "3.jpg" in str(error)
 
 
+def test_a_missing_image_of_a_list_is_substituted_and_listed(photos, folder, service):
+    image_list(folder, photos, lambda data: data)
+    os.remove(folder / "3.jpg")
+    spec = list_spec(folder, errors={"policy": "substitute", "max_fraction": 0.2})
+    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+        labels = [label for batch in loader for label in batch["label"].tolist()]
+        [substituted] = loader.substitutions
+    assert labels == [0, 1, 2, 4, 4, 5, 6, 7]
+    assert (substituted.position, substituted.substitute_position) == (3, 4)
+    assert "list.txt:4 (3.jpg): 3.jpg: there was no such file" in substituted.message
+
+
 def test_an_image_that_changes_while_it_streams(photos, folder, service):
     image_list(folder, photos, lambda data: data)
     spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "list.txt"}},

@@ -3,11 +3,14 @@
 import json
 import os
 import shutil
+import struct
 import subprocess
 
 import pytest
 import yaml
-from conftest import BIN
+
+import bulkhead
+from conftest import BIN, write_spec
 
 
 def inspect(*data, code=0):
@@ -26,11 +29,142 @@ def test_records_show_their_features(photos):
     assert yaml.safe_load(found["spec"])["features"]["label"] == {"key": "label", "int64": {}}
 
 
-def test_the_spec_that_it_prints_streams(photos, tmp_path):
-    spec = tmp_path / "spec.yaml"
-    for data in (photos / "folder", photos / "*.tfrecord"):
-        spec.write_text(inspect(data)[0]["spec"])
-        subprocess.run([BIN / "bulkhead", "validate", spec], check=True, stdout=subprocess.DEVNULL)
+@pytest.fixture
+def images(photos, folder):
+    """A folder with a.jpg, b.jpg and "c d.jpg"."""
+    for name, path in zip(("a", "b", "c d"), sorted((photos / "folder").rglob("*.jpg"))):
+        shutil.copy(path, folder / f"{name}.jpg")
+    return folder
+
+
+def first_batch(text, name="label"):
+    """The outputs' names, and those of one, of the first batch that a service makes of a spec's text."""
+    spec = yaml.safe_load(text)
+    spec["batch"]["size"], spec["order"] = 2, {"sequential": {}}
+    with bulkhead.Loader(spec, timeout=60) as loader:
+        batch = next(iter(loader))
+        labels = batch[name].tolist() if name in batch else None
+        return sorted(batch), [loader.classes[i] for i in labels] if loader.classes else labels
+
+
+LISTS = {
+    "integers": ("a.jpg 3\nb.jpg 4\n", [3, 4]),
+    "fractions below an integer": ("a.jpg,1\nb.jpg,0.5\n", [1, 0.5]),
+    "several values": ("a.jpg\t1\t0.5\nb.jpg\t2\t0.25\n", [1, 2]),
+    "texts": ("a.jpg emu\nb.jpg cat\n", ["emu", "cat"]),
+    "texts below titles": ("image,animal\na.jpg,emu\nb.jpg,cat\n", ["emu", "cat"]),
+    "titles": ("image,age\na.jpg,7\nb.jpg,8\n", [7, 8]),
+    "labels first": ("3,a.jpg\n4,b.jpg\n", [3, 4]),
+    "texts first, below titles": ("label,path\nemu,c d.jpg\ncat,b.jpg\n", ["emu", "cat"]),
+    "fractions on both sides": ("0.5\ta.jpg\t1\n0.25\tb.jpg\t2\n", [0.5, 0.25]),
+    "no labels": ("a.jpg\nc d.jpg\n", None),
+    "no labels below a title": ("image\na.jpg\nb.jpg\n", None),
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_the_spec_of_a_list_streams(images, kind):
+    text, labels = LISTS[kind]
+    if kind == "no labels":  # spaces would separate
+        text = text.replace("c d", "b")
+    (images / "train.txt").write_text(text)
+    outputs, delivered = first_batch(inspect(images / "train.txt")[0]["spec"])
+    assert delivered == labels
+    assert outputs[0] == "image"
+
+
+def test_the_specs_of_folders_and_records_stream(photos, images):
+    assert first_batch(inspect(photos / "folder")[0]["spec"])[0] == ["image", "label"]
+    assert first_batch(inspect(photos / "*.tfrecord")[0]["spec"])[0] == ["image", "label"]
+    assert first_batch(inspect(images)[0]["spec"])[0] == ["image"]
+
+
+def feature(kind, values):
+    """A feature of a tf.Example: "bytes", "float" or "int64"."""
+    def field(number, data):
+        return bytes([number << 3 | 2]) + varint(len(data)) + data
+
+    number = {"bytes": 1, "float": 2, "int64": 3}[kind]
+    data = b"".join({"bytes": lambda v: field(1, v), "float": lambda v: b"\x0d" + struct.pack("<f", v),
+                     "int64": lambda v: b"\x08" + varint(v)}[kind](value) for value in values)
+    return field(number, data)
+
+
+def varint(number):
+    out = b""
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
+
+
+LABELS = {
+    "float": ("float", [[0.5], [1.5]], [0.5, 1.5]),
+    "values": ("float", [[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 5, 6]]),
+    "some": ("int64", [[1], [2, 3]], [[1, 0, 0, 0], [2, 3, 0, 0]]),
+    "text": ("bytes", [[b"emu"], [b"cat"]], [b"emu", b"cat"]),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_the_spec_of_records_with_such_labels_streams(images, name):
+    kind, records, delivered = LABELS[name]
+
+    def field(data):
+        return b"\x0a" + varint(len(data)) + data
+
+    def example(values):
+        features = {b"image": feature("bytes", [(images / "a.jpg").read_bytes()]), b"label": feature(kind, values)}
+        return field(b"".join(field(field(key) + b"\x12" + varint(len(data)) + data) for key, data in features.items()))
+
+    with open(images / "x.tfrecord", "wb") as file:
+        for values in records:
+            data = example(values)
+            length = struct.pack("<Q", len(data))
+            file.write(length + struct.pack("<I", masked_crc(length)) + data + struct.pack("<I", masked_crc(data)))
+    assert first_batch(inspect(images / "x.tfrecord")[0]["spec"])[1] == delivered
+
+
+def masked_crc(data):
+    """As TFRecords have it: CRC32C, turned and shifted."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def test_a_spec_shows_its_data_and_what_they_lack(photos, folder):
+    found, _ = inspect(photos / "tfrecord.yaml")
+    assert found["records_looked_at"] == 100 and found["spec"] == ""
+    assert inspect(photos / "folder.yaml")[0]["files"] == 150
+    spec = write_spec(folder / "spec.yaml", source={"tfrecord": {"files": str(photos / "*.tfrecord")}},
+                      features={"image": {"key": "imag", "bytes": {}}, "label": {"int64": {}}},
+                      stages=["decode_image", {"resize": {"size": 8}}], batch={"size": 2})
+    _, said = inspect(spec, code=1)
+    assert "features.image: no record that was looked at holds `imag`; did you mean `image`?" in said
+    mixed = [{"weight": 1, "source": {"image_folder": {"path": name}}} for name in ("a", "b")]
+    spec = write_spec(folder / "mixed.yaml", source={"mixture": {"sources": mixed}}, stages=["decode_image", {"resize": {"size": 8}}], batch={"size": 2})
+    said = subprocess.run([BIN / "bulkhead", "inspect", spec], capture_output=True, text=True, check=False).stderr
+    assert f"inspect the data of each source by itself: {folder}/a, {folder}/b" in said
+
+
+def test_damage_is_named_by_its_offset(photos, folder):
+    """Where the quarantine knows it."""
+    [path, *_] = sorted(photos.glob("*.tfrecord"))
+    data = path.read_bytes()
+    second = 16 + struct.unpack_from("<Q", data)[0]
+    (folder / "cut.tfrecord").write_bytes(data[: second + 40])
+    _, said = inspect(folder / "cut.tfrecord", code=1)
+    assert f"cut.tfrecord@{second}: the record is cut short" in said
+
+
+def test_one_is_no_plural(images):
+    for name in ("b.jpg", "c d.jpg"):
+        (images / name).unlink()
+    said = subprocess.run([BIN / "bulkhead", "inspect", images], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("1 image, ") and "images" not in said
 
 
 def test_a_folder_shows_its_classes_and_what_is_no_image(photos, tmp_path):

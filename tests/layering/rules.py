@@ -108,12 +108,13 @@ TOOLS = {
     "measure": {"local"},
     "order": {"local"},
     "validate": {"local"},
+    "scan": {"local"},
     "pack": {"synth"},
     "replay": {"cursor"},
     "preview": {"cursor", "local"},
     "purity": {"local", "validate"},
     "explain": {"local", "measure", "validate"},
-    "inspect": set(),
+    "inspect": {"local"},
     "stream": {"inspect", "local", "measure"},
 }
 

@@ -132,6 +132,20 @@ TEST_F(ProduceLeaseTest, WritesItsSamplesAndNoOthers) {
   EXPECT_TRUE(substituted_.empty());
 }
 
+TEST_F(ProduceLeaseTest, WhatCannotBeProducedStaysBlank) {
+  // More in a row than another could take the place of.
+  std::vector<uint64_t> bad;
+  for (uint64_t record = 1; record < 25; ++record) bad.push_back(record);
+  Make(30, bad, v1::ERROR_ACTION_BLANK);
+  ASSERT_TRUE(Run(0, 0, 4).ok());
+  ASSERT_EQ(substituted_.size(), 4);
+  EXPECT_EQ(substituted_[2].position, 2);
+  EXPECT_EQ(substituted_[2].substitute_position, 2);
+  EXPECT_EQ(InSlot(1, 2), std::string(192, '\0'));
+  Make(8, {}, v1::ERROR_ACTION_BLANK, {3});
+  EXPECT_FALSE(Run(0, 0, 4).ok());  // no verdict on a record
+}
+
 TEST_F(ProduceLeaseTest, FailNamesThePosition) {
   Make(5, {3}, v1::ERROR_ACTION_FAIL);
   const absl::Status status = Run(0, 0, 5);

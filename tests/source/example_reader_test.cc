@@ -181,6 +181,20 @@ TEST_F(ExampleReaderTest, MissingFeatureTakesItsDefaultOrIsABadSample) {
   }
 }
 
+TEST_F(ExampleReaderTest, AMissingFeatureNamesWhatTheRecordHolds) {
+  tensorflow::Example example;
+  for (const char* key : {"image/encoded", "image/class/label", "height"}) {
+    (*example.mutable_features()->mutable_feature())[key].mutable_int64_list()->add_value(1);
+  }
+  Declare("image/encodet").mutable_int64();
+  EXPECT_THAT(std::string(Read(example).message()), HasSubstr("did you mean `image/encoded`?"));
+  features_.clear();
+  Declare("pixels").mutable_int64();
+  EXPECT_THAT(std::string(Read(example).message()),
+              HasSubstr("it holds height, image/class/label, image/encoded; correct its `key`"));
+  EXPECT_THAT(std::string(Read(tensorflow::Example()).message()), HasSubstr("holds no feature"));
+}
+
 TEST_F(ExampleReaderTest, DefaultThatDoesNotFitIsASpecError) {
   Declare("a").mutable_int64()->add_shape(3);
   for (const int v : {1, 2}) features_["a"].mutable_int64()->add_default_(v);

@@ -113,6 +113,39 @@ TEST_F(ImageFolderTest, LinkOutOfTheRootsIsRefused) {
   EXPECT_EQ(ReasonOf(Index().status()), reason::kPathNotAllowed);
 }
 
+TEST_F(ImageFolderTest, GivenClassesDecideTheNumbers) {
+  for (const char* name : {"cat/a.jpg", "dog/b.jpg"}) Put(name);
+  std::filesystem::create_directory(folder_ / "set/empty");
+  for (const char* name : {"emu", "dog", "cat"}) {
+    test_.source.mutable_image_folder()->add_classes(name);
+  }
+  ASSERT_TRUE(Index().ok());
+  EXPECT_THAT(Rows(), ElementsAre("cat/a.jpg 2", "dog/b.jpg 1"));
+  Put("dogs/c.jpg");
+  const auto refused = Index();
+  EXPECT_EQ(ReasonOf(refused.status()), reason::kListInvalid);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("set/dogs: is not among `classes`; did you mean `dog`?"));
+}
+
+TEST_F(ImageFolderTest, ALinkThatLeadsNowhereIsAnErrorOrASampleError) {
+  Put("c/a.jpg");
+  std::filesystem::create_symlink(folder_ / "gone.jpg", folder_ / "set/c/b.jpg");
+  std::filesystem::create_symlink(folder_ / "gone.txt", folder_ / "set/c/notes.txt");
+  EXPECT_EQ(ReasonOf(Index().status()), reason::kFileNotFound);
+  test_.keep_missing = true;
+  const auto records = Index();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(*records, 2);
+  const auto source = test_.Open();
+  const auto context = (*source)->NewContext();
+  Record record;
+  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+  const absl::Status missing = (*source)->Read(1, *context, record);
+  EXPECT_TRUE(IsSampleError(missing)) << missing;
+  EXPECT_EQ(MetadataOf(missing, "file"), "c/b.jpg");
+}
+
 TEST_F(ImageFolderTest, FolderWithoutImagesIsRefused) {
   EXPECT_EQ(ReasonOf(Index().status()), reason::kFileNotFound);
   Put("loose.jpg");  // not in a class

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/class_names.h"
 #include "tests/source/source_testing.h"
 
 namespace bulkhead {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -69,6 +71,17 @@ class ImageListTest : public ::testing::Test {
       names.push_back((*source)->RecordName(i));
     }
     return names;
+  }
+
+  // As the service reads them.
+  ClassNames NamesInIndex() const {
+    const std::string bytes = ReadFile(test_.resolved.files(0).index_path());
+    const auto header = IndexHeader::Parse(bytes);
+    EXPECT_TRUE(header.ok()) << header.status();
+    const auto names =
+        ParseClassNames(absl::string_view(bytes).substr(IndexHeader::kBytes, header->names_bytes));
+    EXPECT_TRUE(names.ok()) << names.status();
+    return names.ok() ? *names : ClassNames();
   }
 
   std::string origin_;
@@ -140,6 +153,83 @@ TEST_F(ImageListTest, MissingImageNamesListLineAndPath) {
   EXPECT_THAT(std::string(records.status().message()), HasSubstr("train.txt:2: none.jpg"));
   EXPECT_EQ(MetadataOf(records.status(), "file"), "none.jpg");
   EXPECT_EQ(MetadataOf(records.status(), "line"), "2");
+}
+
+TEST_F(ImageListTest, NamesOfClassesAreNumberedInTheirSortedOrder) {
+  ASSERT_TRUE(Index("a.jpg emu\nb.jpg cat\nsub/e.jpg dog\na.jpg cat\n").ok());
+  EXPECT_THAT(Rows(), ElementsAre("a.jpg|2|a.jpg", "b.jpg|0|b.jpg", "sub/e.jpg|1|sub/e.jpg",
+                                  "a.jpg|0|a.jpg"));
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"cat", "dog", "emu"}}}));
+}
+
+TEST_F(ImageListTest, EachColumnIsOfNumbersOrOfNames) {
+  for (const char* name : {"animal", "weight", "colour"}) list_->add_labels(name);
+  ASSERT_TRUE(Index("a.jpg,dog,7,red\nb.jpg,cat,8,blue\n").ok());
+  // animal, colour, image, path, weight
+  EXPECT_THAT(Rows(), ElementsAre("1|1|a.jpg|a.jpg|7", "0|0|b.jpg|b.jpg|8"));
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"animal", {"cat", "dog"}}, {"colour", {"blue", "red"}}}));
+}
+
+TEST_F(ImageListTest, GivenClassesDecideTheNumbers) {
+  for (const char* name : {"emu", "3", "cat"}) list_->add_classes(name);
+  ASSERT_TRUE(Index("a.jpg 3\nb.jpg emu\n").ok());
+  EXPECT_THAT(Rows(), ElementsAre("a.jpg|1|a.jpg", "b.jpg|0|b.jpg"));
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"emu", "3", "cat"}}}));
+  EXPECT_THAT(Refusal("a.jpg emu\nb.jpg cot\n"),
+              HasSubstr("train.txt:2: label `cot` is not among the 3 `classes`; did you mean "
+                        "`cat`?"));
+  test_.resolved.clear_files();
+  ASSERT_TRUE(Index("a.jpg 2\nb.jpg 0\n").ok());  // no class is called 2
+  EXPECT_THAT(Rows(), ElementsAre("a.jpg|2|a.jpg", "b.jpg|0|b.jpg"));
+  EXPECT_THAT(Refusal("a.jpg 0\nb.jpg 3\n"), HasSubstr("train.txt:2: label 3 is none of the 3"));
+}
+
+TEST_F(ImageListTest, NamesAndNumbersInOneColumnAreRefused) {
+  EXPECT_THAT(
+      Refusal("a.jpg 3\nb.jpg cat\n"),
+      HasSubstr("train.txt:2: label `cat` is a name, but that of line 1 is the number `3`"));
+  // The commonest cause of the other: titles.
+  EXPECT_THAT(Refusal("image,class\na.jpg,3\n"),
+              AllOf(HasSubstr("train.txt:2: label `3` is a number"), HasSubstr("`header: true`")));
+  EXPECT_THAT(Refusal("a.jpg,cat\nb.jpg,\n"), HasSubstr("train.txt:2: has an empty label"));
+}
+
+TEST_F(ImageListTest, TitlesAboveNamesAreNoSample) {
+  test_.keep_missing = true;
+  const auto records = Index("image class\na.jpg cat\n");
+  EXPECT_EQ(ReasonOf(records.status()), reason::kFileNotFound);
+  EXPECT_THAT(std::string(records.status().message()),
+              AllOf(HasSubstr("train.txt:1: image"), HasSubstr("write `header: true`")));
+}
+
+TEST_F(ImageListTest, MoreNamesThanCanBeToldAreRefused) {
+  std::string text;
+  for (int i = 0; i < 11; ++i) {
+    absl::StrAppend(&text, "a.jpg ", std::string(60'000, static_cast<char>('a' + i)), "\n");
+  }
+  ASSERT_TRUE(Index(text).ok());
+  for (int i = 11; i < 26; ++i) {
+    absl::StrAppend(&text, "a.jpg ", std::string(60'000, static_cast<char>('a' + i)), "\n");
+  }
+  EXPECT_THAT(Refusal(text), AllOf(HasSubstr("train.txt:18: "), HasSubstr("1 MiB")));
+}
+
+TEST_F(ImageListTest, MissingImagesThatAreKeptAreSampleErrors) {
+  test_.keep_missing = true;
+  ASSERT_TRUE(Index("a.jpg 1\nnone.jpg 2\nb.jpg 3\n").ok());
+  folder_.Write("none.jpg", "it came later");  // which changes nothing: the verdict is the index's
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto context = (*source)->NewContext();
+  Record record;
+  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+  const absl::Status missing = (*source)->Read(1, *context, record);
+  EXPECT_TRUE(IsSampleError(missing)) << missing;
+  EXPECT_EQ(ReasonOf(missing), reason::kFileNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("train.txt:2 (none.jpg)"));
+  EXPECT_EQ(record.list, "train.txt");
+  EXPECT_EQ(record.line, 2);
+  EXPECT_TRUE((*source)->Read(2, *context, record).ok());
 }
 
 TEST_F(ImageListTest, ListWithoutSamplesIsRefused) {

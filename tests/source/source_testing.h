@@ -75,6 +75,7 @@ struct TestSource {
   v1::Source source;
   google::protobuf::Map<std::string, v1::Feature> features;
   internal::v1::ResolvedSource resolved;
+  bool keep_missing = false;
 
   // Adds a file called by its last part and builds its index beside it. Returns the number of
   // records, or the error.
@@ -82,6 +83,7 @@ struct TestSource {
                                  const IndexProgressFn& progress = nullptr) {
     internal::v1::BuildIndex request;
     *request.mutable_source() = source;
+    request.set_keep_missing(keep_missing);
     request.set_base_dir(resolved.base_dir());
     *request.mutable_roots() = resolved.roots();
     request.mutable_file()->set_path(path);

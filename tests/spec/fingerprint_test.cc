@@ -218,7 +218,7 @@ TEST(FingerprintTest, ListsAreCutInTheOrderAndNamedInTheBytes) {
   }
   for (const char* named :
        {"images: 'y'", "images: 'x' labels: 'z'", "images: 'x' label_dtype: DTYPE_FLOAT32",
-        "images: 'x' max_path_bytes: 9"}) {
+        "images: 'x' max_path_bytes: 9", "images: 'x' classes: 'z'"}) {
     EXPECT_NE(BytesFingerprint(list(named)), BytesFingerprint(before)) << named;
     EXPECT_EQ(OrderFingerprint(list(named), none), OrderFingerprint(before, none)) << named;
   }

@@ -41,7 +41,7 @@ TEST(NormalizeTest, FillsInDefaults) {
                 auto& folder = *wanted.mutable_source()->mutable_image_folder();
                 folder.set_max_path_bytes(256);
                 for (const char* extension :
-                     {"bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp"}) {
+                     {"bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp"}) {
                   folder.add_extensions(extension);
                 }
                 return google::protobuf::util::MessageDifferencer::Equals(actual, wanted);
@@ -144,6 +144,13 @@ TEST(NormalizeTest, RefusesWhatMakesNoSense) {
       {"source { image_list { path: 'a' labels: '9' } }", "source.image_list.labels[0]"},
       {"source { image_list { path: 'a' label_dtype: DTYPE_INT8 } }",
        "source.image_list.label_dtype"},
+      {"source { image_list { path: 'a' classes: ['x', 'y', 'x'] } }",
+       "source.image_list.classes[2]"},
+      {"source { image_list { path: 'a' classes: ['x', ''] } }", "source.image_list.classes[1]"},
+      {"source { image_list { path: 'a' classes: 'x' label_dtype: DTYPE_FLOAT32 } }",
+       "source.image_list.classes"},
+      {"source { image_folder { path: 'a' classes: 'x' unlabeled: true } }",
+       "source.image_folder.classes"},
       {"source { range {} }", "source.range.size"},
       {"source { range { size: 9223372036854775808 } }", "source.range.size"},
       {"features { key: 'x' value { int64 {} } }", "features"},

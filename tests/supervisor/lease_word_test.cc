@@ -54,6 +54,15 @@ TEST(LeaseWordTest, ASubstituteStandsCloseBehind) {
   EXPECT_FALSE(IsTaken(Lease(0, 0, 1), {{0, 0}}, /*positions=*/1));
 }
 
+TEST(LeaseWordTest, ABlankSampleStandsInItsOwnPlace) {
+  const auto taken = [](const Pairs& blank) {
+    return IsTaken(Lease(0, 0, 16), blank, 100, 0, v1::ERROR_ACTION_BLANK);
+  };
+  EXPECT_TRUE(taken({{3, 3}, {4, 4}}));
+  EXPECT_FALSE(taken({{3, 4}}));
+  EXPECT_FALSE(taken({{16, 16}}));
+}
+
 TEST(LeaseWordTest, PositionsGoOnAtTheStartOfTheEpoch) {
   const auto lease = Lease(96, 0, 8);  // 96 to 99, 0 to 3
   EXPECT_TRUE(IsTaken(lease, {{99, 5}, {1, 2}}));

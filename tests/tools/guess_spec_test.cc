@@ -35,8 +35,16 @@ TEST(GuessSpecTest, AFolderWithSubfoldersHasClasses) {
 TEST(GuessSpecTest, AFlatFolderHasNone) {
   TestDir dir;
   dir.Write("a.jpg", "");
+  dir.Write(".git/b.jpg", "");
   EXPECT_THAT(Guess({dir.path().string()}),
               AllOf(HasSubstr("unlabeled: true"), HasSubstr("outputs: [image]")));
+}
+
+TEST(GuessSpecTest, AFolderWithoutImagesSaysWhatItHolds) {
+  TestDir dir;
+  dir.Write("a.tfrecord", "");
+  EXPECT_THAT(Guess({dir.path().string()}),
+              AllOf(HasSubstr("holds no images"), HasSubstr("/*.tfrec*")));
 }
 
 TEST(GuessSpecTest, AListTellsItsColumns) {
@@ -47,6 +55,34 @@ TEST(GuessSpecTest, AListTellsItsColumns) {
   EXPECT_THAT(Guess({dir.Write("c.txt", "x.jpg 0.5 0.25\n")}),
               AllOf(HasSubstr("labels: [label, label_2]"), HasSubstr("label_dtype: float32")));
   EXPECT_THAT(Guess({dir.Write("d.txt", "x.jpg\n")}), HasSubstr("unlabeled: true"));
+}
+
+TEST(GuessSpecTest, AllLinesOfAListDecideItsLabels) {
+  TestDir dir;
+  EXPECT_THAT(Guess({dir.Write("a.txt", "x.jpg 1\ny.jpg 0.5\n")}), HasSubstr("float32"));
+  EXPECT_THAT(Guess({dir.Write("b.txt", "x.jpg 1\ny.jpg cat\n")}),
+              HasSubstr("column 2 has 1 number and 1 text"));
+  EXPECT_THAT(Guess({dir.Write("c.txt", "x.jpg 0.5 cat\n")}), HasSubstr("some are fractions"));
+  EXPECT_THAT(Guess({dir.Write("d.csv", "x.jpg,1,2\ny.jpg,1\n")}),
+              HasSubstr("column 3 is missing in 1 line;"));
+}
+
+TEST(GuessSpecTest, TextsAreLabelsAndNoTitlesUnlessTheyStandOverPaths) {
+  TestDir dir;
+  EXPECT_THAT(Guess({dir.Write("a.csv", "x.jpg,cat\ny.jpg,dog\n")}),
+              AllOf(HasSubstr("labels: [label]"), Not(HasSubstr("header"))));
+  EXPECT_THAT(Guess({dir.Write("b.csv", "image,animal\ny.jpg,dog\n")}), HasSubstr("header: true"));
+}
+
+TEST(GuessSpecTest, PathsBehindTheirLabelsArePutFirst) {
+  TestDir dir;
+  EXPECT_THAT(
+      Guess({dir.Write("a.csv", "label,path\n3,x.jpg\n4,y.jpg\n")}),
+      AllOf(HasSubstr("entries:"), HasSubstr("/x.jpg\\u00093\""), Not(HasSubstr("header"))));
+  std::string text;
+  for (int i = 0; i < 1001; ++i) text += "3,x.jpg\n";
+  EXPECT_THAT(Guess({dir.Write("b.csv", text)}),
+              AllOf(HasSubstr("the paths are in column 2"), HasSubstr("'{print $2,$1}'")));
 }
 
 TEST(GuessSpecTest, RecordsWithCommonNamesAreUnderstood) {
@@ -69,7 +105,43 @@ TEST(GuessSpecTest, UnknownNamesAreListedAndCanBeSaid) {
   EXPECT_THAT(Guess({file}, options),
               AllOf(HasSubstr("key: \"pixels\""), HasSubstr("key: \"kind\"")));
   options.features = {{"image", "pixel"}};
-  EXPECT_THAT(Guess({file}, options), HasSubstr("there is no 'pixel'"));
+  EXPECT_THAT(Guess({file}, options), HasSubstr("there is no 'pixel'; did you mean 'pixels'?"));
+}
+
+TEST(GuessSpecTest, LabelsOfRecordsMayBeOfAnyType) {
+  TestDir dir;
+  // A file with a record for each list of labels.
+  const auto guess = [&](const std::vector<std::vector<float>>& records) {
+    std::string frames;
+    for (const std::vector<float>& labels : records) {
+      ::bulkhead::tensorflow::Example example;
+      auto& features = *example.mutable_features()->mutable_feature();
+      features["image"].mutable_bytes_list()->add_value("\xff\xd8\xff\xe0");
+      for (const float label : labels) features["label"].mutable_float_list()->add_value(label);
+      frames += TfRecordFrame(example.SerializeAsString());
+    }
+    return Guess({dir.Write("a.tfrecord", frames)});
+  };
+  EXPECT_THAT(guess({{0.5F}, {1}}), HasSubstr("\"label\", float: {}}"));
+  EXPECT_THAT(guess({{1, 2, 3}, {4, 5, 6}}), HasSubstr("float: {shape: [3]}"));
+  EXPECT_THAT(guess({{1, 2, 3}, {}}), HasSubstr("float: {shape: [-1], max_count: 6}"));
+  EXPECT_THAT(
+      Guess({WriteRecord(dir, "b.tfrecord",
+                         ExampleBuilder().Bytes("image", "x").Bytes("class", "cat").Serialize())}),
+      HasSubstr("bytes: {max_bytes: 6}"));
+}
+
+TEST(GuessSpecTest, AFeatureOfImagesIsFoundWhateverItsName) {
+  TestDir dir;
+  const std::string jpeg = "\xff\xd8\xff\xe0";
+  EXPECT_THAT(
+      Guess({WriteRecord(dir, "a.tfrecord",
+                         ExampleBuilder().Bytes("scan", jpeg).Bytes("id", "7").Serialize())}),
+      HasSubstr("image: {key: \"scan\""));
+  EXPECT_THAT(
+      Guess({WriteRecord(dir, "b.tfrecord",
+                         ExampleBuilder().Bytes("left", jpeg).Bytes("right", jpeg).Serialize())}),
+      HasSubstr("cannot tell"));
 }
 
 TEST(GuessSpecTest, WhatIsNoTfRecordSaysSo) {

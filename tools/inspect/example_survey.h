@@ -27,6 +27,8 @@ class FeatureSurvey {
   bool is_fixed() const { return least_values_ == most_values_; }
   uint64_t most_values() const { return most_values_; }
   const ImageSurvey& images() const { return images_; }
+  // Bytes of the longest byte string.
+  uint64_t most_bytes() const { return static_cast<uint64_t>(high_); }
   JsonObject Json() const;
 
  private:
@@ -48,7 +50,7 @@ class FeatureSurvey {
 // What the records of a TFRecord file hold, by the names of features.
 class ExampleSurvey {
  public:
-  // `place` names the record: "a.tfrecord@17".
+  // `place` names the record by file and offset: "a.tfrecord@81923".
   void Take(const ::bulkhead::tensorflow::Example& example, const std::string& place);
 
   uint64_t records() const { return records_; }

@@ -54,15 +54,17 @@ absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, T
   BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
   BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression, SniffCompression(file));
   const std::unique_ptr<RecordStream> stream = NewRecordStream(file, compression, nullptr);
+  uint64_t offset = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    const std::string place = absl::StrCat(path, "@", i);
+    const std::string place = absl::StrCat(path, "@", offset);
     BULKHEAD_ASSIGN_OR_RETURN(const std::optional<std::string> record, ReadRecord(*stream, place));
     if (!record.has_value() && i == 0) return NotReadable(place, "the file holds no record");
     if (!record.has_value()) break;
     ::bulkhead::tensorflow::Example example;
     if (!example.ParseFromString(*record))
       return NotReadable(place, "the record is not a tf.Example");
-    take(i, example);
+    take(offset, example);
+    offset += kFrameHeaderBytes + record->size() + kFrameFooterBytes;
   }
   return compression != v1::COMPRESSION_NONE;
 }

@@ -8,11 +8,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
-#include "server/spec/normalize/normalize.h"
+#include "tools/common/count_text.h"
+#include "tools/inspect/usual_extensions.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -20,15 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostClassesShown = 20;
-
-// Endings that `image_folder` takes where a spec names none.
-std::set<std::string> UsualExtensions() {
-  v1::PipelineSpec spec;
-  spec.mutable_source()->mutable_image_folder()->set_path(".");
-  Normalize(spec).IgnoreError();
-  const auto& extensions = spec.source().image_folder().extensions();
-  return {extensions.begin(), extensions.end()};
-}
 
 std::string Counted(const std::map<std::string, uint64_t>& counts) {
   return absl::StrJoin(counts, ", ", [](std::string* out, const auto& entry) {
@@ -39,7 +30,7 @@ std::string Counted(const std::map<std::string, uint64_t>& counts) {
 }  // namespace
 
 absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_t headers) {
-  const std::set<std::string> usual = UsualExtensions();
+  const std::set<std::string>& usual = UsualExtensions();
   FolderSurvey survey;
   std::vector<fs::path> images;
   std::error_code error;
@@ -79,12 +70,23 @@ absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_
   return survey;
 }
 
+bool FolderSurvey::has_classes() const {
+  const auto loose = classes_.find("");
+  return loose == classes_.end() ? !classes_.empty() : loose->second < files_;
+}
+
 std::string FolderSurvey::Text() const {
-  if (files_ == 0) return "no images\n";
-  std::string text =
-      absl::StrCat(files_, " images, ", FormatBytes(bytes_), ": ", Counted(extensions_), "\n");
+  if (files_ == 0) {
+    return absl::StrCat("no images",
+                        others_ > 0 ? absl::StrCat("; ", CountText(others_, "other file"),
+                                                   ", such as ", Printable(other_))
+                                    : "",
+                        "\n");
+  }
+  std::string text = absl::StrCat(CountText(files_, "image"), ", ", FormatBytes(bytes_), ": ",
+                                  Counted(extensions_), "\n");
   if (others_ > 0) {
-    absl::StrAppend(&text, others_, " other files, such as ", Printable(other_), "\n");
+    absl::StrAppend(&text, CountText(others_, "other file"), ", such as ", Printable(other_), "\n");
   }
   if (images_.count() > 0) {
     absl::StrAppend(&text, "of ", images_.count(), " looked at: ", images_.Text(), "\n");
@@ -92,7 +94,8 @@ std::string FolderSurvey::Text() const {
   if (classes_.size() == 1 && classes_.count("") > 0) {
     return text + "no sub-folders, so no classes\n";
   }
-  absl::StrAppend(&text, classes_.size() - classes_.count(""), " classes:\n");
+  absl::StrAppend(&text, CountText(classes_.size() - classes_.count(""), "class", "classes"),
+                  ":\n");
   size_t shown = 0;
   for (const auto& [name, count] : classes_) {
     if (shown++ == kMostClassesShown) break;

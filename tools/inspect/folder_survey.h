@@ -20,6 +20,11 @@ class FolderSurvey {
   static absl::StatusOr<FolderSurvey> Of(const std::string& folder, uint64_t headers);
 
   const ImageSurvey& images() const { return images_; }
+  uint64_t files() const { return files_; }
+  // A file that is no image by its name; empty: there is none.
+  const std::string& other() const { return other_; }
+  // Whether there are images in sub-folders, or sub-folders alone.
+  bool has_classes() const;
   std::string Text() const;
   JsonObject Json() const;
 

@@ -18,10 +18,10 @@ struct GuessOptions {
 };
 
 // The text of a spec that streams `data` - a folder of images, an image list, TFRecord files or
-// globs of them - as random crops, with labels where the data has them. Reads the first line of a
-// list and the first record of a TFRecord file: it is the caller's own data, in the caller's own
-// process. Errors: NOT_FOUND when nothing is there; INVALID_ARGUMENT when the data's form cannot be
-// told, with what was found and what to do.
+// globs of them - as random crops, with labels where the data has them. Reads a list, or the first
+// records of a TFRecord file: it is the caller's own data, in the caller's own process. Errors:
+// NOT_FOUND when nothing is there; INVALID_ARGUMENT when the data's form cannot be told, with what
+// was found and what to do.
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
                                       const GuessOptions& options);
 
@@ -31,17 +31,6 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
 
 // Whether a file is an image list rather than TFRecords, by its name and first bytes.
 bool IsImageList(const std::string& path);
-
-// What an editor may have put before the first line of a list.
-inline constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
-
-// The first line of a list that says anything, in columns.
-struct ListColumns {
-  char delimiter = ' ';
-  std::vector<std::string> first;  // its values, or names when it is a header
-  bool header = false;
-};
-ListColumns ColumnsOf(const std::string& path);
 
 }  // namespace bulkhead::tools
 

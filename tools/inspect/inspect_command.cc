@@ -12,24 +12,28 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "tools/common/command_line.h"
+#include "tools/common/count_text.h"
 #include "tools/inspect/example_survey.h"
 #include "tools/inspect/first_records.h"
 #include "tools/inspect/folder_survey.h"
 #include "tools/inspect/guess_spec.h"
 #include "tools/inspect/list_survey.h"
+#include "tools/inspect/spec_data.h"
+#include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr char kExamples[] =
     "Looks at data without a spec, in this process, and prints a spec to begin with. Of TFRecord\n"
-    "files the first records are read, of images the headers; `bulkhead validate --data` reads "
-    "more.\n"
+    "files the first records are read, of images the headers; `bulkhead scan` reads all "
+    "of them.\n"
     "\n"
     "Examples:\n"
     "  bulkhead inspect 'data/train-*.tfrecord'      features, types, how many values\n"
     "  bulkhead inspect photos/                      classes, formats, sizes\n"
     "  bulkhead inspect train.txt                    columns, missing files\n"
+    "  bulkhead inspect train.yaml                   the data of a spec\n"
     "  bulkhead inspect photos/ --json\n";
 
 struct InspectArguments {
@@ -50,7 +54,8 @@ Findings FindingsOf(const Survey& survey, const std::vector<std::string>& proble
   return {survey.Text(), survey.Json(), problems};
 }
 
-absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, uint64_t count) {
+absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, uint64_t count,
+                                        const v1::PipelineSpec& spec) {
   ExampleSurvey survey;
   uint64_t bytes = 0;
   bool compressed = false;
@@ -61,8 +66,8 @@ absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, u
     if (survey.records() >= count) continue;
     const auto read =
         ReadFirstRecords(file, count - survey.records(),
-                         [&](uint64_t record, const ::bulkhead::tensorflow::Example& example) {
-                           survey.Take(example, absl::StrCat(file, "@", record));
+                         [&](uint64_t offset, const ::bulkhead::tensorflow::Example& example) {
+                           survey.Take(example, absl::StrCat(file, "@", offset));
                          });
     if (read.ok()) {
       compressed = compressed || *read;
@@ -79,17 +84,21 @@ absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, u
       problems.push_back(absl::StrCat(name, " of ", problem));
     }
   }
+  for (const std::string& lacking : LackingFeatures(spec, survey)) problems.push_back(lacking);
   Findings findings = FindingsOf(survey, problems);
-  findings.text = absl::StrCat(files.size(), " TFRecord ", files.size() == 1 ? "file" : "files",
-                               ", ", FormatBytes(bytes), compressed ? ", compressed" : "", "\n",
-                               "of ", survey.records(), " records looked at:\n", findings.text);
+  findings.text =
+      absl::StrCat(CountText(files.size(), "TFRecord file"), ", ", FormatBytes(bytes),
+                   compressed ? ", compressed" : "", "\n", "of ",
+                   CountText(survey.records(), "record"), " looked at:\n", findings.text);
   findings.json.Add("files", static_cast<uint64_t>(files.size()))
       .Add("bytes", bytes)
       .Add("compressed", compressed);
   return findings;
 }
 
-absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t count) {
+// `spec` is empty unless it was named.
+absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t count,
+                                 const v1::PipelineSpec& spec) {
   std::error_code error;
   if (std::filesystem::is_directory(files[0], error)) {
     BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey survey, FolderSurvey::Of(files[0], count));
@@ -102,7 +111,7 @@ absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t
                     survey.images().problems().end());
     return FindingsOf(survey, problems);
   }
-  return InspectRecords(files, count);
+  return InspectRecords(files, count, spec);
 }
 
 int RunInspectCommand(const InspectArguments& arguments) {
@@ -110,19 +119,33 @@ int RunInspectCommand(const InspectArguments& arguments) {
     std::fprintf(stderr, "bulkhead inspect: %s\n", std::string(status.message()).c_str());
     return 1;
   };
-  const auto files = FilesOf(arguments.data);
+  std::vector<std::string> data = arguments.data;
+  v1::PipelineSpec named;
+  const bool is_spec = data.size() == 1 && IsSpecFile(data[0]);
+  if (is_spec) {
+    absl::StatusOr<v1::PipelineSpec> read = ReadSpecFile(data[0]);
+    if (!read.ok()) return fail(read.status());
+    named = *std::move(read);
+    absl::StatusOr<std::vector<std::string>> its_data = DataOf(named, data[0]);
+    if (!its_data.ok()) return fail(its_data.status());
+    data = *std::move(its_data);
+  }
+  const auto files = FilesOf(data);
   if (!files.ok()) return fail(files.status());
-  absl::StatusOr<Findings> findings = Inspect(*files, arguments.count);
+  absl::StatusOr<Findings> findings = Inspect(*files, arguments.count, named);
   if (!findings.ok()) return fail(findings.status());
-  const auto spec = GuessSpec(arguments.data, {});
-  const std::string no_spec = spec.ok() ? "" : std::string(spec.status().message());
+  const auto spec = is_spec ? absl::StatusOr<std::string>("") : GuessSpec(data, {});
   if (arguments.json) {
     findings->json.Add("spec", spec.ok() ? *spec : "");
     std::printf("%s\n", findings->json.Text().c_str());
   } else {
-    std::printf("%s\n%s", findings->text.c_str(),
-                spec.ok() ? absl::StrCat("A spec to begin with:\n\n", *spec).c_str()
-                          : absl::StrCat("No spec: ", no_spec, "\n").c_str());
+    std::printf("%s%s",
+                is_spec ? absl::StrCat("The data of ", arguments.data[0], ":\n").c_str() : "",
+                findings->text.c_str());
+    if (!is_spec && spec.ok()) std::printf("\nA spec to begin with:\n\n%s", spec->c_str());
+    if (!spec.ok()) {
+      std::printf("\nNo spec: %s\n", std::string(spec.status().message()).c_str());
+    }
   }
   for (const std::string& problem : findings->problems) {
     std::fprintf(stderr, "bulkhead inspect: %s\n", Printable(problem).c_str());
@@ -139,7 +162,7 @@ void AddInspectCommand(CLI::App& app, int& exit_code) {
   command->footer(kExamples);
   command
       ->add_option("data", arguments->data,
-                   "A folder of images, an image list, or TFRecords or globs of them")
+                   "A folder of images, an image list, TFRecords or globs of them, or a spec")
       ->required();
   command->add_option("--count", arguments->count, "Records or images to look at")
       ->check(AtLeastOne())

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
-#include "tools/inspect/guess_spec.h"
+#include "tools/common/count_text.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -38,50 +35,64 @@ const char* DelimiterName(char delimiter) {
 void ListSurvey::Column::Take(const std::string& value) {
   if (values++ == 0) first = value;
   double number = 0;
-  numbers = numbers && absl::SimpleAtod(value, &number);
-  if (!numbers) return;
-  low = values == 1 ? number : std::min(low, number);
-  high = values == 1 ? number : std::max(high, number);
+  int64_t integer = 0;
+  if (!absl::SimpleAtod(value, &number)) return;
+  if (absl::SimpleAtoi(value, &integer)) ++integers;
+  low = numbers == 0 ? number : std::min(low, number);
+  high = numbers == 0 ? number : std::max(high, number);
+  ++numbers;
+}
+
+ListSurvey::Sort ListSurvey::Column::sort() const {
+  if (values == 0) return Sort::kNothing;
+  if (integers == values) return Sort::kIntegers;
+  if (numbers == values) return Sort::kNumbers;
+  return numbers == 0 ? Sort::kNames : Sort::kMixed;
 }
 
 std::string ListSurvey::Column::Text() const {
-  if (values == 0) return "nothing";
-  if (!numbers) return absl::StrCat("text, first '", Printable(first), "'");
-  return absl::StrFormat("numbers, %.6g to %.6g, first %s", low, high, first);
+  switch (sort()) {
+    case Sort::kNothing:
+      return "nothing";
+    case Sort::kIntegers:
+    case Sort::kNumbers:
+      return absl::StrFormat("numbers, %.6g to %.6g, first %s", low, high, first);
+    case Sort::kMixed:
+      return absl::StrCat(CountText(numbers, "number"), " and ",
+                          CountText(values - numbers, "text"), ", first '", Printable(first), "'");
+    case Sort::kNames:
+      break;
+  }
+  return absl::StrCat("text, first '", Printable(first), "'");
 }
 
 absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t headers) {
-  std::ifstream file(list);
-  if (!file) {
+  ListLines lines(list);
+  if (!lines.opened()) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
                      absl::StrCat(list, ": cannot be opened"), {{"file", list}});
   }
-  const ListColumns form = ColumnsOf(list);
   ListSurvey survey;
-  survey.delimiter_ = form.delimiter;
-  survey.header_ = form.header;
-  bool header_left = form.header;
-  uint64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (++number == 1) line = std::string(absl::StripPrefix(line, kByteOrderMark));
-    line = std::string(absl::StripAsciiWhitespace(line));
-    if (line.size() > kMostLineBytes) return NoList(list, number, "the line is over 64 KiB");
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string> columns =
-        absl::StrSplit(line, form.delimiter, absl::SkipEmpty());
-    if (columns.size() > kMostColumns) return NoList(list, number, "has over 256 columns");
+  survey.form_ = ColumnsOf(list);
+  bool header_left = survey.form_.header;
+  while (const std::optional<std::string> line = lines.Next()) {
+    if (line->size() > kMostLineBytes)
+      return NoList(list, lines.number(), "the line is over 64 KiB");
+    const std::vector<std::string> columns = survey.form_.Split(*line);
+    if (columns.size() > kMostColumns) return NoList(list, lines.number(), "has over 256 columns");
     if (header_left) {
       for (const std::string& name : columns) survey.columns_.push_back({.name = name});
       header_left = false;
       continue;
     }
     survey.TakeLine(columns);
-    const fs::path path = fs::path(list).parent_path() / columns[0];
+    if (survey.form_.path_column >= columns.size()) continue;
+    const fs::path path = fs::path(list).parent_path() / columns[survey.form_.path_column];
     std::error_code error;
     if (!fs::exists(path, error)) {
       if (survey.missing_count_++ < ImageSurvey::kMostProblems) {
-        survey.missing_.push_back(
-            absl::StrCat(list, ":", number, ": ", path.string(), ": there is no such file"));
+        survey.missing_.push_back(absl::StrCat(list, ":", lines.number(), ": ", path.string(),
+                                               ": there is no such file"));
       }
     } else if (survey.images_.count() < headers) {
       survey.images_.TakeFile(path.string());
@@ -97,15 +108,16 @@ void ListSurvey::TakeLine(const std::vector<std::string>& columns) {
 }
 
 std::string ListSurvey::Text() const {
-  std::string text = absl::StrCat(rows_, " lines, columns between ", DelimiterName(delimiter_),
-                                  header_ ? ", below a header" : "", "\n");
+  std::string text =
+      absl::StrCat(CountText(rows_, "line"), ", columns between ", DelimiterName(form_.delimiter),
+                   form_.header ? ", below a header" : "", "\n");
   for (size_t i = 0; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
     absl::StrAppend(&text, "  column ", i + 1,
                     column.name.empty() ? "" : absl::StrCat(" '", Printable(column.name), "'"),
-                    ": ", column.Text(), "\n");
+                    ": ", column.Text(), i == form_.path_column ? " (the path)" : "", "\n");
   }
-  absl::StrAppend(&text, missing_count_, " of the files are missing\n");
+  absl::StrAppend(&text, CountText(missing_count_, "file is", "files are"), " missing\n");
   if (images_.count() > 0) {
     absl::StrAppend(&text, "of ", images_.count(), " looked at: ", images_.Text(), "\n");
   }
@@ -116,14 +128,15 @@ JsonObject ListSurvey::Json() const {
   std::vector<JsonObject> columns;
   for (const Column& column : columns_) {
     JsonObject json;
-    json.Add("name", column.name).Add("first", column.first).Add("numbers", column.numbers);
-    if (column.numbers && column.values > 0)
-      json.Add("lowest", column.low).Add("highest", column.high);
+    const bool numbers = column.values > 0 && column.numbers == column.values;
+    json.Add("name", column.name).Add("first", column.first).Add("numbers", numbers);
+    if (numbers) json.Add("lowest", column.low).Add("highest", column.high);
     columns.push_back(json);
   }
   return JsonObject()
       .Add("rows", rows_)
-      .Add("header", header_)
+      .Add("header", form_.header)
+      .Add("path_column", static_cast<uint64_t>(form_.path_column + 1))
       .Add("columns", columns)
       .Add("missing_files", missing_count_)
       .Add("looked_at", images_.Json());

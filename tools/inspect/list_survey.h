@@ -8,41 +8,49 @@
 #include "absl/status/statusor.h"
 #include "tools/common/json.h"
 #include "tools/inspect/image_survey.h"
+#include "tools/inspect/list_columns.h"
 
 namespace bulkhead::tools {
 
 // What an image list holds: its columns, and whether the files that it names are there.
 class ListSurvey {
  public:
-  // Reads the whole list, looks for the file in the first column of every line, and reads the
+  // What the values of a column are.
+  enum class Sort { kNothing, kIntegers, kNumbers, kNames, kMixed };
+  struct Column {
+    std::string name;  // its title
+    std::string first;
+    double low = 0;  // of the values that are numbers
+    double high = 0;
+    uint64_t values = 0;
+    uint64_t numbers = 0;
+    uint64_t integers = 0;
+
+    void Take(const std::string& value);
+    Sort sort() const;
+    std::string Text() const;
+  };
+
+  // Reads the whole list, looks for the file in the path column of every line, and reads the
   // headers of the first `headers` of those. Relative paths start from the list's folder. Blocks.
+  // LIST_INVALID for what has longer lines or more columns than a list has.
   static absl::StatusOr<ListSurvey> Of(const std::string& list, uint64_t headers);
 
   const ImageSurvey& images() const { return images_; }
+  const ListColumns& form() const { return form_; }
+  const std::vector<Column>& columns() const { return columns_; }
+  uint64_t rows() const { return rows_; }
   // "train.txt:17: photos/a.jpg: there is no such file"; at most ImageSurvey::kMostProblems.
   const std::vector<std::string>& missing() const { return missing_; }
   std::string Text() const;
   JsonObject Json() const;
 
  private:
-  struct Column {
-    std::string name;
-    std::string first;
-    bool numbers = true;
-    double low = 0;
-    double high = 0;
-    uint64_t values = 0;
-
-    void Take(const std::string& value);
-    std::string Text() const;
-  };
-
   void TakeLine(const std::vector<std::string>& columns);
 
   uint64_t rows_ = 0;
   uint64_t missing_count_ = 0;
-  char delimiter_ = ' ';
-  bool header_ = false;
+  ListColumns form_;
   std::vector<Column> columns_;
   std::vector<std::string> missing_;
   ImageSurvey images_;

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,11 +65,23 @@ void AddList(CLI::App& quarantine, int& exit_code) {
       [arguments, &exit_code] { exit_code = Run(QuarantineAction::kList, *arguments); });
 }
 
+void AddNamesFrom(const std::string& path, std::vector<std::string>& names) {
+  std::ifstream file(path);
+  if (!file) throw CLI::ValidationError("--from", path + ": cannot be opened");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line[0] != '#') names.push_back(line);
+  }
+}
+
 void AddAdd(CLI::App& quarantine, int& exit_code) {
   const auto arguments = std::make_shared<QuarantineArguments>();
   CLI::App* command = AddAction(
       quarantine, "add", "Leave records out of all streams that open from now on", arguments);
-  command->add_option("RECORD", arguments->records, "Names of records")->required();
+  command->add_option("RECORD", arguments->records, "Names of records");
+  const auto from = std::make_shared<std::string>();
+  command->add_option("--from", *from,
+                      "A file with a name on each line, as `bulkhead scan` writes it; lines that "
+                      "begin with # are passed over");
   command->footer(
       std::string(kAboutRecords) +
       "Applies to every pipeline of the service, in streams that open or reconnect from now on.\n"
@@ -76,9 +89,15 @@ void AddAdd(CLI::App& quarantine, int& exit_code) {
       "with QUARANTINED.\n\n"
       "Examples:\n"
       "  bulkhead quarantine add 'pos-003.tfrecord@81923' --target unix:/run/bulkhead.sock\n"
-      "  bulkhead quarantine add photos/a.jpg photos/b.jpg\n");
-  command->callback(
-      [arguments, &exit_code] { exit_code = Run(QuarantineAction::kAdd, *arguments); });
+      "  bulkhead quarantine add photos/a.jpg photos/b.jpg\n"
+      "  bulkhead quarantine add --from bad.txt\n");
+  command->callback([arguments, from, &exit_code] {
+    if (!from->empty()) AddNamesFrom(*from, arguments->records);
+    if (arguments->records.empty()) {
+      throw CLI::ValidationError("add", "name the records, or a file of names with --from");
+    }
+    exit_code = Run(QuarantineAction::kAdd, *arguments);
+  });
 }
 
 void AddClear(CLI::App& quarantine, int& exit_code) {

@@ -19,6 +19,7 @@
 #include "tools/common/stream_run.h"
 #include "tools/common/transport_option.h"
 #include "tools/inspect/guess_spec.h"
+#include "tools/inspect/spec_data.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/measure/bench_report.h"
 
@@ -43,11 +44,6 @@ struct StreamArguments {
   uint32_t threads = 0;
   bool print_spec = false;
 };
-
-bool IsSpecFile(const std::string& path) {
-  return absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml") ||
-         absl::EndsWith(path, ".json");
-}
 
 // A spec goes to the service as text, which cannot be sent where it is none; all else that is wrong
 // with it is the service's to say.

@@ -184,7 +184,11 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
     out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
                            widths[2], row[2], widths[3], row[3]);
   }
-  if (report.counts.has_value()) PrintCounts(report.spec, *report.counts, out);
+  if (report.counts.has_value()) {
+    PrintCounts(report.spec, *report.counts, out);
+    out << "  the data were indexed, not decoded; `bulkhead scan " << name
+        << "` tries every record\n";
+  }
   out << "  batch: " << BytesText(schema.batch_bytes())
       << "\n  arena: " << report.memory.slot_count() << " slots, "
       << BytesText(report.memory.arena_bytes()) << "\n  one sample in a worker: at most "
@@ -418,7 +422,8 @@ void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit
   command->add_flag("--json", *json, "Print a JSON array with one object for each file");
   command->add_flag("--data", *data,
                     "Also index the data, in this process: count all records, and those left after "
-                    "filter, split, skip and take; measure what a cache stage keeps");
+                    "filter, split, skip and take; measure what a cache stage keeps. Decodes "
+                    "nothing: `bulkhead scan` finds what is damaged");
   const auto target = std::make_shared<std::string>();
   command
       ->add_option("--target", *target,

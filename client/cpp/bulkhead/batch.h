@@ -55,6 +55,8 @@ struct TensorInfo {
   std::vector<int64_t> shape;  // of one sample; bounds where it is packed
   uint64_t sample_bytes;
   Packing packing = Packing::kSamples;
+  // Of a label: the names of its classes, in the order of their numbers; empty: not known.
+  std::vector<std::string> class_names = {};
 };
 
 // One output of one batch. Lives as long as its batch. The data is 64-byte aligned, except that of

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,9 @@ struct SubstitutionEvent {
   uint64_t position = 0;
   uint64_t substitute_position = 0;
   std::string message;  // what was wrong, with file and offset
+  // Reason and metadata of the error (docs/errors.md): "CORRUPT_IMAGE"; "file", "offset", …
+  std::string reason;
+  std::map<std::string, std::string> metadata;
 };
 
 // A record that ended worker after worker, and is left out from now on (policy `substitute`). It is

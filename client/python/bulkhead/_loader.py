@@ -380,6 +380,28 @@ class Loader:
         )
 
     @property
+    def class_names(self) -> Dict[str, Tuple[str, ...]]:
+        """By output, the names of its classes in the order of their numbers.
+
+        Of the labels of image folders (names of sub-folders) and of lists whose labels are names,
+        as numbers or one-hot.
+        """
+        return {output.name: output.class_names for output in self.schema if output.class_names}
+
+    @property
+    def classes(self) -> Tuple[str, ...]:
+        """The names of the label's classes; () where they have none.
+
+        InvalidArgument if several labels have them: then `class_names` says which has which.
+        """
+        names = self.class_names
+        if len(names) > 1:
+            raise errors.InvalidArgument(
+                f"{', '.join(names)} have classes each: loader.class_names[{next(iter(names))!r}]"
+            )
+        return next(iter(names.values()), ())
+
+    @property
     def name(self) -> str:
         """The consumer's name; unique unless it was given.
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
+#include "server/base/nearest_name.h"
 #include "server/base/record_name.h"
 #include "server/source/file.h"
 #include "server/source/images/image_rows.h"
@@ -25,12 +27,16 @@ namespace {
 
 // Often enough that slow storage is not taken for hanging storage.
 constexpr uint64_t kProgressRecords = 64;
-constexpr absl::string_view kDefaultExtensions[] = {"jpg", "jpeg", "png",  "webp", "bmp",
-                                                    "gif", "tif",  "tiff", "ppm",  "pgm"};
+// Instead of a label.
+constexpr int64_t kUnlabeled = -1;
+constexpr int64_t kNoClass = -2;
+constexpr absl::string_view kDefaultExtensions[] = {"jpg", "jpeg", "png", "webp", "bmp",
+                                                    "tif", "tiff", "ppm", "pgm"};
 
 struct Entry {
   std::string name;
   struct stat info;
+  bool is_missing = false;  // a link that leads nowhere
   bool is_folder() const { return S_ISDIR(info.st_mode); }
   // Comparing these orders the whole tree by its relative paths' bytes.
   std::string sort_key() const { return is_folder() ? name + "/" : name; }
@@ -44,6 +50,7 @@ class FolderIndexer {
         root_(request.file().path()),
         name_(name),
         roots_(request.roots()),
+        keep_missing_(request.keep_missing()),
         rows_(fd),
         progress_(progress) {
     for (const std::string& extension : folder_.extensions()) {
@@ -61,7 +68,7 @@ class FolderIndexer {
     ancestors_.push_back({info.st_dev, info.st_ino});
     BULKHEAD_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(""));
     if (folder_.unlabeled()) {
-      BULKHEAD_RETURN_IF_ERROR(Walk("", entries, -1));
+      BULKHEAD_RETURN_IF_ERROR(Walk("", entries, kUnlabeled));
     } else {
       BULKHEAD_RETURN_IF_ERROR(WalkClasses(entries));
     }
@@ -89,12 +96,33 @@ class FolderIndexer {
       if (entry.is_folder()) classes.push_back(entry.name);
     }
     std::sort(classes.begin(), classes.end());
+    if (!folder_.classes().empty()) {
+      classes.assign(folder_.classes().begin(), folder_.classes().end());
+    }
+    BULKHEAD_RETURN_IF_ERROR(rows_.AddNames({{"label", classes}}));
+    std::map<std::string, int64_t> labels;
+    for (const std::string& name : classes) {
+      labels.emplace(name, static_cast<int64_t>(labels.size()));
+    }
     for (const Entry& entry : entries) {
       if (!entry.is_folder()) continue;
-      const auto at = std::lower_bound(classes.begin(), classes.end(), entry.name);
-      BULKHEAD_RETURN_IF_ERROR(WalkFolder(entry.name, entry, at - classes.begin()));
+      const auto label = labels.find(entry.name);
+      BULKHEAD_RETURN_IF_ERROR(
+          WalkFolder(entry.name, entry, label == labels.end() ? kNoClass : label->second));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status NotAClass(const std::string& relative) const {
+    const std::string folder = relative.substr(0, relative.find('/'));
+    const std::string near =
+        NearestName(folder, {folder_.classes().begin(), folder_.classes().end()});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+        absl::StrCat(Printable(JoinPath(name_, folder)), ": is not among `classes`",
+                     near.empty() ? "" : absl::StrCat("; did you mean `", Printable(near), "`?"),
+                     near.empty() ? "; add it to them, or move it out of the folder" : ""),
+        {{"file", folder}});
   }
 
   absl::Status WalkFolder(const std::string& relative, const Entry& entry, int64_t label) {
@@ -118,7 +146,7 @@ class FolderIndexer {
       const std::string relative = prefix + entry.name;
       if (entry.is_folder()) {
         BULKHEAD_RETURN_IF_ERROR(WalkFolder(relative, entry, label));
-      } else if (S_ISREG(entry.info.st_mode) && IsImage(entry.name)) {
+      } else if (entry.is_missing || (S_ISREG(entry.info.st_mode) && IsImage(entry.name))) {
         BULKHEAD_RETURN_IF_ERROR(Add(relative, entry, label));
       }
     }
@@ -126,6 +154,7 @@ class FolderIndexer {
   }
 
   absl::Status Add(const std::string& relative, const Entry& entry, int64_t label) {
+    if (label == kNoClass) return NotAClass(relative);
     const uint64_t bound =
         folder_.max_path_bytes() == 0 ? kDefaultMaxPathBytes : folder_.max_path_bytes();
     if (relative.size() > bound) {
@@ -138,9 +167,10 @@ class FolderIndexer {
     paths_.Update(relative);
     paths_.Update(absl::string_view("\0", 1));
     std::string labels;
-    if (label >= 0) AppendLittle<int64_t>(labels, label);
+    if (label != kUnlabeled) AppendLittle<int64_t>(labels, label);
     row_.labels = labels;
-    row_.images.assign(1, {relative, IdentityOf(entry.info)});
+    row_.images.assign(1,
+                       {relative, entry.is_missing ? ImageRow::kMissing : IdentityOf(entry.info)});
     BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
     if (progress_ && rows_.count() % kProgressRecords == 0) progress_(rows_.count(), 0);
     return absl::OkStatus();
@@ -171,6 +201,12 @@ class FolderIndexer {
       Entry entry{found->d_name, {}};
       const std::string full = JoinPath(path, entry.name);
       if (stat(full.c_str(), &entry.info) != 0) {
+        if (errno == ENOENT && keep_missing_) {
+          entry.info = {};
+          entry.is_missing = IsImage(entry.name);
+          if (entry.is_missing) entries.push_back(std::move(entry));
+          continue;
+        }
         return FileError(errno, JoinPath(JoinPath(name_, relative), entry.name), "opened");
       }
       if (S_ISREG(entry.info.st_mode) && IsImage(entry.name)) {
@@ -187,6 +223,7 @@ class FolderIndexer {
   const std::string root_;
   const std::string name_;
   const Roots roots_;
+  const bool keep_missing_;
   ImageRowsWriter rows_;
   const IndexProgressFn& progress_;
   std::vector<std::string> extensions_;

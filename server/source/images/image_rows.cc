@@ -17,6 +17,13 @@ constexpr size_t kFooterBytes = 8;
 
 }  // namespace
 
+absl::Status ImageRowsWriter::AddNames(const ClassNames& names) {
+  if (names.empty() || !IsTellable(names)) return absl::OkStatus();
+  const std::string bytes = SerializeClassNames(names);
+  names_bytes_ = bytes.size();
+  return out_.Append(bytes);
+}
+
 absl::Status ImageRowsWriter::Add(const ImageRow& row) {
   AppendLittle<uint64_t>(offsets_, out_.payload_bytes());
   std::string bytes;
@@ -51,6 +58,7 @@ absl::Status ImageRowsWriter::Finish(uint32_t kind, absl::string_view text_diges
   header.record_count = count_;
   header.file_size_bytes = file_size_bytes;
   header.file_mtime_ns = file_mtime_ns;
+  header.names_bytes = names_bytes_;
   std::memcpy(header.checksum.data(), digest.data(), header.checksum.size());
   return out_.Finish(header);
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/base/checksum.h"
+#include "server/base/class_names.h"
 #include "server/source/file.h"
 #include "server/source/index/index_file.h"
 
@@ -20,19 +21,23 @@ namespace bulkhead {
 struct ImageRow {
   struct Image {
     absl::string_view path;  // as the list writes it; relative to the folder
-    FileIdentity file;
+    FileIdentity file;       // kMissing: there was no such file when the index was built
+    bool is_missing() const { return file.size_bytes == kMissing.size_bytes; }
   };
+  static constexpr FileIdentity kMissing = {UINT64_MAX, 0, 0};
   uint64_t line = 0;         // in the list, from 1; 0 for folders
   absl::string_view labels;  // little-endian numbers, one after the other
   std::vector<Image> images;
 };
 
-// Writes the index of an image list or folder: rows, then record_count + 1 offsets (u64), then the
-// size of the labels and the number of images of each row. Not thread-safe.
+// Writes the index of an image list or folder: the names of classes, rows, then record_count + 1
+// offsets (u64), then the size of the labels and the number of images of each row. Not thread-safe.
 class ImageRowsWriter {
  public:
   explicit ImageRowsWriter(int fd) : out_(fd) {}
 
+  // Before the first row, or not at all. Names that cannot be told (IsTellable) are left out.
+  absl::Status AddNames(const ClassNames& names);
   // Every row has as many images and label bytes as the first.
   absl::Status Add(const ImageRow& row);
   uint64_t count() const { return count_; }
@@ -48,6 +53,7 @@ class ImageRowsWriter {
   Sha256 sizes_;
   std::string offsets_;
   uint64_t count_ = 0;
+  uint64_t names_bytes_ = 0;
   uint32_t label_bytes_ = 0;
   uint32_t image_count_ = 0;
 };

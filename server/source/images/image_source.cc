@@ -112,6 +112,7 @@ class ImageSource final : public Source {
     for (const Column& column : parts_.columns) {
       if (column.kind != Column::Kind::kImage || mine.IsExpected(index, column.number)) continue;
       const ImageRow::Image& image = mine.expected_row.images[column.number];
+      if (image.is_missing()) continue;
       absl::StatusOr<DataFile> file = OpenImage(image, mine);
       if (!file.ok()) return;
       file->Prefetch(0, image.file.size_bytes);
@@ -142,6 +143,8 @@ class ImageSource final : public Source {
 
   void SetOrigin(const ImageRow& row, Context& context, Record& record) const {
     NamePath(row.images[0].path, record.origin);
+    record.list = parts_.name;
+    record.line = row.line;
     if (parts_.name.empty()) return;
     context.path.swap(record.origin);
     record.origin.clear();
@@ -156,6 +159,12 @@ class ImageSource final : public Source {
   absl::Status ReadImage(uint64_t record, size_t number, Context& context,
                          absl::string_view& bytes) const {
     const ImageRow::Image& image = context.row.images[number];
+    if (image.is_missing()) {
+      return SampleError(reason::kFileNotFound,
+                         absl::StrCat(Printable(image.path),
+                                      ": there was no such file when the stream was opened"),
+                         {{"file", std::string(image.path)}});
+    }
     if (image.file.size_bytes > kMaxImageBytes) {
       return SampleError(reason::kRecordTooLarge,
                          absl::StrCat(Printable(image.path), ": has ", image.file.size_bytes,

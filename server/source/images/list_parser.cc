@@ -1,14 +1,11 @@
 #include "server/source/images/list_parser.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/little_endian.h"
 #include "server/base/record_name.h"
 #include "server/spec/source_signature.h"
 
@@ -47,12 +44,12 @@ size_t LabelColumns(const v1::ImageListSource& list) {
   return list.unlabeled() ? 0 : std::max<size_t>(1, static_cast<size_t>(list.labels_size()));
 }
 
-ListParser::ListParser(const v1::ImageListSource& list, absl::string_view name)
+ListParser::ListParser(const v1::ImageListSource& list, absl::string_view name, LabelReader* labels)
     : name_(name),
       path_columns_(PathColumns(list)),
       label_columns_(LabelColumns(list)),
-      float_labels_(list.label_dtype() == v1::DTYPE_FLOAT32),
       max_path_bytes_(list.max_path_bytes() == 0 ? kDefaultMaxPathBytes : list.max_path_bytes()),
+      label_reader_(labels),
       delimiter_(list.delimiter()),
       header_left_(list.header()),
       delimiter_known_(list.delimiter() != v1::DELIMITER_UNSPECIFIED) {}
@@ -130,29 +127,11 @@ absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
   }
   labels_.clear();
   for (size_t i = path_columns_; i < wanted; ++i) {
-    BULKHEAD_RETURN_IF_ERROR(ParseLabel(columns_[i]));
+    const std::string problem =
+        label_reader_->Read(i - path_columns_, columns_[i], line_number_, labels_);
+    if (!problem.empty()) return Invalid(problem);
   }
   return true;
-}
-
-absl::Status ListParser::ParseLabel(absl::string_view text) {
-  if (float_labels_) {
-    float value = 0;
-    if (!absl::SimpleAtof(text, &value) || !std::isfinite(value)) {
-      return Invalid(absl::StrCat("label `", Printable(text.substr(0, 40)), "` is not a number"));
-    }
-    AppendLittle<float>(labels_, value);
-    return absl::OkStatus();
-  }
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value)) {
-    double fraction = 0;
-    const bool number = absl::SimpleAtod(text, &fraction);
-    return Invalid(absl::StrCat("label `", Printable(text.substr(0, 40)), "` is not an integer",
-                                number ? "; set label_dtype: float32 to read it" : ""));
-  }
-  AppendLittle<int64_t>(labels_, value);
-  return absl::OkStatus();
 }
 
 }  // namespace bulkhead

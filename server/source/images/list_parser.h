@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/source/images/label_reader.h"
 
 namespace bulkhead {
 
@@ -18,8 +19,9 @@ namespace bulkhead {
 // delimiter is given. Not thread-safe.
 class ListParser {
  public:
-  // `name` is what messages call the list: an error reads "train.txt:17: …".
-  ListParser(const v1::ImageListSource& list, absl::string_view name);
+  // `name` is what messages call the list: an error reads "train.txt:17: …". `labels` belongs to
+  // the caller and outlives this.
+  ListParser(const v1::ImageListSource& list, absl::string_view name, LabelReader* labels);
 
   // Takes the next line, without its newline. False when it holds no sample: a header, a comment,
   // blank. LIST_INVALID (INVALID_ARGUMENT) with metadata `file` and `line` when it cannot be used.
@@ -27,7 +29,7 @@ class ListParser {
 
   // Of the line just parsed; views of it.
   const std::vector<absl::string_view>& paths() const { return paths_; }
-  // Little-endian int64 or float32, one after the other.
+  // Little-endian int64 or float32, one after the other; of a reader that learns, nothing.
   const std::string& labels() const { return labels_; }
   uint64_t line_number() const { return line_number_; }
   // "train.txt:17".
@@ -39,13 +41,12 @@ class ListParser {
  private:
   void ChooseDelimiter(absl::string_view line);
   void Split(absl::string_view line);
-  absl::Status ParseLabel(absl::string_view text);
 
   const std::string name_;
   const size_t path_columns_;
   const size_t label_columns_;
-  const bool float_labels_;
   const uint64_t max_path_bytes_;
+  LabelReader* const label_reader_;
   v1::Delimiter delimiter_;
   bool header_left_;
   bool delimiter_known_ = false;

@@ -1,12 +1,17 @@
 #include "server/source/tfrecord/example_reader.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
+#include "server/base/nearest_name.h"
+#include "server/base/record_name.h"
 #include "server/source/tfrecord/tensor_reader.h"
 #include "server/source/tfrecord/wire_reader.h"
 
@@ -100,6 +105,43 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
   return reader;
 }
 
+namespace {
+
+constexpr size_t kMostNamedKeys = 10;
+constexpr size_t kMostLookedAtKeys = 256;
+constexpr size_t kMostKeyBytes = 64;
+
+// The names of a record's features, sorted; at most kMostLookedAtKeys, without the longest.
+std::vector<std::string> KeysOf(absl::string_view record) {
+  std::set<std::string> keys;
+  for (WireReader example(record); example.Next();) {
+    if (!example.Is(1, WireReader::kBytes)) continue;
+    for (WireReader features(example.bytes());
+         keys.size() < kMostLookedAtKeys && features.Next();) {
+      if (!features.Is(1, WireReader::kBytes)) continue;
+      for (WireReader entry(features.bytes()); entry.Next();) {
+        const bool is_key =
+            entry.Is(1, WireReader::kBytes) && entry.bytes().size() <= kMostKeyBytes;
+        if (is_key) keys.insert(Printable(entry.bytes()));
+      }
+    }
+  }
+  return {keys.begin(), keys.end()};
+}
+
+// What a record that lacks `key` has, for people: "did you mean `image`? ".
+std::string HeldInstead(absl::string_view record, const std::string& key) {
+  std::vector<std::string> keys = KeysOf(record);
+  if (keys.empty()) return "it holds no feature; ";
+  const std::string near = NearestName(key, keys);
+  if (!near.empty()) return absl::StrCat("did you mean `", near, "`? Else ");
+  const bool more = keys.size() > kMostNamedKeys;
+  keys.resize(std::min(keys.size(), kMostNamedKeys));
+  return absl::StrCat("it holds ", absl::StrJoin(keys, ", "), more ? ", …" : "", "; ");
+}
+
+}  // namespace
+
 absl::Status ExampleReader::FindInFeatures(absl::string_view message,
                                            ExampleScratch& scratch) const {
   WireReader features(message);
@@ -142,7 +184,7 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
     if (!ReadFeatureList(scratch.found[i], scratch.list)) {
       status = SampleError(reason::kMalformedExample, "its list of values is damaged");
     } else if (scratch.list.kind == Kind::kNone) {
-      status = SetMissing(declared, values[i]);
+      status = SetMissing(declared, record, values[i]);
     } else {
       status = ReadFeature(declared, scratch.list, scratch.buffers[i], values[i]);
     }
@@ -153,12 +195,15 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
   return absl::OkStatus();
 }
 
-absl::Status ExampleReader::SetMissing(const Declared& declared, FeatureValue& value) {
+absl::Status ExampleReader::SetMissing(const Declared& declared, absl::string_view record,
+                                       FeatureValue& value) {
   if (!declared.optional) {
     const bool tensor = declared.type == v1::Feature::kTensor;
-    return SampleError(reason::kMissingFeature,
-                       absl::StrCat("the record does not hold it; correct its `key`, or give it ",
-                                    tensor ? "`allow_missing: true`" : "a `default`"));
+    return SampleError(
+        reason::kMissingFeature,
+        absl::StrCat("the record does not hold it; ", HeldInstead(record, declared.key),
+                     "correct its `key`, or give it ",
+                     tensor ? "`allow_missing: true`" : "a `default`"));
   }
   value.data = AsBytes(declared.missing);
   value.size_bytes = declared.missing.size();

@@ -63,7 +63,8 @@ class ExampleReader {
                                  ByteBuffer& buffer, FeatureValue& value) const;
   absl::Status ReadNumbers(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
                            FeatureValue& value) const;
-  static absl::Status SetMissing(const Declared& declared, FeatureValue& value);
+  static absl::Status SetMissing(const Declared& declared, absl::string_view record,
+                                 FeatureValue& value);
   static absl::Status SetDefault(const v1::Feature& feature, Declared& declared);
 
   std::vector<Declared> declared_;

@@ -38,7 +38,7 @@ void NormalizeErrors(v1::ErrorPolicy& errors, SpecProblems& problems) {
   if (errors.policy() == v1::ERROR_ACTION_UNSPECIFIED) errors.set_policy(v1::ERROR_ACTION_FAIL);
   if (errors.policy() == v1::ERROR_ACTION_FAIL) {
     if (errors.has_max_fraction()) {
-      problems.Add("errors.max_fraction", "goes with policy: substitute only");
+      problems.Add("errors.max_fraction", "goes with policy: substitute or blank only");
     }
     return;
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/class_names.h"
 #include "server/base/error.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/source_signature.h"
@@ -19,8 +20,8 @@ constexpr uint64_t kMaxMaxPathBytes = 65'536;
 constexpr uint64_t kMaxRange = static_cast<uint64_t>(INT64_MAX);
 constexpr size_t kMaxNameBytes = 128;
 
-constexpr const char* kImageExtensions[] = {"bmp", "gif", "jpeg", "jpg",  "pgm",
-                                            "png", "ppm", "tif",  "tiff", "webp"};
+constexpr const char* kImageExtensions[] = {"bmp", "jpeg", "jpg",  "pgm", "png",
+                                            "ppm", "tif",  "tiff", "webp"};
 
 bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
 
@@ -76,6 +77,25 @@ void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
   }
 }
 
+// Names of classes: none of them empty or given twice, all of them tellable. `labeled` says that
+// there are integer labels.
+void CheckClasses(const google::protobuf::RepeatedPtrField<std::string>& classes, bool labeled,
+                  const std::string& path, SpecProblems& problems) {
+  if (classes.empty()) return;
+  if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");
+  std::set<std::string> names;
+  for (int i = 0; i < classes.size(); ++i) {
+    if (classes.Get(i).empty()) problems.Add(absl::StrCat(path, "[", i, "]"), "is empty");
+    if (!names.insert(classes.Get(i)).second) {
+      problems.Add(absl::StrCat(path, "[", i, "]"),
+                   absl::StrCat("names `", classes.Get(i), "` again; each class has one number"));
+    }
+  }
+  if (!IsTellable({{"", {classes.begin(), classes.end()}}})) {
+    problems.Add(path, "has more than 1 MiB of names; give the labels as numbers");
+  }
+}
+
 void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
   const std::string path = "source.image_list";
   if (source.entries().empty()) {
@@ -98,6 +118,8 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
     if (source.labels().empty()) source.add_labels("label");
     if (source.label_dtype() == v1::DTYPE_UNSPECIFIED) source.set_label_dtype(v1::DTYPE_INT64);
   }
+  CheckClasses(source.classes(), source.label_dtype() == v1::DTYPE_INT64, path + ".classes",
+               problems);
   std::set<std::string> names = {"path"};
   for (const auto* columns : {&source.images(), &source.labels()}) {
     const std::string field = columns == &source.images() ? ".images" : ".labels";
@@ -130,6 +152,7 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   if (extensions.empty()) {
     extensions.insert(std::begin(kImageExtensions), std::end(kImageExtensions));
   }
+  CheckClasses(source.classes(), !source.unlabeled(), path + ".classes", problems);
   source.clear_extensions();
   for (const std::string& extension : extensions) source.add_extensions(extension);
   if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);

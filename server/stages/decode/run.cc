@@ -76,7 +76,8 @@ absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
   absl::Status crop_status;
   if (crop_ != nullptr) {
     const absl::StatusOr<Rect> chosen = crop_->ChooseRect(size, context.key);
-    if (chosen.ok() && !fuse_) return RunUnfused(value, *stored, orientation, *chosen, context);
+    const bool joined = fuse_ && !context.whole_images;
+    if (chosen.ok() && !joined) return RunUnfused(value, *stored, orientation, *chosen, context);
     if (chosen.ok()) {
       rect = *chosen;
       context.Moved(Geometry::Crop(size, rect));
@@ -97,7 +98,8 @@ absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
 
 absl::Status DecodeStage::RunUnfused(Value& value, ImageSize stored, int orientation,
                                      const Rect& rect, const StageContext& context) const {
-  const int bottom = StoredRect(rect, stored, orientation).bottom();
+  const int bottom =
+      context.whole_images ? stored.height : StoredRect(rect, stored, orientation).bottom();
   const absl::StatusOr<ImageView> rows =
       context.decoder.Decode(format_, {0, 0, bottom, stored.width}, context.scratch.image);
   if (!rows.ok()) return place().Name(rows.status());

@@ -70,6 +70,8 @@ struct StageContext {
   GeometryTrail* trail = nullptr;
   // For stages that put several samples into one; null for others.
   PartnerMaker* partners = nullptr;
+  // An image is decoded whole, whatever part of it is needed.
+  bool whole_images = false;
 
   void Moved(const Geometry& geometry) const {
     if (trail != nullptr) trail->push_back(geometry);

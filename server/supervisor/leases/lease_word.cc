@@ -38,7 +38,8 @@ absl::Status CheckSubstitutions(const internal::v1::Lease& lease,
   if (done.substitutions().empty()) return absl::OkStatus();
   const uint64_t positions = stream.samples_per_epoch();
   const auto count = static_cast<uint64_t>(done.substitutions_size());
-  if (stream.error_action() != v1::ERROR_ACTION_SUBSTITUTE || positions == 0) {
+  const bool blank = stream.error_action() == v1::ERROR_ACTION_BLANK;
+  if ((stream.error_action() != v1::ERROR_ACTION_SUBSTITUTE && !blank) || positions == 0) {
     return absl::InternalError(absl::StrCat(
         "it says that ", count, " samples were substituted, but this stream substitutes none"));
   }
@@ -54,7 +55,9 @@ absl::Status CheckSubstitutions(const internal::v1::Lease& lease,
       return Wrong(substitution, "which is beyond the epoch");
     }
     const uint64_t reach = Distance(position, substitution.substitute_position(), positions);
-    if (reach < 1 || reach > std::min(kSubstituteReach, positions - 1)) {
+    // A blank sample stands in its own place.
+    const uint64_t most = blank ? 0 : std::min(kSubstituteReach, positions - 1);
+    if ((reach < 1 && !blank) || reach > most) {
       return Wrong(substitution, "which is too far away");
     }
     if (partners > 0) continue;

@@ -163,7 +163,8 @@ void Stream::WriteOff(LeaseTable::WorkerId worker) {
 
 bool Stream::Quarantine(const std::string& record, const std::string& reason, uint32_t deaths) {
   if (finished_ || quarantined_.Contains(record)) return false;
-  if (config_.binding.error_action() != v1::ERROR_ACTION_SUBSTITUTE) {
+  const v1::ErrorAction action = config_.binding.error_action();
+  if (action != v1::ERROR_ACTION_SUBSTITUTE && action != v1::ERROR_ACTION_BLANK) {
     Fail(PoisonSample(record, reason, deaths));
     return false;
   }
@@ -286,6 +287,8 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
     event.set_position(substitution.position());
     event.set_substitute_position(substitution.substitute_position());
     event.set_message(substitution.error().message());
+    event.set_reason(substitution.error().reason());
+    *event.mutable_metadata() = substitution.error().metadata();
     config_.observer->OnEvent(event);
     notes_.CountSubstitution(event.message());
     if (epoch_substitutions_ > config_.max_substitutions_per_epoch) {

@@ -56,6 +56,7 @@ absl::StatusOr<TensorInfo> MakeTensorInfo(const v1::TensorSchema& schema) {
     info.shape.push_back(dimension);
   }
   if (bytes != schema.sample_bytes()) return wrong("its size does not agree with its shape");
+  info.class_names.assign(schema.class_names().begin(), schema.class_names().end());
   return info;
 }
 

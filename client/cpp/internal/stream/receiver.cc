@@ -108,8 +108,12 @@ absl::Status Receiver::OnHeartbeat(const v1::Heartbeat& heartbeat) {
 
 absl::Status Receiver::OnSampleEvent(const v1::SampleEvent& event) {
   if (event.kind() == v1::SampleEvent::KIND_SUBSTITUTED && config_.on_substitution) {
-    config_.on_substitution(SubstitutionEvent{event.epoch(), event.position(),
-                                              event.substitute_position(), event.message()});
+    config_.on_substitution(SubstitutionEvent{event.epoch(),
+                                              event.position(),
+                                              event.substitute_position(),
+                                              event.message(),
+                                              event.reason(),
+                                              {event.metadata().begin(), event.metadata().end()}});
   }
   if (event.kind() == v1::SampleEvent::KIND_HUNG && config_.on_hang) {
     config_.on_hang(HangEvent{event.epoch(), event.position(), event.message()});

@@ -33,6 +33,7 @@ class TensorSpec(NamedTuple):
     # height and width of the batch's own, which `shape` bounds.
     packing: str = "samples"
     batch_shape: Tuple[Optional[int], ...] = ()  # of a batch's array; None for what varies
+    class_names: Tuple[str, ...] = ()  # of a label, in the order of their numbers; (): not known
 
 
 class Layout(NamedTuple):
@@ -45,6 +46,7 @@ class Layout(NamedTuple):
     batch_bytes: int
     outputs: Tuple[TensorSpec, ...]  # what batches give: the tensors, and offsets of packed rows
     ragged: Mapping[str, str]  # by output of packed rows: its offsets
+    class_names: Mapping[str, Tuple[str, ...]] = {}  # by label whose classes have names
 
 
 def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
@@ -119,7 +121,8 @@ def make_layout(schema) -> Layout:
         end = tensor.batch_offset + schema.batch_size * size
         if size != tensor.sample_bytes or tensor.batch_offset % 64 or end > schema.batch_bytes:
             raise ProtocolError(f"output '{tensor.name}' does not fit its batch")
-        spec = TensorSpec(tensor.name, dtype, tuple(tensor.shape), name)
+        names = tuple(tensor.class_names)
+        spec = TensorSpec(tensor.name, dtype, tuple(tensor.shape), name, class_names=names)
         tensors.append(_packed(spec, tensor.packing))
     outputs = _outputs(tensors)
     return Layout(
@@ -130,6 +133,7 @@ def make_layout(schema) -> Layout:
         schema.batch_bytes,
         outputs,
         {spec.name: f"{spec.name}_offsets" for spec in outputs if spec.packing == "rows"},
+        {spec.name: spec.class_names for spec in outputs if spec.class_names},
     )
 
 
@@ -263,6 +267,9 @@ class Batch(Mapping[str, np.ndarray]):
 
     `sequence` counts the stream's batches in the order of the epoch; with `deterministic: false`
     they may arrive in another order.
+
+    `class_names` has, for each label whose classes have names, the names in the order of their
+    numbers: `batch.class_names["label"][batch["label"][0]]`.
     """
 
     def __init__(
@@ -272,8 +279,10 @@ class Batch(Mapping[str, np.ndarray]):
         sequence: int,
         cursor: Mapping[str, Any],
         ragged: Optional[Mapping[str, str]] = None,
+        class_names: Optional[Mapping[str, Tuple[str, ...]]] = None,
     ):
         self._arrays = arrays
+        self.class_names: Mapping[str, Tuple[str, ...]] = class_names or {}
         self._ragged = ragged or {}  # by array of packed rows: its offsets
         self._cursor = cursor
         self.epoch: int = header.epoch
@@ -347,6 +356,7 @@ class Batch(Mapping[str, np.ndarray]):
             names.get(name, name): names.get(offsets, offsets)
             for name, offsets in self._ragged.items()
         }
+        self.class_names = {names.get(name, name): known for name, known in self.class_names.items()}
 
     def _copy_small(self, copy_below: int) -> None:
         """Gives arrays of fewer bytes memory of their own, so that they do not keep the whole batch's."""

@@ -28,7 +28,7 @@ DType = Literal[
 ]
 DctMethod = Literal["islow", "ifast"]
 Delimiter = Literal["tab", "space", "comma"]
-ErrorAction = Literal["fail", "substitute"]
+ErrorAction = Literal["fail", "substitute", "blank"]
 ImageLayout = Literal["nhwc", "nchw"]
 Interpolation = Literal["nearest", "linear", "area", "cubic"]
 LastBatch = Literal["drop", "pad", "partial"]
@@ -193,11 +193,13 @@ class PipelineMethods(PipelineBase):
         label_dtype: Optional[DType] = None,
         unlabeled: Optional[bool] = None,
         max_path_bytes: Optional[int] = None,
+        classes: Optional[Union[str, Sequence[str]]] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
         """A text file with one sample per line: image path(s), then label(s). Empty lines and
         lines that begin with `#` are ignored. Gives the features named by `images` (encoded
-        bytes) and `labels`, and `path`.
+        bytes) and `labels`, and `path`. The labels of a column are all numbers or all names of
+        classes, whose numbers are delivered.
 
         path: The list; image paths in it are relative to the list's own folder. Either this or
             `entries`.
@@ -212,13 +214,16 @@ class PipelineMethods(PipelineBase):
         unlabeled: The list has no label columns.
         max_path_bytes: Width of the `path` output in bytes; a longer path is an error that
             names its line. Default 256.
+        classes: Names of the classes, in the order of their numbers, for labels that are names.
+            Default: the names that a label column holds, sorted by their bytes. A label that is
+            not among them is an error that names its line.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
         options = given(
             path=path, entries=entries, delimiter=delimiter, header=header, images=images,
             labels=labels, label_dtype=label_dtype, unlabeled=unlabeled,
-            max_path_bytes=max_path_bytes,
+            max_path_bytes=max_path_bytes, classes=classes,
         )
         return cls._source("image_list", options, base_dir)
 
@@ -230,24 +235,30 @@ class PipelineMethods(PipelineBase):
         extensions: Optional[Union[str, Sequence[str]]] = None,
         unlabeled: Optional[bool] = None,
         max_path_bytes: Optional[int] = None,
+        classes: Optional[Union[str, Sequence[str]]] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
         """A folder whose sub-folders are classes: the label is the index of the sub-folder's name
-        in sorted order. Images are found at any depth below a class, by their endings, and
-        ordered by path. Gives `image` (encoded bytes), `label` (int64) and `path` (relative to
-        the folder).
+        in sorted order, or in `classes`. Images are found at any depth below a class, by their
+        endings, and ordered by path. Gives `image` (encoded bytes), `label` (int64) and `path`
+        (relative to the folder).
 
         path: The folder, relative to the spec's folder. Required.
         extensions: File endings that count as images, without the dot, in any case. Default:
-            jpg, jpeg, png, webp, bmp, gif, tif, tiff, ppm, pgm.
+            jpg, jpeg, png, webp, bmp, tif, tiff, ppm, pgm. (Others, such as GIF, are not
+            decoded.)
         unlabeled: The folder holds images directly, without classes; `label` is not given.
         max_path_bytes: Width of the `path` output in bytes; a longer path is an error. Default
             256.
+        classes: Names of the sub-folders, in the order of their numbers; a sub-folder with
+            images that is not among them is an error. Default: all sub-folders, sorted by the
+            bytes of their names.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
         options = given(
             path=path, extensions=extensions, unlabeled=unlabeled, max_path_bytes=max_path_bytes,
+            classes=classes,
         )
         return cls._source("image_folder", options, base_dir)
 
@@ -1495,9 +1506,9 @@ class PipelineMethods(PipelineBase):
         """What happens when a sample cannot be produced. Default: the stream fails.
 
         policy: Default fail.
-        max_fraction: With `substitute`: the stream fails when more than this share of an
-            epoch's positions on a rank were substituted, rounded up to whole samples. Default
-            0.01.
+        max_fraction: With `substitute` and `blank`: the stream fails when more than this share
+            of an epoch's positions on a rank were substituted, rounded up to whole samples.
+            Default 0.01.
         """
         options = given(policy=policy, max_fraction=max_fraction)
         return self._option("errors", options)

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_BASE_CLASS_NAMES_H_
+#define BULKHEAD_SERVER_BASE_CLASS_NAMES_H_
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The names of the classes that a label's numbers stand for, in the order of the numbers, by the
+// label's feature.
+using ClassNames = std::map<std::string, std::vector<std::string>>;
+
+// Most bytes of all names of a source, with one for each name; more could not be told to clients.
+inline constexpr size_t kMaxClassNamesBytes = size_t{1} << 20;
+// Whether `names` has at most that.
+bool IsTellable(const ClassNames& names);
+
+// How an index holds them: a CRC32C (u32) of what follows; for each feature its name and the number
+// of its classes (u32), then their names; a name is its length (u32) and its bytes.
+std::string SerializeClassNames(const ClassNames& names);
+// DATA_LOSS if `bytes` are not what SerializeClassNames gives for tellable names. Takes memory for
+// no more than there are bytes: a worker wrote them.
+absl::StatusOr<ClassNames> ParseClassNames(absl::string_view bytes);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_CLASS_NAMES_H_

@@ -1,0 +1,156 @@
+"""`bulkhead scan`: every record of a spec that cannot be used, from real workers."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+import bulkhead
+from conftest import BIN, tool, write_spec
+
+CROPPED = ["decode_image", {"random_resized_crop": {"size": [16, 16]}}, "random_horizontal_flip"]
+
+
+def scan(spec, *options, code=1):
+    """What it prints as JSON."""
+    run = subprocess.run([BIN / "bulkhead", "scan", spec, "--json", *map(str, options)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == code, run.stderr
+    return json.loads(run.stdout)
+
+
+def reasons(found, key="file"):
+    return {finding[key]: finding["reason"] for finding in found["findings"]}
+
+
+@pytest.fixture
+def damaged(photos, folder):
+    """A spec of a list of 40 photos; of those in lines 3 to 26 one is missing, one empty, one text, and the others lack their last rows, which only a decoder notices."""
+    files = sorted((photos / "folder").rglob("*.jpg"))[:40]
+    lines = ["# photos"]
+    for i, path in enumerate(files, 2):
+        data = path.read_bytes()
+        if 3 <= i <= 26:
+            data = {3: None, 4: b"", 5: b"this is no image"}.get(i, data[:-60] + data[-2:])
+        if data is not None:
+            (folder / f"{i}.jpg").write_bytes(data)
+        lines.append(f"{i}.jpg {i % 3}")
+    (folder / "train.txt").write_text("\n".join(lines) + "\n")
+    return write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}}, stages=CROPPED,
+                      batch={"size": 8}, order={"global": {}})
+
+
+def test_every_bad_line_of_a_list_is_found_also_many_in_a_row_and_below_the_crop(damaged):
+    found = scan(damaged)
+    assert found["records"] == 40 and found["bad"] == 24
+    assert reasons(found, "line") == {
+        "3": "FILE_NOT_FOUND", "4": "TRUNCATED_IMAGE", "5": "UNSUPPORTED_IMAGE", **{str(i): "CORRUPT_IMAGE" for i in range(6, 27)}}
+    assert {finding["list"] for finding in found["findings"]} == {"train.txt"}
+    said = subprocess.run([BIN / "bulkhead", "scan", damaged], capture_output=True, text=True, timeout=120)
+    assert said.returncode == 1
+    assert said.stdout.startswith("train.txt:3 (3.jpg): 3.jpg: there was no such file") and said.stdout.count("\n") == 24
+    assert "40 records read, 24 bad: 21 CORRUPT_IMAGE, 1 FILE_NOT_FOUND, 1 TRUNCATED_IMAGE, 1 UNSUPPORTED_IMAGE" in said.stderr
+
+
+def test_the_list_without_the_bad_lines_is_good(damaged, folder):
+    scan(damaged, "--exclude-list", folder / "good.txt")
+    assert (folder / "good.txt").read_text().splitlines()[:3] == ["# photos", "2.jpg 2", "27.jpg 0"]
+    spec = json.loads(damaged.read_text())
+    spec["source"]["image_list"]["path"] = "good.txt"
+    assert scan(write_spec(folder / "good.yaml", **spec), code=0)["records"] == 16
+
+
+def test_the_list_without_the_bad_lines_lies_beside_the_list(damaged, folder):
+    (folder / "elsewhere").mkdir()
+    for place in ("elsewhere/good.txt", "train.txt"):
+        assert f"another file of {folder}" in tool("scan", damaged, "--exclude-list", folder / place, code=1)
+
+
+def test_good_data_are_found_good(photos):
+    for kind in ("folder", "list", "tfrecord"):
+        run = subprocess.run([BIN / "bulkhead", "scan", photos / f"{kind}.yaml"], capture_output=True, text=True, timeout=120)
+        assert (run.returncode, run.stdout) == (0, ""), run
+        assert "150 records read, 0 bad" in run.stderr
+
+
+def record_offsets(data):
+    """Where the records of an uncompressed TFRecord file begin, and how long each is."""
+    at = 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        yield at, length
+        at += 16 + length
+
+
+def test_bad_records_and_bad_files_of_records_are_found_and_excluded(photos, folder):
+    part = folder / "part-0"
+    part.mkdir()
+    files = [shutil.copy(path, part / path.name) for path in sorted(photos.glob("*.tfrecord"))]
+    one = bytearray(open(files[0], "rb").read())
+    (second, length), *_ = list(record_offsets(one))[1:]
+    one[second + 12 + length // 2] ^= 0xFF  # the record's own checksum tells
+    open(files[0], "wb").write(one)
+    open(part / "empty.tfrecord", "wb").close()
+    (part / "junk.tfrecord").write_bytes(b"junk" * 100)
+    spec = yaml_of(photos, folder)
+    found = scan(spec, "--exclude-list", folder / "bad.txt")
+    name = f"part-0/{os.path.basename(files[0])}"  # as in the spec, although two of the files were left out
+    bad = f"{name}@{second}"
+    assert reasons(found) == {name: "CORRUPT_RECORD", "part-0/empty.tfrecord": "FILE_EMPTY", "part-0/junk.tfrecord": "CORRUPT_RECORD"}
+    assert any(finding["message"].startswith(bad) for finding in found["findings"])
+    assert found["records"] == 150
+    assert [finding["record"] for finding in found["findings"] if finding["record"]] == [bad]
+    lines = (folder / "bad.txt").read_text().splitlines()
+    assert bad in lines and sorted(lines)[:2] == ["# leave out the file part-0/empty.tfrecord", "# leave out the file part-0/junk.tfrecord"]
+
+
+def yaml_of(photos, folder):
+    return write_spec(folder / "records.yaml", source={"tfrecord": {"files": "part-*/*.tfrecord"}},
+                      features={"image": {"bytes": {}}, "label": {"int64": {}}}, stages=CROPPED, batch={"size": 16})
+
+
+def test_of_a_mixture_each_source_is_read_whole(photos, folder):
+    files = sorted((photos / "folder").rglob("*.jpg"))[:9]
+    for name, members in (("a", files[:8]), ("b", files[8:])):
+        for i, path in enumerate(members):
+            shutil.copy(path, folder / f"{name}{i}.jpg")
+        (folder / f"{name}.txt").write_text("".join(f"{name}{i}.jpg 0\n" for i in range(len(members))))
+    (folder / "a7.jpg").write_bytes(b"")
+    sources = [{"weight": 1, "source": {"image_list": {"path": f"{name}.txt"}}} for name in "ab"]
+    spec = write_spec(folder / "spec.yaml", source={"mixture": {"sources": sources}}, stages=CROPPED, batch={"size": 4})
+    found = scan(spec)
+    assert found["records"] == 9
+    assert [(finding["record"], finding["line"]) for finding in found["findings"]] == [("0:a7.jpg", "8")]
+
+
+def test_validate_says_that_it_decodes_nothing(damaged, folder):
+    (folder / "3.jpg").write_bytes(b"")
+    said = tool("validate", "--data", damaged)
+    assert f"the data were indexed, not decoded; `bulkhead scan {damaged}` tries every record" in said
+
+
+def test_a_stage_that_refuses_a_record_is_found(photos, folder):
+    shutil.copy(next((photos / "folder").rglob("*.jpg")), folder / "a.jpg")
+    (folder / "train.txt").write_text("a.jpg 2\na.jpg 3\n")
+    spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}},
+                      stages=[*CROPPED, {"one_hot": {"input": "label", "classes": 3}}], batch={"size": 4})
+    [finding] = scan(spec)["findings"]
+    assert finding["line"] == "2" and "stages[3] one_hot" in finding["message"]
+
+
+def test_a_malformed_line_ends_the_scan_with_its_place(folder):
+    (folder / "train.txt").write_text("a.jpg 1\nb.jpg\n")
+    spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}}, stages=CROPPED, batch={"size": 4})
+    assert "train.txt:2: has 1 column" in tool("scan", spec, code=1)
+
+
+def test_a_file_of_names_joins_the_quarantine(folder):
+    from conftest import Service
+
+    service = Service(folder)
+    (folder / "bad.txt").write_text("# leave out the file x.tfrecord\na.tfrecord@17\nb.jpg\n")
+    said = tool("quarantine", "add", "--from", folder / "bad.txt", "--target", service.target)
+    assert [line.split()[0] for line in said.splitlines()] == ["a.tfrecord@17", "b.jpg"]
+    assert service.stop() == 0

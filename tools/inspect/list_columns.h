@@ -1,0 +1,45 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_LIST_COLUMNS_H_
+#define BULKHEAD_TOOLS_INSPECT_LIST_COLUMNS_H_
+
+#include <cstddef>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead::tools {
+
+// The form of an image list, by its first two lines that say anything.
+struct ListColumns {
+  char delimiter = ' ';
+  std::vector<std::string> first;  // the first line's values, or titles
+  size_t path_column = 0;          // the first that holds paths
+  // Certain: the first line has no path where the second one has one.
+  bool header = false;
+
+  // The values of a line; several spaces separate as one.
+  std::vector<std::string> Split(absl::string_view line) const;
+};
+ListColumns ColumnsOf(const std::string& list);
+
+// The lines of a list that say something: trimmed, without a byte order mark, without empty lines
+// and comments.
+class ListLines {
+ public:
+  explicit ListLines(const std::string& list) : file_(list) {}
+
+  bool opened() const { return file_.is_open(); }
+  std::optional<std::string> Next();
+  // Of the line that Next gave, from 1.
+  uint64_t number() const { return number_; }
+
+ private:
+  std::ifstream file_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_LIST_COLUMNS_H_

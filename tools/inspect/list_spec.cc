@@ -1,0 +1,124 @@
+#include "tools/inspect/list_spec.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/error.h"
+#include "tools/common/count_text.h"
+#include "tools/inspect/list_survey.h"
+#include "tools/inspect/spec_text.h"
+
+namespace bulkhead::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Sort = ListSurvey::Sort;
+
+// Lines that a spec may hold itself.
+constexpr uint64_t kMostEntries = 1000;
+
+absl::Status NoSpec(const std::string& list, absl::string_view why) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                   absl::StrCat(list, ": ", why), {{"file", list}});
+}
+
+// `label, label_2`: a name for each column but the path's.
+std::string LabelNames(size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 1; i <= count; ++i) {
+    names.push_back(i == 1 ? "label" : absl::StrCat("label_", i));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// The element type that all labels can be read with; absent when there is none.
+absl::StatusOr<std::string> LabelType(const std::string& list, const ListSurvey& survey) {
+  bool names = false;
+  bool fractions = false;
+  for (size_t i = 0; i < survey.columns().size(); ++i) {
+    if (i == survey.form().path_column) continue;
+    const ListSurvey::Column& column = survey.columns()[i];
+    if (column.values < survey.rows()) {
+      return NoSpec(list, absl::StrCat("column ", i + 1, " is missing in ",
+                                       CountText(survey.rows() - column.values, "line"),
+                                       "; every line needs as many columns"));
+    }
+    if (column.sort() == Sort::kMixed) {
+      return NoSpec(list, absl::StrCat("column ", i + 1, " has ", column.Text(),
+                                       "; labels are all numbers or all names of classes"));
+    }
+    names = names || column.sort() == Sort::kNames;
+    fractions = fractions || column.sort() == Sort::kNumbers;
+  }
+  if (names && fractions) {
+    return NoSpec(list,
+                  "some labels are names and some are fractions, which one list cannot have; write "
+                  "the names as numbers, or leave columns out");
+  }
+  return std::string(fractions ? "float32" : "int64");
+}
+
+// The list's lines with the path first, from the root on.
+std::string Entries(const std::string& list, const ListSurvey& survey) {
+  std::string entries;
+  ListLines lines(list);
+  bool header_left = survey.form().header;
+  while (const std::optional<std::string> line = lines.Next()) {
+    if (std::exchange(header_left, false)) continue;
+    std::vector<std::string> values = survey.form().Split(*line);
+    const auto path = values.begin() + static_cast<ptrdiff_t>(survey.form().path_column);
+    std::string entry = AbsolutePath((fs::path(list).parent_path() / *path).string());
+    values.erase(path);
+    absl::StrAppend(&entry, "\t", absl::StrJoin(values, "\t"));
+    absl::StrAppend(&entries, "\n      - ", Quoted(entry));
+  }
+  return entries;
+}
+
+// A command that puts the path's column first.
+std::string Reordering(const std::string& list, const ListSurvey& survey) {
+  const ListColumns& form = survey.form();
+  std::vector<std::string> order = {absl::StrCat("$", form.path_column + 1)};
+  for (size_t i = 0; i < survey.columns().size(); ++i) {
+    if (i != form.path_column) order.push_back(absl::StrCat("$", i + 1));
+  }
+  const std::string between = form.delimiter == '\t' ? "\\t" : std::string(1, form.delimiter);
+  return absl::StrCat("awk -F'", between, "' -v OFS='", between, "' '{print ",
+                      absl::StrJoin(order, ","), "}' ", list, " > reordered.txt");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ListSurvey survey, ListSurvey::Of(path, 0));
+  if (survey.rows() == 0) return NoSpec(path, "holds no line with a sample");
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string type, LabelType(path, survey));
+  const ListColumns& form = survey.form();
+  const std::string labels = LabelNames(survey.columns().size() - 1);
+  std::string more =
+      labels.empty() ? ", unlabeled: true" : absl::StrCat(", labels: [", labels, "]");
+  if (form.path_column == 0 && form.header) more += ", header: true";
+  if (type == "float32") more += ", label_dtype: float32";
+  if (form.path_column == 0) {
+    return WithStages(
+        absl::StrCat("source:\n  image_list: {path: ", Quoted(AbsolutePath(path)), more, "}\n"),
+        labels, options);
+  }
+  if (survey.rows() > kMostEntries) {
+    return NoSpec(path, absl::StrCat("the paths are in column ", form.path_column + 1,
+                                     ", and a list's paths come first; put them there: ",
+                                     Reordering(path, survey)));
+  }
+  // Those are YAML on lines of their own.
+  std::string source = "source:\n  image_list:\n    delimiter: tab\n";
+  absl::StrAppend(&source, "    labels: [", labels, "]\n",
+                  type == "float32" ? "    label_dtype: float32\n" : "",
+                  "    entries:", Entries(path, survey), "\n");
+  return WithStages(source, labels, options);
+}
+
+}  // namespace bulkhead::tools

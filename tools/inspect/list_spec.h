@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_LIST_SPEC_H_
+#define BULKHEAD_TOOLS_INSPECT_LIST_SPEC_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tools/inspect/guess_spec.h"
+
+namespace bulkhead::tools {
+
+// The text of a spec that streams an image list, with all its labels. The lines of a short list
+// whose paths do not stand first are in the spec itself, in another order. INVALID_ARGUMENT when no
+// spec can read the list, with what to do; and the errors of ListSurvey::Of.
+absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions& options);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_LIST_SPEC_H_

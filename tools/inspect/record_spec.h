@@ -1,0 +1,20 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_
+#define BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/inspect/guess_spec.h"
+
+namespace bulkhead::tools {
+
+// The text of a spec that streams the TFRecord files that `patterns` stand for, by what the first
+// records of `first`, one of them, hold. INVALID_ARGUMENT when it cannot be told which feature is
+// the image; and the errors of ReadFirstRecords.
+absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
+                                       const std::string& first, const GuessOptions& options);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_

@@ -1,0 +1,78 @@
+#include "tools/inspect/spec_data.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/base/error.h"
+#include "server/base/nearest_name.h"
+#include "tools/local/local_pipeline.h"
+
+namespace bulkhead::tools {
+namespace {
+
+std::vector<std::string> PathsOf(const v1::Source& source) {
+  switch (source.source_case()) {
+    case v1::Source::kTfrecord:
+      return {source.tfrecord().files().begin(), source.tfrecord().files().end()};
+    case v1::Source::kImageList:
+      return {source.image_list().path()};
+    case v1::Source::kImageFolder:
+      return {source.image_folder().path()};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+bool IsSpecFile(const std::string& path) {
+  return absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml") ||
+         absl::EndsWith(path, ".json");
+}
+
+absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
+                                                const std::string& path) {
+  const auto absolute = [&](const std::string& data) {
+    return (std::filesystem::path(SpecFolder(path)) / data).string();
+  };
+  const auto refuse = [&](absl::string_view what) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                     absl::StrCat(path, ": ", what));
+  };
+  std::vector<std::string> data = PathsOf(spec.source());
+  std::transform(data.begin(), data.end(), data.begin(), absolute);
+  if (spec.source().has_range()) return refuse("reads no data, its source is a range of integers");
+  if (spec.source().has_mixture()) {
+    for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
+      for (const std::string& one : PathsOf(mixed.source())) data.push_back(absolute(one));
+    }
+    return refuse(absl::StrCat("is a mixture; inspect the data of each source by itself: ",
+                               absl::StrJoin(data, ", ")));
+  }
+  if (data.empty() || data[0] == absolute("")) {
+    return refuse("holds its list itself (`entries`); `bulkhead scan` looks at such data");
+  }
+  return data;
+}
+
+std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
+                                         const ExampleSurvey& survey) {
+  std::vector<std::string> keys;
+  for (const auto& [key, feature] : survey.features()) keys.push_back(key);
+  std::vector<std::string> lacking;
+  for (const auto& [name, feature] : spec.features()) {
+    const std::string& key = feature.key().empty() ? name : feature.key();
+    if (survey.features().count(key) > 0) continue;
+    const std::string near = NearestName(key, keys);
+    lacking.push_back(absl::StrCat("features.", name, ": no record that was looked at holds `", key,
+                                   "`", near.empty() ? "" : "; did you mean `", near,
+                                   near.empty() ? "" : "`?"));
+  }
+  std::sort(lacking.begin(), lacking.end());
+  return lacking;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,24 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_SPEC_TEXT_H_
+#define BULKHEAD_TOOLS_INSPECT_SPEC_TEXT_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "tools/inspect/guess_spec.h"
+
+namespace bulkhead::tools {
+
+// `text` as YAML, whatever it holds.
+std::string Quoted(absl::string_view text);
+
+// `path` from the root on, in its shortest spelling.
+std::string AbsolutePath(const std::string& path);
+
+// `source`, the beginning of a spec, with stages and all else behind it. `more_outputs` stand
+// beside the image: "label, label_2", or nothing.
+std::string WithStages(absl::string_view source, absl::string_view more_outputs,
+                       const GuessOptions& options, absl::string_view order = "global");
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_SPEC_TEXT_H_

@@ -1,0 +1,205 @@
+#include "tools/scan/scan_run.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/error.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/data/source_resolver.h"
+#include "server/spec/yaml/yaml.h"
+#include "tools/scan/scan_spec.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr absl::Duration kNextDeadline = absl::Seconds(300);
+
+// What the events of a stream say, gathered on the loader's reader thread.
+class Events {
+ public:
+  void Add(const SubstitutionEvent& event) {
+    absl::MutexLock lock(&mutex_);
+    Finding finding = FindingOf(event.reason, event.metadata, event.message);
+    const auto culprit = culprits_.find(finding.record);
+    if (culprit != culprits_.end()) finding.message = culprit->second;
+    findings_.push_back(std::move(finding));
+  }
+  // What a record in quarantine did says more than that it is there.
+  void Add(const QuarantineEvent& event) {
+    absl::MutexLock lock(&mutex_);
+    culprits_[event.record] = event.message;
+  }
+  std::vector<Finding> Take() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(findings_, {});
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::map<std::string, std::string> culprits_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Finding> findings_ ABSL_GUARDED_BY(mutex_);
+};
+
+// `message` with the name `called`, if it begins with it, replaced by `name`.
+std::string WithName(absl::string_view message, const std::string& called,
+                     const std::string& name) {
+  return absl::ConsumePrefix(&message, called) ? absl::StrCat(name, message) : std::string(message);
+}
+
+// The scan of one source.
+class SourceScan {
+ public:
+  // `place` is put before what is found: "0:" in a mixture.
+  SourceScan(v1::PipelineSpec spec, std::string base_dir, std::string place,
+             const ScanOptions& options)
+      : spec_(std::move(spec)),
+        base_dir_(std::move(base_dir)),
+        place_(std::move(place)),
+        options_(options) {}
+
+  absl::StatusOr<uint64_t> Run() {
+    if (spec_.source().has_tfrecord() && !LeaveOutUnreadable()) return 0;
+    for (;;) {
+      const absl::StatusOr<uint64_t> records = Stream();
+      if (records.ok() || !LeaveOutFile(records.status())) return records;
+      if (spec_.source().tfrecord().files().empty()) return 0;
+    }
+  }
+
+ private:
+  void Tell(Finding finding) {
+    // A record may be met again, as another sample's partner or after a reconnection.
+    const std::string key = absl::StrCat(finding.file, "@", finding.offset, ":", finding.line);
+    if (!told_.insert(key).second) return;
+    NameAsInSpec(finding);
+    if (!place_.empty() && !finding.record.empty()) finding.record = place_ + finding.record;
+    if (!place_.empty()) finding.message = place_ + finding.message;
+    options_.on_finding(finding);
+  }
+
+  // A file that was found by a pattern has another name by itself.
+  void NameAsInSpec(Finding& finding) const {
+    const auto name = names_.find(finding.file);
+    if (name == names_.end() || finding.record.empty()) return;
+    const std::string called = std::exchange(
+        finding.record, CanonicalRecordName(absl::StrCat(name->second, "@", finding.offset)));
+    finding.file = name->second;
+    finding.message = WithName(finding.message, called, finding.record);
+  }
+
+  // Finds the files, and leaves out patterns that find none; false when nothing is left.
+  bool LeaveOutUnreadable() {
+    v1::TfRecordSource& records = *spec_.mutable_source()->mutable_tfrecord();
+    const auto patterns = records.files();
+    records.clear_files();
+    for (const std::string& pattern : patterns) {
+      v1::Source one;
+      one.mutable_tfrecord()->add_files(pattern);
+      const auto found = ResolveSource(one, base_dir_, {{}, /*unrestricted=*/true});
+      if (found.ok()) {
+        records.add_files(pattern);
+      } else {
+        const auto info = GetErrorInfo(found.status());
+        Tell(FileFindingOf(pattern, info.has_value() ? info->reason : "",
+                           std::string(found.status().message())));
+      }
+    }
+    return !records.files().empty();
+  }
+
+  // Leaves the file out that `status`, of an index that could not be made, names. False when it
+  // names none.
+  bool LeaveOutFile(const absl::Status& status) {
+    if (!spec_.source().has_tfrecord()) return false;
+    const std::string why = ErrorReason(status);
+    const std::string called = ErrorMetadata(status)["file"];
+    const std::set<absl::string_view> of_a_file = {reason::kCorruptRecord, reason::kTruncatedRecord,
+                                                   reason::kFileEmpty, reason::kFileNotFound,
+                                                   reason::kFileUnreadable};
+    if (of_a_file.count(why) == 0) return false;
+    const auto resolved = ResolveSource(spec_.source(), base_dir_, {{}, /*unrestricted=*/true});
+    if (!resolved.ok()) return false;
+    v1::Source rest;
+    rest.mutable_tfrecord()->set_compression(spec_.source().tfrecord().compression());
+    bool found = false;
+    for (const auto& file : resolved->files()) {
+      const std::string& name = names_by_path_.emplace(file.path(), file.name()).first->second;
+      const bool bad = file.name() == called;
+      found = found || bad;
+      if (bad) {
+        Tell(FileFindingOf(name, why, WithName(std::string(status.message()), called, name)));
+      } else {
+        rest.mutable_tfrecord()->add_files(file.path());
+      }
+    }
+    *spec_.mutable_source() = rest;
+    const auto renamed = ResolveSource(rest, base_dir_, {{}, /*unrestricted=*/true});
+    if (renamed.ok()) {
+      names_.clear();
+      for (const auto& file : renamed->files()) names_[file.name()] = names_by_path_[file.path()];
+    }
+    return found;
+  }
+
+  absl::StatusOr<uint64_t> Stream() {
+    Events events;
+    LoaderOptions loader_options;
+    loader_options.spec = SpecText(SpecToYaml(spec_));
+    loader_options.spec.base_dir = base_dir_;
+    loader_options.embedded = options_.service;
+    loader_options.on_substitution = [&](const SubstitutionEvent& event) { events.Add(event); };
+    loader_options.on_quarantine = [&](const QuarantineEvent& event) { events.Add(event); };
+    loader_options.on_progress = [&](const LoaderProgress& progress) {
+      options_.on_progress(absl::StrFormat("%s, %d records", progress.activity, progress.records));
+    };
+    BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, Loader::Open(loader_options));
+    const uint64_t all = loader->info().samples_per_epoch;
+    uint64_t done = 0;
+    for (;;) {
+      absl::StatusOr<std::optional<Batch>> batch = loader->Next(kNextDeadline);
+      for (Finding& finding : events.Take()) Tell(std::move(finding));
+      if (!batch.ok()) return batch.status();
+      if (!batch->has_value()) return done;
+      done += (*batch)->valid_count();
+      options_.on_progress(
+          absl::StrFormat("%s%d of %d records read, %d bad", place_, done, all, told_.size()));
+    }
+  }
+
+  v1::PipelineSpec spec_;
+  const std::string base_dir_;
+  const std::string place_;
+  const ScanOptions& options_;
+  std::set<std::string> told_;
+  // The names that files have in the spec as it was given: by their paths, and by those that they
+  // have since one of them was left out.
+  std::map<std::string, std::string> names_by_path_;
+  std::map<std::string, std::string> names_;
+};
+
+}  // namespace
+
+absl::StatusOr<uint64_t> Scan(const v1::PipelineSpec& spec, const std::string& base_dir,
+                              const ScanOptions& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<v1::PipelineSpec> specs, ScanSpecs(spec));
+  uint64_t records = 0;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const std::string place = specs.size() > 1 ? absl::StrCat(i, ":") : "";
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t of_one,
+                              SourceScan(specs[i], base_dir, place, options).Run());
+    records += of_one;
+  }
+  return records;
+}
+
+}  // namespace bulkhead::tools
