@@ -43,6 +43,8 @@ class StreamOpening {
 
  private:
   absl::Status Open(const v1::Open& open, Session session);
+  // Sends what is doubtful about the spec to the client's log.
+  void Warn(const std::vector<std::string>& warnings) const;
   // The stream's name is this connection's, until `claims_` end.
   absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
                      std::shared_ptr<Legacy>& legacy);

@@ -49,6 +49,11 @@ TRANSPORT_SHM = 2
 KIND_SUBSTITUTED = 1
 KIND_QUARANTINED = 2
 KIND_HUNG = 3
+# Of bulkhead.v1.Note.
+LEVEL_DEBUG = 1
+LEVEL_INFO = 2
+LEVEL_WARNING = 3
+LEVEL_ERROR = 4
 
 # Names of bulkhead.v1.DType by number: "float32" and the like.
 DTYPE_NAMES = {

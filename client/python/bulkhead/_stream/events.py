@@ -13,6 +13,19 @@ _log = logging.getLogger("bulkhead")
 _MOST_EVENTS = 1000
 
 
+_LEVELS = {
+    proto.LEVEL_DEBUG: logging.DEBUG,
+    proto.LEVEL_WARNING: logging.WARNING,
+    proto.LEVEL_ERROR: logging.ERROR,
+}
+
+
+def log_note(note) -> None:
+    """A line of a stage or of the service. No lock may be held: logging runs code of the program."""
+    text = f"{note.stage}: {note.text}" if note.stage else note.text
+    _log.log(_LEVELS.get(note.level, logging.INFO), "%s", text)
+
+
 class Progress(NamedTuple):
     """What the service does before the first batch."""
 

@@ -19,7 +19,7 @@ from .._batch.order import Order
 from .._rpc import grpc_library, live_streams, proto
 from .._rpc.stream_call import StreamCall
 from .._rpc.wire import Part, parse
-from .events import Events, Progress
+from .events import Events, Progress, log_note
 from .opening import Opening
 from .silence import SilenceWatch
 from .transport import OverArena, OverGrpc, Transport, receive_arena
@@ -171,6 +171,8 @@ class Stream:
                 self._on_slot(item.slot)
             else:
                 self._on_event(item.event)
+        elif kind == "note":
+            log_note(item.note)
         elif kind == "heartbeat":
             silent = item.heartbeat.supervisor_silent
             self._silence.told(silent.seconds + silent.nanos * 1e-9)
