@@ -71,6 +71,8 @@ void ChainInference::Forget(const v1::Stage& stage) {
     const bool known = Has(features, name) || unknown_.count(name) > 0;
     const std::string meant = known ? name : NearestName(name, names);
     is_lost_ |= meant.empty();
+    // Whoever else asks for it under that name was told.
+    unknown_.insert(name);
     unknown_.insert(meant);
   }
   for (std::string& name : StageMakes(stage)) unknown_.insert(std::move(name));

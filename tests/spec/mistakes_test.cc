@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "server/spec/normalize/normalize.h"
@@ -97,6 +98,8 @@ TEST(AllMistakesTest, OneMistakeIsOneProblem) {
            "source: {tfrecord: {files: a}}\nbatch: {size: 2}\nfeatures: {image: {byts: {}}, "
            "label: int64}\nstages: [decode_image, resize: {size: 3}]\n",
            "source: {tfrecord: {files: a}}\nbatch: {size: 2}\nfeature: {image: bytes}\n",
+           "source: {tfrecord: {files: a}}\nbatch: {size: 2}\nfeatures: {imgae: bytes}\n"
+           "stages: [decode_image, resize: {size: 3}, normalize: {divide: 9}]\noutputs: image\n",
            "source: {tfrecord: {file: a}}\nbatch: {size: 2}\nfeatures: {label: int64}\n",
            "source: {range: {size: 0}}\nbatch: {size: 2}\n",
            "source: {range: {size: 9}}\nbatch: {sise: 2}\n",
@@ -148,6 +151,57 @@ TEST(AllMistakesTest, SpecsOfMessagesHaveThemToo) {
   std::vector<std::string> paths;
   for (const SpecProblem& problem : problems.all()) paths.push_back(problem.path);
   EXPECT_THAT(paths, ElementsAre("stages[1].center_crop.size", "epochs", "outputs[0]"));
+}
+
+// Whatever is wrong with a spec, what is left of it is judged without harm.
+TEST(AllMistakesTest, MutilatedSpecsAreRefusedOrTaken) {
+  const std::vector<std::string> whole = {
+      "source: {tfrecord: {files: a}}\nfeatures:\n  image: {bytes: {}}\n  label: int64\n  boxes: "
+      "{tensor: {dtype: float32, shape: [-1, 4], max_count: 9}}\nstages:\n- decode_image\n- boxes: "
+      "{format: xyxy}\n- random_iou_crop\n- mosaic: {size: 64, with: label}\n- resize: {size: [8, "
+      "9]}\n- random_affine: {degrees: 4, scale: [0.5, 2]}\n- random_zoom_out: {side_range: [1, "
+      "2]}\n- pad_rows: {to: 5}\n- normalize: {divide: 255}\n- layout: {to: nchw}\nbatch: {size: "
+      "2}\nbatch_stages:\n- multi_scale: {sizes: [4, 5]}\n- pack_rows\n",
+      "source:\n  mixture:\n    sources:\n    - weight: 1\n      source: {image_folder: {path: "
+      "a}}\n"
+      "      order: {block: {block_size: 3}}\n      stages: [decode_image, resize: {size: 8}]\n    "
+      "- "
+      "weight: 2\n      source: {image_list: {path: b}}\n      filter: {feature: label, in: [1]}\n "
+      "   "
+      "  stages: [decode_image, cache, resize: {size: 8}]\nstages:\n- one_hot: {classes: 3}\n- "
+      "python: {function: a:b, outputs: [{name: x, dtype: uint8, shape: [-1, 2], max_count: 3}]}\n"
+      "batch_stages: [mixup: {alpha: 0.5}]\nbatch: {size: 2}\noutputs: [image, label, x]\n"};
+  uint64_t random = 1;
+  const auto below = [&](size_t end) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<size_t>(random >> 33) % end;
+  };
+  int taken = 0;
+  for (int i = 0; i < 6000; ++i) {
+    std::vector<std::string> words = absl::StrSplit(whole[i % 2], absl::ByAnyChar(" "));
+    for (size_t slips = 1 + below(3); slips > 0; --slips) {
+      const size_t at = below(words.size());
+      const std::string other = words[below(words.size())];
+      switch (below(4)) {
+        case 0:
+          words[at] = other;
+          break;
+        case 1:
+          words.erase(words.begin() + static_cast<int64_t>(at));
+          break;
+        case 2:
+          words[at] = words[at].substr(0, words[at].size() / 2);
+          break;
+        default:
+          words.insert(words.begin() + static_cast<int64_t>(at), other);
+      }
+    }
+    const std::string text = absl::StrJoin(words, " ");
+    const auto spec = ParseSpec(text, "f");
+    taken += spec.ok() ? 1 : 0;
+    if (!spec.ok()) EXPECT_EQ(GetErrorInfo(spec.status())->reason, reason::kSpecInvalid) << text;
+  }
+  EXPECT_GT(taken, 10);
 }
 
 TEST(WrittenZeroTest, IsRefusedWithTheRange) {
