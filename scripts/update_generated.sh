@@ -1,6 +1,6 @@
 #!/bin/bash
-# Writes what is generated from the declarations of stages and the .proto files and kept in the repository: the tables
-# of options in docs/stages.md, the Python builder, and the API page. Tests fail while one of them is stale.
+# Writes what is generated from the declarations of options and the .proto files and kept in the repository: the tables
+# of options in docs/stages.md, the JSON Schema of specs, the Python builder, and the API page. Tests fail while one of them is stale.
 #
 #   scripts/update_generated.sh [build folder]     default: build/release
 set -euo pipefail
@@ -8,7 +8,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
 export BULKHEAD_BUILD_DIR=${1:-$ROOT/build/release}
-cmake --build "$BULKHEAD_BUILD_DIR" --target stages_json
-for script in scripts/update_stage_tables.py client/python/update_pipeline.py client/python/update_api.py; do
+cmake --build "$BULKHEAD_BUILD_DIR" --target stages_json option_limits_json
+for script in scripts/update_stage_tables.py scripts/update_spec_schema.py client/python/update_option_limits.py \
+  client/python/update_pipeline.py client/python/update_api.py; do
   /usr/bin/python3 "$script"
 done

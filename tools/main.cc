@@ -17,6 +17,7 @@
 #include "tools/recycle/recycle_command.h"
 #include "tools/replay/replay_command.h"
 #include "tools/scan/scan_command.h"
+#include "tools/schema/schema_command.h"
 #include "tools/status/status_command.h"
 #include "tools/stream/stream_command.h"
 #include "tools/synth/synth_command.h"
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
       app, {bulkhead::tools::CountHere, bulkhead::tools::CountAt, bulkhead::tools::LookAtKept},
       bulkhead::tools::CheckPurity, exit_code);
   bulkhead::tools::AddScanCommand(app, exit_code);
+  bulkhead::tools::AddSchemaCommand(app);
   bulkhead::tools::AddExplainCommand(app, exit_code);
   bulkhead::tools::AddPreviewCommand(app, exit_code);
   bulkhead::tools::AddIndexCommand(app, exit_code);

@@ -50,7 +50,7 @@ from typing import (
     Union,
 )
 
-from .pipeline_base import PathLike, PipelineBase, given
+from .pipeline_base import PathLike, PipelineBase, given, names_options
 
 _Self = TypeVar("_Self", bound="PipelineMethods")
 '''
@@ -298,6 +298,7 @@ def typed_dict(all_types, name):
 
 def feature_class(all_types):
     lines = [
+        "@names_options",
         "class Feature:",
         '    """How tf.Example features are read; for `Pipeline.tfrecord`."""',
         "",
@@ -403,7 +404,7 @@ def generate():
     for name in ("StageOutput", "TruncatedImages"):
         lines += [*typed_dict(all_types, name), ""]
     lines += [*feature_class(all_types), ""]
-    lines += ["class PipelineMethods(PipelineBase):"]
+    lines += ["@names_options", "class PipelineMethods(PipelineBase):"]
     lines += [
         '    """Sources, stages and options, each with the words of the specification."""',
         "",

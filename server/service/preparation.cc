@@ -93,6 +93,14 @@ bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
   return true;
 }
 
+// With everything that is wrong with the spec, as ParseSpec has it.
+absl::Status NormalizeAndInfer(v1::PipelineSpec& spec) {
+  SpecProblems problems;
+  Normalize(spec, problems);
+  InferSignature(spec, problems);
+  return problems.ToStatus();
+}
+
 }  // namespace
 
 v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared) {
@@ -121,13 +129,14 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   switch (input.input_case()) {
     case v1::SpecInput::kText: {
       const std::string& name = input.text().name();
-      BULKHEAD_ASSIGN_OR_RETURN(prepared.spec,
-                                ParseSpec(input.text().text(), name.empty() ? "spec" : name));
+      BULKHEAD_ASSIGN_OR_RETURN(
+          prepared.spec,
+          ParseSpec(input.text().text(), name.empty() ? "spec" : name, prepared.warnings));
       break;
     }
     case v1::SpecInput::kSpec:
       prepared.spec = input.spec();
-      BULKHEAD_RETURN_IF_ERROR(Normalize(prepared.spec));
+      BULKHEAD_RETURN_IF_ERROR(NormalizeAndInfer(prepared.spec));
       break;
     case v1::SpecInput::INPUT_NOT_SET:
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,

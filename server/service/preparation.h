@@ -38,7 +38,8 @@ struct ServiceLimits {
 
 // A spec that has been checked, with its files found and indexed.
 struct PreparedPipeline {
-  v1::PipelineSpec spec;  // normalized
+  v1::PipelineSpec spec;              // normalized
+  std::vector<std::string> warnings;  // what is doubtful about it, a line each, with its place
   PipelineSignature signature;
   internal::v1::ResolvedSource resolved;
   uint64_t samples_per_epoch = 0;

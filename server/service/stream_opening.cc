@@ -57,6 +57,8 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   BULKHEAD_RETURN_IF_ERROR(CheckCodeNames(open.cursor()));
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             preparer.Understand(open.spec(), Slots(open)));
+  // A stream that goes on was told before.
+  if (!open.has_cursor()) Warn(prepared.warnings);
   const auto cancelled = [this] { return outbox_.gone() || context_.sessions->draining(); };
   BULKHEAD_RETURN_IF_ERROR(preparer.FindData(
       open.spec().base_dir(), prepared,
@@ -138,6 +140,15 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
 
 std::string StreamOpening::OwnedName(const v1::Open& open) const {
   return caller_.name.empty() ? open.name() : absl::StrCat(open.name(), " of ", caller_.name);
+}
+
+void StreamOpening::Warn(const std::vector<std::string>& warnings) const {
+  for (const std::string& warning : warnings) {
+    v1::StreamResponse response;
+    response.mutable_note()->set_level(v1::Note::LEVEL_WARNING);
+    response.mutable_note()->set_text(warning);
+    outbox_.Put(response);
+  }
 }
 
 absl::Status StreamOpening::Claim(const v1::Open& open, uint64_t connection,

@@ -50,6 +50,8 @@ class StreamOpening {
   absl::Status Open(const v1::Open& open, Session session);
   // By which the directory knows the stream: a caller with a name can take over its own only.
   std::string OwnedName(const v1::Open& open) const;
+  // Sends what is doubtful about the spec to the client's log.
+  void Warn(const std::vector<std::string>& warnings) const;
   // The stream's name is this connection's, until `claims_` end.
   absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
                      std::shared_ptr<Legacy>& legacy);

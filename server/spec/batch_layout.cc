@@ -68,39 +68,50 @@ std::vector<Companion> CompanionsOf(const FeatureSignature& feature) {
   return companions;
 }
 
-absl::StatusOr<std::vector<const FeatureSignature*>> ChooseOutputs(
+// What `outputs` calls `name`, which is none of the features.
+std::string NotAnOutput(const std::vector<FeatureSignature>& features, const std::string& name) {
+  std::vector<std::string> names;
+  for (const FeatureSignature& feature : features) {
+    for (const Companion& companion : CompanionsOf(feature)) {
+      if (companion.signature.name != name) continue;
+      return absl::StrCat("`", name, "` comes with `", feature.name,
+                          "` by itself; leave it out of the list");
+    }
+    names.push_back(feature.name);
+  }
+  return UnknownName("output", name, names);
+}
+
+std::vector<const FeatureSignature*> ChooseOutputs(
     const std::vector<FeatureSignature>& features,
-    const google::protobuf::RepeatedPtrField<std::string>& outputs) {
+    const google::protobuf::RepeatedPtrField<std::string>& outputs,
+    const std::set<std::string>& unknown, SpecProblems& problems) {
   std::vector<const FeatureSignature*> chosen;
+  const auto choose = [&](const FeatureSignature& feature, absl::string_view path) {
+    const absl::Status bounded = CheckBounded(feature, path);
+    if (!bounded.ok()) return problems.Add(bounded);
+    chosen.push_back(&feature);
+  };
   if (outputs.empty()) {
     for (const FeatureSignature& feature : features) {
-      BULKHEAD_RETURN_IF_ERROR(CheckBounded(feature, feature.path));
-      chosen.push_back(&feature);
+      if (unknown.count(feature.name) == 0) choose(feature, feature.path);
     }
     return chosen;
   }
+  std::set<std::string> listed;
   for (int i = 0; i < outputs.size(); ++i) {
     const std::string path = absl::StrCat("outputs[", i, "]");
+    if (unknown.count(outputs[i]) > 0) continue;
     const auto found =
         std::find_if(features.begin(), features.end(),
                      [&](const FeatureSignature& f) { return f.name == outputs[i]; });
     if (found == features.end()) {
-      std::vector<std::string> names;
-      for (const FeatureSignature& feature : features) {
-        for (const Companion& companion : CompanionsOf(feature)) {
-          if (companion.signature.name != outputs[i]) continue;
-          return SpecError(path, absl::StrCat("`", outputs[i], "` comes with `", feature.name,
-                                              "` by itself; leave it out of the list"));
-        }
-        names.push_back(feature.name);
-      }
-      return SpecError(path, UnknownName("output", outputs[i], names));
+      problems.Add(path, NotAnOutput(features, outputs[i]));
+    } else if (!listed.insert(outputs[i]).second) {
+      problems.Add(path, absl::StrCat("`", outputs[i], "` stands there twice"));
+    } else {
+      choose(*found, path);
     }
-    if (std::find(chosen.begin(), chosen.end(), &*found) != chosen.end()) {
-      return SpecError(path, absl::StrCat("`", outputs[i], "` stands there twice"));
-    }
-    BULKHEAD_RETURN_IF_ERROR(CheckBounded(*found, path));
-    chosen.push_back(&*found);
   }
   return chosen;
 }
@@ -139,31 +150,35 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
 
 }  // namespace
 
-absl::StatusOr<v1::BatchSchema> LayOutBatch(
-    const std::vector<FeatureSignature>& features,
-    const google::protobuf::RepeatedPtrField<std::string>& outputs, uint64_t batch_size) {
-  if (batch_size == 0) {
-    return SpecError("batch.size", "is required: how many samples a batch holds, at least 1");
-  }
-  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<const FeatureSignature*> chosen,
-                            ChooseOutputs(features, outputs));
+v1::BatchSchema LayOutBatch(const std::vector<FeatureSignature>& features,
+                            const google::protobuf::RepeatedPtrField<std::string>& outputs,
+                            uint64_t batch_size, const std::set<std::string>& unknown,
+                            SpecProblems& problems) {
   v1::BatchSchema schema;
   schema.set_batch_size(batch_size);
+  if (batch_size == 0) {
+    problems.Add("batch.size", "is required: how many samples a batch holds, at least 1");
+  }
   CheckedCount end(0);
   // Also those of features that are no outputs: a name means one thing in a spec.
   std::set<std::string> names;
   for (const FeatureSignature& feature : features) names.insert(feature.name);
-  for (const FeatureSignature* feature : chosen) {
-    BULKHEAD_RETURN_IF_ERROR(AddTensor(*feature, schema, end));
+  const auto add = [&](const FeatureSignature& feature) {
+    const absl::Status added = AddTensor(feature, schema, end);
+    if (!added.ok()) problems.Add(added);
+    return added.ok();
+  };
+  for (const FeatureSignature* feature : ChooseOutputs(features, outputs, unknown, problems)) {
+    if (!add(*feature)) return schema;
     for (const Companion& companion : CompanionsOf(*feature)) {
       if (names.count(companion.signature.name) > 0) {
-        return SpecError(companion.path,
-                         absl::StrCat("`", feature->name, "` ", companion.reason,
-                                      " and brings the output `", companion.signature.name,
-                                      "`, which another feature is called; rename one"));
+        problems.Add(companion.path,
+                     absl::StrCat("`", feature->name, "` ", companion.reason,
+                                  " and brings the output `", companion.signature.name,
+                                  "`, which another feature is called; rename one"));
+      } else if (companion.in_memory && !add(companion.signature)) {
+        return schema;
       }
-      if (!companion.in_memory) continue;
-      BULKHEAD_RETURN_IF_ERROR(AddTensor(companion.signature, schema, end));
     }
   }
   schema.set_batch_bytes(end.AlignedUp(kTensorAlignment).value());

@@ -92,20 +92,25 @@ bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSigna
   return false;
 }
 
-absl::Status CheckBatchStages(const v1::PipelineSpec& spec,
-                              const std::vector<FeatureSignature>& features,
-                              const v1::BatchSchema& schema) {
+void CheckBatchStages(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
+                      const v1::BatchSchema& schema, SpecProblems& problems) {
   std::set<std::string> there;
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     if (!IsBatchFeature(spec, features, tensor.name())) there.insert(tensor.name());
   }
   BatchOutputs outputs(features, schema, std::move(there));
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    const BatchKind* const kind = BatchKindOf(spec.batch_stages(i));
-    if (kind == nullptr) return SpecError(FullPath(spec, i), kEmpty);
-    BULKHEAD_RETURN_IF_ERROR(kind->Check(spec.batch_stages(i), FullPath(spec, i), outputs));
+    const v1::BatchStage& stage = spec.batch_stages(i);
+    const BatchKind* const kind = BatchKindOf(stage);
+    if (kind == nullptr) return problems.Add(BatchStagePath(i), kEmpty);
+    if (!problems.AnyAtOrBelow(BatchStagePath(i))) {
+      const absl::Status status = kind->Check(stage, FullPath(spec, i), outputs);
+      if (status.ok()) continue;
+      problems.Add(status);
+    }
+    // What it would have made is no news where a later stage works on it.
+    for (const std::string& name : kind->Makes(stage, features)) outputs.Make(name);
   }
-  return absl::OkStatus();
 }
 
 std::string FirstPythonBatchStage(const v1::PipelineSpec& spec) {

@@ -39,12 +39,11 @@ std::vector<std::string> RowsPackedAt(const v1::PipelineSpec& spec, int index,
 // notes how they pack those. The `path` of an added one is its stage's.
 void AddBatchFeatures(const v1::PipelineSpec& spec, std::vector<FeatureSignature>& features);
 
-// That every batch stage finds what it works on among the outputs of `schema`, and that what it
-// gives fits there. `features`: those that samples have in the end. Errors: SPEC_INVALID with
-// metadata `path`.
-absl::Status CheckBatchStages(const v1::PipelineSpec& spec,
-                              const std::vector<FeatureSignature>& features,
-                              const v1::BatchSchema& schema);
+// That every batch stage without a problem yet finds what it works on among the outputs of
+// `schema`, and that what it gives fits there; adds what is wrong to `problems`. `features`: those
+// that samples have in the end.
+void CheckBatchStages(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
+                      const v1::BatchSchema& schema, SpecProblems& problems);
 
 // Whether a batch stage gives the output `name`, which samples do not have.
 bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
+#include "server/spec/chain_inference.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/mixture_agreement.h"
 #include "server/spec/source_chain.h"
@@ -23,12 +25,6 @@ namespace {
 // A progressive JPEG without chroma subsampling holds a 16-bit coefficient for each of its three
 // components' pixels until its last scan, beside the decoded image.
 constexpr uint64_t kCoefficientBytesPerPixel = 6;
-
-// "stages[2].resize".
-std::string StepPath(const SourceChain::Step& step) {
-  const std::string name = StageName(*step.stage);
-  return absl::StrCat(step.path, name.empty() ? "" : ".", name);
-}
 
 // Bytes of one value of `feature`; an image of any size counts `max_pixels`.
 CheckedCount ValueBytes(const FeatureSignature& feature, uint64_t max_pixels) {
@@ -128,47 +124,77 @@ void FindDeclared(const SourceChain& chain, const SourceSignature& source,
   }
 }
 
-// Adds what the chain's stages up to `end` make of its features.
-absl::Status InferStages(const SourceChain& chain, size_t end, SourceSignature& signature) {
-  for (size_t i = signature.features_after.size(); i < end; ++i) {
-    std::vector<FeatureSignature> features = signature.FeaturesBefore(i);
-    BULKHEAD_RETURN_IF_ERROR(InferStage(*chain.steps[i].stage, StepPath(chain.steps[i]), features));
-    signature.features_after.push_back(std::move(features));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
-  const std::vector<SourceChain> chains = SourceChains(spec);
-  if (chains.empty()) return SpecError("source.mixture.sources", "is empty: name two sources");
-  PipelineSignature signature;
-  for (const SourceChain& chain : chains) {
-    SourceSignature& source = signature.sources.emplace_back();
-    BULKHEAD_RETURN_IF_ERROR(CheckCaches(chain));
-    BULKHEAD_RETURN_IF_ERROR(CheckPartners(chain));
-    BULKHEAD_ASSIGN_OR_RETURN(source.source_features, ChainFeatures(chain));
-    BULKHEAD_RETURN_IF_ERROR(InferStages(chain, chain.own_steps, source));
-  }
-  BULKHEAD_RETURN_IF_ERROR(CheckAgreement(spec, chains, signature.sources));
-  for (size_t i = 0; i < chains.size(); ++i) {
-    BULKHEAD_RETURN_IF_ERROR(InferStages(chains[i], chains[i].steps.size(), signature.sources[i]));
-  }
+// What a batch looks like, of samples whose features are known but for `unknown`. False when there
+// are problems.
+bool InferBatch(const v1::PipelineSpec& spec, const std::vector<SourceChain>& chains,
+                std::set<std::string> unknown, PipelineSignature& signature,
+                SpecProblems& problems) {
   // Now that all sources agree, the first one speaks for them.
   const std::vector<FeatureSignature>& in_the_end =
       signature.sources[0].FeaturesBefore(chains[0].steps.size());
   std::vector<FeatureSignature> of_batch = in_the_end;
   AddBatchFeatures(spec, of_batch);
-  BULKHEAD_ASSIGN_OR_RETURN(signature.schema,
-                            LayOutBatch(of_batch, spec.outputs(), spec.batch().size()));
-  BULKHEAD_RETURN_IF_ERROR(CheckBatchStages(spec, in_the_end, signature.schema));
+  if (problems.AnyAtOrBelow("batch_stages")) {
+    for (const FeatureSignature& feature : of_batch) {
+      if (IsAtOrBelow(feature.path, "batch_stages")) unknown.insert(feature.name);
+    }
+  }
+  const size_t before = problems.all().size();
+  signature.schema = LayOutBatch(of_batch, spec.outputs(), spec.batch().size(), unknown, problems);
+  // Batch stages work on outputs.
+  if (unknown.empty() && problems.all().size() == before) {
+    CheckBatchStages(spec, in_the_end, signature.schema, problems);
+  }
+  return problems.empty();
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec) {
+  SpecProblems problems;
+  std::optional<PipelineSignature> signature = InferSignature(spec, problems);
+  BULKHEAD_RETURN_IF_ERROR(problems.ToStatus());
+  return *std::move(signature);
+}
+
+std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
+                                                SpecProblems& problems) {
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  if (chains.empty()) {
+    problems.Add("source.mixture.sources", "is empty: name two sources");
+    return std::nullopt;
+  }
+  PipelineSignature signature;
+  signature.sources.resize(chains.size());
+  std::vector<ChainInference> inferences;
+  std::set<std::string> unknown;
+  bool is_lost = false;
+  for (size_t i = 0; i < chains.size(); ++i) {
+    ChainInference& inference = inferences.emplace_back(chains[i], signature.sources[i], problems);
+    inference.InferSource();
+    inference.InferStages(chains[i].own_steps);
+    is_lost |= inference.is_lost();
+    unknown.insert(inference.unknown().begin(), inference.unknown().end());
+  }
+  // Sources of which not all is known may agree or not.
+  if (!is_lost && unknown.empty()) {
+    const absl::Status agree = CheckAgreement(spec, chains, signature.sources);
+    if (!agree.ok()) problems.Add(agree);
+    is_lost |= !agree.ok();
+  }
+  for (size_t i = 0; i < chains.size() && !is_lost; ++i) {
+    inferences[i].InferStages(chains[i].steps.size());
+    is_lost |= inferences[i].is_lost();
+    unknown.insert(inferences[i].unknown().begin(), inferences[i].unknown().end());
+  }
+  if (is_lost || !InferBatch(spec, chains, unknown, signature, problems)) return std::nullopt;
   for (size_t i = 0; i < chains.size(); ++i) {
     const CheckedCount sample_bytes = SampleBytes(chains[i], signature.sources[i], signature.schema,
                                                   spec.batch_stages_size() > 0);
     if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
-      return SpecError("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
-                                              " bytes; lower max_pixels of decode_image"));
+      problems.Add("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
+                                          " bytes; lower max_pixels of decode_image"));
+      return std::nullopt;
     }
     signature.sample_bytes = std::max(signature.sample_bytes, sample_bytes.value());
     FindDeclared(chains[i], signature.sources[i], signature);

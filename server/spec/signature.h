@@ -2,12 +2,14 @@
 #define BULKHEAD_SERVER_SPEC_SIGNATURE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/declaration/feature_signature.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 
@@ -46,7 +48,13 @@ struct PipelineSignature {
 // ("stages[2].resize.input"), when a stage cannot take what it gets, an output has no static bound,
 // or the sources of a mixture do not offer the same features to the common stages. With `outputs`
 // given, only those and what common stages read must be the same.
+// Every problem is on a line of its own, the metadata are those of the first.
 absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec);
+
+// The same of a spec of which `problems` are known already, Normalize's say: adds those that do not
+// follow from another. Absent when there are any.
+std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
+                                                SpecProblems& problems);
 
 // "xyxy".
 std::string BoxFormatName(v1::BoxFormat format);

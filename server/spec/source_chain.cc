@@ -172,23 +172,18 @@ bool MayDecodeParts(const v1::PipelineSpec& spec) {
          !FirstStageThat(spec, CutsPart).empty();
 }
 
-absl::StatusOr<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain) {
-  auto features = SourceFeatures(*chain.source, *chain.features);
-  if (!chain.source_id.has_value()) return features;
-  if (!features.ok()) {
-    SpecProblems own;
-    own.Add(features.status());
-    SpecProblems problems;
-    problems.AddBelow(chain.path, own);
-    return problems.ToStatus();
-  }
+std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain,
+                                                           SpecProblems& problems,
+                                                           std::set<std::string>& wrong) {
+  auto features = SourceFeatures(*chain.source, *chain.features, chain.path, problems, wrong);
+  if (!chain.source_id.has_value() || !features.has_value()) return features;
   for (FeatureSignature& feature : *features) {
     feature.path = absl::StrCat(chain.path, ".", feature.path);
-    if (feature.name == kSourceIdFeature) {
-      return SpecError(feature.path,
-                       "`source_id` is what a mixture calls the number of its source; rename this "
-                       "feature");
-    }
+    if (feature.name != kSourceIdFeature) continue;
+    problems.Add(feature.path,
+                 "`source_id` is what a mixture calls the number of its source; rename this "
+                 "feature");
+    return std::nullopt;
   }
   FeatureSignature source_id;
   source_id.name = kSourceIdFeature;

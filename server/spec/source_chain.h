@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 
@@ -79,8 +80,10 @@ bool MayDecodeParts(const v1::PipelineSpec& spec);
 std::string MixedSourcePath(int source);
 
 // SourceFeatures of the chain's source, with `source_id` where it belongs to a mixture; places are
-// those in the whole spec.
-absl::StatusOr<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain);
+// those in the whole spec. Problems and `wrong`: as of SourceFeatures.
+std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain,
+                                                           SpecProblems& problems,
+                                                           std::set<std::string>& wrong);
 
 }  // namespace bulkhead
 

@@ -1,6 +1,7 @@
 #include "server/spec/source_signature.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -133,30 +134,9 @@ std::vector<FeatureSignature> FolderFeatures(const v1::ImageFolderSource& folder
   return features;
 }
 
-absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
-    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
-  const bool names_its_own = source.source_case() != v1::Source::kTfrecord &&
-                             source.source_case() != v1::Source::kMixture &&
-                             source.source_case() != v1::Source::SOURCE_NOT_SET;
-  if (names_its_own && !features.empty()) {
-    return SpecError("features",
-                     "describes the tf.Examples of tfrecord files; this source names its features "
-                     "itself: leave `features` out");
-  }
+// Of sources that name their features themselves, or of none. Errors: SPEC_INVALID.
+absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& source) {
   switch (source.source_case()) {
-    case v1::Source::kTfrecord: {
-      if (features.empty()) {
-        return SpecError("features",
-                         "is required for tfrecord: name what the records hold, such as features: "
-                         "{image: {bytes: {}}, label: {int64: {}}}");
-      }
-      std::vector<FeatureSignature> result;
-      for (const auto& [name, feature] : features) {
-        BULKHEAD_ASSIGN_OR_RETURN(FeatureSignature signature, ExampleFeature(name, feature));
-        result.push_back(std::move(signature));
-      }
-      return result;
-    }
     case v1::Source::kImageList:
       return ListFeatures(source.image_list());
     case v1::Source::kImageFolder:
@@ -167,6 +147,7 @@ absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
       return SpecError("source.mixture",
                        "cannot stand here: the sources of a mixture are no mixtures themselves; "
                        "name all sources in one list");
+    case v1::Source::kTfrecord:
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
@@ -174,21 +155,85 @@ absl::StatusOr<std::vector<FeatureSignature>> Unsorted(
                    "is required: one of tfrecord, image_list, image_folder, range, mixture");
 }
 
+using Declared = google::protobuf::Map<std::string, v1::Feature>;
+
+// Adds a status of SpecError, whose path is relative to `place`.
+void AddAt(absl::string_view place, const absl::Status& status, SpecProblems& problems) {
+  SpecProblems one;
+  one.Add(status);
+  problems.AddBelow(place, one);
+}
+
+// What is declared of records. `wrong`: as of SourceFeatures.
+std::vector<FeatureSignature> DeclaredFeatures(const Declared& features, absl::string_view place,
+                                               SpecProblems& problems,
+                                               std::set<std::string>& wrong) {
+  std::vector<std::string> names;  // a map's own order differs from run to run
+  for (const auto& [name, feature] : features) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  std::vector<FeatureSignature> result;
+  for (const std::string& name : names) {
+    const std::string path = absl::StrCat(place, place.empty() ? "" : ".", "features.", name);
+    if (problems.AnyAtOrBelow(path)) {
+      wrong.insert(name);
+      continue;
+    }
+    absl::StatusOr<FeatureSignature> signature = ExampleFeature(name, features.at(name));
+    if (signature.ok()) {
+      result.push_back(*std::move(signature));
+    } else {
+      wrong.insert(name);
+      AddAt(place, signature.status(), problems);
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<FeatureSignature>> SourceFeatures(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
-  BULKHEAD_ASSIGN_OR_RETURN(std::vector<FeatureSignature> result, Unsorted(source, features));
-  std::sort(result.begin(), result.end(),
-            [](const FeatureSignature& a, const FeatureSignature& b) { return a.name < b.name; });
-  for (size_t i = 1; i < result.size(); ++i) {
-    if (result[i].name == result[i - 1].name) {
-      return SpecError(result[i].path,
-                       absl::StrCat("two features are called `", result[i].name,
-                                    "`; `path` is always given, and every name must differ"));
-    }
+  SpecProblems problems;
+  std::set<std::string> wrong;
+  auto result = SourceFeatures(source, features, "", problems, wrong);
+  BULKHEAD_RETURN_IF_ERROR(problems.ToStatus());
+  return *std::move(result);
+}
+
+std::optional<std::vector<FeatureSignature>> SourceFeatures(
+    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
+    absl::string_view place, SpecProblems& problems, std::set<std::string>& wrong) {
+  const auto refuse = [&](const absl::Status& status) {
+    AddAt(place, status, problems);
+    return std::nullopt;
+  };
+  const bool names_its_own = source.source_case() != v1::Source::kTfrecord &&
+                             source.source_case() != v1::Source::kMixture &&
+                             source.source_case() != v1::Source::SOURCE_NOT_SET;
+  if (names_its_own && !features.empty()) {
+    return refuse(
+        SpecError("features",
+                  "describes the tf.Examples of tfrecord files; this source names its features "
+                  "itself: leave `features` out"));
   }
-  return result;
+  if (source.has_tfrecord() && features.empty()) {
+    return refuse(
+        SpecError("features",
+                  "is required for tfrecord: name what the records hold, such as features: "
+                  "{image: {bytes: {}}, label: {int64: {}}}"));
+  }
+  if (source.has_tfrecord()) return DeclaredFeatures(features, place, problems, wrong);
+  absl::StatusOr<std::vector<FeatureSignature>> result = OwnFeatures(source);
+  if (!result.ok()) return refuse(result.status());
+  std::sort(result->begin(), result->end(),
+            [](const FeatureSignature& a, const FeatureSignature& b) { return a.name < b.name; });
+  for (size_t i = 1; i < result->size(); ++i) {
+    if ((*result)[i].name != (*result)[i - 1].name) continue;
+    return refuse(SpecError((*result)[i].path,
+                            absl::StrCat("two features are called `", (*result)[i].name,
+                                         "`; `path` is always given, and every name must differ")));
+  }
+  return *std::move(result);
 }
 
 }  // namespace bulkhead

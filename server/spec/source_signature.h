@@ -1,12 +1,15 @@
 #ifndef BULKHEAD_SERVER_SPEC_SOURCE_SIGNATURE_H_
 #define BULKHEAD_SERVER_SPEC_SOURCE_SIGNATURE_H_
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
+#include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 
@@ -26,6 +29,14 @@ inline constexpr char kSourceIdFeature[] = "source_id";
 // impossible shape, when two features share a name, or when the source is not set.
 absl::StatusOr<std::vector<FeatureSignature>> SourceFeatures(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features);
+
+// The same, going on behind a declared feature that is wrong: adds every problem to `problems`, but
+// none about a feature that has one already, and the names of wrong features to `wrong`. `place`:
+// where source and features stand, "source.mixture.sources[1]" or, for the spec's own, nothing.
+// Absent when it cannot be known which features there are.
+std::optional<std::vector<FeatureSignature>> SourceFeatures(
+    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
+    absl::string_view place, SpecProblems& problems, std::set<std::string>& wrong);
 
 }  // namespace bulkhead
 

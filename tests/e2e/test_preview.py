@@ -71,6 +71,40 @@ def test_with_stages_every_column_is_what_that_stage_makes(photos, folder):
     assert not np.array_equal(cropped, flipped)
 
 
+def test_the_values_of_every_output_are_printed(photos, folder):
+    spec = crop_spec(photos, folder, {"normalize": {"mean": 100, "std": 50}})
+    with bulkhead.Loader(spec) as loader:
+        batch = loader.next_batch()
+        image, label = np.array(batch["image"])[:4], np.array(batch["label"])[:4]
+    said = preview(spec, folder / "sheet.png", "--samples", 4, "--cell", 32).stdout
+    lines = dict(line.split(maxsplit=1) for line in said.split("\n") if "  min " in line)
+    values = {name: [float(word) for word in line.split("min ")[1].split()[::2]] for name, line in lines.items()}
+    assert values["image"] == pytest.approx([image.min(), image.max(), image.mean()], rel=1e-4, abs=1e-4)
+    assert values["label"] == pytest.approx([label.min(), label.max(), label.mean()], rel=1e-4)
+    assert f"image is drawn so that {image.min():.4g} is black and {image.max():.4g} white" in said
+
+
+def test_floats_from_0_to_1_are_not_stretched(photos, folder):
+    spec = crop_spec(photos, folder, {"normalize": {"divide": 255}})
+    said = preview(spec, folder / "sheet.png", "--samples", 1, "--cell", 32).stdout
+    assert "image is drawn so that 0 is black and 1 white\n" in said
+    with bulkhead.Loader(crop_spec(photos, folder)) as loader:
+        image = np.array(loader.next_batch()["image"])[0]
+    sheet = cv2.imread(str(folder / "sheet.png"))
+    assert holds(sheet, image)
+
+
+def test_frames_in_nine_channels_are_drawn_side_by_side(photos, folder):
+    numbers = {"name": "frames", "dtype": "uint8", "shape": [32, 32, 9]}
+    spec = crop_spec(photos, folder, {"python": {"function": "user_functions:three_frames", "inputs": ["image"],
+                                                 "outputs": [numbers]}})
+    preview(spec, folder / "sheet.png", "--samples", 1, "--cell", 96, "--image", "frames", *CODE[:4])
+    with bulkhead.Loader(crop_spec(photos, folder)) as loader:
+        image = np.array(loader.next_batch()["image"])[0]
+    sheet = cv2.imread(str(folder / "sheet.png"))
+    assert holds(sheet, np.hstack([image, 255 - image, image[::-1]]))
+
+
 def test_what_cannot_be_shown_is_refused_with_the_outputs(folder):
     spec = write_spec(folder / "numbers.yaml", source={"range": {"size": 100}}, batch={"size": 10})
     refused = preview(spec, folder / "sheet.png", check=False)
@@ -135,13 +169,20 @@ def drawn(spec, out, *more):
 
 
 def tags_of(boxes, first):
-    """Where labels from `first` on stand: at the upper left corners, on the image; by label."""
-    tags = {}
-    for label, (left, top, _, _) in enumerate(boxes, first):
+    """Where labels from `first` on stand, by label: at the upper left corners, on the image, above or below their boxes
+    or in the nearest row that has room where others stand there."""
+    tags, taken = {}, []
+    for label, (left, top, _, bottom) in enumerate(np.clip(boxes, -2, SIDE + 2), first):
         (width, above), below = cv2.getTextSize(str(label), cv2.FONT_HERSHEY_SIMPLEX, 0.45, 1)
         width, height = width + 4, above + below + 4
         x, y = int(np.clip(np.rint(left), 0, SIDE - width)), int(np.clip(np.rint(top), 0, SIDE - height))
-        tags[label] = (slice(y, y + height), slice(x, x + width))
+        rows = [y, int(np.rint(top)) - height, int(np.rint(bottom))]
+        rows += [y + sign * far for far in range(1, SIDE - height + 1) for sign in (1, -1)]
+        free = [row for row in rows if 0 <= row <= SIDE - height
+                and not any(row < t + h and t < row + height and x < l + w and l < x + width for t, l, h, w in taken)]
+        if free:
+            taken.append((free[0], x, height, width))
+            tags[label] = (slice(free[0], free[0] + height), slice(x, x + width))
     return tags
 
 
@@ -163,7 +204,7 @@ def test_labels_stand_at_their_boxes(photos, folder, packed):
     more = {"batch_stages": ["pack_rows"]} if packed else {}
     spec = labelled_spec(photos, folder, **more)
     plain, said = drawn(spec, folder / "plain.png", "--labels", "none")
-    assert "box_labels" not in said
+    assert "`box_labels`" not in said
     value = json.loads(labelled_spec(photos, folder, first=9).read_text())
     value.update(stages=value["stages"][:-1], outputs=["image", "boxes"])
     with bulkhead.Loader(write_spec(folder / "boxes.json", **value)) as loader:
@@ -177,12 +218,26 @@ def test_labels_stand_at_their_boxes(photos, folder, packed):
         for image, bare, boxes in zip(labelled, plain, samples, strict=True):
             tags = tags_of(boxes, first)
             mask = covered(tags)
+            assert mask.max() <= 1, "no label covers another"
             assert not np.any(np.any(image != bare, axis=2) & (mask == 0)), "nothing but tags is new"
             for label, tag in tags.items():
                 if np.all(mask[tag] == 1):
                     glyphs.setdefault(label, set()).add(glyphs_of(image[tag]).tobytes())
     assert len(glyphs) > 1 and all(len(looks) == 1 for looks in glyphs.values()), "one look for each number"
     assert len({next(iter(looks)) for looks in glyphs.values()}) == len(glyphs), "and each has its own"
+
+
+def test_names_of_classes_stand_at_boxes(photos, folder):
+    spec = labelled_spec(photos, folder)
+    names = folder / "names.txt"
+    names.write_text("\n".join(str(number + 2) for number in range(30)))
+    named, _ = drawn(spec, folder / "named.png", "--classes", names)
+    numbered, _ = drawn(labelled_spec(photos, folder, first=3), folder / "numbered.png")
+    plain, _ = drawn(spec, folder / "plain.png")
+    assert all(np.array_equal(a, b) for a, b in zip(named, numbered, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(named, plain, strict=True))
+    refused = preview(spec, folder / "s.png", *CODE, "--classes", folder / "missing.txt", check=False)
+    assert refused.returncode == 1 and "names no class; write the names into a text file" in refused.stderr
 
 
 def test_behind_each_stage_boxes_have_their_labels(photos, folder):

@@ -71,6 +71,14 @@ def test_errors_that_are_the_same_are_no_impurity(folder):
     assert "pure: 20 samples" in said and "17 of them could not be produced, for the same reason both times" in said
 
 
+def test_what_always_fails_is_not_called_pure(folder):
+    needs = {"python": {"function": "batch_functions:needs_less_than", "inputs": ["index"],
+                        "outputs": [{"name": "index", "dtype": "int64"}], "arguments": {"limit": 0}}}
+    said = check(over_range(folder, needs), code=1)
+    assert "not shown to be pure: none of 20 samples could be produced" in said and ": pure" not in said
+    assert "stages[0]" in said, "where, and why"
+
+
 def test_an_impure_batch_function_is_named(folder):
     spec = over_range(folder, function("pure"), batch_stages=[
         function("draw", "drawn"), function("batch_by_clock", "clock"), function("draw", "again")])

@@ -189,3 +189,7 @@ def keeps_idle_threads(index):
         _idle[-1].start()
     time.sleep(0.005)  # the pace of work
     return index
+
+
+def three_frames(image):
+    return np.concatenate([image, 255 - image, image[::-1]], axis=2)

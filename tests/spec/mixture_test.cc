@@ -136,8 +136,8 @@ TEST(MixtureSpecTest, WhatBelongsToASourceIsRefusedAtTheTop) {
 
 TEST(MixtureSpecTest, WeightsArePositiveNumbers) {
   EXPECT_EQ(Problem(Faces("weight: 0.1", "weight: 0")),
-            "m.yaml:13:17: source.mixture.sources[1].weight: is required: this source's share of "
-            "the samples, above 0");
+            "m.yaml:13:17: source.mixture.sources[1].weight: is 0; it must lie between 1e-09 and "
+            "1e+09");
   for (const char* weight : {"-1", ".nan", ".inf", "1e-300", "1e300"}) {
     EXPECT_THAT(Problem(Faces("weight: 0.1", absl::StrCat("weight: ", weight))),
                 HasSubstr("m.yaml:13:17: source.mixture.sources[1].weight: is "))

@@ -123,7 +123,7 @@ TEST(InferSignatureTest, StagesRefuseWhatTheyCannotTake) {
       {"stages { cast { dtype: DTYPE_INT8 } }", "stages[0].cast.input", "put decode_image"},
       {absl::StrCat(decoded, "stages { cast {} }"), "stages[2].cast.dtype", "required"},
       {absl::StrCat(decoded, "stages { cast { dtype: DTYPE_BOOL } }"), "stages[2].cast.dtype",
-       "numeric types only"},
+       "must be a numeric type"},
       {"stages { layout { input: 'label' to: IMAGE_LAYOUT_NCHW } }", "stages[0].layout.input",
        "name an image"},
       {absl::StrCat(decoded, "stages { layout {} }"), "stages[2].layout.to", "NHWC or NCHW"},

@@ -43,7 +43,7 @@ class ValidateTest : public ::testing::Test {
   }
 
   static constexpr char kGood[] =
-      "source: {image_folder: {path: p}}\nbatch: {size: 4}\n"
+      "source: {image_folder: {path: p}}\nbatch: {size: 4}\norder: global\n"
       "stages: [decode_image, random_resized_crop: {size: 8}]\n";
 
   DataLook look_;
@@ -169,11 +169,12 @@ class ValidateCacheTest : public ValidateTest {
     }
     out_.str("");
     err_.str("");
-    EXPECT_EQ(
-        Run({Write("cache.yaml", "source: {image_folder: {path: p}}\nbatch: {size: 4}\nstages: [" +
-                                     stages + ", cache, center_crop: {size: 8}]\n")},
-            json_),
-        0);
+    EXPECT_EQ(Run({Write("cache.yaml",
+                         "source: {image_folder: {path: p}}\nbatch: {size: 4}\n"
+                         "order: global\nstages: [" +
+                             stages + ", cache, center_crop: {size: 8}]\n")},
+                  json_),
+              0);
   }
 
   std::optional<absl::Status> kept_;  // of a look that fails

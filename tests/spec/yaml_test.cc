@@ -272,10 +272,10 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{std::string("a: \xed\xa0\x80\n"),
                   "f.yaml:1:4: the byte 0xed is not text; save the file as UTF-8"},
         ErrorCase{
-            "source: {image_folder: {path: \"a\\0b\"}}\n",
+            "source: {image_folder: {path: \"a\\0b\"}}\nbatch: {size: 1}\noutputs: label\n",
             "f.yaml:1:31: source.image_folder.path: holds an escape that makes no UTF-8 text"},
         ErrorCase{
-            "source: {image_folder: {path: \"a\\Nb\"}}\n",
+            "source: {image_folder: {path: \"a\\Nb\"}}\nbatch: {size: 1}\noutputs: label\n",
             "f.yaml:1:31: source.image_folder.path: holds an escape that makes no UTF-8 text"},
         ErrorCase{std::string("a: \xe2\x82"),
                   "f.yaml:1:4: the byte 0xe2 is not text; save the file as UTF-8"}));
@@ -294,7 +294,7 @@ TEST(ParseSpecTest, EveryProblemHasItsLineInTheOrderOfTheText) {
             "f.yaml:3:15: batch.size: must be a whole number, but is `x`");
   EXPECT_EQ(MessageOf("epochs: 0\nsource: {range: {size: 0}}\nbatch: {size: 2}\n"),
             "f.yaml:1:9: epochs: must be at least 1, or forever\n"
-            "f.yaml:2:24: source.range.size: is required: how many integers, at least 1");
+            "f.yaml:2:24: source.range.size: is 0; it must be at least 1");
 }
 
 TEST(ParseSpecTest, ManyProblemsAreCutShort) {

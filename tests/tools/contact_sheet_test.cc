@@ -62,7 +62,7 @@ TEST(ContactSheetTest, ReadsPlanesAndStretchesFloats) {
   ASSERT_EQ(size, (ImageSize{6, 6}));
   const auto at = [&](int y, int x, int c) { return pixels[(y * 6 + x) * 3 + c]; };
   EXPECT_EQ(at(2, 2, 0), 0);
-  EXPECT_EQ(at(3, 2, 0), 127);
+  EXPECT_EQ(at(3, 2, 0), 128);
   EXPECT_EQ(at(3, 3, 0), 255);
   EXPECT_EQ(at(3, 3, 1), 0);
   EXPECT_EQ(at(2, 2, 2), 255);

@@ -187,6 +187,19 @@ TEST(PreviewBoxesTest, AnotherNumberOfLabelsThanBoxesGivesNone) {
   }
 }
 
+TEST(PreviewBoxesTest, NumbersOfClassesBecomeTheirNames) {
+  BatchMaker maker = PaddedBoxes(3);
+  maker.Add("labels", ElementType::kInt64, {1, kBound}, kNumbered);
+  std::vector<std::string> classes(9, "another");
+  classes[8] = "a cat";
+  Labels labels;
+  for (const PreviewBox& box : BoxesOf(maker.Make(), 0, Declared(), {100, 100}, classes)) {
+    labels.push_back(box.label);
+  }
+  EXPECT_EQ(labels, (Labels{"another", "a cat", "9"})) << "there are nine, from 0";
+  EXPECT_EQ(ClassName("-1", classes), "-1");
+}
+
 TEST(PreviewBoxesTest, WholeNumbersKeepAllTheirDigits) {
   BatchMaker maker(3);
   maker

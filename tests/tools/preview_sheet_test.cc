@@ -130,6 +130,25 @@ TEST(PreviewSheetTest, KeepsLabelsOnTheImage) {
             {86, 180, 233});
 }
 
+TEST(PreviewSheetTest, LabelsDoNotCoverEachOther) {
+  PreviewCell cell = Cell(100, 100);
+  cell.boxes = {{20, 30, 90, 90, "11"}, {20, 30, 80, 80, "22"}, {22, 32, 70, 70, "33"}};
+  const Drawn drawn(SheetOf(std::move(cell), 100));
+  const Rect red = Drawn(SheetOf(Cell(100, 100), 100)).Where(kRed);
+  const int height = TagSize("11", TextSize::kSmall).height;
+  ExpectTag(drawn, "11", red.top + 30, red.left + 20, TextSize::kSmall, {230, 159, 0});
+  ExpectTag(drawn, "22", red.top + 30 - height, red.left + 20, TextSize::kSmall, {86, 180, 233});
+  ExpectTag(drawn, "33", red.top + 70, red.left + 22, TextSize::kSmall, {0, 158, 115});
+}
+
+TEST(PreviewSheetTest, LabelsWithoutAPlaceAreLeftOut) {
+  PreviewCell cell = Cell(100, 100);
+  for (int i = 0; i < 200; ++i) cell.boxes.push_back({40, 40, 60, 60, "777"});
+  const Drawn drawn(SheetOf(std::move(cell), 100));
+  const Rect red = Drawn(SheetOf(Cell(100, 100), 100)).Where(kRed);
+  ExpectTag(drawn, "777", red.top + 40, red.left + 40, TextSize::kSmall, {230, 159, 0});
+}
+
 TEST(PreviewSheetTest, CutsATagAtTheEdgesOfItsImage) {
   PreviewSheet sheet = SheetOf(Cell(100, 8), 100);
   sheet.cells[0].boxes = {{0, 0, 8, 100, "123456"}};

@@ -81,6 +81,29 @@ TEST(ComparePassesTest, ABatchCountsWhereItsSamplesAgree) {
   EXPECT_EQ(report.impure[0].stage, "a");
 }
 
+TEST(PurityTextTest, WhatAlwaysFailsIsNotPure) {
+  const PurityTrace failing = Samples({Trace({{"a", "1"}}, "no"), Trace({{"a", "2"}}, "no")});
+  PurityReport report = ComparePasses(failing, failing, 2);
+  EXPECT_FALSE(report.is_pure());
+  EXPECT_THAT(PurityText("s", report),
+              HasSubstr("s: not shown to be pure: none of 2 samples could be produced, for the "
+                        "same reason both times:\n  position 0: file\t@1\n: no\n"));
+  const PurityTrace some = Samples({Trace({{"a", "1"}, {"b", "1"}}), Trace({{"a", "2"}}, "no")});
+  report = ComparePasses(some, some, 2);
+  EXPECT_TRUE(report.is_pure());
+  EXPECT_THAT(PurityText("s", report), HasSubstr("1 of them could not be produced"));
+}
+
+TEST(PurityTextTest, BatchesThatAlwaysFailAreNotPure) {
+  PurityTrace failing = Samples({Trace({{"a", "1"}}), Trace({{"a", "2"}})});
+  failing.batches[0] = {"the batch of positions 0 to 1", {}, "no"};
+  const PurityReport report = ComparePasses(failing, failing, 2);
+  EXPECT_FALSE(report.is_pure());
+  EXPECT_THAT(PurityText("s", report),
+              HasSubstr("none of 1 batches could be produced, for the same reason both times:\n"
+                        "  the batch of positions 0 to 1: no\n"));
+}
+
 TEST(PurityTextTest, SaysPureOrNamesTheStage) {
   PurityReport report;
   report.samples = 20;

@@ -2,6 +2,7 @@
 #define BULKHEAD_TOOLS_COMMON_TENSOR_IMAGE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "bulkhead/batch.h"
 #include "server/image/image.h"
@@ -12,22 +13,44 @@ namespace bulkhead::tools {
 // width] with 1 or 3 channels (4 only last), of uint8, or of floats; one of them a sample.
 bool LooksLikeImages(const Tensor& tensor);
 
-// The images of a tensor as bytes. Floats are stretched so that the smallest is black and the
-// largest white, over all samples: a picture to look at, not to compute with. The tensor must
-// outlive it.
+// The same with 2, 4 or 9 channels, too, which other outputs may have as well.
+bool MayBeImages(const Tensor& tensor);
+
+// Which numbers are drawn black and white; those between are gray.
+struct Tones {
+  double black = 0;
+  double white = 255;
+  // They are the smallest and the largest number that there is: another batch looks different.
+  bool stretched = false;
+};
+
+// Bytes are drawn as they are. Floats: 0 to 1, -1 to 1 or 0 to 255 where all are within, else from
+// the smallest to the largest finite one of the first `samples`.
+Tones TonesOf(const Tensor& tensor, uint64_t samples);
+
+// "-2.1 is black and 2.6 white, the smallest and the largest of all"; empty where bytes are drawn
+// as they are.
+std::string DescribeTones(const Tones& tones);
+
+// The images of a tensor as bytes: pictures to look at, not to compute with. One of several panes
+// has them side by side: 3 channels are red, green and blue, of 4 the last one is a pane of its
+// own, of 9 every three are one; of any other number each is gray. The tensor must outlive it.
 class TensorImages {
  public:
-  // Of the first `samples`. Needs LooksLikeImages and samples ≥ 1.
-  TensorImages(const Tensor& tensor, uint64_t samples);
+  // Needs MayBeImages.
+  TensorImages(const Tensor& tensor, const Tones& tones);
 
+  // Of one pane.
   ImageSize size() const { return {static_cast<int>(height_), static_cast<int>(width_)}; }
   int channels() const { return static_cast<int>(channels_); }
+  int panes() const;
   uint8_t At(uint64_t sample, int y, int x, int channel) const;
-  // Sample `sample` as RGB: gray three times, without what there is of alpha.
+  // Sample `sample` as RGB, its panes from left to right.
   void ToRgb(uint64_t sample, Image& image) const;
 
  private:
   const Tensor& tensor_;
+  const Tones tones_;
   int64_t height_ = 0;
   int64_t width_ = 0;
   int64_t channels_ = 0;
@@ -35,9 +58,6 @@ class TensorImages {
   int64_t row_step_ = 0;
   int64_t pixel_step_ = 0;
   int64_t channel_step_ = 0;
-  // byte = (element − base) × scale
-  double base_ = 0;
-  double scale_ = 1;
 };
 
 }  // namespace bulkhead::tools

@@ -41,9 +41,13 @@ uint64_t FirstElementOf(const Tensor& tensor, uint64_t sample) {
 }
 
 TensorStats ComputeStats(const Tensor& tensor, uint64_t samples) {
+  return ComputeStats(tensor, 0, FirstElementOf(tensor, samples));
+}
+
+TensorStats ComputeStats(const Tensor& tensor, uint64_t first, uint64_t end) {
   TensorStats stats;
   double sum = 0;
-  for (uint64_t i = 0; i < FirstElementOf(tensor, samples); ++i) {
+  for (uint64_t i = first; i < end; ++i) {
     const double value = ElementAt(tensor, i);
     if (!std::isfinite(value)) {
       ++stats.not_finite;
@@ -58,6 +62,34 @@ TensorStats ComputeStats(const Tensor& tensor, uint64_t samples) {
   return stats;
 }
 
+TensorStats Together(const TensorStats& a, const TensorStats& b) {
+  if (a.finite == 0 || b.finite == 0) {
+    TensorStats one = a.finite == 0 ? b : a;
+    one.not_finite = a.not_finite + b.not_finite;
+    return one;
+  }
+  TensorStats both;
+  both.finite = a.finite + b.finite;
+  both.not_finite = a.not_finite + b.not_finite;
+  both.min = std::min(a.min, b.min);
+  both.max = std::max(a.max, b.max);
+  both.mean =
+      a.mean + (b.mean - a.mean) * static_cast<double>(b.finite) / static_cast<double>(both.finite);
+  return both;
+}
+
+std::string DescribeStats(const TensorStats& stats) {
+  std::string text;
+  if (stats.finite > 0) {
+    absl::StrAppendFormat(&text, "  min %.6g  max %.6g  mean %.6g", stats.min, stats.max,
+                          stats.mean);
+  }
+  if (stats.not_finite > 0) {
+    absl::StrAppendFormat(&text, "  NOT FINITE: %d elements", stats.not_finite);
+  }
+  return text;
+}
+
 std::string DescribeTensor(const Tensor& tensor, uint64_t samples) {
   std::string text = absl::StrCat(
       tensor.name, "  ", ElementTypeName(tensor.dtype),
@@ -70,15 +102,7 @@ std::string DescribeTensor(const Tensor& tensor, uint64_t samples) {
     return absl::StrCat(text, "  first \"", absl::CHexEscape(first.substr(0, kShownBytes)),
                         first.size() > kShownBytes ? "…\"" : "\"");
   }
-  const TensorStats stats = ComputeStats(tensor, samples);
-  if (stats.finite > 0) {
-    absl::StrAppendFormat(&text, "  min %.6g  max %.6g  mean %.6g", stats.min, stats.max,
-                          stats.mean);
-  }
-  if (stats.not_finite > 0) {
-    absl::StrAppendFormat(&text, "  NOT FINITE: %d elements", stats.not_finite);
-  }
-  return text;
+  return text + DescribeStats(ComputeStats(tensor, samples));
 }
 
 }  // namespace bulkhead::tools

@@ -21,6 +21,14 @@ struct TensorStats {
   double mean = 0;
 };
 TensorStats ComputeStats(const Tensor& tensor, uint64_t samples);
+// Of the elements from `first` up to `end`, padding among them.
+TensorStats ComputeStats(const Tensor& tensor, uint64_t first, uint64_t end);
+
+// Of the elements of both.
+TensorStats Together(const TensorStats& a, const TensorStats& b);
+
+// "  min -2.1  max 2.6  mean 0.03", and how many are not finite; empty where there is no element.
+std::string DescribeStats(const TensorStats& stats);
 
 // Elements of one of the tensor's rows: of a sample, where samples are not packed by rows.
 uint64_t ElementsOfRow(const Tensor& tensor);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
@@ -54,7 +55,9 @@ bool MayLabel(const FeatureSignature& feature, const FeatureSignature& boxes) {
          feature.variable == boxes.variable;
 }
 
-// The lower, the more likely labels are called so.
+constexpr int kLabelWords = 3;
+
+// The lower, the more likely labels are called so; kLabelWords: not by their name.
 int NameRank(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
   int rank = 0;
@@ -130,6 +133,13 @@ std::string LabelsFor(const PipelineSignature& signature,
 
 }  // namespace
 
+std::string ClassName(const std::string& number, const std::vector<std::string>& classes) {
+  size_t index = 0;
+  return absl::SimpleAtoi(number, &index) && index < classes.size() ? classes[index] : number;
+}
+
+bool IsCalledLabel(const std::string& name) { return NameRank(name) < kLabelWords; }
+
 std::string WholeNumberAt(const Tensor& tensor, uint64_t element) {
   const char* const at = static_cast<const char*>(tensor.data) + element * tensor.element_bytes;
   if (tensor.dtype == ElementType::kUint64) return absl::StrCat(LoadLittle<uint64_t>(at));
@@ -195,7 +205,8 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
 }
 
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
-                                const std::vector<LabelledBoxes>& features, ImageSize size) {
+                                const std::vector<LabelledBoxes>& features, ImageSize size,
+                                const std::vector<std::string>& classes) {
   std::vector<PreviewBox> boxes;
   for (const LabelledBoxes& labelled : features) {
     const FeatureSignature& feature = labelled.boxes;
@@ -213,7 +224,7 @@ std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
       const bool is_finite = std::isfinite(box.left) && std::isfinite(box.top) &&
                              std::isfinite(box.right) && std::isfinite(box.bottom);
       if (!is_finite || box.right <= box.left || box.bottom <= box.top) continue;
-      if (row < labels.size()) box.label = labels[row];
+      if (row < labels.size()) box.label = ClassName(labels[row], classes);
       boxes.push_back(std::move(box));
     }
   }

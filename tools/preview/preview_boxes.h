@@ -39,9 +39,16 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
 
 // Those of them that `batch` brings, of one sample, on an image of `size`; rows behind
 // `<name>_count` and boxes that are empty or not finite are left out. Boxes of a sample with
-// another number of labels have none.
+// another number of labels have none. A label that is the number of one of `classes` is its name.
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
-                                const std::vector<LabelledBoxes>& features, ImageSize size);
+                                const std::vector<LabelledBoxes>& features, ImageSize size,
+                                const std::vector<std::string>& classes = {});
+
+// The name of class `number`, where `classes` has one; else the number.
+std::string ClassName(const std::string& number, const std::vector<std::string>& classes);
+
+// Whether an output of that name is most probably a class.
+bool IsCalledLabel(const std::string& name);
 
 // Whether the numbers of the output `name` are labels of boxes of that sample.
 bool StandAtBoxes(const Batch& batch, uint64_t sample, const std::vector<LabelledBoxes>& features,

@@ -22,9 +22,18 @@ std::string ToldNumbers(const Batch& batch, const Tensor& tensor, uint64_t sampl
   return absl::StrCat(tensor.name, numbers.empty() ? "" : " ", absl::StrJoin(numbers, " "));
 }
 
+// " cat" for the number of a class; empty for what is none.
+std::string Named(const Tensor& tensor, const std::string& number,
+                  const std::vector<std::string>& classes) {
+  if (classes.empty() || !IsCalledLabel(std::string(tensor.name))) return "";
+  const std::string name = ClassName(number, classes);
+  return name == number ? "" : " " + name;
+}
+
 // What one sample of an output that is no image says: a number or several whole ones, a text, the
 // class of a one_hot; empty for what does not fit a line.
-std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample) {
+std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample,
+                 const std::vector<std::string>& classes) {
   if (tensor.packing == Packing::kOffsets) return "";
   const bool is_whole = IsInteger(DTypeOf(tensor));
   if (tensor.packing == Packing::kRows) {
@@ -37,8 +46,9 @@ std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample) {
   }
   const uint64_t elements = ElementsOfRow(tensor);
   if (elements == 1) {
-    return is_whole ? absl::StrCat(tensor.name, " ", WholeNumberAt(tensor, sample))
-                    : absl::StrFormat("%s %g", tensor.name, ElementAt(tensor, sample));
+    if (!is_whole) return absl::StrFormat("%s %g", tensor.name, ElementAt(tensor, sample));
+    const std::string number = WholeNumberAt(tensor, sample);
+    return absl::StrCat(tensor.name, " ", number, Named(tensor, number, classes));
   }
   if (tensor.shape.size() != 2 || elements < 2) return "";
   // Scores of classes are no whole numbers.
@@ -48,20 +58,22 @@ std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample) {
     const uint64_t at = sample * elements;
     if (ElementAt(tensor, at + i) > ElementAt(tensor, at + best)) best = i;
   }
-  return absl::StrFormat("%s %d (%.3g)", tensor.name, best,
+  return absl::StrFormat("%s %d%s (%.3g)", tensor.name, best,
+                         Named(tensor, absl::StrCat(best), classes),
                          ElementAt(tensor, sample * elements + best));
 }
 
 }  // namespace
 
 std::vector<std::string> CaptionOf(const Batch& batch, const Tensor& images,
-                                   const std::vector<LabelledBoxes>& boxes, uint64_t sample) {
+                                   const std::vector<LabelledBoxes>& boxes, uint64_t sample,
+                                   const std::vector<std::string>& classes) {
   std::vector<std::string> lines = {absl::StrCat("position ", batch.first_position() + sample)};
   if (sample >= batch.valid_count()) lines = {"padding"};
   for (const Tensor& tensor : batch.tensors()) {
     if (&tensor == &images || LooksLikeImages(tensor) || lines.size() > kCaptions) continue;
     if (StandAtBoxes(batch, sample, boxes, tensor.name)) continue;
-    std::string told = Told(batch, tensor, sample);
+    std::string told = Told(batch, tensor, sample, classes);
     if (!told.empty()) lines.push_back(std::move(told));
   }
   return lines;

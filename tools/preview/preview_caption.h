@@ -11,9 +11,11 @@
 namespace bulkhead::tools {
 
 // The lines below a sample of `images`: its position, and what up to three other outputs say of it.
-// Numbers that stand at `boxes` are not said again.
+// Numbers that stand at `boxes` are not said again. The label of a whole image that is the number
+// of one of `classes` has its name behind it.
 std::vector<std::string> CaptionOf(const Batch& batch, const Tensor& images,
-                                   const std::vector<LabelledBoxes>& boxes, uint64_t sample);
+                                   const std::vector<LabelledBoxes>& boxes, uint64_t sample,
+                                   const std::vector<std::string>& classes = {});
 
 }  // namespace bulkhead::tools
 

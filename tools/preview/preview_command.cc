@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bulkhead/loader.h"
@@ -21,6 +22,7 @@
 #include "tools/common/user_code_options.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/preview/output_stats.h"
 #include "tools/preview/preview_boxes.h"
 #include "tools/preview/preview_caption.h"
 #include "tools/preview/preview_sheet.h"
@@ -37,6 +39,7 @@ struct PreviewArguments {
   std::string target;
   std::string image;
   std::string labels;  // of boxes; empty: chosen
+  std::string classes_file;
   UserCodeOptions user_code;
   uint64_t epoch = 0;
   uint64_t start = 0;
@@ -83,11 +86,15 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenAt(const v1::PipelineSpec& spec,
   return Loader::Open(options(CursorJson(cursor)));
 }
 
-// The output to show: the one that is named, or the first that looks like images.
+// The output to show: the one that is named, or the first that looks like images, or may be some.
 absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& name) {
+  for (const auto fits : {LooksLikeImages, MayBeImages}) {
+    for (const Tensor& tensor : batch.tensors()) {
+      if (fits(tensor) && (name.empty() || tensor.name == name)) return &tensor;
+    }
+  }
   std::string names;
   for (const Tensor& tensor : batch.tensors()) {
-    if (LooksLikeImages(tensor) && (name.empty() || tensor.name == name)) return &tensor;
     absl::StrAppend(&names, names.empty() ? "" : ", ", tensor.name);
   }
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
@@ -97,44 +104,83 @@ absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& na
                    {});
 }
 
-// The images of the first samples from the asked place on; `name`: of which output, set to the one
-// that was found.
-absl::StatusOr<std::vector<PreviewCell>> Take(const v1::PipelineSpec& spec,
-                                              const PreviewArguments& arguments, ProgressLine& line,
-                                              std::string& name) {
-  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, OpenAt(spec, arguments, line));
+// What came: samples to draw, and what is said of the outputs.
+struct Taken {
   std::vector<PreviewCell> cells;
+  std::string name;  // of the output that is drawn
+  Tones tones;       // in which it is drawn
+  OutputStats stats;
+};
+
+// The names of classes, a line each, if there is a file of them.
+absl::StatusOr<std::vector<std::string>> ReadClasses(const std::string& path) {
+  std::vector<std::string> classes;
+  if (path.empty()) return classes;
+  std::ifstream file(path);
+  for (std::string name; std::getline(file, name);) {
+    classes.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  if (!classes.empty()) return classes;
+  return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                   absl::StrCat("--classes ", path,
+                                ": names no class; write the names into a text file, a line each, "
+                                "the name of class 0 first"),
+                   {{"file", path}});
+}
+
+// The images of the first samples from the asked place on; `name`: of which output, or empty.
+absl::StatusOr<Taken> Take(const v1::PipelineSpec& spec, const PreviewArguments& arguments,
+                           ProgressLine& line, const std::string& name) {
+  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+                            ReadClasses(arguments.classes_file));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, OpenAt(spec, arguments, line));
+  Taken taken;
+  taken.name = name;
+  std::vector<PreviewCell>& cells = taken.cells;
   while (cells.size() < arguments.samples) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
     if (!batch.has_value() || batch->epoch() != arguments.epoch) break;
-    BULKHEAD_ASSIGN_OR_RETURN(const Tensor* const tensor, ImagesOf(*batch, name));
-    name = std::string(tensor->name);
-    const TensorImages images(*tensor, batch->sample_count());
-    const std::vector<LabelledBoxes> boxes = BoxFeatures(signature, name, arguments.labels, true);
-    for (uint64_t i = 0; i < batch->sample_count() && cells.size() < arguments.samples; ++i) {
+    BULKHEAD_ASSIGN_OR_RETURN(const Tensor* const tensor, ImagesOf(*batch, taken.name));
+    taken.name = std::string(tensor->name);
+    const uint64_t shown =
+        std::min<uint64_t>(batch->sample_count(), arguments.samples - cells.size());
+    if (cells.empty()) taken.tones = TonesOf(*tensor, shown);
+    taken.stats.Add(*batch, shown);
+    const TensorImages images(*tensor, taken.tones);
+    const std::vector<LabelledBoxes> boxes =
+        BoxFeatures(signature, taken.name, arguments.labels, true);
+    for (uint64_t i = 0; i < shown; ++i) {
       PreviewCell& cell = cells.emplace_back();
       images.ToRgb(i, cell.image);
-      cell.boxes = BoxesOf(*batch, i, boxes, images.size());
-      cell.caption = CaptionOf(*batch, *tensor, boxes, i);
+      cell.boxes = BoxesOf(*batch, i, boxes, images.size(), classes);
+      cell.caption = CaptionOf(*batch, *tensor, boxes, i, classes);
     }
     if (batch->last_in_epoch()) break;
   }
-  if (!cells.empty()) return cells;
+  if (!cells.empty()) return taken;
   return MakeError(absl::StatusCode::kOutOfRange, reason::kInvalidArgument,
                    "no batch came from that place to the end of the epoch", {});
 }
 
-// One row a sample, one column a stage.
+// How the numbers of an output were drawn, behind `prefix`; empty: as they are.
+std::string SaidOfTones(const std::string& prefix, const Tones& tones) {
+  const std::string said = DescribeTones(tones);
+  return said.empty() ? "" : absl::StrCat(prefix, said);
+}
+
+// One row a sample, one column a stage. `said` gains what is said of each.
 absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
                                         const PreviewArguments& arguments, ProgressLine& line,
-                                        const std::string& image) {
+                                        const std::string& image, std::string& said) {
   PreviewSheet sheet;
   std::vector<std::vector<PreviewCell>> columns;
   for (StageSpec& stage : CutBehindStages(spec, image, arguments.side, arguments.labels)) {
     stage.spec.mutable_batch()->set_size(arguments.samples);
-    std::string name = image;
-    BULKHEAD_ASSIGN_OR_RETURN(columns.emplace_back(), Take(stage.spec, arguments, line, name));
+    BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(stage.spec, arguments, line, image));
+    absl::StrAppend(&said, "  behind ", stage.title, ": ", taken.stats.Describe(image),
+                    SaidOfTones("; drawn so that ", taken.tones), "\n");
+    columns.push_back(std::move(taken.cells));
     sheet.column_titles.push_back(stage.title);
   }
   if (columns.empty()) {
@@ -168,22 +214,21 @@ absl::Status Preview(const PreviewArguments& arguments) {
   BULKHEAD_RETURN_IF_ERROR(
       CheckLabels(signature, arguments.image, arguments.labels, !arguments.stages));
   spec.clear_deterministic();  // whichever batch is ready first is not what was asked for
-  PreviewArguments place = arguments;
-  std::string image = arguments.image;
   ProgressLine line;
-  // One sample says which output is shown.
-  if (arguments.stages && image.empty()) place.samples = 1;
-  BULKHEAD_ASSIGN_OR_RETURN(std::vector<PreviewCell> cells, Take(spec, place, line, image));
+  BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(spec, arguments, line, arguments.image));
+  const std::string& image = taken.name;
   PreviewSheet sheet;
+  std::string said_of_stages;
   if (arguments.stages) {
-    BULKHEAD_ASSIGN_OR_RETURN(sheet, StageSheet(spec, arguments, line, image));
+    BULKHEAD_ASSIGN_OR_RETURN(sheet, StageSheet(spec, arguments, line, image, said_of_stages));
   } else {
-    while (sheet.columns * sheet.columns < cells.size()) ++sheet.columns;
-    sheet.cells = std::move(cells);
+    while (sheet.columns * sheet.columns < taken.cells.size()) ++sheet.columns;
+    sheet.cells = std::move(taken.cells);
   }
   sheet.side = arguments.side;
   sheet.title = absl::StrCat(arguments.spec.substr(arguments.spec.rfind('/') + 1), ": ", image,
-                             ", epoch ", arguments.epoch, ", from position ", arguments.start);
+                             ", epoch ", arguments.epoch, ", from position ", arguments.start,
+                             SaidOfTones(", ", taken.tones));
   BULKHEAD_ASSIGN_OR_RETURN(const std::string png, PreviewPng(sheet));
   std::ofstream file(arguments.out, std::ios::binary);
   file.write(png.data(), static_cast<std::streamsize>(png.size()));
@@ -197,6 +242,10 @@ absl::Status Preview(const PreviewArguments& arguments) {
                sheet.cells.size() / (arguments.stages ? sheet.columns : 1),
                arguments.stages ? absl::StrCat(", behind each of ", sheet.columns, " stages") : "",
                SaidOfLabels(signature, arguments, image));
+  absl::PrintF("%s%s", taken.stats.DescribeAll(), said_of_stages);
+  const std::string tones =
+      SaidOfTones(absl::StrCat("  ", image, " is drawn so that "), taken.tones);
+  if (!tones.empty()) absl::PrintF("%s\n", tones);
   return absl::OkStatus();
 }
 
@@ -223,6 +272,11 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
                    "Output whose numbers are drawn at declared boxes, or `none`; default: an "
                    "output with one whole number for each box, chosen by its name")
       ->type_name("OUTPUT");
+  command
+      ->add_option("--classes", arguments->classes_file,
+                   "A text file with the names of the classes, a line each, the name of class 0 "
+                   "first: labels are drawn with them")
+      ->type_name("FILE");
   command->add_option("--cell", arguments->side, "Longest side of an image on the sheet, in pixels")
       ->check(CLI::Range(16, 2048))
       ->capture_default_str();
@@ -233,8 +287,11 @@ void AddPreviewCommand(CLI::App& app, int& exit_code) {
       "A service produces the samples with the stages, seeds and order of a training run. Below\n"
       "each image stand its position and its other outputs. Declared boxes are drawn with their\n"
       "labels: of the outputs with one whole number for each box, the one with label, class or\n"
-      "category in its name, else the first. Floats are stretched from black to white. With\n"
-      "--stages, images of different sizes are padded to one size.\n\n"
+      "category in its name, else the first. Prints the least, largest and mean value of every\n"
+      "output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to 255\n"
+      "where all lie within, else those that are there. An image of 2, 4 or 9 channels is drawn\n"
+      "as several, side by side. With --stages, images of different sizes are padded to one size.\n"
+      "\n"
       "Examples:\n"
       "  bulkhead preview --spec train.yaml --out sheet.png\n"
       "  bulkhead preview --spec train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
@@ -55,22 +57,47 @@ class BoxPainter {
                   2, colour);
   }
 
-  // On a tag at the upper left corner, moved as far as it must be to lie on the image;
-  // what does not fit is cut off.
+  // On a chip, moved as far as it must be to lie on the image and on no other chip; what does not
+  // fit is cut off.
   void Label(const PreviewBox& box, Colour colour) {
     if (box.label.empty()) return;
     const TextSize size = side_ >= kLargeCell ? kCaption : TextSize::kSmall;
     const int width = std::min(Canvas::TextWidth(box.label, size) + 2 * kTagMargin, drawn_.width);
     const int height = std::min(Canvas::TextHeight(size) + 2 * kTagMargin, drawn_.height);
+    const std::optional<Rect> place = FreePlace(box, {height, width});
+    if (!place.has_value()) return;
+    chips_.push_back(*place);
     Image image;
     const MutableImageView view = image.Reshape({height, width}, 3);
     Canvas tag(view, colour);
     tag.Text(box.label, kTagMargin, kTagMargin, size, kPaper);
-    canvas_.Put(view, top_ + std::clamp(At(box.top), 0, drawn_.height - height),
-                left_ + std::clamp(At(box.left), 0, drawn_.width - width));
+    canvas_.Put(view, top_ + place->top, left_ + place->left);
   }
 
  private:
+  // Of a chip on the image: at the box's upper left corner, above it, below the box, else in the
+  // nearest row of the same column that has room.
+  std::optional<Rect> FreePlace(const PreviewBox& box, ImageSize chip) const {
+    const int last = drawn_.height - chip.height;
+    const int left = std::clamp(At(box.left), 0, drawn_.width - chip.width);
+    const int top = std::clamp(At(box.top), 0, last);
+    std::vector<int> tops = {top, At(box.top) - chip.height, At(box.bottom)};
+    for (int far = 1; far <= last; ++far) {
+      tops.push_back(top + far);
+      tops.push_back(top - far);
+    }
+    for (const int candidate : tops) {
+      const Rect place = {candidate, left, chip.height, chip.width};
+      const auto covers = [&](const Rect& other) {
+        return place.top < other.top + other.height && other.top < place.top + place.height &&
+               place.left < other.left + other.width && other.left < place.left + place.width;
+      };
+      if (candidate < 0 || candidate > last) continue;
+      if (std::none_of(chips_.begin(), chips_.end(), covers)) return place;
+    }
+    return std::nullopt;
+  }
+
   int At(double coordinate) const {
     return static_cast<int>(std::lround(std::clamp(coordinate * scale_, -2.0, side_ + 2.0)));
   }
@@ -81,6 +108,7 @@ class BoxPainter {
   const int top_;
   const int left_;
   Canvas& canvas_;
+  std::vector<Rect> chips_;  // on the image
 };
 
 absl::Status DrawCell(const PreviewCell& cell, int side, int top, int left, Canvas& canvas) {

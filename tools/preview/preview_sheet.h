@@ -15,7 +15,9 @@ struct PreviewBox {
   double top = 0;
   double right = 0;
   double bottom = 0;
-  std::string label;  // written at its upper left corner, if it says something
+  // Written on a chip at its upper left corner, if it says something, or at the nearest place where
+  // the chip covers no other; left out where there is none.
+  std::string label;
 };
 
 // One image and what is said of it.

@@ -108,7 +108,7 @@ absl::StatusOr<bool> CheckFile(const PurityRequest& request, const std::string& 
   if (!other.has_value()) return false;
   const PurityReport report = ComparePasses(*one, *other, spec.batch().size());
   std::fputs(PurityText(file, report).c_str(), stdout);
-  return report.impure.empty();
+  return report.is_pure();
 }
 
 }  // namespace

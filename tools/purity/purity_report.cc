@@ -36,6 +36,10 @@ void Blame(const std::string& stage, std::string example, PurityReport& report) 
   }
 }
 
+void NoteFailure(const std::string& where, const StageTrace& trace, PurityReport& report) {
+  if (report.failure.empty()) report.failure = absl::StrCat(where, ": ", trace.error);
+}
+
 }  // namespace
 
 PurityReport ComparePasses(const PurityTrace& one, const PurityTrace& other, uint64_t batch_size) {
@@ -58,6 +62,7 @@ PurityReport ComparePasses(const PurityTrace& one, const PurityTrace& other, uin
             report);
     } else if (!trace.error.empty()) {
       ++report.failed;
+      NoteFailure(absl::StrCat("position ", position, ": ", trace.record), trace, report);
     }
   }
   for (uint64_t first = 0; first < number && !(one.batches.empty() && other.batches.empty());
@@ -75,6 +80,9 @@ PurityReport ComparePasses(const PurityTrace& one, const PurityTrace& other, uin
     ++report.batches;
     if (const auto stage = FirstDifference(trace->second, twin->second); stage.has_value()) {
       Blame(*stage, trace->second.record, report);
+    } else if (!trace->second.error.empty()) {
+      ++report.failed_batches;
+      NoteFailure(trace->second.record, trace->second, report);
     }
   }
   return report;
@@ -87,7 +95,13 @@ std::string PurityText(const std::string& file, const PurityReport& report) {
                    report.batches == 0   ? ""
                    : report.batches == 1 ? " and 1 batch"
                                          : absl::StrCat(" and ", report.batches, " batches"));
-  if (report.impure.empty()) {
+  if (report.proves_nothing()) {
+    const bool samples = report.failed == report.samples;
+    absl::StrAppend(&text, file, ": not shown to be pure: none of ",
+                    samples ? report.samples : report.batches, samples ? " samples" : " batches",
+                    " could be produced, for the same reason both times:\n  ", report.failure,
+                    "\n  Mend that, and run this again.\n");
+  } else if (report.impure.empty()) {
     text = absl::StrCat(file, ": pure: ", what,
                         ", made twice, in two processes and in opposite orders, came out the "
                         "same\n");
@@ -103,9 +117,11 @@ std::string PurityText(const std::string& file, const PurityReport& report) {
                     "  What a stage gives may depend on its inputs, its arguments and its `rng` "
                     "alone: not on time, on the process, or on samples that came before.\n");
   }
-  if (report.failed > 0) {
-    absl::StrAppend(&text, "  ", report.failed,
-                    " of them could not be produced, for the same reason both times\n");
+  if (report.failed + report.failed_batches > 0 && !report.proves_nothing()) {
+    absl::StrAppend(&text, "  ", report.failed + report.failed_batches,
+                    " of them could not be produced, for the same reason both times, the first "
+                    "one ",
+                    report.failure, "\n");
   }
   if (report.skipped_batches > 0) {
     absl::StrAppend(&text, "  ", report.skipped_batches,

@@ -22,6 +22,14 @@ struct PurityReport {
   uint64_t samples = 0;  // compared
   uint64_t batches = 0;
   uint64_t failed = 0;  // samples that could not be produced, for the same reason in both runs
+  uint64_t failed_batches = 0;  // batches whose stages failed so, of `batches`
+  std::string failure;          // of the first of either: where, and why
+
+  // Whether no sample, or no batch, came out of a stage that works on them: then nothing is shown.
+  bool proves_nothing() const {
+    return (samples > 0 && failed == samples) || (batches > 0 && failed_batches == batches);
+  }
+  bool is_pure() const { return impure.empty() && !proves_nothing(); }
   uint64_t skipped_batches = 0;  // one of whose samples differed or could not be produced
 };
 

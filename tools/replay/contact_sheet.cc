@@ -14,7 +14,7 @@ constexpr uint8_t kBackground = 40;
 }  // namespace
 
 absl::StatusOr<std::string> ContactSheetPng(const Tensor& tensor, uint64_t samples) {
-  const TensorImages images(tensor, samples);
+  const TensorImages images(tensor, TonesOf(tensor, samples));
   const ImageSize size = images.size();
   const int64_t cell_height = size.height + kGap;
   const int64_t cell_width = size.width + kGap;

@@ -39,6 +39,7 @@ namespace {
 // A valid spec, and what follows from it.
 struct Report {
   v1::PipelineSpec spec;
+  std::vector<std::string> warnings;  // of the spec itself, with its place
   PipelineSignature signature;
   v1::MemoryPlan memory;
   std::vector<std::string> random_stages;
@@ -96,7 +97,8 @@ absl::Status ExamineData(const std::string& name, const DataLook& look, Report& 
 absl::StatusOr<Report> Examine(const std::string& name, const DataLook& look) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(name));
   Report report;
-  BULKHEAD_ASSIGN_OR_RETURN(report.spec, ParseSpec(text, name == "-" ? "stdin" : name));
+  BULKHEAD_ASSIGN_OR_RETURN(report.spec,
+                            ParseSpec(text, name == "-" ? "stdin" : name, report.warnings));
   BULKHEAD_ASSIGN_OR_RETURN(report.signature, InferSignature(report.spec));
   BULKHEAD_ASSIGN_OR_RETURN(report.memory, PlanMemory(report.signature, MemoryPlanOptions{}));
   std::set<std::string> named;  // the common stages are those of every source
@@ -198,53 +200,13 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
 }
 
-// What a user should know about a source and its order, whose place in the spec begins with
-// `prefix`.
-void AddWarnings(const v1::Source& source, const v1::Order& order, const std::string& prefix,
-                 std::vector<std::string>& warnings) {
-  const v1::Compression compression = source.tfrecord().compression();
-  const bool compressed =
-      compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB;
-  if (compressed && (order.has_global() || order.has_block())) {
-    warnings.push_back(absl::StrCat(prefix, "order: ", order.has_global() ? "global" : "block",
-                                    " over compressed files decompresses megabytes for each "
-                                    "sample; write them uncompressed, or use order: sequential"));
-  }
-  if (compressed && order.has_interleave()) {
-    warnings.push_back(
-        absl::StrCat(prefix,
-                     "order: interleave over compressed files decompresses megabytes for each "
-                     "turn; write them uncompressed, or use a large block_length"));
-  }
-  if (!source.has_tfrecord() && order.has_interleave()) {
-    warnings.push_back(absl::StrCat(
-        prefix,
-        "order: interleave takes files in turn, but this source counts as one file: the order is "
-        "sequential"));
-  }
-}
-
-// Warnings about a valid spec.
-std::vector<std::string> Warnings(const Report& report) {
-  const v1::PipelineSpec& spec = report.spec;
-  std::vector<std::string> warnings;
+// What is doubtful about a valid spec, a line each.
+std::vector<std::string> Warnings(const std::string& name, const Report& report) {
+  std::vector<std::string> warnings = report.warnings;
   for (const CacheReport& cache : report.caches) {
-    if (auto warning = CacheWarning(cache)) warnings.push_back(*std::move(warning));
-  }
-  AddWarnings(spec.source(), spec.order(), "", warnings);
-  const bool mixes = std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
-                                 [](const v1::BatchStage& stage) {
-                                   return !stage.has_pack_rows() && !stage.has_multi_scale();
-                                 });
-  if (mixes && spec.batch().last() == v1::LAST_BATCH_PAD) {
-    warnings.push_back(
-        "batch.last: pad with batch_stages: they treat padding rows like other rows, and mix them "
-        "into rows that count; use partial or drop");
-  }
-  const v1::MixtureSource& mixture = spec.source().mixture();
-  for (int i = 0; i < mixture.sources_size(); ++i) {
-    AddWarnings(mixture.sources(i).source(), mixture.sources(i).order(), MixedSourcePath(i) + ".",
-                warnings);
+    if (const auto warning = CacheWarning(cache)) {
+      warnings.push_back(absl::StrCat(name, ": warning: ", *warning));
+    }
   }
   return warnings;
 }
@@ -297,7 +259,7 @@ void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
   number("samples_per_epoch", counts.samples());
 }
 
-void AddReport(const Report& report, Struct& object) {
+void AddReport(const std::string& name, const Report& report, Struct& object) {
   auto& fields = *object.mutable_fields();
   const v1::BatchSchema& schema = report.signature.schema;
   ListValue& outputs = *fields["outputs"].mutable_list_value();
@@ -345,7 +307,7 @@ void AddReport(const Report& report, Struct& object) {
   fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
   fields["spec"].set_string_value(SpecToYaml(report.spec));
   AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
-  AddStrings(Warnings(report), *fields["warnings"].mutable_list_value());
+  AddStrings(Warnings(name, report), *fields["warnings"].mutable_list_value());
 }
 
 void AddProblems(const absl::Status& status, Struct& object) {
@@ -372,11 +334,9 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLo
       AddProblems(report.status(), object);
       continue;
     }
-    AddReport(*report, object);
+    AddReport(name, *report, object);
     if (!json) PrintTable(name, *report, out);
-    for (const std::string& warning : Warnings(*report)) {
-      err << name << ": warning: " << warning << "\n";
-    }
+    for (const std::string& warning : Warnings(name, *report)) err << warning << "\n";
   }
   if (json) {
     google::protobuf::Value value;

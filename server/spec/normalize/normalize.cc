@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/spec/batch_stages.h"
+#include "server/spec/declared_options.h"
 #include "server/spec/normalize/normalize_mixture.h"
 #include "server/spec/normalize/normalize_order.h"
 #include "server/spec/normalize/normalize_selection.h"
@@ -11,18 +12,11 @@
 namespace bulkhead {
 namespace {
 
-// Samples of a batch and everything that counts them fit easily below this; more is a slip.
-constexpr uint64_t kMaxBatchSize = uint64_t{1} << 24;
 constexpr double kDefaultMaxFraction = 0.01;
 
 void NormalizeBatch(v1::PipelineSpec& spec, SpecProblems& problems) {
   v1::Batch& batch = *spec.mutable_batch();
-  if (batch.size() == 0) {
-    problems.Add("batch.size", "is required: how many samples a batch holds, at least 1");
-  } else if (batch.size() > kMaxBatchSize) {
-    problems.Add("batch.size", absl::StrCat("is ", batch.size(), ", over the limit of ",
-                                            kMaxBatchSize, " samples"));
-  }
+  DeclaredOptions(v1::Batch::descriptor())->Normalize(batch, "batch", problems);
   if (batch.has_drop_remainder()) {
     if (batch.last() != v1::LAST_BATCH_UNSPECIFIED) {
       problems.Add("batch.drop_remainder", "says the same as `last`; give one of them");

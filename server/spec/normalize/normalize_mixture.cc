@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/limits.h"
+#include "server/spec/declared_options.h"
 #include "server/spec/normalize/normalize_order.h"
 #include "server/spec/normalize/normalize_selection.h"
 #include "server/spec/normalize/normalize_source.h"
@@ -15,8 +16,6 @@ namespace {
 
 // More sources are a slip; and every worker keeps something for each.
 constexpr int kMaxSources = 256;
-constexpr double kMinWeight = 1e-9;
-constexpr double kMaxWeight = 1e9;
 
 // What says something about one source stands on each source of a mixture.
 void RefuseAtTheTop(const v1::PipelineSpec& spec, SpecProblems& problems) {

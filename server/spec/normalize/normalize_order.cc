@@ -2,10 +2,10 @@
 
 #include <string>
 
+#include "server/spec/declared_options.h"
+
 namespace bulkhead {
 namespace {
-
-constexpr uint64_t kDefaultWindow = 16;
 
 // A shuffle of the files; `Files` is an order that has one.
 template <typename Files>
@@ -18,20 +18,13 @@ void NormalizeFileShuffle(Files& order, const std::string& path, SpecProblems& p
 }
 
 void NormalizeInterleave(v1::InterleaveOrder& order, SpecProblems& problems) {
-  if (order.cycle_length() == 0) {
-    problems.Add("order.interleave.cycle_length",
-                 "is required: how many files are read at a time, at least 1");
-  }
-  if (order.block_length() == 0) order.set_block_length(1);
+  DeclaredOptions(v1::InterleaveOrder::descriptor())
+      ->Normalize(order, "order.interleave", problems);
   NormalizeFileShuffle(order, "order.interleave", problems);
 }
 
 void NormalizeBlock(v1::BlockOrder& order, SpecProblems& problems) {
-  if (order.block_size() == 0) {
-    problems.Add("order.block.block_size",
-                 "is required: how many consecutive records make a block, at least 1");
-  }
-  if (order.window() == 0) order.set_window(kDefaultWindow);
+  DeclaredOptions(v1::BlockOrder::descriptor())->Normalize(order, "order.block", problems);
   if (!order.has_reshuffle()) order.set_reshuffle(true);
 }
 

@@ -10,13 +10,12 @@
 #include "server/base/class_names.h"
 #include "server/base/error.h"
 #include "server/spec/checked_math.h"
+#include "server/spec/declared_options.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
 namespace {
 
-// Longer paths than any file system takes.
-constexpr uint64_t kMaxMaxPathBytes = 65'536;
 constexpr uint64_t kMaxRange = static_cast<uint64_t>(INT64_MAX);
 constexpr size_t kMaxNameBytes = 128;
 
@@ -57,10 +56,13 @@ void CheckName(const std::string& name, const std::string& path, SpecProblems& p
   }
 }
 
-void NormalizeMaxPath(uint64_t value, const std::string& path, SpecProblems& problems) {
-  if (value > kMaxMaxPathBytes) {
-    problems.Add(path, absl::StrCat("is ", value, ", over the limit of ", kMaxMaxPathBytes));
-  }
+// Of lists and folders.
+template <typename Files>
+void NormalizeMaxPath(Files& source, const std::string& path, SpecProblems& problems) {
+  if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);
+  if (source.max_path_bytes() <= kMaxMaxPathBytes) return;
+  problems.Add(path + ".max_path_bytes", absl::StrCat("is ", source.max_path_bytes(),
+                                                      ", over the limit of ", kMaxMaxPathBytes));
 }
 
 void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
@@ -132,8 +134,7 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
       }
     }
   }
-  if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);
-  NormalizeMaxPath(source.max_path_bytes(), path + ".max_path_bytes", problems);
+  NormalizeMaxPath(source, path, problems);
 }
 
 void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
@@ -155,8 +156,7 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   CheckClasses(source.classes(), !source.unlabeled(), path + ".classes", problems);
   source.clear_extensions();
   for (const std::string& extension : extensions) source.add_extensions(extension);
-  if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);
-  NormalizeMaxPath(source.max_path_bytes(), path + ".max_path_bytes", problems);
+  NormalizeMaxPath(source, path, problems);
 }
 
 void NormalizeRange(const v1::RangeSource& source, SpecProblems& problems) {
@@ -247,10 +247,10 @@ void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::
   for (const auto& [name, feature] : features) names.push_back(name);
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) NormalizeFeature(name, features[name], problems);
-  // The shapes, bounds and types, unless the same thing was just said.
-  if (problems.all().size() != before) return;
-  const auto signature = SourceFeatures(source, features);
-  if (!signature.ok()) problems.Add(signature.status());
+  // The shapes, bounds and types; of a source that names its features, unless they have a problem.
+  if (!source.has_tfrecord() && problems.all().size() != before) return;
+  std::set<std::string> wrong;
+  SourceFeatures(source, features, "", problems, wrong);
 }
 
 }  // namespace bulkhead

@@ -1,6 +1,7 @@
 #include "server/spec/yaml/yaml.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
+#include "server/spec/lint.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/yaml/yaml_mapper.h"
@@ -20,15 +22,40 @@ namespace {
 // More than anyone reads at once.
 constexpr size_t kMaxProblems = 20;
 
-// Where `path` stands, or the nearest thing around it that was written.
-YamlMark Locate(std::string path, const std::map<std::string, YamlMark>& marks) {
-  while (!path.empty()) {
-    const auto found = marks.find(path);
-    if (found != marks.end()) return found->second;
-    const size_t cut = path.find_last_of(".[");
-    path.resize(cut == std::string::npos ? 0 : cut);
+// The place around `path`: "stages[2]" of "stages[2].resize", "stages" of that.
+std::string Around(std::string path) {
+  const size_t cut = path.find_last_of(".[");
+  path.resize(cut == std::string::npos ? 0 : cut);
+  return path;
+}
+
+// `path`, or the nearest place around it that was written.
+std::string Written(std::string path, const std::map<std::string, YamlMark>& marks) {
+  while (!path.empty() && marks.count(path) == 0) path = Around(std::move(path));
+  return path;
+}
+
+YamlMark Locate(const std::string& path, const std::map<std::string, YamlMark>& marks) {
+  const auto found = marks.find(Written(path, marks));
+  return found == marks.end() ? YamlMark{} : found->second;
+}
+
+// Whether a problem at `path` may be there only because something at it, in it or around it could
+// not be read.
+bool FollowsFrom(const SpecProblems& unread, const MappedYaml& mapped, const std::string& path) {
+  if (unread.AnyAt("") || unread.AnyAtOrBelow(path)) return true;
+  for (std::string place = path; !place.empty(); place = Around(std::move(place))) {
+    if (unread.AnyAt(place)) return true;
   }
-  return {};
+  const std::string written = Written(path, mapped.marks);
+  return written != path && mapped.incomplete.count(written) > 0;
+}
+
+// "f.yaml:3:7: stages: what is wrong".
+std::string Line(absl::string_view name, YamlMark mark, absl::string_view what,
+                 absl::string_view path, absl::string_view message) {
+  return absl::StrCat(name, ":", mark.line, ":", mark.column, ": ", what, path,
+                      path.empty() ? "" : ": ", message);
 }
 
 absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_view name) {
@@ -41,8 +68,7 @@ absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_vi
       lines.push_back(absl::StrCat(name, ": and ", problems.size() - kMaxProblems, " more"));
       break;
     }
-    lines.push_back(absl::StrCat(name, ":", problem.mark.line, ":", problem.mark.column, ": ",
-                                 problem.path, problem.path.empty() ? "" : ": ", problem.message));
+    lines.push_back(Line(name, problem.mark, "", problem.path, problem.message));
   }
   const MappedYaml::Problem& first = problems.front();
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
@@ -56,23 +82,37 @@ absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_vi
 }  // namespace
 
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name) {
+  std::vector<std::string> warnings;
+  return ParseSpec(text, name, warnings);
+}
+
+absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
+                                           std::vector<std::string>& warnings) {
   const std::variant<YamlTree, YamlFault> parsed = YamlTree::Parse(text);
   if (const YamlFault* fault = std::get_if<YamlFault>(&parsed)) {
     return ToStatus({{fault->mark, "", fault->message}}, name);
   }
   v1::PipelineSpec spec;
   const MappedYaml mapped = MapYaml(std::get<YamlTree>(parsed).root(), spec);
-  if (!mapped.problems.empty()) return ToStatus(mapped.problems, name);
-
-  SpecProblems problems;
-  Normalize(spec, problems);
-  if (problems.empty()) {
-    const auto signature = InferSignature(spec);
-    if (!signature.ok()) problems.Add(signature.status());
+  SpecProblems unread;  // what could not be read
+  for (const MappedYaml::Problem& problem : mapped.problems) {
+    unread.Add(problem.path, problem.message);
   }
-  if (problems.empty()) return spec;
-  std::vector<MappedYaml::Problem> located;
-  for (const SpecProblem& problem : problems.all()) {
+  SpecProblems problems = unread;
+  Normalize(spec, problems);
+  std::optional<PipelineSignature> signature;
+  if (!mapped.lacks_part) signature = InferSignature(spec, problems);
+  if (problems.empty()) {
+    for (const SpecProblem& warning : LintSpec(spec, *signature)) {
+      warnings.push_back(Line(name, Locate(warning.path, mapped.marks), "warning: ", warning.path,
+                              warning.message));
+    }
+    return spec;
+  }
+  std::vector<MappedYaml::Problem> located = mapped.problems;
+  for (size_t i = unread.all().size(); i < problems.all().size(); ++i) {
+    const SpecProblem& problem = problems.all()[i];
+    if (FollowsFrom(unread, mapped, problem.path)) continue;
     located.push_back({Locate(problem.path, mapped.marks), problem.path, problem.message});
   }
   return ToStatus(std::move(located), name);

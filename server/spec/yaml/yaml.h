@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SPEC_YAML_YAML_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,6 +16,11 @@ namespace bulkhead {
 // problem on a line of its own, "name:line:column: what is wrong", and metadata `file`, `line`,
 // `column` and `path` (the place in the spec) of the first.
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name);
+
+// The same with what LintSpec says of a valid spec, a line each: "name:line:column: warning: what
+// is doubtful".
+absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
+                                           std::vector<std::string>& warnings);
 
 // A spec as YAML text. ParseSpec(SpecToYaml(s)) gives s back when s is normalized and valid.
 std::string SpecToYaml(const v1::PipelineSpec& spec);

@@ -1,11 +1,15 @@
 #include "server/spec/yaml/yaml_mapper.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/declared_options.h"
+#include "server/spec/yaml/foreign_words.h"
 #include "server/spec/yaml/yaml_scalar.h"
 
 namespace bulkhead {
@@ -15,6 +19,10 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
+
+// Of values that messages repeat.
+constexpr size_t kMaxShownItems = 8;
+constexpr size_t kMaxShownBytes = 64;
 
 // The one thing a spec writes differently: `epochs: forever` is epochs left out.
 constexpr absl::string_view kEpochs = "bulkhead.v1.PipelineSpec.epochs";
@@ -54,6 +62,19 @@ std::vector<std::string> MemberNames(const OneofDescriptor& oneof) {
   return names;
 }
 
+// What is wrong with a number that was just set to 0 and now looks as if it had not been set.
+std::string ProblemOfZero(const FieldDescriptor& field, const Message& message) {
+  const bool is_number = field.cpp_type() != FieldDescriptor::CPPTYPE_STRING &&
+                         field.cpp_type() != FieldDescriptor::CPPTYPE_BOOL &&
+                         field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM;
+  if (field.is_repeated() || field.has_presence() || !is_number ||
+      message.GetReflection()->HasField(message, &field)) {
+    return "";
+  }
+  const OptionTable* const table = DeclaredOptions(field.containing_type());
+  return table == nullptr ? "" : table->ProblemOfZero(field.name());
+}
+
 // What a message's keys are: the members of its only oneof ("stage", "source"), or fields.
 std::string KeyNoun(const Descriptor& type) {
   const bool pure =
@@ -74,16 +95,75 @@ std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
   return "";
 }
 
-// A key that `type` lacks. The commonest slip is an option that stands beside its stage instead of
-// below it.
-std::string UnknownKey(const std::string& key, const Descriptor& type,
+// "224", "[224, 224]": a value as it may be written; empty for a map, or what is nested.
+std::string TextOf(const YamlNode& value) {
+  if (value.kind == YamlNode::Kind::kScalar) return value.text;
+  if (value.kind != YamlNode::Kind::kSequence || value.items.size() > kMaxShownItems) return "";
+  std::vector<std::string> items;
+  for (const YamlNode* item : value.items) {
+    if (item->kind != YamlNode::Kind::kScalar) return "";
+    items.push_back(item->text);
+  }
+  return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
+}
+
+// A key that `type` lacks, and its value. The commonest slip is an option that stands beside its
+// stage instead of below it; the next one, a word of another library.
+std::string UnknownKey(const std::string& key, const YamlNode& value, const Descriptor& type,
                        const std::map<const OneofDescriptor*, const FieldDescriptor*>& chosen) {
   for (const auto& [oneof, field] : chosen) {
     if (field->message_type() != nullptr && FindField(*field->message_type(), key) != nullptr) {
       return absl::StrCat("`", key, "` belongs to `", field->name(), "`: indent it further");
     }
   }
+  const std::string advice = ForeignWordAdvice(key, TextOf(value), type);
+  if (!advice.empty()) return absl::StrCat("unknown ", KeyNoun(type), " `", key, "`; ", advice);
   return UnknownName(KeyNoun(type), key, FieldNames(type)) + StageOfAnotherList(key, type);
+}
+
+// The option of `type` that a lone value was probably meant for: the first that can hold it, but
+// for names of features. Null: none can.
+const FieldDescriptor* MeantField(const YamlNode& value, const Message& message) {
+  const Descriptor& type = *message.GetDescriptor();
+  const bool is_list = value.kind == YamlNode::Kind::kSequence;
+  const YamlNode* const item = !is_list              ? &value
+                               : value.items.empty() ? nullptr
+                                                     : value.items.front();
+  if (item == nullptr || item->kind != YamlNode::Kind::kScalar) return nullptr;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const Option* const option = DeclaredOption(field);
+    const bool names_feature = option != nullptr && !option->default_name.empty();
+    if (field.message_type() != nullptr || names_feature || (is_list && !field.is_repeated())) {
+      continue;
+    }
+    const std::unique_ptr<Message> scratch(message.New());
+    if (!SetScalar(item->text, field, *scratch).empty()) continue;
+    SpecProblems problems;
+    if (const OptionTable* const table = DeclaredOptions(&type); table != nullptr && !is_list) {
+      table->Normalize(*scratch, "it", problems);
+    }
+    if (!problems.AnyAt("it." + field.name())) return &field;
+  }
+  return nullptr;
+}
+
+// What is wrong with a value that stands in a message's place, `path`.
+std::string NoMap(const YamlNode& node, const Message& message, const std::string& path) {
+  const Descriptor& type = *message.GetDescriptor();
+  const FieldDescriptor* const meant = MeantField(node, message);
+  const std::string text = TextOf(node);
+  // "resize", "batch"; an item of a list has no name.
+  const std::string name = path.substr(path.find_last_of('.') + 1);
+  if (meant == nullptr || text.empty() || text.size() > kMaxShownBytes || name.empty() ||
+      name.back() == ']') {
+    const std::vector<std::string> names = FieldNames(type);
+    return absl::StrCat("must be a map",
+                        names.empty() ? "" : absl::StrCat(" ({", names[0], ": ...})"), ", but is ",
+                        KindName(node));
+  }
+  return absl::StrCat("must be a map, but is `", text, "`; write ", name, ": {", meant->name(),
+                      ": ", text, "}", OtherMeaning(type, text));
 }
 
 class Mapper {
@@ -105,11 +185,7 @@ class Mapper {
       case YamlNode::Kind::kSequence:
         break;
     }
-    const std::vector<std::string> names = FieldNames(*message.GetDescriptor());
-    Problem(
-        node.mark, path,
-        absl::StrCat("must be a map", names.empty() ? "" : absl::StrCat(" ({", names[0], ": ...})"),
-                     ", but is ", KindName(node)));
+    Problem(node.mark, path, NoMap(node, message, path));
   }
 
  private:
@@ -138,9 +214,12 @@ class Mapper {
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      const std::string advice = ForeignWordAdvice(node.text, "", *message.GetDescriptor());
       Problem(node.mark, path,
-              UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
-                  StageOfAnotherList(node.text, *message.GetDescriptor()));
+              advice.empty()
+                  ? UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
+                        StageOfAnotherList(node.text, *message.GetDescriptor())
+                  : absl::StrCat("unknown ", oneof.name(), " `", node.text, "`; ", advice));
       return;
     }
     message.GetReflection()->MutableMessage(&message, field);
@@ -159,7 +238,9 @@ class Mapper {
       }
       const FieldDescriptor* field = FindField(type, key->text);
       if (field == nullptr) {
-        Problem(key->mark, Join(path, key->text), UnknownKey(key->text, type, chosen));
+        Problem(key->mark, Join(path, key->text), UnknownKey(key->text, *value, type, chosen));
+        result_.incomplete.insert(path);
+        result_.lacks_part |= path.empty() && value->kind != YamlNode::Kind::kScalar;
         continue;
       }
       const auto [first, inserted] = seen.emplace(field, key->mark);
@@ -208,11 +289,14 @@ class Mapper {
       return;
     }
     if (field.full_name() == kEpochs && value.text == "forever") return;
-    const std::string problem = SetScalar(value.text, field, message);
-    if (!problem.empty()) {
-      Problem(value.mark, path,
-              field.full_name() == kEpochs ? problem + "; or write forever" : problem);
-    }
+    std::string problem = SetScalar(value.text, field, message);
+    if (!problem.empty() && field.full_name() == kEpochs) problem += "; or write forever";
+    if (problem.empty()) problem = ProblemOfZero(field, message);
+    if (problem.empty()) return;
+    Problem(value.mark, path, problem);
+    // What the message lacks may be what this was to say: a resize has a size, or a factor.
+    const std::string around = path.substr(0, path.find_last_of('.'));
+    if (around.size() < path.size()) result_.incomplete.insert(around);
   }
 
   void MapList(const YamlNode& key, const YamlNode& value, const FieldDescriptor& field,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/nearest_name.h"
 #include "server/base/utf8.h"
+#include "server/spec/declared_options.h"
 
 namespace bulkhead {
 namespace {
@@ -115,7 +116,8 @@ std::string ParseBool(absl::string_view text, bool& value) {
 
 std::string ParseEnum(absl::string_view text, const FieldDescriptor& field,
                       const EnumValueDescriptor*& value) {
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // that the field accepts
+  const Option* const option = DeclaredOption(field);
   const EnumDescriptor& type = *field.enum_type();
   for (int i = 0; i < type.value_count(); ++i) {
     const EnumValueDescriptor& candidate = *type.value(i);
@@ -125,7 +127,9 @@ std::string ParseEnum(absl::string_view text, const FieldDescriptor& field,
       value = &candidate;
       return "";
     }
-    names.push_back(tail);
+    const bool accepted =
+        option == nullptr || option->only == nullptr || option->only(candidate.number());
+    if (accepted) names.push_back(tail);
   }
   return UnknownName("value", text, names);
 }

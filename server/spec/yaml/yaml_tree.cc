@@ -4,11 +4,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "server/base/utf8.h"
 
 namespace bulkhead {
@@ -60,6 +62,28 @@ YamlMark MarkAt(absl::string_view text, size_t offset) {
     }
   }
   return mark;
+}
+
+// The first tab that a line begins with, in a text that is no YAML: most probably because of it.
+std::optional<YamlFault> TabFault(absl::string_view text) {
+  std::optional<YamlFault> fault;
+  int line = 0;
+  int others = 0;
+  for (const absl::string_view content : absl::StrSplit(text, '\n')) {
+    ++line;
+    const size_t tab = content.find_first_not_of(' ');
+    if (tab == absl::string_view::npos || content[tab] != '\t') continue;
+    if (fault.has_value()) {
+      ++others;
+    } else {
+      fault = YamlFault{{line, static_cast<int>(tab) + 1}, ""};
+    }
+  }
+  if (!fault.has_value()) return fault;
+  fault->message = absl::StrCat("is indented by a tab",
+                                others == 0 ? "" : absl::StrCat(", and so are ", others, " more"),
+                                "; YAML takes spaces only: write two spaces for each tab");
+  return fault;
 }
 
 }  // namespace
@@ -193,6 +217,7 @@ std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
   } catch (const OverLimit& over) {
     return over.fault;
   } catch (const YAML::Exception& error) {
+    if (auto tab = TabFault(text)) return *std::move(tab);
     return YamlFault{MarkOf(error.mark), absl::StrCat("not valid YAML: ", error.msg)};
   }
 }

@@ -126,7 +126,7 @@ class IouCropKind : public StageKind {
                        .Count(0, 1000, "has more than $2 numbers")
                        .Between(0, kMaxRatio,
                                 "must be numbers from 0 on; 1 and above leave the image as it is"),
-                   Option("trials").Default(40).AtMost(10'000)},
+                   Option("trials").Default(40).Between(1, 10'000, "is $0, over the limit of $2")},
                   {.is_random = true,
                    .holds_result = true,
                    .motion = StageTraits::Motion::kMoves,

@@ -12,6 +12,9 @@
 
 namespace bulkhead {
 
+// Of numbers that have a least value only.
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
 // What the declaration of a stage says of one option: which values it may have, and what it is
 // where the spec is silent. Its type stands in the .proto file, its meaning in the comment there.
 // Enums and truth values count as numbers. In sentences of problems, $0 is the value that is wrong
@@ -87,7 +90,7 @@ class Option {
   std::string otherwise;
   std::string needs;  // the sentence; empty: it is not required
   double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  double most = kNoLimit;
   bool is_above_least = false;
   std::string limits_say;
   Predicate only;

@@ -1,5 +1,6 @@
 #include "server/stages/declaration/option_table.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -13,6 +14,16 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+// A number as people write one of a field's.
+std::string SpelledFor(const FieldDescriptor& field, double value) {
+  const auto type = field.cpp_type();
+  const bool whole =
+      type != FieldDescriptor::CPPTYPE_DOUBLE && type != FieldDescriptor::CPPTYPE_FLOAT;
+  // -infinity and infinity, where there is no limit, are in no sentence.
+  return whole && value > -0x1p62 && value < 0x1p62 ? absl::StrCat(static_cast<int64_t>(value))
+                                                    : absl::StrCat(value);
+}
 
 // The values of one field of a message, as numbers.
 class FieldValues {
@@ -71,15 +82,7 @@ class FieldValues {
 
   void Clear() { reflection_.ClearField(&message_, field_); }
 
-  // A number as people write one of this field's.
-  std::string Spelled(double value) const {
-    const auto type = field_->cpp_type();
-    const bool whole =
-        type != FieldDescriptor::CPPTYPE_DOUBLE && type != FieldDescriptor::CPPTYPE_FLOAT;
-    // -infinity and infinity, where there is no limit, are in no sentence.
-    return whole && value > -0x1p62 && value < 0x1p62 ? absl::StrCat(static_cast<int64_t>(value))
-                                                      : absl::StrCat(value);
-  }
+  std::string Spelled(double value) const { return SpelledFor(*field_, value); }
 
  private:
   template <typename Value>
@@ -184,6 +187,26 @@ void OptionTable::Normalize(Message& options, const std::string& path,
   for (const Option& option : options_) {
     NormalizeOption(option, message_->FindFieldByName(option.name), path, options, problems);
   }
+}
+
+std::string OptionTable::ProblemOfZero(absl::string_view name) const {
+  const Option* const option = Find(name);
+  if (option == nullptr) return "";
+  if (option->only != nullptr && !option->only(0)) {
+    return absl::Substitute(option->only_says, 0, option->least, option->most);
+  }
+  if (IsWithin(*option, 0)) return "";
+  if (option->is_above_least) {
+    return absl::StrCat(
+        "is 0; it must be above ", option->least,
+        std::isfinite(option->most) ? absl::StrCat(" and at most ", option->most) : "");
+  }
+  const FieldDescriptor& field = *message_->FindFieldByName(option->name);
+  return absl::StrCat("is 0; it must ",
+                      std::isfinite(option->most)
+                          ? absl::StrCat("lie between ", SpelledFor(field, option->least), " and ",
+                                         SpelledFor(field, option->most))
+                          : absl::StrCat("be at least ", SpelledFor(field, option->least)));
 }
 
 absl::Status OptionTable::CheckRequired(const Message& options, absl::string_view path) const {

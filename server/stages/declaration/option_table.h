@@ -27,6 +27,13 @@ class OptionTable {
   void Normalize(google::protobuf::Message& options, const std::string& path,
                  SpecProblems& problems) const;
 
+  // Why `name` cannot be 0, where it cannot: "is 0; it must lie between 1 and 100"; else empty. A
+  // plain number of a message that was set to 0 is no other than one that was not set at all, so
+  // whoever reads what was written has to ask.
+  std::string ProblemOfZero(absl::string_view name) const;
+
+  const std::vector<Option>& options() const { return options_; }
+
   // That every required option is there and may be what it is, of options that need not be
   // normalized: a worker does not trust what it is told. Errors: SPEC_INVALID.
   absl::Status CheckRequired(const google::protobuf::Message& options,

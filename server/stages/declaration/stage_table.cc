@@ -100,7 +100,12 @@ std::string AllowedText(const Option& option, const FieldDescriptor& field) {
     return absl::StrCat(Spelled(option.least), " to ", Spelled(option.most));
   }
   std::vector<std::string> limits;
-  if (std::isfinite(option.least)) limits.push_back(absl::StrCat("above ", Spelled(option.least)));
+  const bool any_count =
+      option.least == 1 && !option.is_above_least && !has_most;  // goes without saying
+  if (std::isfinite(option.least) && !any_count) {
+    limits.push_back(
+        absl::StrCat(option.is_above_least ? "above " : "at least ", Spelled(option.least)));
+  }
   if (has_most) limits.push_back(absl::StrCat("at most ", Spelled(option.most)));
   if (option.least_count == 0 && option.most_count < 1000) {
     limits.push_back(absl::StrCat("at most ", option.most_count));

@@ -71,7 +71,7 @@ StageKinds DecodeKinds() {
                        .Otherwise("that of `color`")
                        .Only(IsChannels, "is $0; it can be 1 (gray), 3 (rgb) or 4 (rgba)"),
                    Option("color").Otherwise("`rgb`"),
-                   Option("max_pixels").Default(kDefaultMaxPixels),
+                   Option("max_pixels").Default(kDefaultMaxPixels).Between(1, kNoLimit),
                    Option("truncated").Otherwise("such a file is a sample error"),
                    Option("fancy_upsampling").ImpliedDefault(true),
                    Option("dct").ImpliedDefault(v1::DCT_METHOD_ISLOW),

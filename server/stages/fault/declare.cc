@@ -56,12 +56,13 @@ void NormalizeFault(v1::Fault& stage, const std::string& path, SpecProblems& pro
 class FaultKind : public StageKind {
  public:
   FaultKind()
-      : StageKind(v1::Fault::descriptor(),
-                  {Option("slow").Above(0, kMaxSlowSeconds,
-                                        "must be a number of seconds above $1 and at most $2"),
-                   Option("records").Otherwise("all"), Option("every").Default(1),
-                   Option("after_samples").Default(0)},
-                  {.fails_on_purpose = true}) {}
+      : StageKind(
+            v1::Fault::descriptor(),
+            {Option("slow").Above(0, kMaxSlowSeconds,
+                                  "must be a number of seconds above $1 and at most $2"),
+             Option("records").Otherwise("all"), Option("every").Default(1).Between(1, kNoLimit),
+             Option("after_samples").Default(0)},
+            {.fails_on_purpose = true}) {}
   std::vector<std::string> Reads(const v1::Stage&) const override { return {}; }
   void CheckRules(v1::Stage& stage, const std::string& path,
                   SpecProblems& problems) const override {

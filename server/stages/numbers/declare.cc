@@ -59,12 +59,10 @@ bool IsCastTarget(v1::DType dtype) {
   return (IsInteger(dtype) || IsFloat(dtype)) && !IsForDelivery(dtype);
 }
 
-void CheckCast(v1::Cast& stage, const std::string& path, SpecProblems& problems) {
-  if (stage.dtype() == v1::DTYPE_UNSPECIFIED || !v1::DType_IsValid(stage.dtype()) ||
-      IsCastTarget(stage.dtype())) {
-    return;
-  }
-  problems.Add(path + ".dtype", "must be a numeric type that stages compute with");
+// As an option's value: one that no type has is refused elsewhere.
+bool MayBeCastTarget(double number) {
+  const int dtype = static_cast<int>(number);
+  return !v1::DType_IsValid(dtype) || IsCastTarget(static_cast<v1::DType>(dtype));
 }
 
 Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& input,
@@ -103,11 +101,6 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
   }
   // Truth values may be cast, what only passes through may not.
   if (input.dtype != v1::DTYPE_BOOL) BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
-  if (!IsCastTarget(stage.dtype())) {
-    return SpecError(absl::StrCat(path, ".dtype"),
-                     absl::StrCat("is ", DTypeName(stage.dtype()),
-                                  ", but numbers are converted to numeric types only"));
-  }
   FeatureSignature output = input;
   output.dtype = stage.dtype();
   return output;
@@ -157,8 +150,11 @@ StageKinds NumberKinds() {
                                           Option("subtract").Otherwise("0 with `divide`")},
                               .rules = NormalizeNormalize,
                               .infer = InferNormalize}),
-      Declare<v1::Cast>({.options = {Option("dtype").Required("the element type to convert to")},
-                         .rules = CheckCast,
+      Declare<v1::Cast>({.options = {Option("dtype")
+                                         .Required("the element type to convert to")
+                                         .Only(MayBeCastTarget,
+                                               "must be a numeric type that stages compute "
+                                               "with")},
                          .infer = InferCast}),
       Declare<v1::Layout>({.options = {Option("to")
                                            .Required("NHWC or NCHW")
@@ -168,7 +164,7 @@ StageKinds NumberKinds() {
       Declare<v1::OneHot>({.input = "label",
                            .options = {Option("classes")
                                            .Required("how many classes there are, at least 1")
-                                           .AtMost(kMaxClasses)},
+                                           .Between(1, kMaxClasses, "is $0, over the limit of $2")},
                            .infer = InferOneHot}));
 }
 

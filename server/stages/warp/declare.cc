@@ -109,7 +109,7 @@ StageKinds WarpKinds() {
                             .draws = ElasticDraws}),
       Declare<v1::RandAugment>(
           {.options =
-               {Option("operations").Default(2).AtMost(100),
+               {Option("operations").Default(2).Between(1, 100, "is $0, over the limit of $2"),
                 Option("magnitude").Default(9).Between(0, 30, "is $0; it goes from $1 to $2"),
                 nearest, Fill(0)},
            .infer = InferAugment<v1::RandAugment>,

@@ -9,10 +9,11 @@ from .._rpc import proto
 from ..errors import SpecError
 from . import pipeline_repr, spec_input, spec_message, spec_yaml
 from .list_file import ListFile, Rows
-from .pipeline_base import PathLike, mixed
+from .pipeline_base import PathLike, mixed, names_options
 from .pipeline_methods import MixtureStop, PipelineMethods
 
 
+@names_options
 class Pipeline(PipelineMethods):
     """A spec, built step by step; `Loader` takes it wherever it takes a spec.
 

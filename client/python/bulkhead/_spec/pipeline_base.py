@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
 from .._rpc import descriptor, proto
 from ..errors import SpecError
@@ -13,11 +15,40 @@ from .list_file import ListFile
 PathLike = Union[str, "os.PathLike[str]"]
 
 _Self = TypeVar("_Self", bound="PipelineBase")
+_Methods = TypeVar("_Methods")
 
 
 def given(**options: Any) -> Dict[str, Any]:
     """The options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def names_options(methods: Type[_Methods]) -> Type[_Methods]:
+    """Lets every method of a class answer a misspelt option with the nearest one, as a TypeError."""
+    for name, member in list(vars(methods).items()):
+        wrapped = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+        if name.startswith("_") or not inspect.isfunction(wrapped):
+            continue
+        checked = _checked(wrapped)
+        kind = type(member) if isinstance(member, (classmethod, staticmethod)) else None
+        setattr(methods, name, checked if kind is None else kind(checked))
+    return methods
+
+
+def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+    code = method.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    options = [name for name in names if name not in ("self", "cls")]
+
+    @functools.wraps(method)
+    def call(*args: Any, **given_options: Any) -> Any:
+        for name in given_options:
+            if name not in options:
+                told = spec_message.unknown("option", name, options)
+                raise TypeError(f"{method.__name__}: {told}")
+        return method(*args, **given_options)
+
+    return call
 
 
 class PipelineBase:

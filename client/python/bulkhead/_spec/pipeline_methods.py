@@ -16,7 +16,7 @@ from typing import (
     Union,
 )
 
-from .pipeline_base import PathLike, PipelineBase, given
+from .pipeline_base import PathLike, PipelineBase, given, names_options
 
 _Self = TypeVar("_Self", bound="PipelineMethods")
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
@@ -64,6 +64,7 @@ class TruncatedImages(TypedDict, total=False):
     accept: float
 
 
+@names_options
 class Feature:
     """How tf.Example features are read; for `Pipeline.tfrecord`."""
 
@@ -152,6 +153,7 @@ class Feature:
         return given(key=key, **{"tensor": options})
 
 
+@names_options
 class PipelineMethods(PipelineBase):
     """Sources, stages and options, each with the words of the specification."""
 
@@ -498,7 +500,7 @@ class PipelineMethods(PipelineBase):
         """Integer label c → float32 vector with 1 at c. A label outside 0 … classes − 1 is a
         sample error.
 
-        classes: How many classes there are: the length of the vector. Allowed: at most
+        classes: How many classes there are: the length of the vector. Allowed: 1 to
             1,073,741,824. Required.
         input: The label, which the vector replaces. Default `label`.
         """
@@ -837,7 +839,7 @@ class PipelineMethods(PipelineBase):
         all at one magnitude.
 
         input: Image that is read and replaced. Default `image`.
-        operations: How many. Allowed: at most 100. Default 2.
+        operations: How many. Allowed: 1 to 100. Default 2.
         magnitude: Of all of them: at 30 a shear's tangent is 0.3, a shift 150/331 of the side,
             a rotation 30 degrees, a factor 1 ± 0.9; 4 bits stay; all values are inverted.
             Allowed: 0 to 30. Default 9.
@@ -1087,7 +1089,7 @@ class PipelineMethods(PipelineBase):
             2].
         min_overlap: Least overlaps (intersection over union) to choose from; 1 and above: leave
             the image as it is. Allowed: 0 to 1000. Default [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1].
-        trials: Rectangles to try for each of them. Allowed: at most 10,000. Default 40.
+        trials: Rectangles to try for each of them. Allowed: 1 to 10,000. Default 40.
         """
         options = given(
             input=input, boxes=boxes, scale=scale, ratio=ratio, min_overlap=min_overlap,

@@ -7,12 +7,15 @@ import math
 import numbers
 import os
 import re
-from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .._rpc import descriptor
 from ..errors import SpecError
+from . import option_limits
 from .spec_yaml import Mark, Path, Text
 
+# More than anyone reads at once; as the service's.
+_MOST_MISTAKES = 20
 # What a float32 can hold.
 _MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -43,9 +46,11 @@ def fill(
     """Sets what `values` gives; SpecError for unknown names, wrong types and double choices.
 
     Where a list is asked for one value may stand alone; a stage without options may be its name.
-    With `marks` errors begin with `name`:line:column.
+    With `marks` errors begin with `name`:line:column. All mistakes come in one error, a line each.
     """
-    _Filler(name, marks or {}).message(message, values, path)
+    filler = _Filler(name, marks or {})
+    filler.message(message, values, path)
+    filler.raise_mistakes()
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -69,41 +74,52 @@ class _Filler:
     def __init__(self, name: str, marks: Mapping[Path, Mark]):
         self._name = name
         self._marks = marks
+        self._mistakes: List[Tuple[str, Dict[str, str]]] = []  # text and metadata
 
-    def _error(self, path: Path, what: str) -> SpecError:
+    def raise_mistakes(self) -> None:
+        if not self._mistakes:
+            return
+        lines = [text for text, _ in self._mistakes[:_MOST_MISTAKES]]
+        if len(self._mistakes) > len(lines):
+            lines.append(f"{self._name}: and {len(self._mistakes) - len(lines)} more")
+        raise SpecError("\n".join(lines), metadata=self._mistakes[0][1])
+
+    def _wrong(self, path: Path, what: str) -> None:
         place, metadata = place_text(path), {"path": place_text(path)}
         text = f"{place}: {what}" if place else what
         while path and path not in self._marks:
             path = path[:-1]
-        if path not in self._marks:
-            return SpecError(text, metadata=metadata)
-        line, column = self._marks[path]
-        metadata.update(file=self._name, line=str(line), column=str(column))
-        return SpecError(f"{self._name}:{line}:{column}: {text}", metadata=metadata)
+        if path in self._marks:
+            line, column = self._marks[path]
+            metadata.update(file=self._name, line=str(line), column=str(column))
+            text = f"{self._name}:{line}:{column}: {text}"
+        self._mistakes.append((text, metadata))
 
     def message(self, message: Any, values: Any, path: Path) -> None:
         kind = message.DESCRIPTOR
         if isinstance(values, str) and len(descriptor.choices_of(kind)) == 1:
-            values = {self._bare_name(kind, values, path): None}
+            name = self._bare_name(kind, values, path)
+            values = None if name is None else {name: None}
         if values is None:
             return
         if not isinstance(values, Mapping):
-            raise self._error(path, f"must be a map of {kind.name}'s fields, not {_shown(values)}")
+            self._wrong(path, f"must be a map of {kind.name}'s fields, not {_shown(values)}")
+            return
         chosen: Dict[str, str] = {}
         for key, value in values.items():
             field = descriptor.find_field(kind, str(key))
             if field is None:
                 noun = descriptor.choices_of(kind)[0] if descriptor.is_choice(kind) else "field"
                 names = descriptor.field_names(kind)
-                raise self._error(path + (key,), unknown(noun, str(key), names))
+                self._wrong(path + (key,), unknown(noun, str(key), names))
+                continue
             choice = descriptor.choice_of(field)
             if choice is not None and chosen.setdefault(choice, field.name) != field.name:
-                raise self._error(
-                    path + (key,), f"one {choice} only: `{chosen[choice]}` is given already"
-                )
+                self._wrong(path + (key,), f"one {choice} only: `{chosen[choice]}` is given already")
+                continue
             self._field(message, field, value, path + (key,))
 
-    def _bare_name(self, kind: Any, name: str, path: Path) -> str:
+    def _bare_name(self, kind: Any, name: str, path: Path) -> Optional[str]:
         """`random_horizontal_flip`, `int64`: the choice of a message without options."""
         names = [
             field.name
@@ -112,7 +128,8 @@ class _Filler:
         ]
         field = descriptor.find_field(kind, name)
         if field is None or field.name not in names:
-            raise self._error(path, unknown(descriptor.choices_of(kind)[0], str(name), names))
+            self._wrong(path, unknown(descriptor.choices_of(kind)[0], str(name), names))
+            return None
         return str(field.name)
 
     def _field(self, message: Any, field: Any, value: Any, path: Path) -> None:
@@ -125,36 +142,51 @@ class _Filler:
             getattr(message, name).SetInParent()
             self.message(getattr(message, name), value, path)
         elif field.full_name != "bulkhead.v1.PipelineSpec.epochs" or value != "forever":
-            setattr(message, name, self._scalar(field, value, path))
+            number = self._scalar(field, value, path)
+            if number is None:
+                return
+            zero = option_limits.ZEROS.get(field.full_name)
+            if number == 0 and zero is not None:  # else it would look as if it was not set
+                self._wrong(path, zero)
+            setattr(message, name, number)
 
     def _list(self, target: Any, field: Any, value: Any, path: Path) -> None:
         if value is None:
-            raise self._error(path, "has no value; an empty list is []")
+            self._wrong(path, "has no value; an empty list is []")
+            return
         items, single = _items(value)
         for index, item in enumerate(items):
             place = path if single else path + (index,)
             if field.message_type is not None:
                 self.message(target.add(), item, place)
-            else:
-                target.append(self._scalar(field, item, place))
+                continue
+            scalar = self._scalar(field, item, place)
+            if scalar is not None:
+                target.append(scalar)
 
     def _map(self, target: Any, field: Any, value: Any, path: Path) -> None:
         if not isinstance(value, Mapping):
-            raise self._error(path, f"must be a map by name, not {_shown(value)}")
+            self._wrong(path, f"must be a map by name, not {_shown(value)}")
+            return
         item_field = field.message_type.fields_by_name["value"]
         for key, item in value.items():
             if not isinstance(key, str):
-                raise self._error(path, f"a name must be text, not {_shown(key)}")
+                self._wrong(path, f"a name must be text, not {_shown(key)}")
+                continue
             if item_field.message_type is not None:
                 target[key].SetInParent()
                 self.message(target[key], item, path + (key,))
-            else:
-                target[str(key)] = self._scalar(item_field, item, path + (key,))
+                continue
+            scalar = self._scalar(item_field, item, path + (key,))
+            if scalar is not None:
+                target[str(key)] = scalar
 
     def _scalar(self, field: Any, value: Any, path: Path) -> Any:
+        """What the field is to hold; None: it is wrong."""
         kind = field.cpp_type
         if value is None:
-            raise self._error(path, "has no value")
+            self._wrong(path, "has no value")
+            return None
         try:
             if kind in _INTEGERS:
                 return _integer(value, *_INTEGERS[kind])
@@ -163,12 +195,13 @@ class _Filler:
             if kind == descriptor.BOOL:
                 return _truth(value)
             if kind == descriptor.ENUM:
-                return _enum_number(field.enum_type, value)
+                return _enum_number(field, value)
             assert kind == descriptor.STRING
             in_map = field.containing_type.GetOptions().map_entry  # constants of a user's stage
             return _text(value, numbers_too=in_map)
         except ValueError as error:
-            raise self._error(path, str(error)) from None
+            self._wrong(path, str(error))
+            return None
 
 
 def _items(value: Any) -> Tuple[Iterable[Any], bool]:
@@ -219,14 +252,16 @@ def _truth(value: Any) -> bool:
     raise ValueError(f"must be true or false, but is {_shown(value)}")
 
 
-def _enum_number(enum_type: Any, value: Any) -> int:
+def _enum_number(field: Any, value: Any) -> int:
+    enum_type = field.enum_type
     names = descriptor.enum_names(enum_type)
+    accepted = option_limits.VALUES.get(field.full_name) or tuple(names.values())
     if not isinstance(value, str):
-        raise ValueError(f"must be one of {', '.join(names.values())}, but is {_shown(value)}")
+        raise ValueError(f"must be one of {', '.join(accepted)}, but is {_shown(value)}")
     for number, name in names.items():
         if value.lower() == name or value == enum_type.values_by_number[number].name:
             return number
-    raise ValueError(unknown("value", str(value), names.values()))
+    raise ValueError(unknown("value", str(value), accepted))
 
 
 def _as_file(function: Any) -> str:

@@ -1,0 +1,81 @@
+#include "server/spec/chain_inference.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/nearest_name.h"
+#include "server/spec/stage_signature.h"
+
+namespace bulkhead {
+namespace {
+
+bool Has(const std::vector<FeatureSignature>& features, const std::string& name) {
+  return std::any_of(features.begin(), features.end(),
+                     [&](const FeatureSignature& feature) { return feature.name == name; });
+}
+
+}  // namespace
+
+std::string StepPath(const SourceChain::Step& step) {
+  const std::string name = StageName(*step.stage);
+  return absl::StrCat(step.path, name.empty() ? "" : ".", name);
+}
+
+void ChainInference::InferSource() {
+  for (const absl::Status& status : {CheckCaches(chain_), CheckPartners(chain_)}) {
+    if (!status.ok()) problems_.Add(status);
+  }
+  const std::string prefix = chain_.path.empty() ? "" : chain_.path + ".";
+  auto features = ChainFeatures(chain_, problems_, unknown_);
+  // A list that could not be read may have held anything.
+  is_lost_ = !features.has_value() || problems_.AnyAt("stages") ||
+             problems_.AnyAt(prefix + "stages") || problems_.AnyAt(prefix + "features");
+  if (features.has_value()) signature_.source_features = *std::move(features);
+}
+
+void ChainInference::InferStages(size_t end) {
+  for (size_t i = signature_.features_after.size(); i < end && !is_lost_; ++i) {
+    signature_.features_after.push_back(signature_.FeaturesBefore(i));
+    InferStep(chain_.steps[i]);
+  }
+}
+
+void ChainInference::InferStep(const SourceChain::Step& step) {
+  const std::vector<std::string> reads = StageReads(*step.stage);
+  const bool reads_unknown = std::any_of(reads.begin(), reads.end(), [&](const std::string& name) {
+    return unknown_.count(name) > 0;
+  });
+  if (reads_unknown || problems_.AnyAtOrBelow(step.path)) return Forget(*step.stage);
+  std::vector<FeatureSignature> features = signature_.features_after.back();
+  const absl::Status status = InferStage(*step.stage, StepPath(step), features);
+  if (status.ok()) {
+    signature_.features_after.back() = std::move(features);
+  } else {
+    problems_.Add(status);
+    Forget(*step.stage);
+  }
+}
+
+void ChainInference::Forget(const v1::Stage& stage) {
+  const std::vector<FeatureSignature>& features = signature_.features_after.back();
+  std::vector<std::string> names;
+  for (const FeatureSignature& feature : features) names.push_back(feature.name);
+  is_lost_ = stage.stage_case() == v1::Stage::STAGE_NOT_SET;
+  std::vector<std::string> reads = StageReads(stage);
+  // The image of boxes stays what it is.
+  if (DeclaresAnnotation(stage)) reads.resize(1);
+  for (const std::string& name : reads) {
+    // A misspelt feature is the one that it resembles; else it may be any.
+    const bool known = Has(features, name) || unknown_.count(name) > 0;
+    const std::string meant = known ? name : NearestName(name, names);
+    is_lost_ |= meant.empty();
+    // Whoever else asks for it under that name was told.
+    unknown_.insert(name);
+    unknown_.insert(meant);
+  }
+  for (std::string& name : StageMakes(stage)) unknown_.insert(std::move(name));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,131 @@
+#include "server/spec/declared_options.h"
+
+#include <utility>
+#include <vector>
+
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/base/element_type.h"
+#include "server/base/limits.h"
+#include "server/spec/source_signature.h"
+#include "server/stages/declaration/batch_kind.h"
+#include "server/stages/declaration/stage_kind.h"
+
+namespace bulkhead {
+namespace {
+
+using google::protobuf::Descriptor;
+using Tables = std::map<const Descriptor*, OptionTable>;
+
+void Add(const Descriptor* message, std::vector<Option> options, Tables& tables) {
+  tables.emplace(message, OptionTable(message, std::move(options)));
+}
+
+// Those of stages of `choice`, v1::Stage or v1::BatchStage.
+template <typename Stage, typename KindFn>
+void AddStages(KindFn kind_of, Tables& tables) {
+  for (int i = 0; i < Stage::descriptor()->field_count(); ++i) {
+    Stage stage;
+    stage.GetReflection()->MutableMessage(&stage, Stage::descriptor()->field(i));
+    const OptionTable& table = kind_of(stage)->options();
+    tables.emplace(table.message(), table);
+  }
+}
+
+bool IsTensorType(double number) {
+  const auto dtype = static_cast<v1::DType>(static_cast<int>(number));
+  return ElementBytes(dtype) > 0 && !IsForDelivery(dtype);
+}
+
+Option MaxPathBytes() {
+  return Option("max_path_bytes")
+      .Default(kDefaultMaxPathBytes)
+      .Between(1, kMaxMaxPathBytes, "is $0, over the limit of $2");
+}
+
+Option MaxCount() { return Option("max_count").Between(1, kNoLimit); }
+
+Tables AllTables() {
+  Tables tables;
+  AddStages<v1::Stage>([](const v1::Stage& stage) { return KindOf(stage); }, tables);
+  AddStages<v1::BatchStage>([](const v1::BatchStage& stage) { return BatchKindOf(stage); }, tables);
+  Add(v1::TruncatedImages::descriptor(),
+      {Option("accept")
+           .Required("the share of its rows that an image must have, above 0, at most 1")
+           .Above(0, 1)},
+      tables);
+  Add(v1::StageOutput::descriptor(),
+      {Option("name").Required("the feature that is made or replaced"),
+       Option("dtype").Required("the element type, such as float32"), MaxCount()},
+      tables);
+
+  Add(v1::PipelineSpec::descriptor(),
+      {Option("source").Required("where samples come from"),
+       Option("batch").Required("how samples are grouped"), Option("epochs").Between(1, kNoLimit),
+       Option("take").Between(1, kNoLimit)},
+      tables);
+  Add(v1::Condition::descriptor(), {Option("feature").Required("the feature to test")}, tables);
+  Add(v1::Split::descriptor(),
+      {Option("parts").Required("shares by name, such as {train: 0.9, validation: 0.1}"),
+       Option("use").Required("the part that is read")},
+      tables);
+  Add(v1::TfRecordSource::descriptor(),
+      {Option("files").Required("paths or globs, such as files: data/*.tfrecord")}, tables);
+  Add(v1::ImageListSource::descriptor(),
+      {MaxPathBytes(), Option("label_dtype").OneOf({v1::DTYPE_INT64, v1::DTYPE_FLOAT32}, "")},
+      tables);
+  Add(v1::ImageFolderSource::descriptor(), {Option("path").Required("the folder"), MaxPathBytes()},
+      tables);
+  Add(v1::RangeSource::descriptor(),
+      {Option("size").Required("how many integers, at least 1").Between(1, kNoLimit)}, tables);
+  Add(v1::MixtureSource::descriptor(),
+      {Option("sources").Required("2 to 256 of them"),
+       Option("samples_per_epoch").Between(1, kMaxMixtureEpoch)},
+      tables);
+  Add(v1::MixedSource::descriptor(),
+      {Option("weight")
+           .Required("this source's share of the samples, above 0")
+           .Between(kMinWeight, kMaxWeight, "is $0; it must lie between $1 and $2"),
+       Option("source").Required("any source but a mixture"), Option("take").Between(1, kNoLimit)},
+      tables);
+  Add(v1::BytesFeature::descriptor(), {Option("max_bytes").Between(1, kNoLimit)}, tables);
+  Add(v1::Int64Feature::descriptor(), {MaxCount()}, tables);
+  Add(v1::FloatFeature::descriptor(), {MaxCount()}, tables);
+  Add(v1::TensorFeature::descriptor(),
+      {Option("dtype").Required("the element type to deliver").Only(IsTensorType, ""),
+       Option("shape").Required("such as shape: [-1, 4] with max_count: 64"), MaxCount()},
+      tables);
+  Add(v1::Batch::descriptor(),
+      {Option("size")
+           .Required("how many samples a batch holds, at least 1")
+           .Between(1, kMaxBatchSize, "is $0, over the limit of $2 samples")},
+      tables);
+  Add(v1::InterleaveOrder::descriptor(),
+      {Option("cycle_length")
+           .Required("how many files are read at a time, at least 1")
+           .Between(1, kNoLimit),
+       Option("block_length").Default(1).Between(1, kNoLimit)},
+      tables);
+  Add(v1::BlockOrder::descriptor(),
+      {Option("block_size")
+           .Required("how many consecutive records make a block, at least 1")
+           .Between(1, kNoLimit),
+       Option("window").Default(16).Between(1, kNoLimit)},
+      tables);
+  Add(v1::ErrorPolicy::descriptor(), {Option("max_fraction").Between(0, 1)}, tables);
+  return tables;
+}
+
+}  // namespace
+
+const OptionTable* DeclaredOptions(const Descriptor* message) {
+  static const auto& tables = *new Tables(AllTables());
+  const auto found = tables.find(message);
+  return found == tables.end() ? nullptr : &found->second;
+}
+
+const Option* DeclaredOption(const google::protobuf::FieldDescriptor& field) {
+  const OptionTable* const table = DeclaredOptions(field.containing_type());
+  return table == nullptr ? nullptr : table->Find(field.name());
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,259 @@
+#include "server/spec/yaml/foreign_words.h"
+
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/strings/substitute.h"
+#include "bulkhead/v1/pipeline.pb.h"
+
+namespace bulkhead {
+namespace {
+
+// What to write, where $0 is the value that was written, or `example`.
+struct Advice {
+  const char* sentence;
+  const char* example = "";
+};
+using Words = std::map<std::string, Advice>;  // by Folded
+
+constexpr size_t kMaxValueBytes = 64;
+
+constexpr char kFlip[] = "write `random_horizontal_flip`, or `{probability: 0.5}` below it";
+constexpr char kVerticalFlip[] = "write `random_vertical_flip`, or `{probability: 0.5}` below it";
+constexpr char kGlobal[] = "write `order: global`: the whole epoch is shuffled, without a buffer";
+constexpr char kFloats[] =
+    "images are arrays already: for values of 0 to 1 write `normalize: {divide: 255}`, for "
+    "channels "
+    "first `layout: {to: nchw}`";
+constexpr char kDivide[] = "write `normalize: {divide: 255}`";
+constexpr char kWorkers[] =
+    "no part of a spec: write it in the program, Loader(..., workers=$0), or start bulkheadd "
+    "--workers $0";
+constexpr char kRanks[] =
+    "no part of a spec: write it in the program, Loader(..., rank=R, world_size=N)";
+constexpr char kAhead[] = "leave it out: the service works ahead by itself";
+constexpr char kStages[] = "write `stages:` and each step in a line of its own, behind a dash";
+constexpr char kFolder[] = "write `source: {image_folder: {path: $0}}`";
+constexpr char kDecode[] = "write `decode_image`";
+constexpr char kRotation[] = "write `random_affine: {degrees: $0}`";
+constexpr char kLayout[] = "write `layout: {to: nchw}`";
+constexpr char kFunction[] =
+    "write `python: {function: \"module:name\", inputs: [image], outputs: [{name: image, dtype: "
+    "uint8, shape: [224, 224, 3]}]}`";
+constexpr char kChance[] = "give the stage itself `probability: 0.5`";
+constexpr char kBatchSize[] = "write `batch: {size: $0}`";
+constexpr char kDropLast[] = "write `batch: {size: 64, drop_remainder: true}`";
+constexpr char kTopOfSpec[] = "belongs at the top of the spec: $0";
+
+const Words& StageWords() {
+  static const auto& words = *new Words{
+      {"resize",
+       {"torchvision's gives the shorter side that length: write `resize: {shorter_side: $0}`; for "
+        "exactly that height and width write `resize: {size: $0}`",
+        "256"}},
+      {"resizewithpad", {"write `letterbox: {size: $0}`", "224"}},
+      {"longestmaxsize", {"write `resize: {longer_side: $0}`", "640"}},
+      {"smallestmaxsize", {"write `resize: {shorter_side: $0}`", "256"}},
+      {"randomresizedcrop", {"write `random_resized_crop: {size: $0}`", "224"}},
+      {"centercrop", {"write `center_crop: {size: $0}`", "224"}},
+      {"centralcrop", {"write `center_crop: {size: $0}`", "224"}},
+      {"randomcrop", {"write `random_crop: {size: $0}`", "224"}},
+      {"totensor", {kFloats}},
+      {"totensorv2", {kLayout}},
+      {"piltotensor", {kLayout}},
+      {"toimage", {"leave it out: decoded images are arrays of uint8"}},
+      {"todtype", {kDivide}},
+      {"convertimagedtype", {kDivide}},
+      {"rescaling", {kDivide}},
+      {"rescale", {kDivide}},
+      {"permute", {kLayout}},
+      {"transpose", {kLayout}},
+      {"normalize",
+       {"write `normalize: {mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375]}`: "
+        "torchvision's constants times 255, because values are 0 to 255 here"}},
+      {"perimagestandardization",
+       {"write `normalize` with constants, or a `python` stage with a function of your own"}},
+      {"colorjitter",
+       {"write `color_jitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}`"}},
+      {"randombrightness", {"write `color_jitter: {brightness: $0}`", "0.2"}},
+      {"randomcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
+      {"randomsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
+      {"randomhue", {"write `color_jitter: {hue: $0}`", "0.1"}},
+      {"adjustbrightness", {"write `color_jitter: {brightness: $0}`", "0.2"}},
+      {"adjustcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
+      {"adjustsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
+      {"adjusthue", {"write `color_jitter: {hue: $0}`", "0.1"}},
+      {"randomflipleftright", {kFlip}},
+      {"flipleftright", {kFlip}},
+      {"horizontalflip", {kFlip}},
+      {"randomhorizontalflip", {kFlip}},
+      {"randomflip", {kFlip}},
+      {"randomflipupdown", {kVerticalFlip}},
+      {"flipupdown", {kVerticalFlip}},
+      {"verticalflip", {kVerticalFlip}},
+      {"randomverticalflip", {kVerticalFlip}},
+      {"randomrotation", {kRotation, "15"}},
+      {"randomrotate", {kRotation, "15"}},
+      {"rotate", {kRotation, "15"}},
+      {"gaussianblur", {"write `gaussian_blur: {kernel: $0}`", "5"}},
+      {"randomgrayscale", {"write `grayscale: {probability: $0}`", "0.1"}},
+      {"rgbtograyscale", {"write `grayscale`, or decode with `decode_image: {color: gray}`"}},
+      {"trivialaugmentwide", {"write `trivial_augment`"}},
+      {"autoaugment", {"there is none here: `rand_augment` and `trivial_augment` are alike"}},
+      {"augmix", {"there is none here: `rand_augment` and `trivial_augment` are alike"}},
+      {"decodejpeg", {kDecode}},
+      {"decodepng", {kDecode}},
+      {"imread", {kDecode}},
+      {"convertimagetofloat", {kDivide}},
+      {"compose", {"leave it out: stages are a list, each in a line of its own behind a dash"}},
+      {"sequential", {"leave it out: stages are a list, each in a line of its own behind a dash"}},
+      {"lambda", {kFunction}},
+      {"map", {kFunction}},
+      {"pyfunction", {kFunction}},
+      {"numpyfunction", {kFunction}},
+      {"randomapply", {kChance}},
+      {"randomchoice", {kChance}},
+      {"shuffle", {kTopOfSpec, "`order: global`"}},
+      {"batch", {kTopOfSpec, "`batch: {size: 64}`"}},
+      {"repeat", {kTopOfSpec, "`epochs: forever`"}},
+      {"prefetch", {kAhead}},
+  };
+  return words;
+}
+
+const Words& SpecWords() {
+  static const auto& words = *new Words{
+      {"shuffle", {kGlobal}},
+      {"shufflebuffer", {kGlobal}},
+      {"shufflebuffersize", {kGlobal}},
+      {"buffersize", {kGlobal}},
+      {"reshuffleeachiteration", {"write `order: {global: {reshuffle: $0}}`", "true"}},
+      {"batchsize", {kBatchSize, "64"}},
+      {"droplast", {kDropLast}},
+      {"dropremainder", {kDropLast}},
+      {"numworkers", {kWorkers, "4"}},
+      {"workers", {kWorkers, "4"}},
+      {"numparallelcalls", {kWorkers, "4"}},
+      {"persistentworkers", {"leave it out: the workers are the service's, and stay"}},
+      {"prefetch", {kAhead}},
+      {"prefetchfactor", {kAhead}},
+      {"pinmemory", {"no part of a spec: the program moves batches (docs/pytorch.md)"}},
+      {"collatefn", {"leave it out: batches are made by the service; see `batch_stages`"}},
+      {"transform", {kStages}},
+      {"transforms", {kStages}},
+      {"augmentation", {kStages}},
+      {"augmentations", {kStages}},
+      {"preprocessing", {kStages}},
+      {"dataset", {"write `source:`, such as `source: {image_folder: {path: photos}}`"}},
+      {"datadir", {kFolder, "photos"}},
+      {"root", {kFolder, "photos"}},
+      {"filenames", {"write `source: {tfrecord: {files: $0}}`", "data/*.tfrecord"}},
+      {"files", {"write `source: {tfrecord: {files: $0}}`", "data/*.tfrecord"}},
+      {"repeat", {"write `epochs: $0`, or `epochs: forever`", "10"}},
+      {"numepochs", {"write `epochs: $0`, or `epochs: forever`", "10"}},
+      {"randomseed", {"write `seed: $0`", "1"}},
+      {"manualseed", {"write `seed: $0`", "1"}},
+      {"imagesize", {"write `resize: {size: $0}` among `stages`", "224"}},
+      {"targetsize", {"write `resize: {size: $0}` among `stages`", "224"}},
+      {"cache", {"write `cache` among `stages`, behind what it is to keep"}},
+      {"shard", {kRanks}},
+      {"numshards", {kRanks}},
+      {"rank", {kRanks}},
+      {"worldsize", {kRanks}},
+  };
+  return words;
+}
+
+const Words& BatchWords() {
+  static const auto& words = *new Words{
+      {"batchsize", {"write `size: $0`", "64"}},
+      {"droplast", {"write `drop_remainder: $0`", "true"}},
+      {"shuffle", {"`order: global`, beside `batch`, shuffles the whole epoch"}},
+      {"numworkers", {kWorkers, "4"}},
+  };
+  return words;
+}
+
+const Words& OrderWords() {
+  static const auto& words = *new Words{
+      {"shuffle", {kGlobal}},
+      {"shuffled", {kGlobal}},
+      {"random", {kGlobal}},
+      {"true", {kGlobal}},
+      {"shuffleall", {kGlobal}},
+      {"false", {"write `order: sequential`"}},
+      {"none", {"write `order: sequential`"}},
+  };
+  return words;
+}
+
+const Words& SourceWords() {
+  static const auto& words = *new Words{
+      {"folder", {"write `image_folder: {path: $0}`", "photos"}},
+      {"imagefolder", {"write `image_folder: {path: $0}`", "photos"}},
+      {"imagedatasetfromdirectory", {"write `image_folder: {path: $0}`", "photos"}},
+      {"directory", {"write `image_folder: {path: $0}`", "photos"}},
+      {"tfrecorddataset", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
+      {"tfrecords", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
+      {"list", {"write `image_list: {path: $0}`", "train.txt"}},
+  };
+  return words;
+}
+
+// "randomflipleftright" of "tf.image.random_flip_left_right", "centercrop" of "T.CenterCrop(224)".
+std::string Folded(absl::string_view word) {
+  word = word.substr(0, word.find('('));
+  const size_t dot = word.rfind('.');
+  if (dot != absl::string_view::npos) word.remove_prefix(dot + 1);
+  std::string folded;
+  for (const char c : word) {
+    if (absl::ascii_isalnum(c)) folded += absl::ascii_tolower(c);
+  }
+  return folded;
+}
+
+// "224" of "Resize(224)", "[256, 256]" of "Resize((256, 256))"; empty: none that can be repeated.
+std::string Argument(absl::string_view word) {
+  const size_t open = word.find('(');
+  if (open == absl::string_view::npos || !absl::ConsumeSuffix(&word, ")")) return "";
+  std::string argument(absl::StripAsciiWhitespace(word.substr(open + 1)));
+  if (argument.size() > 2 && argument.front() == '(' && argument.back() == ')') {
+    argument.front() = '[';
+    argument.back() = ']';
+  }
+  return argument.find_first_not_of("0123456789.,[] ") == std::string::npos ? argument : "";
+}
+
+}  // namespace
+
+std::string ForeignWordAdvice(absl::string_view word, absl::string_view value,
+                              const google::protobuf::Descriptor& type) {
+  const Words* const words = &type == v1::Stage::descriptor()          ? &StageWords()
+                             : &type == v1::PipelineSpec::descriptor() ? &SpecWords()
+                             : &type == v1::Batch::descriptor()        ? &BatchWords()
+                             : &type == v1::Order::descriptor()        ? &OrderWords()
+                             : &type == v1::Source::descriptor()       ? &SourceWords()
+                                                                       : nullptr;
+  if (words == nullptr) return "";
+  const auto found = words->find(Folded(word));
+  if (found == words->end()) return "";
+  if (found->first == "shuffle" && absl::EqualsIgnoreCase(value, "false")) {
+    return "leave it out: samples come in the source's own order";
+  }
+  std::string shown = value.empty() ? Argument(word) : std::string(value);
+  if (shown.empty() || shown.size() > kMaxValueBytes || found->second.sentence == kTopOfSpec) {
+    shown = found->second.example;
+  }
+  return absl::Substitute(found->second.sentence, shown);
+}
+
+std::string OtherMeaning(const google::protobuf::Descriptor& type, absl::string_view value) {
+  if (&type != v1::Resize::descriptor() || absl::StrContains(value, ",")) return "";
+  return absl::StrCat(" for exactly that height and width, or resize: {shorter_side: ", value,
+                      "} to keep the proportions, as torchvision does");
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,38 @@
+#ifndef BULKHEAD_TOOLS_PREVIEW_OUTPUT_STATS_H_
+#define BULKHEAD_TOOLS_PREVIEW_OUTPUT_STATS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bulkhead/batch.h"
+#include "tools/common/tensor_stats.h"
+
+namespace bulkhead::tools {
+
+// The values of every output of several batches: least, largest, mean.
+class OutputStats {
+ public:
+  // The first `samples` of a batch, which has the outputs of those before it.
+  void Add(const Batch& batch, uint64_t samples);
+
+  // "image float32 [3,224,224]  min -2.1  max 2.6  mean 0.03"; empty for an output that there is
+  // not.
+  std::string Describe(const std::string& name) const;
+  // A line for each output, in their order.
+  std::string DescribeAll() const;
+
+ private:
+  struct Output {
+    std::string name;
+    std::string type;
+    TensorStats stats;
+  };
+  static std::string Line(const Output& output);
+
+  std::vector<Output> outputs_;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PREVIEW_OUTPUT_STATS_H_
