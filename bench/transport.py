@@ -9,6 +9,7 @@ Each way runs in a process of its own, in turns, against a service of its own wh
 more than gRPC can, or two for shared memory.
 
     cpp-shm, cpp-unix, cpp-tcp        the C++ client (bulkhead bench run)
+    cpp-tls                           over TCP with TLS 1.3 and certificates on both sides
     python-shm, python-unix           the Python client
     bare-unix                         a grpcio loop that receives the same messages and drops them
 
@@ -18,6 +19,7 @@ each GB.
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -33,7 +35,7 @@ SPEC = {
     "stages": [{"one_hot": {"input": "index", "classes": 150_528}}],
     "batch": {"size": 64},
 }
-WAYS = ["cpp-shm", "cpp-unix", "cpp-tcp", "python-shm", "python-unix", "bare-unix"]
+WAYS = ["cpp-shm", "cpp-unix", "cpp-tcp", "cpp-tls", "python-shm", "python-unix", "bare-unix"]
 WARM_UP_BATCHES = 8
 
 
@@ -114,11 +116,28 @@ def measure_cpp(target, transport, seconds):
     }
 
 
+def listen_with_tls(folder):
+    """The service's options, with one certificate for both sides that is its own authority; sets the client's."""
+    pem, key = f"{folder}/own.pem", f"{folder}/own.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", pem],
+        check=True, capture_output=True,
+    )
+    os.environ.update(BULKHEAD_TLS_CA=pem, BULKHEAD_TLS_CERT=pem, BULKHEAD_TLS_KEY=key)
+    return ["--listen", "127.0.0.1:0", "--tls-cert", pem, "--tls-key", key, "--tls-client-ca", pem,
+            "--allow-stream", "*", "--allow-status", "*"]
+
+
 def measure(way, seconds):
     client, transport = way.split("-")
     with tempfile.TemporaryDirectory() as folder:
-        tcp = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if transport == "tcp" else []
-        service = Service(folder, *tcp, "--workers", 2 if transport == "shm" else 1)
+        listen = []
+        if transport == "tcp":
+            listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"]
+        elif transport == "tls":
+            listen = listen_with_tls(folder)
+        service = Service(folder, *listen, "--workers", 2 if transport == "shm" else 1)
         try:
             name = "shm" if transport == "shm" else "grpc"
             if client == "cpp":
