@@ -38,3 +38,10 @@ def test_worker_links_jpeg_but_not_the_rare_formats():
     names = image_libraries(built("bulkhead-worker"))
     assert any(name.startswith("libjpeg") for name in names)
     assert not any(name.startswith("libopencv_imgcodecs") for name in names)
+
+
+def test_the_library_of_python_stages_shows_its_c_interface_alone():
+    # The user's interpreter loads it beside libraries that may hold other versions of what is linked into it.
+    library = built("bulkheadd").parent.parent / "lib/libbulkhead_worker.so"
+    said = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
+    assert [line.split()[-1] for line in said.stdout.splitlines()] == ["bulkhead_worker_run"]

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import zipfile
 
+import bulkhead
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+REPOSITORY = ROOT.parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def wheel(tmp_path_factory):
 
 
 def test_it_is_for_any_machine(wheel):
-    assert wheel.name == "bulkhead_loader-0.1.0-py3-none-any.whl"
+    assert wheel.name == f"bulkhead_loader-{bulkhead.__version__}-py3-none-any.whl"
 
 
 def test_it_holds_every_module_and_what_they_read(wheel):
@@ -74,3 +76,16 @@ def test_its_description_names_what_it_needs(wheel):
         text = file.read(name).decode()
     for line in ("Name: bulkhead-loader", "Requires-Python: >=3.9", "Requires-Dist: protobuf", "Provides-Extra: yaml"):
         assert line in text
+    # What a package index shows.
+    for line in ("License: Apache-2.0", "Classifier: Typing :: Typed", "Description-Content-Type: text/markdown"):
+        assert line in text
+    assert text.partition("\n\n")[2].startswith("# Bulkhead\n")
+
+
+def test_cmake_takes_the_version_from_the_package():
+    (said,) = [line for line in (REPOSITORY / "CMakeLists.txt").read_text().splitlines() if line.startswith("project(")]
+    assert said == "project(Bulkhead VERSION ${version} LANGUAGES C CXX)"
+    header = pathlib.Path(os.environ.get("BULKHEAD_BUILD_DIR", REPOSITORY / "build/release")) / "server/base/gen/server/base/version.h"
+    if not header.exists():
+        pytest.skip(f"nothing is built: there is no {header}")
+    assert f'"{bulkhead.__version__}"' in header.read_text()
