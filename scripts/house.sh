@@ -45,6 +45,7 @@ methods() {
     git ls-files -- 'client/python/bulkhead/*.py' |
       ctags -L - -f - --kinds-Python=cfm --fields=s
   } 2>/dev/null | awk -F '\t' '
+    $1 ~ /^__anon/ { next }  # a lambda
     {
       scope = ""; parameters = 0
       for (i = 4; i <= NF; ++i) {

@@ -101,7 +101,7 @@ class Outbox {
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   bool open_ ABSL_GUARDED_BY(mutex_) = false;  // the answer to Open is in the queue, or sent
   std::deque<v1::Note> notes_ ABSL_GUARDED_BY(mutex_);
-  uint64_t notes_left_out_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last one in notes_
+  uint64_t notes_left_out_ ABSL_GUARDED_BY(mutex_) = 0;          // since the last one in notes_
   std::deque<grpc::ByteBuffer> frames_ ABSL_GUARDED_BY(mutex_);  // of the batch under way
   grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);
   bool write_active_ ABSL_GUARDED_BY(mutex_) = false;

@@ -334,10 +334,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   BULKHEAD_RETURN_IF_ERROR(
       LimitAtStart(own, bind.quota_bytes(), bind.threads(), imports, allocations_));
   if (user_code_.python != nullptr) {
-    user_code_.python->SendNotesTo(
-        [this](int level, const std::string& function, const char* text) {
-          OnNote(level, function, text);
-        });
+    user_code_.python->SendNotesTo([this](int level, const std::string& function,
+                                          const char* text) { OnNote(level, function, text); });
   }
   if (stacks_fd_ && user_code_.python != nullptr) {
     recorder_->header().tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get()) ? 1 : 0;

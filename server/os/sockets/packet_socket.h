@@ -37,9 +37,9 @@ class PacketSocket {
   int fd() const { return fd_.get(); }
 
   // Sends one message; the caller keeps owning the descriptors. Blocks while the peer's buffer is
-  // full or another thread sends, or with `wait` false returns UNAVAILABLE. Errors: FAILED_PRECONDITION if the peer has
-  // closed its end; PERMISSION_DENIED for a message above 64 KiB that can neither use a memfd nor
-  // wait.
+  // full or another thread sends, or with `wait` false returns UNAVAILABLE. Errors:
+  // FAILED_PRECONDITION if the peer has closed its end; PERMISSION_DENIED for a message above 64
+  // KiB that can neither use a memfd nor wait.
   absl::Status Send(absl::string_view bytes, const std::vector<int>& fds = {},
                     bool wait = true) const;
 

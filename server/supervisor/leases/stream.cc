@@ -55,6 +55,14 @@ absl::Status PoisonSample(const std::string& record, const std::string& reason, 
       std::move(metadata));
 }
 
+// Batches of its epoch that are left after this one: later ones that were not delivered before it
+// (`ahead`, by sequence), and older ones that are still pending.
+uint64_t LeftInEpoch(const LeaseTable::FinishedBatch& batch, const std::set<uint64_t>& ahead) {
+  const auto behind = ahead.upper_bound(batch.header.sequence());
+  return batch.header.batches_left_in_epoch() -
+         static_cast<uint64_t>(std::distance(behind, ahead.end())) + batch.older;
+}
+
 }  // namespace
 
 Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
@@ -243,7 +251,7 @@ void Stream::DeliverFinished() {
                      {"position", absl::StrCat(batch->failure->position())}}));
       return;
     }
-    if (!config_.ordered) batch->header.set_batches_left_in_epoch(LeftInEpoch(*batch));
+    if (!config_.ordered) batch->header.set_batches_left_in_epoch(LeftInEpoch(*batch, ahead_));
     if (absl::Status counted = CountSubstitutions(*batch); !counted.ok()) {
       Fail(counted);
       return;
@@ -264,13 +272,6 @@ void Stream::DeliverFinished() {
     finished_ = true;
     config_.observer->OnEnd();
   }
-}
-
-uint64_t Stream::LeftInEpoch(const LeaseTable::FinishedBatch& batch) const {
-  // Later batches not yet delivered, and older ones still pending.
-  const auto behind = ahead_.upper_bound(batch.header.sequence());
-  return batch.header.batches_left_in_epoch() -
-         static_cast<uint64_t>(std::distance(behind, ahead_.end())) + batch.older;
 }
 
 absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {

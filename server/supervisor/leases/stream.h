@@ -207,8 +207,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
  private:
   void DeliverFinished();
-  // Batches of its epoch that are left after this one.
-  uint64_t LeftInEpoch(const LeaseTable::FinishedBatch& batch) const;
   // Counts and reports a batch's substitutions; an error if there are too many.
   absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
   std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot);

@@ -42,7 +42,8 @@ std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
   return parts;
 }
 
-// A worker exceeded its quota, hung, or broke its protocol while it imported user code. Another one would too.
+// A worker exceeded its quota, hung, or broke its protocol while it imported user code. Another one
+// would too.
 absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
   std::string what;
   if (end.cause == v1::EXIT_CAUSE_HUNG) {

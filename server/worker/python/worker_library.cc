@@ -13,12 +13,12 @@
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
     int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
     BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonStacks stacks,
-    BulkheadPythonNotes notes, BulkheadPythonEnsure ensure, BulkheadPythonSave save, const char* const* readable,
-    const char* const* python_paths, const char* const* native_paths) {
+    BulkheadPythonNotes notes, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
+    const char* const* readable, const char* const* python_paths, const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
   // Never destroyed: threads may still work when the process ends.
-  auto& interpreter =
-      *new bulkhead::Interpreter({load, call, take_loaded, loaded_count, stacks, notes, ensure, save});
+  auto& interpreter = *new bulkhead::Interpreter(
+      {load, call, take_loaded, loaded_count, stacks, notes, ensure, save});
   bulkhead::UserCode user_code;
   user_code.python = &interpreter;
   for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);

@@ -35,6 +35,16 @@ _log = logging.getLogger("bulkhead")
 _LAST_WORDS_SECONDS = 2.0
 
 
+def with_post_mortem(
+    error: errors.BulkheadError, post_mortem: Optional[Callable[[], str]]
+) -> errors.BulkheadError:
+    """The error of a lost service, with how it died where that is known."""
+    died = post_mortem() if post_mortem is not None and error.reason == "SERVICE_UNAVAILABLE" else ""
+    if not died:
+        return error
+    return type(error)(f"{error.message}; {died}", error.reason, error.metadata, error.code)
+
+
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
 
@@ -133,7 +143,7 @@ class Stream:
                 # It is the call itself, which would keep this frame, the stream and its arena.
                 failure.__traceback__ = None
         except errors.BulkheadError as failure:
-            return self._with_post_mortem(failure)
+            return failure if self._closed else with_post_mortem(failure, self._post_mortem)
         except MemoryError:
             return errors.BulkheadError(
                 "no memory for a batch; lower batch.size or the credits",
@@ -155,15 +165,7 @@ class Stream:
         connection = self._call.connection
         if connection is not None and not (self._closed or self.answered):
             error = connection.explain(error)
-        return self._with_post_mortem(error)
-
-    def _with_post_mortem(self, error: errors.BulkheadError) -> errors.BulkheadError:
-        if self._closed or error.reason != "SERVICE_UNAVAILABLE":
-            return error
-        died = self._post_mortem() if self._post_mortem is not None else ""
-        if not died:
-            return error
-        return type(error)(f"{error.message}; {died}", error.reason, error.metadata, error.code)
+        return error if self._closed else with_post_mortem(error, self._post_mortem)
 
     def _on_message(self, message: bytes) -> None:
         item = parse(message)
