@@ -36,7 +36,7 @@ def test_a_size_that_is_none_is_named(size):
 def test_an_unknown_argument_is_named_with_the_nearest():
     with pytest.raises(TypeError, match="no argument 'worker_quoto'; did you mean 'worker_quota'"):
         bulkhead.Loader({}, worker_quoto="1GiB")
-    with pytest.raises(TypeError, match="no argument 'zzz'; there are: spec, target, name"):
+    with pytest.raises(TypeError, match="no argument 'zzz'; there are: spec, target, credentials, name"):
         bulkhead.Loader({}, zzz=1)
 
 
@@ -65,6 +65,9 @@ def test_messages_name_what_the_reader_has(said, read):
 _OF_DAEMONS = {
     "--allow-fault-stages", "--quota-enforcement", "--worker-extra-threads", "--root", "--cache-bytes",
     "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
+    "--allow-stream", "--allow-status", "--allow-operate", "--token-rights", "--token-instead-of-certificate",
+    "--allow",  # the begin of three of them
+    "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp",
 }
 
 

@@ -167,8 +167,9 @@ def test_a_wait_for_a_lost_service_can_be_interrupted(fake):
             reconnecting.wait(0.01)
         signal.pthread_kill(main, signal.SIGINT)
 
-    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
+        # In here, since the loss may have been noticed already.
+        threading.Thread(target=interrupt).start()
         while True:
             loader.next_batch(timeout=30)
 
