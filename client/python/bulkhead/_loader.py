@@ -65,7 +65,19 @@ def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
             endpoint.close()
 
 
+# Arguments of PyTorch's DataLoader, and what does that here.
+_FOREIGN_ARGUMENTS = {
+    "batch_size": "write batch: {size: N} in the spec",
+    "collate_fn": "samples become batches by the spec's batch and batch_stages",
+    "drop_last": "write batch: {size: N, last: drop} in the spec",
+    "num_workers": "give workers=N",
+    "shuffle": "write order: global in the spec",
+}
+
+
 def _unknown_argument(name: str) -> str:
+    if name in _FOREIGN_ARGUMENTS:
+        return f"Loader has no argument {name!r}; {_FOREIGN_ARGUMENTS[name]}"
     known = [word for word in inspect.signature(Loader).parameters if word != "unknown"]
     near = difflib.get_close_matches(name.lower().replace("-", "_"), known, 1)
     if near:
@@ -175,8 +187,15 @@ class Loader:
             raise TypeError(_unknown_argument(next(iter(unknown))))
         if world_size < 1 or not 0 <= rank < world_size:
             raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
-        if not 1 <= credits < 1 << 32 or timeout <= 0:
-            raise errors.InvalidArgument("credits must be at least 1 and timeout positive")
+        if not 1 <= credits < 1 << 32:
+            raise errors.InvalidArgument(f"credits must be at least 1, not {credits}")
+        if not isinstance(timeout, (int, float)) or not timeout > 0:
+            raise errors.InvalidArgument(f"timeout must be a number of seconds above 0, not {timeout!r}")
+        if cursor is not None and not (isinstance(cursor, Mapping) and cursor):
+            raise errors.InvalidArgument(
+                f"cursor must be the dict that state_dict() gave, not {cursor!r:.60}; json.loads "
+                "reads one from its text, and without a cursor a stream begins at its start"
+            )
         if not 0 <= credit_bytes < 1 << 64:
             raise errors.InvalidArgument("credit_bytes must not be negative")
         if copy_below < 0:

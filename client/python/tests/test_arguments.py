@@ -71,6 +71,25 @@ _OF_DAEMONS = {
 }
 
 
+def test_arguments_of_another_loader_are_answered_with_what_does_that_here():
+    with pytest.raises(TypeError, match="no argument 'shuffle'; write order: global in the spec"):
+        bulkhead.Loader({}, shuffle=True)
+    with pytest.raises(TypeError, match="no argument 'num_workers'; give workers=N"):
+        bulkhead.Loader({}, num_workers=4)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"credits": 0}, "credits must be at least 1, not 0"),
+    ({"timeout": -1}, "timeout must be a number of seconds above 0, not -1"),
+    ({"timeout": "5"}, "timeout must be a number of seconds above 0, not '5'"),
+    ({"cursor": '{"version": 2}'}, "cursor must be the dict that state_dict.. gave.*json.loads"),
+    ({"cursor": {}}, "without a cursor a stream begins at its start"),
+])
+def test_arguments_that_cannot_be_are_named(arguments, message):
+    with pytest.raises(bulkhead.errors.InvalidArgument, match=message):
+        bulkhead.Loader({}, **arguments)
+
+
 def test_no_message_of_the_server_names_a_flag_that_nobody_has_thought_of():
     for path in [*SERVER.rglob("*.cc"), *SERVER.rglob("*.h"), *SERVER.rglob("functions.py")]:
         if path.parts[-2] == "app":
