@@ -1,6 +1,7 @@
 #include "server/service/preparation.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 #include <vector>
 
@@ -17,10 +18,23 @@
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/spec/yaml/yaml.h"
+#include "server/spec/yaml/yaml_tree.h"
 #include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 namespace {
+
+// As of a spec's text, which its parser limits.
+absl::Status CheckSizes(const v1::SpecInput& input) {
+  if (input.has_spec() && input.spec().ByteSizeLong() > kMaxYamlBytes) {
+    return SpecError("", absl::StrCat("has ", input.spec().ByteSizeLong(), " bytes; at most ",
+                                      kMaxYamlBytes, " are read"));
+  }
+  if (input.base_dir().size() < PATH_MAX) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+      absl::StrCat("base_dir has ", input.base_dir().size(), " bytes, more than a path can have"));
+}
 
 // User code must come from folders that the service names.
 absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits& limits) {
@@ -126,6 +140,7 @@ Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
 absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input,
                                                       uint32_t slots) const {
   PreparedPipeline prepared;
+  BULKHEAD_RETURN_IF_ERROR(CheckSizes(input));
   switch (input.input_case()) {
     case v1::SpecInput::kText: {
       const std::string& name = input.text().name();

@@ -14,7 +14,7 @@ namespace bulkhead {
 // Fields of one request, at all depths. A parsed message may take forty times its bytes: an empty
 // element of a list is two bytes on the wire and a hundred in memory. The largest request that
 // makes sense, a specification with a hundred thousand files, has fewer.
-inline constexpr uint64_t kMostRequestFields = 250'000;
+inline constexpr uint64_t kMostRequestFields = 120'000;
 
 // Parses what a client sent, which may be anything, after its fields were counted without being
 // kept. INVALID_ARGUMENT (PROTOCOL_VIOLATION) for more than kMostRequestFields, and for what is not

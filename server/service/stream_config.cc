@@ -227,6 +227,14 @@ uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size)
 
 }  // namespace
 
+absl::Status CheckStreamName(const std::string& name) {
+  constexpr size_t kMostBytes = 256;
+  if (name.size() <= kMostBytes) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                   absl::StrCat("the stream's name has ", name.size(), " bytes; at most ",
+                                kMostBytes, " are taken"));
+}
+
 absl::Status CheckCodeNames(const v1::Cursor& cursor) {
   const auto is_name = [](const v1::CodeFile& file) { return IsCodeName(file.name()); };
   const bool few = static_cast<size_t>(cursor.code_size()) <= kMostCodeFiles;

@@ -11,6 +11,9 @@
 
 namespace bulkhead {
 
+// INVALID_ARGUMENT if a stream's name has more than 256 bytes: status and metrics repeat it.
+absl::Status CheckStreamName(const std::string& name);
+
 // CURSOR_MISMATCH (FAILED_PRECONDITION) if a cursor names more files than a pipeline may load, or a
 // name that is not IsCodeName. Such files are never read.
 absl::Status CheckCodeNames(const v1::Cursor& cursor);

@@ -51,6 +51,7 @@ absl::Status StreamOpening::Run(const v1::Open& open, Session session) {
 
 absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   const Preparer& preparer = *context_.preparer;
+  BULKHEAD_RETURN_IF_ERROR(CheckStreamName(open.name()));
   BULKHEAD_ASSIGN_OR_RETURN(
       const uint64_t connection,
       context_.directory->Enter(OwnedName(open), open.rank(), IncarnationOf(open)));

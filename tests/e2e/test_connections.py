@@ -81,25 +81,47 @@ def peak_bytes(pid):
         return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
 
 
-def test_a_request_of_empty_elements_is_refused_before_it_takes_memory(folder):
-    def field(number, content):
-        size, rest = bytearray(), len(content)
-        while rest >= 0x80:
-            size.append(rest & 0x7F | 0x80)
-            rest >>= 7
-        return bytes([number << 3 | 2, *size, rest]) + content
+def field(number, content):
+    """A field of a message on the wire."""
+    size, rest = bytearray(), len(content)
+    while rest >= 0x80:
+        size.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([number << 3 | 2, *size, rest]) + content
 
+
+def refusal(service, call, request):
+    with grpc.insecure_channel(service.target) as channel, pytest.raises(grpc.RpcError) as refused:
+        list(channel.stream_stream(f"/bulkhead.v1.Loader/{call}")(iter([request])))
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    return refused.value.details()
+
+
+def test_a_request_of_empty_elements_is_refused_before_it_takes_memory(folder):
     # Files of code in a cursor, without name and digest: 2 bytes each, and 80 once they are parsed.
     request = field(1, field(2, field(12, b"") * 4_000_000))
     service = Service(folder, "--workers", "1")
     try:
         bulkhead.service_status(service.target)
         before = peak_bytes(service.process.pid)
-        with grpc.insecure_channel(service.target) as channel, pytest.raises(grpc.RpcError) as refused:
-            list(channel.stream_stream("/bulkhead.v1.Loader/Stream")(iter([request])))
-        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-        assert "more than 250000 fields" in refused.value.details()
+        assert "more than 120000 fields" in refusal(service, "Stream", request)
         assert peak_bytes(service.process.pid) < before + (64 << 20)
+    finally:
+        service.stop()
+
+
+def test_what_a_request_may_hold_is_bounded(folder):
+    service = Service(folder, "--workers", "1")
+    spec = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
+    try:
+        bulkhead.Loader(spec, service.target, name="n" * 256).close()
+        with pytest.raises(bulkhead.errors.InvalidArgument, match="name has 257 bytes; at most 256"):
+            bulkhead.Loader(spec, service.target, name="n" * 257)
+        before = peak_bytes(service.process.pid)
+        many = field(1, field(1, field(1, field(5, field(1, b"") * 119_000))))
+        assert "has 119000; a mixture is of 2 to" in refusal(service, "Describe", many)
+        assert "has 2000004 bytes; at most 1048576" in refusal(service, "Describe", field(1, field(1, field(9, b"x" * 2_000_000))))
+        assert peak_bytes(service.process.pid) < before + (120 << 20)
     finally:
         service.stop()
 

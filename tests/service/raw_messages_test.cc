@@ -55,7 +55,7 @@ TEST(RawMessagesTest, EmptyElementsOfAListAreCountedBeforeTheyAreMade) {
   // Open and cursor are fields, too.
   EXPECT_EQ(Parsed<v1::StreamRequest>(OpenWithCursor(Repeat(code, kMostRequestFields - 2))), "ok");
   EXPECT_EQ(Parsed<v1::StreamRequest>(OpenWithCursor(Repeat(code, kMostRequestFields - 1))),
-            "the request has more than 250000 fields");
+            "the request has more than 120000 fields");
 }
 
 TEST(RawMessagesTest, PackedNumbersAndUnknownFieldsCountAsWell) {

@@ -1,5 +1,6 @@
 #include "server/spec/normalize/normalize_mixture.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +81,9 @@ void NormalizeMixture(v1::PipelineSpec& spec, SpecProblems& problems) {
     problems.Add("source.mixture.sources",
                  absl::StrCat("has ", mixture.sources_size(), "; a mixture is of 2 to ",
                               kMaxSources, " sources"));
+    // What is too much is looked at no further.
+    const int kept = std::min<int>(mixture.sources_size(), kMaxSources);
+    mixture.mutable_sources()->DeleteSubrange(kept, mixture.sources_size() - kept);
     return;
   }
   for (int i = 0; i < mixture.sources_size(); ++i) {

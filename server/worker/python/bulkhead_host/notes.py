@@ -103,7 +103,10 @@ def _watch_logging() -> None:
         try:
             text = _formatter.format(record)
         except Exception:  # wrong arguments, which the handlers complain about
-            text = str(record.msg)
+            try:
+                text = str(record.msg)
+            except Exception:
+                text = f"a record that cannot be written, of {record.pathname}:{record.lineno}"
         _tell(record.levelno, text if record.name == "root" else f"{record.name}: {text}")
         with _noted():
             call_handlers(self, record)
