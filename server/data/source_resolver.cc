@@ -108,6 +108,13 @@ absl::Status Resolver::NotAllowed(const std::string& path) const {
       {{"file", path}});
 }
 
+// Whether a pattern leads upwards behind its first wildcard, out of what it began in.
+bool LeadsUpwards(const std::string& pattern) {
+  const std::string rest = absl::StrCat(
+      pattern.substr(std::min(pattern.size(), pattern.find_first_of(kGlobCharacters))), "/");
+  return absl::StrContains(rest, "/../");
+}
+
 absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   const std::string absolute = Absolute(pattern);
   const std::string begin =
@@ -118,10 +125,12 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
       std::any_of(roots_.roots.begin(), roots_.roots.end(),
                   [&](const std::string& root) { return IsBeneath(root, place); });
   if (!begins_inside && !may_lead_inside) return NotAllowed(pattern);
+  if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
   const bool relative = !absl::StartsWith(pattern, "/");
   const auto paths =
       ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern);
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
+  if (!paths.ok() && !begins_inside) return NotAllowed(pattern);
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      Printable(paths.status().message()), {{"file", pattern}});

@@ -88,8 +88,9 @@ TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
   for (const std::string& pattern :
        {folder_ + "/secret/k*", std::string("../secret/k*"), std::string("../s*/k*.rec"),
         std::string("../s*/none*"), std::string("deep/../../secret/k?y.rec"),
-        std::string("d*/../../secret/k*"), std::string("link/k*"), folder_ + "/secret/k[e]y.rec",
-        folder_ + "/nowhere/*", std::string("/etc/shad*")}) {
+        std::string("d*/../../secret/k*"), std::string("[d]*/../../secret/none*"),
+        std::string("link/k*"), folder_ + "/secret/k[e]y.rec", folder_ + "/nowhere/*",
+        std::string("/etc/shad*")}) {
     EXPECT_EQ(refusal(pattern), expected) << pattern;
   }
   EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/none.rec"})), "PATH_NOT_ALLOWED");

@@ -40,7 +40,8 @@ std::string Unescaped(const std::string& component) {
 // Follows a pattern from component to component.
 class Expansion {
  public:
-  explicit Expansion(const GlobLimits& limits) : limits_(limits) {}
+  Expansion(const std::string& pattern, const GlobLimits& limits)
+      : pattern_(pattern), limits_(limits) {}
 
   // Every path so far goes on with `text`, in which nothing is a pattern.
   void Append(const std::string& text) {
@@ -80,7 +81,8 @@ class Expansion {
     if (listing == nullptr) {
       // In a folder that is missing nothing matches; one that cannot be read may hide what would.
       if (errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
-      return absl::PermissionDeniedError(absl::StrCat("cannot read folder ", folder));
+      // Which one is not for everybody to know.
+      return absl::PermissionDeniedError(absl::StrCat("cannot read a folder of ", pattern_));
     }
     while (const dirent* entry = readdir(listing.get())) {
       const bool may_be_folder =
@@ -100,6 +102,7 @@ class Expansion {
                      "; is there a link that leads to a folder above it?"));
   }
 
+  const std::string& pattern_;
   const GlobLimits limits_;
   uint64_t entries_ = 0;
   std::vector<std::string> paths_ = {""};
@@ -113,7 +116,7 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
   const StorageCall call(pattern);
   if (!call.status().ok()) return call.status();
   if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
-  Expansion expansion(limits);
+  Expansion expansion(pattern, limits);
   for (size_t begin = 0; begin < pattern.size();) {
     const size_t end = std::min(pattern.find('/', begin), pattern.size());
     const size_t next = std::min(pattern.find_first_not_of('/', end), pattern.size());
