@@ -13,17 +13,27 @@ if(BULKHEAD_PRECOMPILED_HEADERS)
   set(nothing ${CMAKE_BINARY_DIR}/headers/nothing.cc)
   file(CONFIGURE OUTPUT ${nothing} CONTENT "int main() {}\n")
   set(where bulkhead::proto absl::statusor absl::strings absl::synchronization absl::time)
-  # One for libraries, one for test programs: GCC takes nothing that was parsed with -fPIC into what it makes with -fPIE.
   add_library(bulkhead_headers OBJECT ${nothing})
   target_link_libraries(bulkhead_headers PRIVATE ${where})
   target_precompile_headers(bulkhead_headers PRIVATE ${BULKHEAD_SHARED_HEADERS})
+  # ccache has handed out parsed headers from before a .proto changed: these are parsed by the compiler itself.
+  set_target_properties(bulkhead_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
+endif()
+if(BULKHEAD_PRECOMPILED_HEADERS AND BULKHEAD_STATIC)
+  # GCC takes nothing that was parsed with -O3 into what it makes with -Os,
+  add_library(bulkhead_small_headers OBJECT ${nothing})
+  target_compile_options(bulkhead_small_headers PRIVATE ${BULKHEAD_QUICK})
+  target_link_libraries(bulkhead_small_headers PRIVATE ${where})
+  target_precompile_headers(bulkhead_small_headers PRIVATE ${BULKHEAD_SHARED_HEADERS})
+  set_target_properties(bulkhead_small_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
+elseif(BULKHEAD_PRECOMPILED_HEADERS)
+  # or with -fPIC into what it makes with -fPIE, as test programs are.
   add_executable(bulkhead_test_headers ${nothing})
   target_link_libraries(bulkhead_test_headers PRIVATE ${where} GTest::gmock)
   target_compile_options(bulkhead_test_headers PRIVATE ${BULKHEAD_QUICK})
   target_precompile_headers(bulkhead_test_headers PRIVATE ${BULKHEAD_SHARED_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
-  # ccache has handed out parsed headers from before a .proto changed: these two are parsed by the compiler itself.
-  set_target_properties(bulkhead_headers bulkhead_test_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
-  set_target_properties(bulkhead_test_headers PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/headers)
+  set_target_properties(bulkhead_test_headers PROPERTIES
+    CXX_COMPILER_LAUNCHER "" RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/headers)
 endif()
 
 # Lets `target` take its headers from `parsed`. Not for one that is compiled with options of its own.

@@ -6,6 +6,7 @@
 #                              cgroup v2)
 #   scripts/setup.sh --fuzz        and what scripts/fuzz_jpeg.sh needs (clang with libFuzzer)
 #   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (PyTorch, virtual environments)
+#   scripts/setup.sh --wheel       and what scripts/wheel.sh needs (an assembler, what unpacks Debian's sources)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
@@ -27,6 +28,9 @@ readonly TEST_PACKAGES=(
 )
 readonly FRAMEWORK_PACKAGES=(
   python3 python3-venv python3-numpy python3-grpcio python3-protobuf python3-pytest python3-torch
+)
+readonly WHEEL_PACKAGES=(
+  advancecomp binutils dpkg-dev nasm python3 python3-pip python3-pytest python3-setuptools python3-venv python3-wheel
 )
 readonly DEV_PACKAGES=(clang-format cloc git shellcheck universal-ctags)
 
@@ -89,6 +93,9 @@ main() {
         ;;
       --frameworks)
         wanted+=("${FRAMEWORK_PACKAGES[@]}")
+        ;;
+      --wheel)
+        wanted+=("${WHEEL_PACKAGES[@]}")
         ;;
       --fuzz)
         wanted+=(clang libclang-rt-14-dev)

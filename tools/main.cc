@@ -1,60 +1,71 @@
-// The `bulkhead` command. Every subcommand has a file of its own.
-#include <CLI/CLI.hpp>
+// The `bulkhead` command. Every subcommand has a folder of its own.
+#include <cstdio>
+#include <string>
+#include <vector>
 
 #include "tools/common/command_line.h"
-#include "tools/cursor/cursor_command.h"
-#include "tools/explain/explain_command.h"
+#include "tools/common/commands.h"
+#include "tools/completion/completion_command.h"
 #include "tools/explain/kept_look.h"
-#include "tools/index/index_command.h"
-#include "tools/inspect/inspect_command.h"
-#include "tools/local/local_data.h"
-#include "tools/measure/bench_command.h"
-#include "tools/order/order_command.h"
-#include "tools/pack/pack_command.h"
-#include "tools/preview/preview_command.h"
 #include "tools/purity/purity_check.h"
-#include "tools/quarantine/quarantine_command.h"
-#include "tools/recycle/recycle_command.h"
-#include "tools/replay/replay_command.h"
-#include "tools/scan/scan_command.h"
-#include "tools/schema/schema_command.h"
-#include "tools/status/status_command.h"
-#include "tools/stream/stream_command.h"
-#include "tools/synth/synth_command.h"
 #include "tools/validate/count_records.h"
 #include "tools/validate/validate_command.h"
 
+namespace bulkhead::tools {
+namespace {
+
+Command Root() {
+  Command root{
+      .name = "bulkhead",
+      .about = "Bulkhead: data loading for training jobs, in separate processes",
+      .more =
+          "Exit codes: 0 is fine; 1: something is wrong with the data, the spec or the service; "
+          "2: the\ncommand line is wrong, and nothing was done.\n"
+          "\n"
+          "Examples:\n"
+          "  bulkhead inspect photos/                what data hold, and a spec to begin with\n"
+          "  bulkhead validate train.yaml            check a spec\n"
+          "  bulkhead scan train.yaml                find every record that cannot be used\n"
+          "  bulkhead preview train.yaml --out sheet.png\n"
+          "  bulkhead stream train.yaml              watch it\n"
+          "  bulkhead status                         a service, also one that a trainer started\n"
+          "\n"
+          "`bulkhead SUBCOMMAND --help` has options and examples, `bulkhead completion --help`\n"
+          "completion for shells.\n"};
+  // main() knows it; here it is for the help and for shells.
+  root.options = {{"--version", "Print the version", {.word = "", .take = [](const std::string&) {
+                                                        return "";
+                                                      }}}};
+  root.commands = {InspectCommand(),
+                   StreamCommand(),
+                   ValidateCommand({CountHere, CountAt, LookAtKept}, CheckPurity),
+                   ScanCommand(),
+                   SchemaCommand(),
+                   ExplainCommand(),
+                   PreviewCommand(),
+                   IndexCommand(),
+                   OrderCommand(),
+                   SynthCommand(),
+                   PackCommand(),
+                   BenchCommand(),
+                   CursorCommand(),
+                   ReplayCommand(),
+                   StatusCommand(),
+                   HealthCommand(),
+                   RecycleCommand(),
+                   QuarantineCommand(),
+                   CompletionCommand(Root)};
+  return root;
+}
+
+}  // namespace
+}  // namespace bulkhead::tools
+
 int main(int argc, char** argv) {
-  CLI::App app("Bulkhead: data loading for training jobs, in separate processes");
-  app.set_version_flag("--version", "bulkhead " BULKHEAD_VERSION);
-  app.require_subcommand(1);
-  app.footer(
-      "Examples:\n"
-      "  bulkhead synth photos                   draw 1,000 photos\n"
-      "  bulkhead stream photos/tfrecord.yaml    and stream them\n"
-      "  bulkhead validate train.yaml            check a spec\n"
-      "  bulkhead bench run --spec train.yaml --json\n"
-      "\n"
-      "Details: `bulkhead SUBCOMMAND --help`\n");
-  int exit_code = 0;
-  bulkhead::tools::AddInspectCommand(app, exit_code);
-  bulkhead::tools::AddStreamCommand(app, exit_code);
-  bulkhead::AddValidateCommand(
-      app, {bulkhead::tools::CountHere, bulkhead::tools::CountAt, bulkhead::tools::LookAtKept},
-      bulkhead::tools::CheckPurity, exit_code);
-  bulkhead::tools::AddScanCommand(app, exit_code);
-  bulkhead::tools::AddSchemaCommand(app);
-  bulkhead::tools::AddExplainCommand(app, exit_code);
-  bulkhead::tools::AddPreviewCommand(app, exit_code);
-  bulkhead::tools::AddIndexCommand(app, exit_code);
-  bulkhead::tools::AddOrderCommand(app, exit_code);
-  bulkhead::tools::AddSynthCommand(app, exit_code);
-  bulkhead::tools::AddPackCommand(app, exit_code);
-  bulkhead::tools::AddBenchCommand(app, exit_code);
-  bulkhead::tools::AddCursorCommand(app, exit_code);
-  bulkhead::tools::AddReplayCommand(app, exit_code);
-  bulkhead::tools::AddStatusCommand(app, exit_code);
-  bulkhead::tools::AddRecycleCommand(app, exit_code);
-  bulkhead::tools::AddQuarantineCommand(app, exit_code);
-  return bulkhead::tools::RunCommandLine(app, argc, argv, exit_code);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "--version") {
+    std::puts("bulkhead " BULKHEAD_VERSION);
+    return 0;
+  }
+  return bulkhead::tools::RunCommandLine(bulkhead::tools::Root(), words);
 }

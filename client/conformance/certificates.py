@@ -3,23 +3,27 @@
 import subprocess
 
 
+SERVER_NAMES = "DNS:localhost,IP:127.0.0.1"
+
+
 def _openssl(*words):
     subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
 
 
 class Authority:
-    """Signs certificates. `pem` is its own, in `folder`."""
+    """Signs certificates. `pem` is its own, in `folder`; `names` are its alternative names."""
 
-    def __init__(self, folder, name="authority"):
+    def __init__(self, folder, name="authority", names=None):
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self.pem, self.key = folder / f"{name}.pem", folder / f"{name}.key"
         _openssl(
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2,
             "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.pem,
+            *(("-addext", f"subjectAltName={names}") if names else ()),
         )
 
-    def issue(self, name, names="DNS:localhost,IP:127.0.0.1", days=2):
+    def issue(self, name, names=SERVER_NAMES, days=2):
         """A certificate and its key; `names` are its alternative names; days of -1: it has expired."""
         pem, key, request = (self.folder / f"{name}.{ending}" for ending in ("pem", "key", "csr"))
         extensions = self.folder / f"{name}.ext"
@@ -33,6 +37,13 @@ class Authority:
             "-days", days, "-extfile", extensions, "-out", pem,
         )
         return pem, key
+
+
+def encrypted(key, folder):
+    """A copy of `key` with a passphrase."""
+    locked = folder / "locked.key"
+    _openssl("pkcs8", "-topk8", "-in", key, "-passout", "pass:sesame", "-out", locked)
+    return locked
 
 
 def cut(path, folder):

@@ -27,6 +27,7 @@ class Client:
             **os.environ,
             "PYTHONPATH": str(PYTHON_PACKAGE),
             "BULKHEAD_SERVER": str(SERVER),
+            "BULKHEAD_TLS_EXPLAIN_SECONDS": "25",  # the machine may be busy
         }
         for key, value in changes.items():
             environment.pop(key, None)

@@ -110,6 +110,24 @@ def test_a_refusal_of_the_first_opening_is_an_error_at_once(client, tmp_path, fa
     assert error["reason"] == "BUDGET_EXCEEDED" and len(fake.opens) == 1
 
 
+def test_an_opening_that_comes_too_soon_is_tried_again(client, tmp_path, fake, transport):
+    spec = write_spec(tmp_path / "s.json", samples=80, refused=[1, 7], refused_reason="OPENED_TOO_OFTEN")
+    result = client.ok(spec, fake.target, transport=transport)
+    assert (result["batches"], len(fake.opens)) == (10, 8)
+
+
+def test_openings_that_stay_refused_are_the_error_as_it_is(client, tmp_path, fake, transport):
+    spec = write_spec(tmp_path / "s.json", refused=[1, 1000], refused_reason="OPENED_TOO_OFTEN")
+    error = client.error(spec, fake.target, transport=transport, reconnect_deadline=0.5)
+    assert error == {
+        "code": "RESOURCE_EXHAUSTED",
+        "reason": "OPENED_TOO_OFTEN",
+        "message": "1 of 2 MiB are left",
+        "metadata": {},
+    }
+    assert len(fake.opens) > 1
+
+
 CODE = [{"name": 'augment/"r".py', "digest": "0123456789abcdef"}, {"name": "b.py", "digest": "aa"}]
 
 

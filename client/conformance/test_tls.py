@@ -1,5 +1,6 @@
 """TLS, tokens and rights: the real service, both clients, and certificates that the openssl program made."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -13,7 +14,7 @@ import time
 
 import grpc
 import pytest
-from certificates import Authority, cut
+from certificates import SERVER_NAMES, Authority, cut, encrypted
 from conftest import BIN, SERVER, Service
 from data import range_spec
 
@@ -59,6 +60,7 @@ class Files:
         self.folder = folder
         self.authority = Authority(folder / "own")
         self.stranger = Authority(folder / "other")
+        self.lone = Authority(folder / "lone", names=SERVER_NAMES)
         self.server = self.authority.issue("server")
         self.job = self.authority.issue("job-a", "DNS:job-a")
         self.other_job = self.authority.issue("job-b", "DNS:job-b")
@@ -115,13 +117,12 @@ def spec(tmp_path):
 
 
 def tool(target, environment, *words):
-    """What `bulkhead …` at a service writes to standard error."""
-    result = subprocess.run(
+    """`bulkhead …` at a service, when it has ended."""
+    return subprocess.run(
         [BIN / "bulkhead", *words, "--target", target],
         env={**os.environ, **{name: str(value) for name, value in environment.items() if value}},
         capture_output=True, text=True, timeout=60,
     )
-    return result.stderr
 
 
 # Who may connect.
@@ -155,11 +156,13 @@ def test_a_service_of_another_authority_is_not_trusted(client, start, files, spe
     assert str(files.authority.pem) in error["message"]
 
 
-def test_a_certificate_that_its_own_key_signed_is_trusted_by_who_names_it(client, start, files, spec):
-    # The service shows the authority's own certificate, which names no host.
-    service = start(*files.options((files.stranger.pem, files.stranger.key)))
+def test_a_certificate_that_its_own_key_signed_is_trusted_only_by_who_names_it(client, start, files, spec):
+    lone = files.lone
+    service = start(*files.options((lone.pem, lone.key)))
     error = client.error(spec, service.target, environment=files.environment(files.job))
     assert "self-signed certificate" in error["message"].replace("self signed", "self-signed")
+    named = files.environment(files.job, ca=lone.pem)
+    assert client.ok(spec, service.target, environment=named)["samples"] == 100
 
 
 def test_a_service_of_another_name_is_not_trusted(client, start, files, spec):
@@ -213,7 +216,9 @@ def test_only_tls_1_3_is_spoken(start, files, version, spoken):
          "-cert", pem, "-key", key],
         input="", capture_output=True, text=True, errors="replace", timeout=60,
     )
-    assert ("Cipher is (NONE)" not in result.stdout) == spoken, result.stdout
+    assert "CONNECTED(" in result.stdout, result
+    assert ("New, TLSv1.3, Cipher is TLS_" in result.stdout) == spoken, result.stdout
+    assert ("Cipher is (NONE)" in result.stdout) != spoken, result.stdout
 
 
 # Who may do what.
@@ -238,9 +243,14 @@ def test_each_right_allows_its_calls_and_no_others(start, files, spec, right):
         "operate": ("recycle",),
     }
     for needed, words in calls.items():
-        said = tool(service.target, environment, *words)
-        assert (f"bulkheadd allows it by --allow-{needed} job-a" in said) == (needed != right), said
-    assert ("--allow-operate" in tool(service.target, environment, "quarantine", "list")) == (right != "operate")
+        run = tool(service.target, environment, *words)
+        # Without a stream there is no worker to recycle, which the tool calls a failure.
+        done = run.returncode == 0 or "0 workers are being replaced" in run.stdout
+        assert done == (needed == right), run
+        assert (f"bulkheadd allows it by --allow-{needed} job-a" in run.stderr) == (needed != right), run
+    run = tool(service.target, environment, "quarantine", "list")
+    assert (run.returncode == 0) == (right == "operate"), run
+    assert ("--allow-operate" in run.stderr) == (right != "operate"), run
 
 
 def test_a_star_allows_every_name_of_the_authority(client, start, files, spec):
@@ -264,7 +274,7 @@ def test_a_name_takes_over_no_stream_of_another(client, start, files, tmp_path):
 
 
 def test_a_name_that_takes_all_the_calls_it_can_leaves_some_to_others(client, start, files, spec):
-    service = start(*files.options(), "--allow-stream", "job-b")
+    service = start(*files.options(), "--allow-stream", "job-b", "--open-rate", "1000")
     pem, key = files.other_job
     own = grpc.ssl_channel_credentials(files.authority.pem.read_bytes(), key.read_bytes(), pem.read_bytes())
     ended = threading.Event()
@@ -308,7 +318,7 @@ def test_the_token_stands_for_a_certificate(client, start, files, spec):
     environment = files.environment(token=files.token)
     assert client.ok(spec, service.target, environment=environment)["samples"] == 100
     assert client.ok(spec, service.target, environment=files.environment(files.job))["samples"] == 100
-    said = tool(service.target, environment, "recycle")
+    said = tool(service.target, environment, "recycle").stderr
     assert "the token may not recycle workers" in said and "--token-rights" in said
 
 
@@ -444,6 +454,18 @@ def test_a_client_names_the_file_that_it_cannot_use(client, files, spec, tmp_pat
     assert f"BULKHEAD_TOKEN_FILE {empty}: is empty" in said(BULKHEAD_TOKEN_FILE=empty)
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None)
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None, BULKHEAD_TLS_CERT=None, BULKHEAD_TLS_KEY=None, BULKHEAD_TOKEN_FILE=empty)
+
+
+def test_nobody_is_asked_for_the_passphrase_of_a_key(client, files, spec, tmp_path):
+    locked = encrypted(files.job[1], tmp_path)
+    environment = files.environment((files.job[0], locked))
+    process = client.start(spec, "127.0.0.1:1", environment=environment, timeout=30)
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write("sesame\n")
+        process.stdin.flush()
+    error = client.finish(process)["error"]
+    assert error["reason"] == "CREDENTIALS_INVALID"
+    assert f"BULKHEAD_TLS_KEY {locked}: holds no private key" in error["message"]
 
 
 # Unix sockets.

@@ -3,6 +3,9 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,8 +14,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
 #include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/base/steady.h"
 #include "client/cpp/internal/batch/layout.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/rpc/public_types.h"
@@ -96,6 +101,32 @@ SpecDescription ToSpecDescription(const v1::Description& description,
   return result;
 }
 
+// Between two tries where the service was asked too often.
+constexpr absl::Duration kPause = absl::Milliseconds(200);
+
+absl::StatusOr<v1::Description> DescribeOnce(
+    const Connection& connection, const v1::DescribeRequest& request,
+    const std::function<void(const LoaderProgress&)>& on_progress, absl::Duration deadline) {
+  grpc::ClientContext context;
+  context.set_deadline(client_internal::GrpcDeadline(deadline));
+  const auto reader = connection.stub->Describe(&context, request);
+  v1::DescribeResponse response;
+  v1::Description description;
+  bool described = false;
+  while (reader->Read(&response)) {
+    if (response.has_progress() && on_progress) {
+      on_progress(client_internal::ToLoaderProgress(response.progress()));
+    } else if (response.has_description()) {
+      description = response.description();
+      described = true;
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return connection.Failure(status);
+  if (!described) return client_internal::ProtocolError("it described nothing");
+  return description;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
@@ -103,6 +134,44 @@ absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Durat
   auto response = AskStatus(target, deadline, credentials);
   if (!response.ok()) return response.status();
   return ToJson(*response);
+}
+
+absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
+                         const Credentials& asked) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
+  const Credentials credentials = client_internal::WithEnvironment(asked);
+  auto channel = client_internal::MakeChannel(target, credentials);
+  if (!channel.ok()) return channel.status();
+  // HealthCheckRequest: the service's name, in field 1.
+  const std::string name = v1::Loader::service_full_name();
+  const grpc::Slice request(
+      absl::StrCat("\x0a", std::string(1, static_cast<char>(name.size())), name));
+  grpc::ClientContext context;
+  context.set_deadline(client_internal::GrpcDeadline(deadline));
+  grpc::GenericStub stub(*channel);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                          grpc::ByteBuffer(&request, 1), &queue);
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return client_internal::FailureToConnect(status, target, credentials);
+  grpc::Slice answer;
+  const bool whole = response.TrySingleSlice(&answer).ok();
+  // HealthCheckResponse: a ServingStatus in field 1; 1: SERVING.
+  if (whole && absl::string_view(reinterpret_cast<const char*>(answer.begin()), answer.size()) ==
+                   "\x08\x01") {
+    return absl::OkStatus();
+  }
+  return client_internal::MakeClientError(
+      absl::StatusCode::kUnavailable, "SHUTTING_DOWN",
+      absl::StrCat("the service at ", target, " answers, but does not serve: it is shutting down"),
+      {{"target", target}});
 }
 
 absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,
@@ -201,26 +270,17 @@ absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
 
   const auto connection = Connection::Open(target, options.credentials);
   if (!connection.ok()) return connection.status();
-  grpc::ClientContext context;
-  context.set_deadline(client_internal::GrpcDeadline(options.deadline));
-  const auto reader = connection->stub->Describe(&context, request);
-  v1::DescribeResponse response;
-  v1::Description description;
-  bool described = false;
-  while (reader->Read(&response)) {
-    if (response.has_progress() && options.on_progress) {
-      options.on_progress(client_internal::ToLoaderProgress(response.progress()));
-    } else if (response.has_description()) {
-      description = response.description();
-      described = true;
-    }
+  const client_internal::Deadline until(options.deadline);
+  auto description = DescribeOnce(*connection, request, options.on_progress, until.left());
+  while (ErrorReason(description.status()) == client_internal::kOpenedTooOften &&
+         until.left() > kPause) {
+    absl::SleepFor(kPause);
+    description = DescribeOnce(*connection, request, options.on_progress, until.left());
   }
-  const grpc::Status status = reader->Finish();
-  if (!status.ok()) return connection->Failure(status);
-  if (!described) return client_internal::ProtocolError("it described nothing");
-  auto layout = client_internal::MakeLayout(description.schema());
+  if (!description.ok()) return description.status();
+  auto layout = client_internal::MakeLayout(description->schema());
   if (!layout.ok()) return layout.status();
-  return ToSpecDescription(description, *std::move(layout));
+  return ToSpecDescription(*description, *std::move(layout));
 }
 
 }  // namespace bulkhead

@@ -1,4 +1,4 @@
-"""Writes bulkhead/_spec/option_limits.py; scripts/update_generated.sh runs it.
+"""Writes bulkhead/_spec/option_limits.py and foreign_words.py; scripts/update_generated.sh runs it.
 
 What is declared of options (server/stages, server/spec/declared_options.cc) and cannot be read from the messages. A test
 fails while the file is stale.
@@ -12,6 +12,18 @@ import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUTPUT = HERE / "bulkhead" / "_spec" / "option_limits.py"
+
+WORDS = OUTPUT.with_name("foreign_words.py")
+
+WORDS_HEADER = '''"""Words of other libraries, and what to write instead. Written by update_option_limits.py."""
+
+from __future__ import annotations
+
+from typing import Dict, Tuple
+
+# By message, and by the word without case and signs: a sentence, and what stands for its $0 if nothing was written.
+WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
+'''
 
 HEADER = '''"""What is declared of options, by field. Written by update_option_limits.py."""
 
@@ -53,6 +65,26 @@ def generate():
     return "\n".join(lines) + "\n"
 
 
+def generate_words():
+    """The text of the other file (server/spec/yaml/foreign_words.cc)."""
+    lines = [WORDS_HEADER.rstrip("\n")]
+    for message, told in sorted(limits().items()):
+        if "foreign_words" not in told:
+            continue
+        lines.append(f'    "{message}": {{')
+        for word, (sentence, example) in sorted(told["foreign_words"].items()):
+            parts = [json.dumps(line) for line in textwrap.wrap(sentence, 76, drop_whitespace=False)]
+            if len(parts) == 1 and len(parts[0]) + len(word) + len(example) < 76:
+                lines.append(f'        "{word}": ({parts[0]}, {json.dumps(example)}),')
+            else:
+                lines.append(f'        "{word}": (')
+                lines += [" " * 12 + part for part in parts[:-1]]
+                lines += [f"            {parts[-1]},", f"            {json.dumps(example)},", "        ),"]
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
 if __name__ == "__main__":
-    OUTPUT.write_text(generate())
-    sys.stdout.write(f"wrote {OUTPUT}\n")
+    for path, text in ((OUTPUT, generate()), (WORDS, generate_words())):
+        path.write_text(text)
+        sys.stdout.write(f"wrote {path}\n")

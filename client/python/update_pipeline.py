@@ -50,7 +50,8 @@ from typing import (
     Union,
 )
 
-from .pipeline_base import PathLike, PipelineBase, given, names_options
+from .pipeline_base import PathLike, PipelineBase, given
+from .pipeline_calls import names_options
 
 _Self = TypeVar("_Self", bound="PipelineMethods")
 '''
@@ -91,7 +92,7 @@ class Descriptors:
 
     def name_methods(self):
         """Comments that point at a message point at its method from now on."""
-        methods = {"Int64Feature": "int64"}
+        methods = {"Int64Feature": "int64", "ImageListSource": "image_list"}
         for choice in ("Stage", "BatchStage"):
             methods.update((m.name, name) for name, m in members(self, choice))
         for name, text in self.comments.items():

@@ -1,15 +1,12 @@
 // bulkhead-worker: started by bulkheadd with its end of a socketpair; never by hand.
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
+#include <vector>
 
-#include "server/arena/exit_codes.h"
 #include "server/worker/allocation_tracker.h"
-#include "server/worker/worker.h"
+#include "server/worker/python/worker_library.h"
 
 namespace {
 
@@ -22,16 +19,15 @@ const char* ValueOf(const char* flag, const char* argument) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
+  bulkhead::AllocationTracker::Start();
   int control_fd = -1;
-  bulkhead::UserCode user_code;
+  std::vector<const char*> native_paths;
   bool understood = true;
   for (int i = 1; i < argc; ++i) {
     if (const char* fd = ValueOf("--control-fd=", argv[i])) {
       control_fd = std::atoi(fd);
     } else if (const char* folder = ValueOf("--native-path=", argv[i])) {
-      user_code.native_paths.emplace_back(folder);
-      user_code.readable.emplace_back(folder);
+      native_paths.push_back(folder);
     } else {
       understood = false;
     }
@@ -40,7 +36,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bulkhead-worker is started by bulkheadd, not by hand.\n");
     return 2;
   }
-  bulkhead::PacketSocket socket{bulkhead::UniqueFd(control_fd)};
-  // Threads may still be at work: leave without running destructors.
-  _exit(bulkhead::RunWorker(std::move(socket), nullptr, &tracker, std::move(user_code)));
+  native_paths.push_back(nullptr);
+  const char* const none = nullptr;
+  bulkhead_worker_run(control_fd, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                      nullptr, &none, &none, native_paths.data());
 }

@@ -1,17 +1,23 @@
 #include "server/app/config.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "server/app/config_file.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/nearest_name.h"
 #include "server/base/version.h"
+#include "server/service/limits/open_rate.h"
 
 namespace bulkhead {
 
@@ -82,6 +88,27 @@ absl::Status TakeTheRest(CLI::App& app, const DaemonOptions& options) {
   return options.config.empty() ? absl::OkStatus() : TakeFromFile(options.config, app);
 }
 
+// "unknown option '--worker'; did you mean '--workers'?"
+std::string UnknownArgument(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining();
+  const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
+    return absl::StartsWith(word, "-");
+  });
+  if (option == rest.end()) {
+    return absl::StrCat("'", rest.empty() ? "" : rest[0],
+                        "' is too much; options begin with --, and `bulkheadd --help` lists them");
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* known : app.get_options()) {
+    names.push_back("--" + known->get_single_name());
+  }
+  const std::string typed = option->substr(0, option->find('='));
+  const std::string near = NearestName(typed, names);
+  return absl::StrCat(
+      "unknown option '", typed, "'; ",
+      near.empty() ? "`bulkheadd --help` lists all" : absl::StrCat("did you mean '", near, "'?"));
+}
+
 }  // namespace
 
 void DefineOptions(CLI::App& app, DaemonOptions& options) {
@@ -138,6 +165,20 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
          "When others need its memory, a stream whose client took no batch for this many seconds "
          "gives up its workers, then its place; it gets them back when it is read again")
       ->check(CLI::Range(0.1, 1e9))
+      ->capture_default_str();
+  app.add_option(
+         "--open-rate", options.openings_per_second,
+         absl::StrCat("Openings per second that one client may sustain: streams opened and "
+                      "specs described. Bursts: ",
+                      OpenRate::kBurstOfConnection, " per connection, ", OpenRate::kBurstOfClient,
+                      " per client. A client is identified by its certificate's name; "
+                      "without one, by its process on a Unix socket or its host over TCP. "
+                      "0: no limit"))
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--connection-idle-timeout", options.connection_idle_seconds,
+                 "Close a client's connection after this many seconds without a call")
+      ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   app.add_option("--recycle-samples", options.recycle_samples,
                  "Replace a worker after this many samples. 0: never")
@@ -251,6 +292,9 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
     const absl::Status taken = TakeTheRest(app, options);
     if (taken.ok()) return options;
     std::fprintf(stderr, "bulkheadd: %s\n", std::string(taken.message()).c_str());
+    exit_code = 2;
+  } catch (const CLI::ExtrasError&) {
+    std::fprintf(stderr, "bulkheadd: %s\n", UnknownArgument(app).c_str());
     exit_code = 2;
   } catch (const CLI::ParseError& error) {
     exit_code = app.exit(error) == 0 ? 0 : 2;

@@ -20,6 +20,7 @@
 #include "server/app/access_config.h"
 #include "server/app/embedded_folder.h"
 #include "server/app/server_config.h"
+#include "server/app/state_dump.h"
 #include "server/base/error.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
@@ -27,6 +28,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/child_process.h"
+#include "server/os/process/service_manager.h"
 #include "server/service/access/tls_credentials.h"
 
 namespace bulkhead {
@@ -43,6 +45,7 @@ UniqueFd WatchSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
@@ -119,12 +122,28 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
 }
 
-// Blocks until a signal that ends it or the end of the trainers; says which. The lock, once taken,
-// is kept until this process has ended: who wants to share the service sees by it that it is too
-// late.
+// Logs what the service is doing, unless it is still at that.
+void DumpState(LoaderServer& server, const std::shared_ptr<std::atomic<bool>>& idle) {
+  if (!idle->exchange(false)) return;
+  // Not on this thread: the supervisor is asked.
+  const absl::Status started = server.RunAside([&server, idle] {
+    const std::optional<v1::GetStatusResponse> status = server.Status();
+    if (status.has_value()) {
+      for (const std::string& line : StateDump(*status)) spdlog::info("SIGUSR1: {}", line);
+    }
+    *idle = true;
+  });
+  if (started.ok()) return;
+  *idle = true;
+  spdlog::error("SIGUSR1: {}", std::string(started.message()));
+}
+
+// Blocks until a signal that ends it or the end of the trainers; says which. Other signals are
+// given to `on_signal`. The lock, once taken, is kept until this process has ended: who wants to
+// share the service sees by it that it is too late.
 std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
                        const std::string& address, IoThread& io,
-                       const std::function<void()>& on_hangup) {
+                       const std::function<void(uint32_t signal)>& on_signal) {
   // A negative descriptor is passed over.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
   const auto idle = std::make_shared<std::atomic<bool>>(true);
@@ -136,8 +155,8 @@ std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOpti
     if (count != 0) {
       signalfd_siginfo signal{};
       if (read(signal_fd, &signal, sizeof(signal)) < 0) continue;
-      if (signal.ssi_signo != SIGHUP) return "a signal";
-      on_hangup();
+      if (signal.ssi_signo == SIGTERM || signal.ssi_signo == SIGINT) return "a signal";
+      on_signal(signal.ssi_signo);
       continue;
     }
     if (TryLockFile(trainers.lock.get())) return "the end of its trainers";
@@ -170,6 +189,8 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   TlsCredentials::AllowOnlyTls13();
   // Before any thread exists, so that all inherit the mask.
   const UniqueFd signals = WatchSignals();
+  const ServiceManager manager =
+      options.embedded ? ServiceManager() : ServiceManager::FromEnvironment();
   RaiseFdLimit();  // for the indexes of large data sets
   // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
   // keeps the service from ever being the last: the process ends instead.
@@ -198,11 +219,24 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   TakePagesAhead();
   log.Flush(kLastWords);  // what was said stands there before anybody asks
   AnnounceReady(options.ready_fd, server->address());
-  const std::string cause = WaitForEnd(
-      signals.get(), trainers, options, server->address(), *io, [&io, running, read_options] {
+  const std::string listening = absl::StrCat("listening on ", server->address());
+  manager.TellReady(listening);
+  const auto can_dump = std::make_shared<std::atomic<bool>>(true);
+  const std::string cause =
+      WaitForEnd(signals.get(), trainers, options, server->address(), *io, [&](uint32_t signal) {
+        if (signal == SIGUSR1) return DumpState(*server, can_dump);
+        manager.TellReloading();
         // What it uses may outlive the service: the disk may hang.
-        io->Post([running, read_options] { Reload(running, read_options); });
+        const bool posted = io->Post([running, read_options, manager, listening] {
+          Reload(running, read_options);
+          manager.TellReady(listening);
+        });
+        if (!posted) {
+          spdlog::error("SIGHUP changed nothing: the disk of the cache or log folder hangs");
+          manager.TellReady(listening);
+        }
       });
+  manager.TellStopping();
   spdlog::info("stopping because of {}", cause);
   const bool clean = server->Shutdown(options.embedded ? absl::Seconds(1) : kDrain);
   if (options.embedded) RemoveEmbeddedFolder(server->address(), options.watch_lock);

@@ -300,6 +300,8 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
   config.supervisor.idle_stream = absl::Seconds(options.idle_seconds);
+  config.openings_per_second = options.openings_per_second;
+  config.idle_connection = absl::Seconds(options.connection_idle_seconds);
   RecycleConfig& recycle = config.supervisor.recycle;
   recycle.max_samples = options.recycle_samples;
   if (options.recycle_age_seconds > 0) {

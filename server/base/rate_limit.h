@@ -34,6 +34,11 @@ class RateLimit {
     return std::exchange(refused_, 0);
   }
   uint64_t refused() const { return refused_; }
+  // Whether a whole burst may pass.
+  bool IsFull(int64_t now_ns) {
+    Refill(now_ns);
+    return left_ >= burst_;
+  }
 
  private:
   void Refill(int64_t now_ns) {

@@ -13,10 +13,18 @@ namespace {
 
 bool IsControl(unsigned char byte) { return byte < 0x20 || byte == 0x7f; }
 
-// Whether `text` begins with U+0080 to U+009F, a control character of two bytes.
-bool BeginsWithC1(absl::string_view text) {
-  const auto second = text.size() > 1 ? static_cast<unsigned char>(text[1]) : 0;
-  return second >= 0x80 && second < 0xa0 && text[0] == '\xc2';
+// Bytes of the character that `text` begins with, if that has more than one byte and is none that
+// people see: U+0080 to U+009F, which command terminals; U+2028 to U+202E and U+2066 to U+2069,
+// which end lines or change the order in which a line is read. 0: it is another.
+size_t UnseenBytes(absl::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  if (byte(0) == 0xc2) return byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
+  if (byte(0) != 0xe2) return 0;
+  const bool unseen = (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) ||
+                      (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
+  return unseen ? 3 : 0;
 }
 
 // The first byte that is not printable; npos if all are.
@@ -24,7 +32,7 @@ size_t FirstUnprintable(absl::string_view name) {
   bool ascii = true;
   for (size_t i = 0; i < name.size(); ++i) {
     const auto byte = static_cast<unsigned char>(name[i]);
-    if (IsControl(byte) || BeginsWithC1(name.substr(i))) return i;
+    if (IsControl(byte) || UnseenBytes(name.substr(i)) > 0) return i;
     ascii &= byte < 0x80;
   }
   return ascii ? absl::string_view::npos : FirstByteThatIsNoText(name);
@@ -37,14 +45,14 @@ std::string Escape(absl::string_view text, absl::string_view kept) {
   size_t no_text = FirstByteThatIsNoText(text);
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    const bool c1 = BeginsWithC1(text.substr(i));
+    const size_t unseen = UnseenBytes(text.substr(i));
     const bool control = IsControl(byte) && kept.find(text[i]) == absl::string_view::npos;
-    if (!control && !c1 && i != no_text) continue;
+    if (!control && unseen == 0 && i != no_text) continue;
     absl::StrAppend(&escaped, text.substr(begin, i - begin), "\\x",
                     absl::Hex(byte, absl::kZeroPad2));
-    if (c1) {
-      const auto second = static_cast<unsigned char>(text[++i]);
-      absl::StrAppend(&escaped, "\\x", absl::Hex(second, absl::kZeroPad2));
+    for (size_t left = unseen; left > 1; --left) {
+      const auto next = static_cast<unsigned char>(text[++i]);
+      absl::StrAppend(&escaped, "\\x", absl::Hex(next, absl::kZeroPad2));
     }
     begin = i + 1;
     if (i != no_text) continue;

@@ -24,7 +24,8 @@ inline constexpr size_t kMaxRecordNameBytes = 191;
 std::string CanonicalRecordName(std::string name);
 
 // `name` from an untrusted origin, as messages and logs show it. Invalid UTF-8 and control
-// characters, which could forge a log line or command a terminal, become "\xHH".
+// characters, which could forge a log line or command a terminal, become "\xHH"; so do characters
+// that change the order in which a line is read (U+202A and the like).
 std::string Printable(absl::string_view name);
 // The same for a text that may have lines and tabs, such as an exception's.
 std::string PrintableLines(absl::string_view text);

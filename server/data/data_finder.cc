@@ -1,6 +1,7 @@
 #include "server/data/data_finder.h"
 
 #include <iterator>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -16,29 +17,67 @@ namespace {
 // Limit of rebuilds of a source's damaged indexes.
 constexpr int kMostRebuilds = 2;
 
-// Leaves the class names in `data` that source `number` of a mixture has as well. LIST_INVALID when
-// the names of a list's labels are numbered otherwise than in the sources before it.
-absl::Status AgreeOnClasses(const v1::Source& source, int number, ClassNames& names,
-                            FoundData& data) {
-  if (number == 0) {
-    data.class_names = std::move(names);
+// Finds out which class names the sources of a mixture have in common.
+class CommonClasses {
+ public:
+  // LIST_INVALID when source `number` numbers names otherwise than one before it. Two folders may:
+  // their labels are numbers to begin with.
+  absl::Status Add(const v1::Source& source, int number, const ClassNames& names) {
+    for (const auto& [feature, classes] : names) {
+      Known& known = known_.try_emplace(feature, Known{classes, 0, false}).first->second;
+      const bool of_list = source.has_image_list();
+      if (known.classes != classes && (of_list || known.of_list)) {
+        return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                         absl::StrCat(MixedSourcePath(number), ": the classes of `", feature,
+                                      "` are not those of the sources before it, so that their "
+                                      "numbers would differ; give `classes` to all of them"));
+      }
+      known.sources += known.classes == classes ? 1 : 0;
+      known.of_list |= of_list;
+    }
     return absl::OkStatus();
   }
-  for (auto known = data.class_names.begin(); known != data.class_names.end();) {
-    const auto found = names.find(known->first);
-    const bool agree = found != names.end() && found->second == known->second;
-    if (!agree && found != names.end() && source.has_image_list()) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
-                       absl::StrCat(MixedSourcePath(number), ": the classes of `", known->first,
-                                    "` are not those of the sources before it, so that their "
-                                    "numbers would differ; give `classes` to all of them"));
+
+  // Those that all of `count` sources have.
+  ClassNames Take(int count) {
+    ClassNames common;
+    for (auto& [feature, known] : known_) {
+      if (known.sources == count) common[feature] = std::move(known.classes);
     }
-    known = agree ? std::next(known) : data.class_names.erase(known);
+    return common;
   }
-  return absl::OkStatus();
-}
+
+ private:
+  struct Known {
+    std::vector<std::string> classes;  // of the first source that has any
+    int sources = 0;                   // that have these
+    bool of_list = false;              // one of the sources that have any is a list
+  };
+  std::map<std::string, Known> known_;  // by feature
+};
 
 }  // namespace
+
+void NameClasses(const FoundData& data, v1::PipelineSpec& spec) {
+  auto names = data.classes_of_files.begin();
+  // All labels of a source have the same classes.
+  const auto fill = [&](auto& files) {
+    if (files.classes_file().empty() || names == data.classes_of_files.end()) return;
+    const ClassNames& of_source = *names++;
+    if (of_source.empty()) return;
+    const std::vector<std::string>& classes = of_source.begin()->second;
+    *files.mutable_classes() = {classes.begin(), classes.end()};
+    files.clear_classes_file();
+  };
+  const auto fill_source = [&](v1::Source& source) {
+    if (source.has_image_list()) fill(*source.mutable_image_list());
+    if (source.has_image_folder()) fill(*source.mutable_image_folder());
+  };
+  if (!spec.source().has_mixture()) return fill_source(*spec.mutable_source());
+  for (v1::MixedSource& mixed : *spec.mutable_source()->mutable_mixture()->mutable_sources()) {
+    fill_source(*mixed.mutable_source());
+  }
+}
 
 absl::StatusOr<FoundData> DataFinder::Find(const v1::PipelineSpec& spec,
                                            const std::string& base_dir,
@@ -70,9 +109,11 @@ absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir,
                                   const FindCancelledFn& cancelled) const {
   internal::v1::ResolvedSource& resolved = found.resolved;
   BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(part.source, base_dir, roots_));
-  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureIndexes(part.source, part.selection.keep_unreadable(),
-                                                   resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(
+      indexes_->EnsureIndexes(part.source, part.selection, resolved, progress, cancelled));
   BULKHEAD_ASSIGN_OR_RETURN(found.class_names, indexes_->NamesOf(resolved));
+  if (resolved.has_classes()) found.classes_of_files.push_back(found.class_names);
+  resolved.clear_classes();
   BULKHEAD_RETURN_IF_ERROR(
       indexes_->EnsureSelections(part.source, FilterFeatures(part.features, part.selection),
                                  part.selection, resolved, progress, cancelled));
@@ -89,6 +130,7 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
   uint64_t files_before = 0;
   uint64_t records_before = 0;
   std::vector<uint64_t> samples;
+  CommonClasses classes;
   for (int i = 0; i < mixture.sources_size(); ++i) {
     const auto progress_of_all = [&](const v1::Progress& of_one) {
       v1::Progress report = of_one;
@@ -109,9 +151,12 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
     files_before += found->resolved.files_size();
     records_before += counts.records();
     samples.push_back(counts.samples());
-    BULKHEAD_RETURN_IF_ERROR(AgreeOnClasses(mixed.source(), i, found->class_names, data));
+    BULKHEAD_RETURN_IF_ERROR(classes.Add(mixed.source(), i, found->class_names));
+    std::move(found->classes_of_files.begin(), found->classes_of_files.end(),
+              std::back_inserter(data.classes_of_files));
     *data.resolved.add_mixed() = std::move(found->resolved);
   }
+  data.class_names = classes.Take(mixture.sources_size());
   BULKHEAD_ASSIGN_OR_RETURN(data.samples_per_epoch, MixtureSamplesPerEpoch(mixture, samples));
   return data;
 }

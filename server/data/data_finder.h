@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,8 +20,14 @@ struct FoundData {
   internal::v1::ResolvedSource resolved;  // with indexes and selections
   // Of the labels of lists and folders; of a mixture's, those on which its sources agree.
   ClassNames class_names;
+  // Of the sources with `classes_file`, in their order.
+  std::vector<ClassNames> classes_of_files;
   uint64_t samples_per_epoch = 0;
 };
+
+// Replaces every `classes_file` of `spec`, whose data were found, by `classes` with the file's
+// names: only so do fingerprints cover them.
+void NameClasses(const FoundData& data, v1::PipelineSpec& spec);
 
 // Finds the files of a spec's sources, indexes them, and selects from their records. Services and
 // tools both use it. Stateless; thread-safe.

@@ -69,7 +69,8 @@ std::string IndexStore::CachedPath(const v1::Source& source,
   return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".index");
 }
 
-absl::Status IndexStore::EnsureIndexes(const v1::Source& source, bool keep_missing,
+absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
+                                       const internal::v1::Selection& selection,
                                        internal::v1::ResolvedSource& resolved,
                                        const FindProgressFn& progress,
                                        const FindCancelledFn& cancelled) {
@@ -98,7 +99,9 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source, bool keep_missi
     internal::v1::BuildIndex request;
     *request.mutable_source() = source;
     *request.mutable_file() = file;
-    request.set_keep_missing(keep_missing);
+    request.set_keep_missing(selection.keep_unreadable());
+    request.set_keep_malformed(selection.keep_malformed());
+    if (resolved.has_classes()) *request.mutable_classes() = resolved.classes();
     return request;
   };
   kind.path = [&](const internal::v1::ResolvedFile& file, const IndexHeader& header) {

@@ -31,11 +31,11 @@ class IndexStore {
   absl::StatusOr<std::vector<SharedFd>> KeepOpen(internal::v1::ResolvedSource& resolved);
 
   // Sets index_path, record_count and checksum of every file of `resolved`, and builds missing
-  // indexes. With `keep_missing`, images that a list or folder names and that are not there become
-  // sample errors (BuildIndex.keep_missing). Blocks; calls `progress` at least once a second, and
+  // indexes. `selection` says what becomes a sample error instead of failing the indexing: images
+  // that are not there, and malformed lines. Blocks; calls `progress` at least once a second, and
   // stops with CANCELLED soon after `cancelled` returns true. Errors: those of BuildIndex for the
   // first failing file; RESOURCE_EXHAUSTED if the cache folder is full.
-  absl::Status EnsureIndexes(const v1::Source& source, bool keep_missing,
+  absl::Status EnsureIndexes(const v1::Source& source, const internal::v1::Selection& selection,
                              internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                              const FindCancelledFn& cancelled);
 

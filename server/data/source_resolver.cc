@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
@@ -47,6 +48,26 @@ std::string Literally(const std::string& path) {
   return pattern;
 }
 
+// What is said of a path that leads nowhere.
+std::string Missing(const std::string& path, const std::string& absolute) {
+  const bool foreign = absl::StartsWith(path, "~") || absl::StrContains(path, "$");
+  return absl::StrCat(Printable(absolute), " does not exist",
+                      foreign ? "; `~` and `$` stand for themselves here: write the whole path"
+                      : absl::StartsWith(path, "/")
+                          ? ""
+                          : "; relative paths start from the spec's folder");
+}
+
+// What is said of a path that is a file where a folder is wanted, or the reverse.
+const char* OfAnotherKind(bool want_directory, const FileInfo& info) {
+  if (want_directory) {
+    return " is not a folder; a list of images is an image_list, records are a tfrecord source";
+  }
+  return info.is_directory ? " is a folder; name files, or a pattern that only files match, such "
+                             "as data/*.tfrecord"
+                           : " is not a regular file";
+}
+
 class Resolver {
  public:
   Resolver(std::string base_dir, const DataRoots& roots)
@@ -57,6 +78,9 @@ class Resolver {
   // Adds the file or folder at `path` as `name`; empty: its last component.
   absl::Status AddPath(const std::string& path, bool want_directory, std::string name = "",
                        size_t pattern = 0);
+  // The same file or folder, without adding it.
+  absl::StatusOr<internal::v1::ResolvedFile> FindPath(const std::string& path, bool want_directory,
+                                                      std::string name = "") const;
 
   // Returns what was added. SPEC_INVALID if a file was added twice.
   absl::StatusOr<internal::v1::ResolvedSource> Take();
@@ -108,29 +132,25 @@ absl::Status Resolver::NotAllowed(const std::string& path) const {
       {{"file", path}});
 }
 
-// Whether a pattern leads upwards behind its first wildcard, out of what it began in.
+// Whether a pattern leads upwards behind its first wildcard, out of what it began in. A backslash
+// there leaves a character as it is.
 bool LeadsUpwards(const std::string& pattern) {
   const std::string rest = absl::StrCat(
       pattern.substr(std::min(pattern.size(), pattern.find_first_of(kGlobCharacters))), "/");
-  return absl::StrContains(rest, "/../");
+  return absl::StrContains(absl::StrReplaceAll(rest, {{"\\", ""}}), "/../");
 }
 
 absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   const std::string absolute = Absolute(pattern);
   const std::string begin =
       FolderOf(Absolute(pattern.substr(0, pattern.find_first_of(kGlobCharacters))));
-  const std::string place = PlaceOf(begin);
-  const bool begins_inside = LiesInside(place);
-  const bool may_lead_inside =
-      std::any_of(roots_.roots.begin(), roots_.roots.end(),
-                  [&](const std::string& root) { return IsBeneath(root, place); });
-  if (!begins_inside && !may_lead_inside) return NotAllowed(pattern);
+  // What a pattern that begins above a root would find tells what there is beside the root.
+  if (!IsAllowed(begin)) return NotAllowed(pattern);
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
   const bool relative = !absl::StartsWith(pattern, "/");
   const auto paths =
       ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern);
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
-  if (!paths.ok() && !begins_inside) return NotAllowed(pattern);
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      Printable(paths.status().message()), {{"file", pattern}});
@@ -141,7 +161,7 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   const bool leads_outside =
       std::any_of(folders.begin(), folders.end(),
                   [&](const std::string& folder) { return !IsAllowed(folder); });
-  if (leads_outside || (paths->empty() && !begins_inside)) return NotAllowed(pattern);
+  if (leads_outside) return NotAllowed(pattern);
   if (paths->empty()) {
     return MakeError(
         absl::StatusCode::kNotFound, reason::kFileNotFound,
@@ -157,17 +177,24 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
 
 absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std::string name,
                                size_t pattern) {
+  BULKHEAD_ASSIGN_OR_RETURN(internal::v1::ResolvedFile file,
+                            FindPath(path, want_directory, std::move(name)));
+  found_.push_back({pattern, std::move(file)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string& path,
+                                                              bool want_directory,
+                                                              std::string name) const {
   const std::string absolute = Absolute(path);
   const auto real = RealPath(absolute);
   if (!real.ok() && !IsAllowed(absolute)) return NotAllowed(path);
   if (GetErrorInfo(real.status()).has_value()) return real.status();
   if (!real.ok()) {
     const bool missing = absl::IsNotFound(real.status());
-    return MakeError(real.status().code(),
-                     missing ? reason::kFileNotFound : reason::kFileUnreadable,
-                     missing ? absl::StrCat(Printable(absolute), " does not exist")
-                             : Printable(real.status().message()),
-                     {{"file", path}});
+    return MakeError(
+        real.status().code(), missing ? reason::kFileNotFound : reason::kFileUnreadable,
+        missing ? Missing(path, absolute) : Printable(real.status().message()), {{"file", path}});
   }
   BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
   BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
@@ -179,21 +206,25 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std
                      Printable(info.status().message()), {{"file", path}});
   }
   if (want_directory ? !info->is_directory : !info->is_regular) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-        absl::StrCat(Printable(absolute), " is not a ", want_directory ? "folder" : "regular file"),
-        {{"file", path}});
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+                     absl::StrCat(Printable(absolute), OfAnotherKind(want_directory, *info)),
+                     {{"file", path}});
   }
   if (name.empty()) name = LastComponent(path, *real);
-  FoundFile& found = found_.emplace_back();
-  found.pattern = pattern;
-  found.file.set_path(*real);
-  found.file.set_name(std::move(name));
-  found.file.set_size_bytes(info->size_bytes);
-  found.file.set_mtime_ns(info->mtime_ns);
+  internal::v1::ResolvedFile file;
+  file.set_path(*real);
+  file.set_name(std::move(name));
+  file.set_size_bytes(info->size_bytes);
+  file.set_mtime_ns(info->mtime_ns);
   // Pipelines that name the same files share workers.
-  if (HasLastingInodes(*real)) found.file.set_inode(info->inode);
-  return absl::OkStatus();
+  if (HasLastingInodes(*real)) file.set_inode(info->inode);
+  return file;
+}
+
+// Of a list or folder; empty: none.
+const std::string& ClassesFile(const v1::Source& source) {
+  return source.has_image_folder() ? source.image_folder().classes_file()
+                                   : source.image_list().classes_file();
 }
 
 absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
@@ -247,6 +278,10 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
       break;
   }
   BULKHEAD_ASSIGN_OR_RETURN(internal::v1::ResolvedSource resolved, resolver.Take());
+  if (!ClassesFile(source).empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(*resolved.mutable_classes(),
+                              resolver.FindPath(ClassesFile(source), false));
+  }
   if (source.has_range()) AddRootsOfRange(roots, resolved);
   return resolved;
 }

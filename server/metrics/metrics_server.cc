@@ -20,6 +20,8 @@ constexpr int kBacklog = 128;
 constexpr size_t kMaxRequestBytes = 8 << 10;
 constexpr size_t kReadBytes = 4 << 10;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
+// A connection that the client has half closed cannot be waited on for room to write alone.
+constexpr absl::Duration kWritePause = absl::Milliseconds(10);
 constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Page {
@@ -37,7 +39,10 @@ std::string Text(const Page& page) {
 
 Page MetricsPage(const prometheus::Collectable& metrics) {
   const std::vector<prometheus::MetricFamily> families = metrics.Collect();
-  if (families.empty()) return {"503 Service Unavailable", "the service has ended\n"};
+  if (families.empty()) {
+    return {"503 Service Unavailable",
+            "the supervisor does not answer, or the service has ended\n"};
+  }
   return {"200 OK", prometheus::TextSerializer().Serialize(families), kTextFormat};
 }
 
@@ -154,6 +159,7 @@ void MetricsServer::Read(ConnectionId id) {
     if (!connection.is_read) return Close(id);
     connection.is_ended = true;  // some clients say so before they take the answer
     serving_->Unwatch(connection.fd.get());
+    if (!connection.answer.empty()) WriteLater(id);
     return;
   }
   if (connection.is_read) return;
@@ -184,12 +190,24 @@ void MetricsServer::Answer(ConnectionId id, const std::string& request) {
     return Reply(id, Text({"405 Method Not Allowed", "", Page().type, "Allow: GET\r\n"}));
   }
   if (path == "/healthz") {
-    return Reply(id, Text(config_.is_serving() ? Page{"200 OK", "serving\n"}
-                                               : Page{"503 Service Unavailable", "draining\n"}));
+    return Reply(id,
+                 Text(config_.is_serving()
+                          ? Page{"200 OK", "serving\n"}
+                          : Page{"503 Service Unavailable",
+                                 "not serving: draining, or the supervisor does not answer\n"}));
   }
-  answering_->Post([this, id] {
-    serving_->Post([this, id, text = Text(MetricsPage(*config_.metrics))]() mutable {
-      Reply(id, std::move(text));
+  // Whoever asks while the metrics are collected gets the next ones, with all others who do.
+  waiting_.push_back(id);
+  if (!is_collecting_) Collect();
+}
+
+void MetricsServer::Collect() {
+  is_collecting_ = true;
+  answering_->Post([this, ids = std::exchange(waiting_, {})] {
+    serving_->Post([this, ids, text = Text(MetricsPage(*config_.metrics))] {
+      for (const ConnectionId id : ids) Reply(id, text);
+      is_collecting_ = false;
+      if (!waiting_.empty()) Collect();
     });
   });
 }
@@ -207,8 +225,15 @@ void MetricsServer::Write(ConnectionId id) {
   const absl::StatusOr<size_t> sent = SendBytes(connection.fd.get(), connection.answer);
   if (!sent.ok() && !absl::IsUnavailable(sent.status())) return Close(id);
   connection.answer.erase(0, sent.ok() ? *sent : 0);
-  if (connection.answer.empty() || connection.is_ended) return Close(id);
+  if (connection.answer.empty()) return Close(id);
+  if (connection.is_ended) return WriteLater(id);
   if (!serving_->WatchWritable(connection.fd.get(), [this, id] { Write(id); }).ok()) Close(id);
+}
+
+void MetricsServer::WriteLater(ConnectionId id) {
+  serving_->After(kWritePause, [this, id] {
+    if (connections_.count(id) > 0) Write(id);
+  });
 }
 
 void MetricsServer::CloseLater(ConnectionId id) {

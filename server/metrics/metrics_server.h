@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -75,7 +76,10 @@ class MetricsServer {
   void Read(ConnectionId id);
   void Answer(ConnectionId id, const std::string& request);
   void Reply(ConnectionId id, std::string answer);
+  // Collects the metrics for all that wait.
+  void Collect();
   void Write(ConnectionId id);
+  void WriteLater(ConnectionId id);
   void Close(ConnectionId id);
   void CloseLater(ConnectionId id);
 
@@ -88,6 +92,8 @@ class MetricsServer {
   std::thread answering_thread_;
   ConnectionId next_id_ = 1;
   std::map<ConnectionId, Connection> connections_;
+  std::vector<ConnectionId> waiting_;  // for the metrics; some may be closed
+  bool is_collecting_ = false;
 };
 
 // Checks an address as Config has it. INVALID_ARGUMENT with what is wrong.

@@ -9,7 +9,7 @@ using prometheus::MetricType;
 
 const std::vector<const char*> kStreamLabels = {"stream", "rank"};
 
-void ReadInfo(const StatusView& view, Series& series) {
+void ReadStreamInfo(const StatusView& view, Series& series) {
   const auto transports = EnumLabels(*v1::Transport_descriptor(), "TRANSPORT_");
   for (const StatusView::Stream& stream : view.streams()) {
     const auto transport = transports.find(stream.status->transport());
@@ -51,7 +51,7 @@ std::vector<Metric> StreamMetrics() {
        "",
        {"stream", "rank", "pipeline", "transport"},
        "The stream's pipeline and transport; always 1.",
-       ReadInfo},
+       ReadStreamInfo},
       {"bulkhead_stream_arena_bytes", MetricType::Gauge, "bytes", kStreamLabels,
        "Size of the stream's arena.",
        EachStream([](const auto& stream) { return stream.arena().bytes(); })},

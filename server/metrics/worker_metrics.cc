@@ -33,7 +33,7 @@ void ReadState(const StatusView& view, Series& series) {
   }
 }
 
-void ReadInfo(const StatusView& view, Series& series) {
+void ReadQuotaInfo(const StatusView& view, Series& series) {
   for (const StatusView::Worker& worker : view.workers()) {
     series.Add(With(worker.labels, LabelValue(worker.status->quota_level())), 1);
   }
@@ -86,7 +86,7 @@ std::vector<Metric> WorkerMetrics() {
        "Memory limit of the worker; 0 where it has none of its own.",
        EachWorker([](const auto& worker) { return worker.quota_bytes(); })},
       {"bulkhead_worker_info", MetricType::Gauge, "", With(kWorkerLabels, "quota_level"),
-       "How the worker's quota is enforced; always 1.", ReadInfo},
+       "How the worker's quota is enforced; always 1.", ReadQuotaInfo},
       {"bulkhead_worker_state", MetricType::Gauge, "", With(kWorkerLabels, "state"),
        "The state that the worker is in; always 1.", ReadState},
       {"bulkhead_worker_generation", MetricType::Gauge, "", kWorkerLabels,

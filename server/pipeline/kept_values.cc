@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kAlignment = 16;
 
-struct Record {
+struct KeptValue {
   uint64_t size_bytes = 0;
   uint64_t visible_count = 0;
   int64_t count = 1;
@@ -29,7 +29,7 @@ struct Record {
   int32_t canvas_width = 0;
   uint64_t unused_too = 0;
 };
-static_assert(sizeof(Record) == 64);
+static_assert(sizeof(KeptValue) == 64);
 
 size_t RoundedUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -101,13 +101,13 @@ bool IsSound(const Value& value, const FeatureSignature& signature) {
 }  // namespace
 
 size_t KeptBytes(const Value& value) {
-  return sizeof(Record) + RoundedUp(value.plain_bytes()) +
+  return sizeof(KeptValue) + RoundedUp(value.plain_bytes()) +
          RoundedUp(value.visible_count() * sizeof(float));
 }
 
 void AppendKept(const Value& value, std::string& bytes) {
   const bool pixels = value.form == Value::Form::kPixels;
-  Record record;
+  KeptValue record;
   record.size_bytes = value.plain_bytes();
   record.visible_count = value.visible_count();
   record.count = value.count;
@@ -139,9 +139,9 @@ bool ReadKept(std::string& bytes, absl::Span<const FeatureSignature> signatures,
   char* rest = bytes.data();
   size_t left = bytes.size();
   for (const FeatureSignature& signature : signatures) {
-    const char* const head = Take(rest, left, sizeof(Record));
+    const char* const head = Take(rest, left, sizeof(KeptValue));
     if (head == nullptr) return false;
-    Record record;
+    KeptValue record;
     std::memcpy(&record, head, sizeof(record));
     char* const data = Take(rest, left, record.size_bytes);
     if (data == nullptr || record.visible_count > left / sizeof(float)) return false;

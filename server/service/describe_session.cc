@@ -16,22 +16,22 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 
 }  // namespace
 
-DescribeSession* DescribeSession::Start(const SessionContext& context,
-                                        const v1::DescribeRequest& request,
+DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::ByteBuffer request,
                                         const std::string& caller) {
   std::shared_ptr<DescribeSession> session(new DescribeSession(context, caller));
   session->self_ = session;
   DescribeSession* const raw = session.get();
-  const absl::Status started = context.sessions->StartThread([session, request] {
-    const StorageWatch::Scope watched(session->context_.storage, session->caller_);
-    absl::StatusOr<v1::Description> description = session->Describe(request);
-    if (description.ok()) {
-      v1::DescribeResponse response;
-      *response.mutable_description() = *std::move(description);
-      session->Enqueue(response);
-    }
-    session->FinishWith(description.status());
-  });
+  const absl::Status started =
+      context.sessions->StartThread([session, request = std::move(request)]() mutable {
+        const StorageWatch::Scope watched(session->context_.storage, session->caller_);
+        absl::StatusOr<v1::Description> description = session->Describe(std::move(request));
+        if (description.ok()) {
+          v1::DescribeResponse response;
+          *response.mutable_description() = *std::move(description);
+          session->Enqueue(response);
+        }
+        session->FinishWith(description.status());
+      });
   if (started.ok()) {
     context.loop->Post([weak = session->weak_from_this()] {
       if (const auto self = weak.lock()) self->Look();
@@ -81,9 +81,16 @@ void AddSelections(const PreparedPipeline& prepared, v1::Description& descriptio
 
 }  // namespace
 
-absl::StatusOr<v1::Description> DescribeSession::Describe(const v1::DescribeRequest& request) {
+absl::StatusOr<v1::Description> DescribeSession::Describe(grpc::ByteBuffer bytes) {
+  BULKHEAD_ASSIGN_OR_RETURN(place_, context_.request_memory->Enter(bytes.Length()));
+  v1::DescribeRequest request;
+  BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
+  bytes.Clear();
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             context_.preparer->Understand(request.spec()));
+  request.mutable_spec()->clear_input();
+  BULKHEAD_RETURN_IF_ERROR(
+      place_.Understood(prepared.spec.SpaceUsedLong() + prepared.signature.MemoryBytes()));
   if (!request.schema_only()) {
     BULKHEAD_RETURN_IF_ERROR(context_.preparer->FindData(
         request.spec().base_dir(), prepared,

@@ -23,7 +23,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
  public:
   // The reactor to return to gRPC. It has been added to context.sessions as one of
   // `caller`.
-  static DescribeSession* Start(const SessionContext& context, const v1::DescribeRequest& request,
+  static DescribeSession* Start(const SessionContext& context, grpc::ByteBuffer request,
                                 const std::string& caller);
 
   void OnWriteDone(bool ok) override;
@@ -34,7 +34,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   DescribeSession(const SessionContext& context, const std::string& caller)
       : context_(context), caller_name_(caller) {}
 
-  absl::StatusOr<v1::Description> Describe(const v1::DescribeRequest& request);
+  absl::StatusOr<v1::Description> Describe(grpc::ByteBuffer bytes);
   void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call if its storage hangs. Repeats itself every second.
@@ -44,6 +44,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   const SessionContext context_;
   const std::string caller_name_;
   std::shared_ptr<DescribeSession> self_;  // until OnDone
+  RequestMemory::Place place_;             // until the answer is written
   std::atomic<bool> gone_{false};
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
 

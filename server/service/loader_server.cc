@@ -79,16 +79,18 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.preparer = server->preparer_.get();
   context.supervisor = server->supervisor_.get();
   context.sessions = &server->sessions_;
+  context.request_memory = &server->request_memory_;
   context.directory = &server->directory_;
   context.access = server->config_.access;
+  context.peers = &server->peers_;
   context.door = server->door_.get();
   context.loop = server->loop_.get();
   context.quarantine = server->quarantine_;
   context.io = server->io_;
   context.storage = &server->storage_;
   context.boot_id = server->boot_id_;
-  server->service_ =
-      std::make_unique<LoaderService>(std::move(context), server->config_.log_lines_dropped);
+  server->service_ = std::make_unique<LoaderService>(
+      std::move(context), server->config_.log_lines_dropped, server->config_.openings_per_second);
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
   if (server->config_.tls != nullptr) {
     server->loop_->Post([server = server.get()] { server->RefreshTls(); });
@@ -137,10 +139,15 @@ absl::Status LoaderServer::Listen() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
   credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
                                         : std::make_shared<TlsCredentials>(config_.tls);
   if (!is_unix) builder.AddListeningPort(address_, credentials_, &port_);
   server_ = builder.BuildAndStart();
+  if (server_ != nullptr) {
+    server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), true);
+  }
   if (is_unix && server_ != nullptr) {
     return ListenOnUnix(UnixPath());
   }
@@ -171,10 +178,12 @@ std::map<v1::RecycleCause, uint64_t> LoaderServer::RecyclingCounts() {
 }
 
 absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
-  BULKHEAD_ASSIGN_OR_RETURN(
-      acceptor_, UnixAcceptor::Open(loop_, path, [server = server_.get()](UniqueFd connection) {
-        grpc::AddInsecureChannelFromFd(server, connection.release());
-      }));
+  BULKHEAD_ASSIGN_OR_RETURN(acceptor_, UnixAcceptor::Open(loop_, path, [this](UniqueFd connection) {
+                              const auto process = PeerProcess(connection.get());
+                              if (!process.ok()) return;  // it is gone already
+                              peers_.Connected(connection.get(), *process);
+                              grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
+                            }));
   return absl::OkStatus();
 }
 
@@ -194,11 +203,15 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   shut_down_ = true;
   serving_ = false;
   sessions_.StartDraining();
+  request_memory_.StartDraining();
   CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
     if (auto* const health = server_->GetHealthCheckService()) health->SetServingStatus(false);
-    sessions_.WaitUntilEmpty(deadline);
+    if (!sessions_.WaitUntilEmpty(deadline)) {
+      spdlog::warn("calls that have not ended within {} are cut off",
+                   absl::FormatDuration(deadline));
+    }
     server_->Shutdown(absl::ToChronoTime(absl::Now() + std::min(deadline, kGoodbye)));
     sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
   }

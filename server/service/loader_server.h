@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -18,6 +19,8 @@
 #include "server/service/access/access_rights.h"
 #include "server/service/access/tls_files.h"
 #include "server/service/arena_door.h"
+#include "server/service/limits/open_rate.h"
+#include "server/service/limits/peers.h"
 #include "server/service/loader_service.h"
 #include "server/service/memory_trim.h"
 #include "server/service/preparation.h"
@@ -46,6 +49,10 @@ class LoaderServer {
     DataRoots roots;
     ServiceLimits limits;
     Supervisor::Config supervisor;  // Start sets worker_program, and `io` if it is null
+    // Of one client, in the long run; see OpenRate. 0: no limit.
+    double openings_per_second = OpenRate::kPerSecond;
+    // A connection without a call is closed after this time; clients make another.
+    absl::Duration idle_connection = absl::Minutes(1);
     // For the status; may be null.
     std::function<uint64_t()> log_lines_dropped;
   };
@@ -65,6 +72,11 @@ class LoaderServer {
   // The answer to GetStatus; absent once Shutdown has ended the supervisor. Thread-safe, also
   // during Shutdown.
   std::optional<v1::GetStatusResponse> Status() ABSL_LOCKS_EXCLUDED(status_mutex_);
+  // Runs `work` on a thread of its own, for which Shutdown waits. Errors: those of
+  // SessionRegistry::StartThread. Thread-safe.
+  absl::Status RunAside(std::function<void()> work) {
+    return sessions_.StartThread(std::move(work));
+  }
   // See Supervisor::RecyclingCounts; empty if there is no status.
   std::map<v1::RecycleCause, uint64_t> RecyclingCounts() ABSL_LOCKS_EXCLUDED(status_mutex_);
 
@@ -95,7 +107,9 @@ class LoaderServer {
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;
   SessionRegistry sessions_;
+  RequestMemory request_memory_;
   StreamDirectory directory_;
+  Peers peers_;
   std::string boot_id_;
   std::shared_ptr<EventLoop> loop_;  // for the door and the sessions' timers
   std::unique_ptr<MemoryTrim> memory_trim_;

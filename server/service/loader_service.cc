@@ -29,14 +29,6 @@ std::string PeerName(const grpc::CallbackServerContext& rpc, const std::string& 
   return name.empty() ? PeerName(rpc) : absl::StrCat(name, " at ", PeerName(rpc));
 }
 
-// Refuses a call at once.
-template <typename Reactor>
-class Refusal final : public Reactor {
- public:
-  explicit Refusal(const absl::Status& status) { this->Finish(ToRpcStatus(status)); }
-  void OnDone() override { delete this; }
-};
-
 // For the cache folder's disk to save a change of the quarantine.
 constexpr absl::Duration kQuarantinePatience = absl::Seconds(10);
 
@@ -79,28 +71,38 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
 
 }  // namespace
 
+absl::StatusOr<std::string> LoaderService::AdmitCaller(const grpc::CallbackServerContext& rpc) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::string name, context_.access.Check(rpc, Right::kStream));
+  const std::string peer = rpc.peer();
+  BULKHEAD_RETURN_IF_ERROR(open_rate_.Take(context_.peers->ConnectionOf(peer),
+                                           name.empty() ? context_.peers->ClientOf(peer) : name,
+                                           MonotonicNanos()));
+  return name;
+}
+
+template <typename Reactor>
+Reactor* LoaderService::Refuse(const absl::Status& status) {
+  return LateRefusal<Reactor>::Start(status, context_.loop, &late_refusals_);
+}
+
 grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
     grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes) {
-  using Refused = Refusal<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
-  const auto caller = context_.access.Check(*rpc, Right::kStream);
-  if (!caller.ok()) return new Refused(caller.status());
-  v1::DescribeRequest request;
-  if (const absl::Status parsed = ParseRequest(*bytes, request); !parsed.ok()) {
-    return new Refused(parsed);
-  }
+  using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
+  const auto caller = AdmitCaller(*rpc);
+  if (!caller.ok()) return Refuse<Reactor>(caller.status());
   if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
-    return new Refused(added);
+    return Refuse<Reactor>(added);
   }
-  return DescribeSession::Start(context_, request, *caller);
+  return DescribeSession::Start(context_, *bytes, *caller);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
     grpc::CallbackServerContext* rpc) {
-  using Refused = Refusal<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
-  const auto caller = context_.access.Check(*rpc, Right::kStream);
-  if (!caller.ok()) return new Refused(caller.status());
+  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  const auto caller = AdmitCaller(*rpc);
+  if (!caller.ok()) return Refuse<Reactor>(caller.status());
   if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
-    return new Refused(added);
+    return Refuse<Reactor>(added);
   }
   return StreamSession::Start(context_, rpc, {*caller, PeerName(*rpc, *caller)});
 }

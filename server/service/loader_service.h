@@ -7,6 +7,8 @@
 
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
+#include "server/service/limits/late_refusal.h"
+#include "server/service/limits/open_rate.h"
 #include "server/service/session_context.h"
 
 namespace bulkhead {
@@ -21,9 +23,12 @@ using RawMethods =
 // that batches are sent from the arena without a copy, and requests are parsed by ParseRequest.
 class LoaderService final : public RawMethods<v1::Loader::Service> {
  public:
-  // `log_lines_dropped` may be null.
-  LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped)
-      : context_(std::move(context)), log_lines_dropped_(std::move(log_lines_dropped)) {}
+  // `log_lines_dropped` may be null. `openings_per_second`: of OpenRate.
+  LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped,
+                double openings_per_second)
+      : context_(std::move(context)),
+        log_lines_dropped_(std::move(log_lines_dropped)),
+        open_rate_(openings_per_second) {}
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Describe(grpc::CallbackServerContext* rpc,
                                                        const grpc::ByteBuffer* bytes) override;
@@ -47,9 +52,17 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc, Right right,
                                         std::function<absl::Status()> answer) const;
 
+  // The name of a caller who may begin a session now; see AccessRights::Check and OpenRate.
+  absl::StatusOr<std::string> AdmitCaller(const grpc::CallbackServerContext& rpc);
+  // The reactor of a call that is refused.
+  template <typename Reactor>
+  Reactor* Refuse(const absl::Status& status);
+
   const SessionContext context_;
   const std::function<uint64_t()> log_lines_dropped_;
   const absl::Time started_ = absl::Now();
+  OpenRate open_rate_;
+  LateRefusals late_refusals_;
 };
 
 }  // namespace bulkhead

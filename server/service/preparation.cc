@@ -205,6 +205,10 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
                             finder.Find(prepared.spec, base_dir, progress, cancelled));
   prepared.resolved = std::move(data.resolved);
   prepared.samples_per_epoch = data.samples_per_epoch;
+  if (!data.classes_of_files.empty()) {
+    NameClasses(data, prepared.spec);
+    prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
+  }
   prepared.class_names = std::move(data.class_names);
   prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
   BULKHEAD_ASSIGN_OR_RETURN(prepared.index_fds, indexes_->KeepOpen(prepared.resolved));

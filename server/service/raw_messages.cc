@@ -77,24 +77,31 @@ class FieldCounter {
   bool too_many_ = false;
 };
 
+absl::Status Unparsable() {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+                   "a message could not be parsed");
+}
+
 }  // namespace
 
-absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
+absl::Status CheckRequest(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor* type) {
   grpc::ByteBuffer counted = bytes;  // shares them
   grpc::ProtoBufferReader reader(&counted);
   FieldCounter counter(&reader);
-  const bool sound = reader.status().ok() && counter.Count(request.GetDescriptor());
+  const bool sound = reader.status().ok() && counter.Count(type);
   if (counter.too_many()) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
                      absl::StrCat("the request has more than ", kMostRequestFields, " fields"));
   }
+  return sound ? absl::OkStatus() : Unparsable();
+}
+
+absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
+  BULKHEAD_RETURN_IF_ERROR(CheckRequest(bytes, request.GetDescriptor()));
   grpc::ByteBuffer parsed = bytes;
   grpc::ProtoBufferReader source(&parsed);
-  if (!sound || !source.status().ok() || !request.ParseFromZeroCopyStream(&source)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                     "a message could not be parsed");
-  }
-  return absl::OkStatus();
+  const bool is_one = source.status().ok() && request.ParseFromZeroCopyStream(&source);
+  return is_one ? absl::OkStatus() : Unparsable();
 }
 
 }  // namespace bulkhead

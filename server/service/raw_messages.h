@@ -16,9 +16,11 @@ namespace bulkhead {
 // makes sense, a specification with a hundred thousand files, has fewer.
 inline constexpr uint64_t kMostRequestFields = 120'000;
 
-// Parses what a client sent, which may be anything, after its fields were counted without being
-// kept. INVALID_ARGUMENT (PROTOCOL_VIOLATION) for more than kMostRequestFields, and for what is not
-// such a message.
+// Counts the fields of what a client sent, which may be anything, without keeping any.
+// INVALID_ARGUMENT (PROTOCOL_VIOLATION) for more than kMostRequestFields, and for what is not such
+// a message.
+absl::Status CheckRequest(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor* type);
+// Parses what passes CheckRequest. Errors: those of CheckRequest.
 absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
 
 template <typename Message>

@@ -9,6 +9,8 @@
 #include "server/os/files/storage_watch.h"
 #include "server/service/access/access_rights.h"
 #include "server/service/arena_door.h"
+#include "server/service/limits/peers.h"
+#include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
 #include "server/service/session_registry.h"
@@ -22,9 +24,12 @@ struct SessionContext {
   const Preparer* preparer = nullptr;
   Supervisor* supervisor = nullptr;
   SessionRegistry* sessions = nullptr;
+  RequestMemory* request_memory = nullptr;
   StreamDirectory* directory = nullptr;
   // Who may call what.
   AccessRights access;
+  // Who is called what where there are no names.
+  const Peers* peers = nullptr;
   // Gives clients their arenas; null: the service has no door.
   ArenaDoor* door = nullptr;
   // Runs the sessions' timers for as long as the service runs.

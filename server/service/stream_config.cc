@@ -41,6 +41,9 @@ bool IsUnordered(const v1::PipelineSpec& spec) {
 
 constexpr char kOtherData[] = "the cursor belongs to other data, or to another order of them";
 
+// Enough of a fingerprint to see that two differ.
+absl::string_view Short(absl::string_view fingerprint) { return fingerprint.substr(0, 8); }
+
 absl::Status Mismatch(absl::string_view verdict, absl::string_view what, absl::string_view mine,
                       absl::string_view theirs, absl::string_view advice) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
@@ -87,13 +90,15 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
     return Mismatch(kOtherData, "number of samples per epoch",
                     absl::StrCat(prepared.samples_per_epoch),
                     absl::StrCat(cursor.samples_per_epoch()),
-                    "the files, or what is selected from them, have changed");
+                    "the files, or what is selected from them, have changed: go back to those that "
+                    "the cursor was made with, or start without it");
   }
   if (cursor.order_fingerprint() != prepared.order_fingerprint) {
     return Mismatch(
-        kOtherData, "order fingerprint", prepared.order_fingerprint, cursor.order_fingerprint(),
+        kOtherData, "order fingerprint", Short(prepared.order_fingerprint),
+        Short(cursor.order_fingerprint()),
         "source, filter, split, skip, take, order or seed of the spec differ, or the files "
-        "have changed");
+        "have changed: go back to those that the cursor was made with, or start without it");
   }
   if (!open.allow_changed_bytes()) {
     BULKHEAD_RETURN_IF_ERROR(CheckCode(cursor, prepared.code_on_disk));
@@ -106,7 +111,7 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
     });
     if (!changed.empty()) return MadeByAnotherRelease(changed);
     return Mismatch("the cursor's batches were made by another pipeline", "bytes fingerprint",
-                    fingerprint, cursor.bytes_fingerprint(),
+                    Short(fingerprint), Short(cursor.bytes_fingerprint()),
                     "stages, outputs or the error policy differ; allow_changed_bytes goes on "
                     "all the same");
   }

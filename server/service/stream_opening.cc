@@ -44,12 +44,12 @@ Incarnation IncarnationOf(const v1::Open& open) {
 
 }  // namespace
 
-absl::Status StreamOpening::Run(const v1::Open& open, Session session) {
-  const absl::Status status = Open(open, std::move(session));
+absl::Status StreamOpening::Run(v1::Open& open, RequestMemory::Place& place, Session session) {
+  const absl::Status status = Open(open, place, std::move(session));
   return status.ok() || !context_.sessions->draining() ? status : SessionRegistry::Draining();
 }
 
-absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
+absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Session session) {
   const Preparer& preparer = *context_.preparer;
   BULKHEAD_RETURN_IF_ERROR(CheckStreamName(open.name()));
   BULKHEAD_ASSIGN_OR_RETURN(
@@ -58,6 +58,9 @@ absl::Status StreamOpening::Open(const v1::Open& open, Session session) {
   BULKHEAD_RETURN_IF_ERROR(CheckCodeNames(open.cursor()));
   BULKHEAD_ASSIGN_OR_RETURN(PreparedPipeline prepared,
                             preparer.Understand(open.spec(), Slots(open)));
+  open.mutable_spec()->clear_input();
+  BULKHEAD_RETURN_IF_ERROR(place.Understood(
+      prepared.spec.SpaceUsedLong() + prepared.signature.MemoryBytes() + open.SpaceUsedLong()));
   // A stream that goes on was told before.
   if (!open.has_cursor()) Warn(prepared.warnings);
   const auto cancelled = [this] { return outbox_.gone() || context_.sessions->draining(); };

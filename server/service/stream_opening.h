@@ -39,15 +39,15 @@ class StreamOpening {
       : context_(context), caller_(std::move(caller)), outbox_(outbox), claims_(claims) {}
 
   // Opens the stream: `outbox` has the answer when the observer is told that it was added. Errors
-  // are the call's.
-  absl::Status Run(const v1::Open& open, Session session);
+  // are the call's. `open` loses its spec once that is understood, which ends the turn of `place`.
+  absl::Status Run(v1::Open& open, RequestMemory::Place& place, Session session);
   // The opened stream failed: what was found of its data may be damaged.
   void OnFailed(const absl::Status& status) const {
     context_.preparer->NoteDamage(resolved_, status);
   }
 
  private:
-  absl::Status Open(const v1::Open& open, Session session);
+  absl::Status Open(v1::Open& open, RequestMemory::Place& place, Session session);
   // By which the directory knows the stream: a caller with a name can take over its own only.
   std::string OwnedName(const v1::Open& open) const;
   // Sends what is doubtful about the spec to the client's log.

@@ -18,6 +18,9 @@ constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 // For an evicted client to read the status.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
+constexpr absl::string_view kOrderOfMessages =
+    "the first message must be Open, every later one Release";
+
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
 }
@@ -47,18 +50,22 @@ void StreamSession::OnReadDone(bool ok) {
     outbox_.Abandon(opened_ ? absl::OkStatus() : ProtocolViolation("the stream ended before Open"));
     return;
   }
-  v1::StreamRequest request;
-  const absl::Status parsed = ParseRequest(incoming_, request);
-  incoming_.Clear();
-  if (!parsed.ok()) {
-    outbox_.Finish(parsed);
-  } else if (request.has_open() && !opened_) {
-    HandleOpen(request.open());
-  } else if (request.has_release() && opened_) {
-    outbox_.Release(request.release().through_sequence());
+  if (opened_) {
+    v1::StreamRequest request;
+    absl::Status parsed = ParseRequest(incoming_, request);
+    if (parsed.ok() && !request.has_release()) parsed = ProtocolViolation(kOrderOfMessages);
+    if (parsed.ok()) {
+      outbox_.Release(request.release().through_sequence());
+    } else {
+      outbox_.Finish(parsed);
+    }
+  } else if (const absl::Status sound = CheckRequest(incoming_, v1::StreamRequest::descriptor());
+             !sound.ok()) {
+    outbox_.Finish(sound);
   } else {
-    outbox_.Finish(ProtocolViolation("the first message must be Open, every later one Release"));
+    HandleOpen(incoming_);
   }
+  incoming_.Clear();
   StartRead(&incoming_);
 }
 
@@ -66,7 +73,7 @@ void StreamSession::ExpectOpen() {
   context_.loop->Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    self->open_timer_ = self->context_.loop->After(kOpenPatience, [weak] {
+    *self->open_timer_ = self->context_.loop->After(kOpenPatience, [weak] {
       if (const auto late = weak.lock()) {
         late->Evict(ProtocolViolation(
             absl::StrCat("no Open came within ", absl::ToInt64Seconds(kOpenPatience), " s")));
@@ -75,31 +82,42 @@ void StreamSession::ExpectOpen() {
   });
 }
 
-void StreamSession::HandleOpen(const v1::Open& open) {
+void StreamSession::HandleOpen(grpc::ByteBuffer bytes) {
   opened_ = true;
-  outbox_.SetCredits(open.credits());
   context_.loop->Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    self->context_.loop->Cancel(self->open_timer_);
+    self->context_.loop->Cancel(*self->open_timer_);
     self->Beat();
   });
-  const absl::Status started = context_.sessions->StartThread([self = self_, open] {
-    const StorageWatch::Scope watched(self->context_.storage, self->caller_);
-    const std::weak_ptr<StreamSession> weak = self;
-    const absl::Status status =
-        self->opening_.Run(open, {self,
-                                  [weak](const absl::Status& why) {
-                                    const auto session = weak.lock();
-                                    return session != nullptr ? session->Evict(why) : nullptr;
-                                  },
-                                  [weak](uint32_t slots) {
-                                    if (const auto session = weak.lock())
-                                      session->outbox_.ReleaseSlots(slots);
-                                  }});
-    if (!status.ok()) self->outbox_.Finish(status);
-  });
+  const absl::Status started =
+      context_.sessions->StartThread([self = self_, bytes = std::move(bytes)]() mutable {
+        const absl::Status status = self->Open(std::move(bytes));
+        if (!status.ok()) self->outbox_.Finish(status);
+      });
   if (!started.ok()) outbox_.Finish(started);
+}
+
+absl::Status StreamSession::Open(grpc::ByteBuffer bytes) {
+  const StorageWatch::Scope watched(context_.storage, caller_);
+  BULKHEAD_ASSIGN_OR_RETURN(RequestMemory::Place place,
+                            context_.request_memory->Enter(bytes.Length()));
+  v1::StreamRequest request;
+  BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
+  bytes.Clear();
+  if (!request.has_open()) return ProtocolViolation(kOrderOfMessages);
+  outbox_.SetCredits(request.open().credits());
+  const std::shared_ptr<StreamSession> self = shared_from_this();
+  const std::weak_ptr<StreamSession> weak = self;
+  return opening_.Run(*request.mutable_open(), place,
+                      {self,
+                       [weak](const absl::Status& why) {
+                         const auto session = weak.lock();
+                         return session != nullptr ? session->Evict(why) : nullptr;
+                       },
+                       [weak](uint32_t slots) {
+                         if (const auto session = weak.lock()) session->outbox_.ReleaseSlots(slots);
+                       }});
 }
 
 void StreamSession::Beat() {
@@ -148,6 +166,7 @@ void StreamSession::OnDone() {
     absl::MutexLock lock(&mutex_);
     rpc_ = nullptr;
   }
+  context_.loop->Post([loop = context_.loop, timer = open_timer_] { loop->Cancel(*timer); });
   SessionRegistry* const sessions = context_.sessions;
   const std::string caller = caller_name_;
   self_.reset();  // may delete this

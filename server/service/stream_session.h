@@ -56,7 +56,10 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
  private:
   StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc, Caller caller);
 
-  void HandleOpen(const v1::Open& open);
+  // Starts the preparing thread with the first message.
+  void HandleOpen(grpc::ByteBuffer bytes);
+  // What that thread does.
+  absl::Status Open(grpc::ByteBuffer bytes);
   // Ends the call unless Open comes soon: until then it only takes a place.
   void ExpectOpen();
   // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.
@@ -73,8 +76,9 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // The preparing thread, as StorageWatch knows it.
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
-  bool opened_ = false;                // used by the reading side
-  EventLoop::TimerId open_timer_ = 0;  // of the loop
+  bool opened_ = false;  // used by the reading side
+  // Used by the loop; outlives the session.
+  const std::shared_ptr<EventLoop::TimerId> open_timer_ = std::make_shared<EventLoop::TimerId>(0);
   Outbox outbox_;
   StreamClaims claims_;
   StreamOpening opening_;

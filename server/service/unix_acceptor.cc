@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "server/os/files/fd_parcel.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/sockets/unix_address.h"
 
@@ -58,7 +59,16 @@ void UnixAcceptor::Accept() {
   for (int taken = 0; taken < kConnectionsPerTurn; ++taken) {
     absl::StatusOr<UniqueFd> connection = AcceptUnixStream(listener_.get(), kSendBytes);
     if (connection.ok()) {
-      handler_(*std::move(connection));
+      // The kernel gives the lowest number that is free.
+      if (static_cast<uint64_t>(connection->get()) < FdLimit() / 4 * 3) {
+        handler_(*std::move(connection));
+      } else if (told_.Take(MonotonicNanos())) {
+        spdlog::error(
+            "connections are closed as soon as they are made: {} files and connections are open, "
+            "of {} that this process may have; raise its limit (ulimit -n), or end the clients "
+            "that hold so many",
+            connection->get(), FdLimit());
+      }
       continue;
     }
     if (connection.status().code() == absl::StatusCode::kUnavailable) return;

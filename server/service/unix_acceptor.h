@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/base/rate_limit.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
 
@@ -14,7 +15,8 @@ namespace bulkhead {
 // The service's Unix socket. If gRPC listened itself, connections would have the kernel's default
 // send buffer of 208 KiB, and a trainer that reads 1 MiB at a time would find it empty too often
 // (docs/transports.md). So this class accepts connections, gives them a larger buffer, and hands
-// them on. Lives on `loop`, whose thread must run.
+// them on. When three quarters of this process's descriptors are in use, it closes new connections
+// at once: the service needs the others for its own files. Lives on `loop`, whose thread must run.
 class UnixAcceptor {
  public:
   // Takes over a connection. Called on the loop's thread.
@@ -47,6 +49,7 @@ class UnixAcceptor {
   const std::string path_;
   const Handler handler_;
   EventLoop::TimerId listen_timer_ = 0;
+  RateLimit told_{0.1, 1};  // that connections were closed
 };
 
 }  // namespace bulkhead

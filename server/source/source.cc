@@ -53,9 +53,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(const v1::Source& source,
   std::vector<FeatureSignature> kept;
   for (FeatureSignature& signature : signatures) {
     if (names.count(signature.name) == 0) continue;
-    if (const auto found = features.find(signature.name); found != features.end()) {
-      named[found->first] = found->second;
-    }
+    const auto found = features.find(DeclarationOf(features, signature.name));
+    if (found != features.end()) named[found->first] = found->second;
     kept.push_back(std::move(signature));
   }
   return OpenAll(source, named, resolved, std::move(kept));

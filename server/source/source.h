@@ -81,7 +81,8 @@ class Source {
   // can meanwhile. Does not wait for the data; whatever is wrong, Read will say so.
   virtual void Expect(uint64_t /*index*/, ReadContext& /*context*/) const {}
 
-  // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED.
+  // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED; a sample
+  // error (LIST_INVALID) of a list's line that could not be read.
   virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
 
   // Sets `name` to what record `index` < record_count() is called (server/base/record_name.h; not

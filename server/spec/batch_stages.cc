@@ -16,7 +16,7 @@ constexpr char kEmpty[] = "is empty: name a batch stage, such as mixup: {}";
 
 // "batch_stages[1].mixup".
 std::string FullPath(const v1::PipelineSpec& spec, int index) {
-  return absl::StrCat(BatchStagePath(index), ".", BatchStageName(spec.batch_stages(index)));
+  return absl::StrCat(BatchStagePath(index), ".", StageName(spec.batch_stages(index)));
 }
 
 bool IsAmong(const std::vector<FeatureSignature>& features, absl::string_view name) {
@@ -25,11 +25,6 @@ bool IsAmong(const std::vector<FeatureSignature>& features, absl::string_view na
 }
 
 }  // namespace
-
-std::string BatchStageName(const v1::BatchStage& stage) {
-  if (stage.stage_case() == v1::BatchStage::STAGE_NOT_SET) return "";
-  return v1::BatchStage::descriptor()->FindFieldByNumber(stage.stage_case())->name();
-}
 
 bool IsRandomBatchStage(const v1::BatchStage& stage) {
   const BatchKind* const kind = BatchKindOf(stage);

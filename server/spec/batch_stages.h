@@ -13,9 +13,6 @@
 // kind does is its family's business (server/stages/declaration/batch_kind.h).
 namespace bulkhead {
 
-// "mixup": how specs call the stage; empty when none is set.
-std::string BatchStageName(const v1::BatchStage& stage);
-
 // Whether the stage, which is normalized, draws random numbers that decide anything. A function of
 // the user's may.
 bool IsRandomBatchStage(const v1::BatchStage& stage);

@@ -14,7 +14,7 @@ namespace {
 std::set<std::string> StageNames(const v1::PipelineSpec& spec) {
   std::set<std::string> names;
   for (const v1::Stage& stage : spec.stages()) names.insert(StageName(stage));
-  for (const v1::BatchStage& stage : spec.batch_stages()) names.insert(BatchStageName(stage));
+  for (const v1::BatchStage& stage : spec.batch_stages()) names.insert(StageName(stage));
   for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
     for (const v1::Stage& stage : mixed.stages()) names.insert(StageName(stage));
   }

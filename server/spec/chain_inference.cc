@@ -37,7 +37,16 @@ void ChainInference::InferSource() {
 
 void ChainInference::InferStages(size_t end) {
   for (size_t i = signature_.features_after.size(); i < end && !is_lost_; ++i) {
-    signature_.features_after.push_back(signature_.FeaturesBefore(i));
+    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
+    if (features.size() > room_) {
+      problems_.Add("stages", absl::StrCat("are too many for so many features: counted once behind "
+                                           "each stage, at most ",
+                                           kMostFeaturesOfStages, " are served; leave out some"));
+      is_lost_ = true;
+      return;
+    }
+    room_ -= features.size();
+    signature_.features_after.push_back(features);
     InferStep(chain_.steps[i]);
   }
 }

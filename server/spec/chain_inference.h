@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SPEC_CHAIN_INFERENCE_H_
 #define BULKHEAD_SERVER_SPEC_CHAIN_INFERENCE_H_
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -21,9 +22,11 @@ namespace bulkhead {
 //   inference.InferStages(chain.steps.size());
 class ChainInference {
  public:
-  // `problems`: those that are known already, to which others are added.
-  ChainInference(const SourceChain& chain, SourceSignature& signature, SpecProblems& problems)
-      : chain_(chain), signature_(signature), problems_(problems) {}
+  // `room`: of kMostFeaturesOfStages, what other sources have left. `problems`: those that are
+  // known already, to which others are added.
+  ChainInference(const SourceChain& chain, SourceSignature& signature, uint64_t& room,
+                 SpecProblems& problems)
+      : chain_(chain), signature_(signature), room_(room), problems_(problems) {}
 
   void InferSource();
   // Of the stages up to `end` those that were not inferred yet.
@@ -40,6 +43,7 @@ class ChainInference {
 
   const SourceChain& chain_;
   SourceSignature& signature_;
+  uint64_t& room_;
   SpecProblems& problems_;
   bool is_lost_ = false;
   std::set<std::string> unknown_;

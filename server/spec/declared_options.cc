@@ -42,6 +42,10 @@ Option MaxPathBytes() {
       .Between(1, kMaxMaxPathBytes, "is $0, over the limit of $2");
 }
 
+Option Take() {
+  return Option("take").Between(1, kNoLimit, "must be at least 1; leave it out to take everything");
+}
+
 Option MaxCount() { return Option("max_count").Between(1, kNoLimit); }
 
 Tables AllTables() {
@@ -60,8 +64,8 @@ Tables AllTables() {
 
   Add(v1::PipelineSpec::descriptor(),
       {Option("source").Required("where samples come from"),
-       Option("batch").Required("how samples are grouped"), Option("epochs").Between(1, kNoLimit),
-       Option("take").Between(1, kNoLimit)},
+       Option("batch").Required("how samples are grouped"),
+       Option("epochs").Between(1, kNoLimit, "must be at least 1, or forever"), Take()},
       tables);
   Add(v1::Condition::descriptor(), {Option("feature").Required("the feature to test")}, tables);
   Add(v1::Split::descriptor(),
@@ -84,10 +88,13 @@ Tables AllTables() {
   Add(v1::MixedSource::descriptor(),
       {Option("weight")
            .Required("this source's share of the samples, above 0")
-           .Between(kMinWeight, kMaxWeight, "is $0; it must lie between $1 and $2"),
-       Option("source").Required("any source but a mixture"), Option("take").Between(1, kNoLimit)},
+           .Between(1e-9, 1e9, "is $0; it must lie between $1 and $2"),
+       Option("source").Required("any source but a mixture"), Take()},
       tables);
-  Add(v1::BytesFeature::descriptor(), {Option("max_bytes").Between(1, kNoLimit)}, tables);
+  Add(v1::BytesFeature::descriptor(), {Option("max_bytes").Between(1, kNoLimit), MaxCount()},
+      tables);
+  Add(v1::BoxesFeature::descriptor(),
+      {MaxCount().Required("the most boxes that a record may have")}, tables);
   Add(v1::Int64Feature::descriptor(), {MaxCount()}, tables);
   Add(v1::FloatFeature::descriptor(), {MaxCount()}, tables);
   Add(v1::TensorFeature::descriptor(),

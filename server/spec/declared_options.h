@@ -20,9 +20,6 @@ const Option* DeclaredOption(const google::protobuf::FieldDescriptor& field);
 inline constexpr uint64_t kMaxBatchSize = uint64_t{1} << 24;
 // Longer paths than any file system takes.
 inline constexpr uint64_t kMaxMaxPathBytes = 65'536;
-// Shares of a mixture's sources.
-inline constexpr double kMinWeight = 1e-9;
-inline constexpr double kMaxWeight = 1e9;
 
 }  // namespace bulkhead
 

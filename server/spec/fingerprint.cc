@@ -26,16 +26,17 @@ std::string SourceOrderText(const v1::Source& source) {
       return "tfrecord";
     case v1::Source::kImageList: {
       const v1::ImageListSource& list = source.image_list();
-      return absl::StrCat("image_list images=", list.images_size(),
-                          " labels=", list.unlabeled() ? 0 : list.labels_size(),
-                          CanonicalText(list, {"path", "images", "labels", "label_dtype",
-                                               "max_path_bytes", "unlabeled", "classes"}));
+      return absl::StrCat(
+          "image_list images=", list.images_size(),
+          " labels=", list.unlabeled() ? 0 : list.labels_size(),
+          CanonicalText(list, {"path", "images", "labels", "label_dtype", "max_path_bytes",
+                               "unlabeled", "classes", "classes_file"}));
     }
     case v1::Source::kImageFolder:
       // Which endings count shows in the checksum of the paths.
-      return absl::StrCat("image_folder",
-                          CanonicalText(source.image_folder(),
-                                        {"path", "extensions", "max_path_bytes", "classes"}));
+      return absl::StrCat("image_folder", CanonicalText(source.image_folder(),
+                                                        {"path", "extensions", "max_path_bytes",
+                                                         "classes", "classes_file"}));
     case v1::Source::kRange:
       return absl::StrCat("range", CanonicalText(source.range()));
     case v1::Source::kMixture:  // its sources speak for themselves
@@ -50,11 +51,13 @@ std::string SourceOrderText(const v1::Source& source) {
 std::string SourceBytesText(const v1::Source& source) {
   switch (source.source_case()) {
     case v1::Source::kImageList:
-      return absl::StrCat("image_list", CanonicalText(source.image_list(),
-                                                      {"path", "entries", "delimiter", "header"}));
+      // The names in `classes_file` stand in `classes` once the file was read.
+      return absl::StrCat(
+          "image_list", CanonicalText(source.image_list(),
+                                      {"path", "entries", "delimiter", "header", "classes_file"}));
     case v1::Source::kImageFolder:
-      return absl::StrCat("image_folder",
-                          CanonicalText(source.image_folder(), {"path", "extensions"}));
+      return absl::StrCat("image_folder", CanonicalText(source.image_folder(),
+                                                        {"path", "extensions", "classes_file"}));
     case v1::Source::kTfrecord:
       return "tfrecord";
     case v1::Source::kRange:

@@ -12,6 +12,7 @@
 #include "server/spec/chain_inference.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/batch_kind.h"
 
 namespace bulkhead {
 namespace {
@@ -186,10 +187,9 @@ std::vector<SpecProblem> LintSpec(const v1::PipelineSpec& spec,
     for (const SpecProblem& warning : found) constants.Add(warning.path, warning.message);
   }
   warnings.insert(warnings.end(), constants.all().begin(), constants.all().end());
-  const bool mixes = std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
-                                 [](const v1::BatchStage& stage) {
-                                   return !stage.has_pack_rows() && !stage.has_multi_scale();
-                                 });
+  const bool mixes =
+      std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
+                  [](const v1::BatchStage& stage) { return BatchKindOf(stage)->MixesRows(); });
   if (mixes && spec.batch().last() == v1::LAST_BATCH_PAD) {
     warnings.push_back({"batch.last",
                         "pad with batch_stages: they treat padding rows like other rows, and mix "

@@ -1,9 +1,11 @@
-// Writes what is declared of the options of specs as JSON, by field: bulkhead-option-limits >
-// option_limits.json. The JSON Schema of specs and the Python client are generated from it. Part of
-// the build.
+// Writes what is declared of the options of specs as JSON, by field, and the words of other
+// libraries that are answered, by message: bulkhead-option-limits > option_limits.json. The JSON
+// Schema of specs and the Python client are generated from it. Part of the build.
 //
 //   {"bulkhead.v1.Batch.size": {"required": true, "least": 1, "most": 16777216,
-//                               "zero": "is 0; it must lie between 1 and 16777216"}, …}
+//                               "zero": "is 0; it must lie between 1 and 16777216"}, …
+//   "bulkhead.v1.Stage": {"foreign_words": {"centercrop": ["write `center_crop: {size: $0}`",
+//   "224"], …}}}
 #include <cmath>
 #include <iostream>
 #include <set>
@@ -13,8 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/declared_options.h"
+#include "server/spec/yaml/foreign_words.h"
 #include "server/spec/yaml/yaml_scalar.h"
 
 namespace bulkhead {
@@ -27,6 +32,10 @@ using google::protobuf::FieldDescriptor;
 constexpr int kMaxChoices = 8;
 constexpr int kMaxChoice = 256;
 
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
 // The numbers or names that an option takes, where they are few.
 std::vector<std::string> Choices(const Option& option, const FieldDescriptor& field) {
   std::vector<std::string> choices;
@@ -34,7 +43,7 @@ std::vector<std::string> Choices(const Option& option, const FieldDescriptor& fi
   if (field.enum_type() != nullptr) {
     for (int i = 1; i < field.enum_type()->value_count(); ++i) {
       const auto& value = *field.enum_type()->value(i);
-      if (option.only(value.number())) choices.push_back("\"" + EnumTail(value) + "\"");
+      if (option.only(value.number())) choices.push_back(Quoted(EnumTail(value)));
     }
     return choices;
   }
@@ -74,10 +83,23 @@ std::string FieldJson(const OptionTable& table, const Option& option) {
   return absl::StrCat("  \"", field.full_name(), "\": {", absl::StrJoin(parts, ", "), "}");
 }
 
+// Empty: none are known for `message`.
+std::string WordsJson(const Descriptor& message) {
+  std::vector<std::string> words;
+  for (const ForeignWord& word : ForeignWords(message)) {
+    words.push_back(absl::StrCat(Quoted(word.word), ": [", Quoted(word.sentence), ", ",
+                                 Quoted(word.example), "]"));
+  }
+  if (words.empty()) return "";
+  return absl::StrCat("  \"", message.full_name(), "\": {\"foreign_words\": {",
+                      absl::StrJoin(words, ", "), "}}");
+}
+
 // Those of `message` and of every message below it.
 void AddMessage(const Descriptor* message, std::set<const Descriptor*>& seen,
                 std::set<std::string>& lines) {
   if (!seen.insert(message).second) return;
+  if (const std::string words = WordsJson(*message); !words.empty()) lines.insert(words);
   if (const OptionTable* const table = DeclaredOptions(message); table != nullptr) {
     for (const Option& option : table->options()) {
       const std::string line = FieldJson(*table, option);

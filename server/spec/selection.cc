@@ -8,6 +8,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/spec/canonical.h"
+#include "server/spec/source_signature.h"
 
 namespace bulkhead {
 namespace {
@@ -17,7 +18,7 @@ using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
 // What a feature is to a filter: its declaration; in lists, the column that holds it.
 std::string FeatureText(const v1::Source& source, const FeatureMap& features,
                         const std::string& name) {
-  if (const auto found = features.find(name); found != features.end()) {
+  if (const auto found = features.find(DeclarationOf(features, name)); found != features.end()) {
     return CanonicalText(found->second);
   }
   const auto& labels = source.image_list().labels();
@@ -80,7 +81,7 @@ bool IsSelective(const internal::v1::Selection& selection) {
 FeatureMap FilterFeatures(const FeatureMap& features, const internal::v1::Selection& selection) {
   FeatureMap read;
   for (const v1::Condition& condition : selection.filter()) {
-    const auto found = features.find(condition.feature());
+    const auto found = features.find(DeclarationOf(features, condition.feature()));
     if (found != features.end()) read[found->first] = found->second;
   }
   return read;

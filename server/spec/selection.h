@@ -23,6 +23,7 @@ internal::v1::Selection SelectionOf(const Spec& spec, const v1::ErrorPolicy& err
   if (spec.has_take()) selection.set_take(spec.take());
   selection.set_keep_unreadable(errors.policy() == v1::ERROR_ACTION_SUBSTITUTE ||
                                 errors.policy() == v1::ERROR_ACTION_BLANK);
+  selection.set_keep_malformed(errors.policy() == v1::ERROR_ACTION_BLANK);
   return selection;
 }
 

@@ -167,10 +167,12 @@ std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
   PipelineSignature signature;
   signature.sources.resize(chains.size());
   std::vector<ChainInference> inferences;
+  uint64_t room = kMostFeaturesOfStages;
   std::set<std::string> unknown;
   bool is_lost = false;
   for (size_t i = 0; i < chains.size(); ++i) {
-    ChainInference& inference = inferences.emplace_back(chains[i], signature.sources[i], problems);
+    ChainInference& inference =
+        inferences.emplace_back(chains[i], signature.sources[i], room, problems);
     inference.InferSource();
     inference.InferStages(chains[i].own_steps);
     is_lost |= inference.is_lost();
@@ -200,6 +202,15 @@ std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
     FindDeclared(chains[i], signature.sources[i], signature);
   }
   return signature;
+}
+
+uint64_t PipelineSignature::MemoryBytes() const {
+  uint64_t features = 0;
+  for (const SourceSignature& source : sources) {
+    features += source.source_features.size();
+    for (const auto& after : source.features_after) features += after.size();
+  }
+  return features * sizeof(FeatureSignature);
 }
 
 std::string BoxFormatName(v1::BoxFormat format) {

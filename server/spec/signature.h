@@ -13,6 +13,10 @@
 
 namespace bulkhead {
 
+// Features that the stages of a spec, of all its sources together, may leave behind: 200 stages on
+// 300 features. Each counts once for every stage, and takes some hundred bytes.
+inline constexpr uint64_t kMostFeaturesOfStages = 60'000;
+
 // What happens to the samples of one source.
 struct SourceSignature {
   // What the source yields, sorted by name; in a mixture also `source_id`.
@@ -41,6 +45,9 @@ struct PipelineSignature {
   // images of any size left out; and where it comes from ("stages[1].resize").
   uint64_t declared_bytes = 0;
   std::string declared_where;
+
+  // That this object takes, at least.
+  uint64_t MemoryBytes() const;
 };
 
 // Infers every signature of a normalized spec (see Normalize in server/spec/normalize/normalize.h).

@@ -74,7 +74,7 @@ std::set<std::string> StageLabels(const v1::PipelineSpec& spec) {
     for (const SourceChain::CachePoint& cache : chain.caches) labels.insert(cache.path + " cache");
   }
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    labels.insert(absl::StrCat(BatchStagePath(i), " ", BatchStageName(spec.batch_stages(i))));
+    labels.insert(absl::StrCat(BatchStagePath(i), " ", StageName(spec.batch_stages(i))));
   }
   return labels;
 }
@@ -130,7 +130,7 @@ absl::Status CheckCaches(const SourceChain& chain) {
   for (size_t i = 0; i < cache.steps_before; ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
     const std::string step = absl::StrCat(chain.steps[i].path, ".", StageName(stage));
-    const bool own_code = stage.has_python() || stage.has_native();
+    const bool own_code = RunsUserCode(stage);
     if (own_code && cache.stage->key().empty()) {
       return SpecError(path + ".key",
                        absl::StrCat("is missing: what ", step,

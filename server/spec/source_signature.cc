@@ -4,9 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/spec/batch_layout.h"
+#include "server/spec/checked_math.h"
 #include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
@@ -64,6 +67,13 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
                                     i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
     }
   }
+  CheckedCount elements(1);
+  for (const int64_t extent : feature.shape) {
+    elements = elements * CheckedCount(static_cast<uint64_t>(extent));
+  }
+  if (!elements.FitsIn(static_cast<uint64_t>(INT64_MAX))) {
+    return SpecError(absl::StrCat(path, ".shape"), "has more elements than can be counted");
+  }
   if (max_count != 0 && !feature.variable) {
     return SpecError(absl::StrCat(path, ".max_count"),
                      "bounds a variable first dimension, but the shape has none: write shape: "
@@ -72,12 +82,62 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
   return feature;
 }
 
+// Several byte strings, each padded to one width.
+absl::StatusOr<FeatureSignature> StringsFeature(absl::string_view name, absl::string_view path,
+                                                const v1::BytesFeature& bytes) {
+  BULKHEAD_ASSIGN_OR_RETURN(
+      FeatureSignature feature,
+      ShapedFeature(name, path, v1::DTYPE_UINT8, bytes.shape(), bytes.max_count()));
+  if (bytes.max_bytes() == 0) {
+    return SpecError(absl::StrCat(path, ".max_bytes"),
+                     "is required for a list of byte strings: the most bytes that one may have");
+  }
+  CheckedCount size(bytes.max_bytes());
+  for (const int64_t extent : feature.shape) {
+    size = size * CheckedCount(static_cast<uint64_t>(extent));
+  }
+  if (!size.FitsIn(kMaxBatchBytes)) {
+    return SpecError(absl::StrCat(path, ".max_bytes"),
+                     absl::StrCat("makes the list larger than the limit of ", kMaxBatchBytes,
+                                  " bytes; lower it, or the shape"));
+  }
+  feature.shape.push_back(static_cast<int64_t>(bytes.max_bytes()));
+  return feature;
+}
+
+// A length for each string of `strings`.
+FeatureSignature LengthsOf(const FeatureSignature& strings, const std::string& path,
+                           const v1::BytesFeature& bytes) {
+  FeatureSignature lengths = Scalar(bytes.length(), path + ".length", v1::DTYPE_INT64);
+  lengths.variable = strings.variable;
+  lengths.shape = strings.shape;
+  if (!lengths.shape.empty()) lengths.shape.pop_back();
+  return lengths;
+}
+
+absl::StatusOr<FeatureSignature> BoxesFeature(absl::string_view name, absl::string_view path,
+                                              const v1::BoxesFeature& boxes) {
+  if (boxes.max_count() == 0) {
+    return SpecError(absl::StrCat(path, ".max_count"),
+                     "is required: the most boxes that a record may have");
+  }
+  google::protobuf::RepeatedField<int64_t> shape;
+  shape.Add(-1);
+  shape.Add(4);
+  return ShapedFeature(name, path, v1::DTYPE_FLOAT32, shape, boxes.max_count());
+}
+
 absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
                                                 const v1::Feature& feature) {
   const std::string path = absl::StrCat("features.", name);
   switch (feature.type_case()) {
     case v1::Feature::kBytes:
+      if (!feature.bytes().shape().empty() || feature.bytes().max_count() != 0) {
+        return StringsFeature(name, absl::StrCat(path, ".bytes"), feature.bytes());
+      }
       return Encoded(name, path, feature.bytes().max_bytes());
+    case v1::Feature::kBoxes:
+      return BoxesFeature(name, absl::StrCat(path, ".boxes"), feature.boxes());
     case v1::Feature::kInt64:
       return ShapedFeature(name, absl::StrCat(path, ".int64"), v1::DTYPE_INT64,
                            feature.int64().shape(), feature.int64().max_count());
@@ -101,8 +161,8 @@ absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
     case v1::Feature::TYPE_NOT_SET:
       break;
   }
-  return SpecError(path,
-                   "has no type: write one of bytes, int64, float, tensor, such as int64: {}");
+  return SpecError(
+      path, "has no type: write one of bytes, int64, float, tensor, boxes, such as int64: {}");
 }
 
 absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::ImageListSource& list) {
@@ -157,6 +217,8 @@ absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& sour
 
 using Declared = google::protobuf::Map<std::string, v1::Feature>;
 
+bool ByName(const FeatureSignature& a, const FeatureSignature& b) { return a.name < b.name; }
+
 // Adds a status of SpecError, whose path is relative to `place`.
 void AddAt(absl::string_view place, const absl::Status& status, SpecProblems& problems) {
   SpecProblems one;
@@ -174,22 +236,43 @@ std::vector<FeatureSignature> DeclaredFeatures(const Declared& features, absl::s
   std::vector<FeatureSignature> result;
   for (const std::string& name : names) {
     const std::string path = absl::StrCat(place, place.empty() ? "" : ".", "features.", name);
-    if (problems.AnyAtOrBelow(path)) {
+    const v1::BytesFeature& bytes = features.at(name).bytes();
+    const bool known_problem = problems.AnyAtOrBelow(path);
+    absl::StatusOr<FeatureSignature> signature = ExampleFeature(name, features.at(name));
+    if (known_problem || !signature.ok()) {
       wrong.insert(name);
+      if (!bytes.length().empty()) wrong.insert(bytes.length());
+      if (!known_problem) AddAt(place, signature.status(), problems);
       continue;
     }
-    absl::StatusOr<FeatureSignature> signature = ExampleFeature(name, features.at(name));
-    if (signature.ok()) {
-      result.push_back(*std::move(signature));
-    } else {
-      wrong.insert(name);
-      AddAt(place, signature.status(), problems);
+    if (!bytes.length().empty()) {
+      result.push_back(LengthsOf(*signature, absl::StrCat("features.", name, ".bytes"), bytes));
     }
+    result.push_back(*std::move(signature));
+  }
+  std::sort(result.begin(), result.end(), ByName);
+  for (size_t i = 1; i < result.size(); ++i) {
+    if (result[i].name != result[i - 1].name) continue;
+    const bool first_is_length = absl::EndsWith(result[i - 1].path, ".bytes.length");
+    AddAt(place,
+          SpecError(result[first_is_length ? i - 1 : i].path,
+                    absl::StrCat("`", result[i].name, "` is the name of another feature")),
+          problems);
+    wrong.insert(result[i].name);
   }
   return result;
 }
 
 }  // namespace
+
+std::string DeclarationOf(const google::protobuf::Map<std::string, v1::Feature>& features,
+                          const std::string& name) {
+  if (features.contains(name)) return name;
+  for (const auto& [declared, feature] : features) {
+    if (feature.bytes().length() == name) return declared;
+  }
+  return "";
+}
 
 absl::StatusOr<std::vector<FeatureSignature>> SourceFeatures(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features) {
@@ -220,13 +303,12 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
     return refuse(
         SpecError("features",
                   "is required for tfrecord: name what the records hold, such as features: "
-                  "{image: {bytes: {}}, label: {int64: {}}}"));
+                  "{image: {bytes: {}}, label: {int64: {}}}; `bulkhead inspect FILES` shows them"));
   }
   if (source.has_tfrecord()) return DeclaredFeatures(features, place, problems, wrong);
   absl::StatusOr<std::vector<FeatureSignature>> result = OwnFeatures(source);
   if (!result.ok()) return refuse(result.status());
-  std::sort(result->begin(), result->end(),
-            [](const FeatureSignature& a, const FeatureSignature& b) { return a.name < b.name; });
+  std::sort(result->begin(), result->end(), ByName);
   for (size_t i = 1; i < result->size(); ++i) {
     if ((*result)[i].name != (*result)[i - 1].name) continue;
     return refuse(SpecError((*result)[i].path,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
 #include "server/stages/declaration/spec_error.h"
@@ -19,8 +20,19 @@ inline constexpr uint64_t kDefaultMaxPathBytes = 256;
 // The feature of a mixture's samples that says which source they came from.
 inline constexpr char kSourceIdFeature[] = "source_id";
 
+// The key of a `boxes` feature that names none: TensorFlow's Object Detection API writes it so.
+inline constexpr char kBoxesKey[] = "image/object/bbox";
+// What the four lists of a `boxes` feature are called behind its key and a slash, in the order of a
+// row's numbers.
+inline constexpr absl::string_view kBoxSides[] = {"xmin", "ymin", "xmax", "ymax"};
+
+// Which of `features` declares what samples know as `name`: the one of this name, or the byte
+// string whose `length` is called so. Empty: none.
+std::string DeclarationOf(const google::protobuf::Map<std::string, v1::Feature>& features,
+                          const std::string& name);
+
 // What each sample of `source` holds before the first stage, sorted by name:
-//   tfrecord      the declared features
+//   tfrecord      the declared features, and the lengths of byte strings
 //   image_list    its image columns (encoded bytes), its label columns (scalars), `path`
 //   image_folder  `image`, `label` (unless unlabeled), `path`
 //   range         `index`, an int64 scalar

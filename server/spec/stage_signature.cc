@@ -46,6 +46,8 @@ bool FailsOnPurpose(const v1::Stage& stage) { return TraitsOf(stage).fails_on_pu
 
 bool CutsPart(const v1::Stage& stage) { return TraitsOf(stage).cuts_part; }
 
+bool RunsUserCode(const v1::Stage& stage) { return TraitsOf(stage).runs_user_code; }
+
 int PartnersOf(const v1::Stage& stage) { return TraitsOf(stage).partners; }
 
 std::vector<std::string> StageWorksOn(const v1::Stage& stage,

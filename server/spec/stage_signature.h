@@ -44,6 +44,9 @@ bool FailsOnPurpose(const v1::Stage& stage);
 // Whether it cuts a part out of its image, beyond which nothing need be decoded.
 bool CutsPart(const v1::Stage& stage);
 
+// Whether it is the user's own code.
+bool RunsUserCode(const v1::Stage& stage);
+
 // Other samples that a sample may have made for the stage, at most.
 int PartnersOf(const v1::Stage& stage);
 

@@ -12,8 +12,6 @@
 namespace bulkhead {
 namespace {
 
-// Time limit for a killed worker to be reaped.
-constexpr absl::Duration kReapPatience = absl::Seconds(2);
 // Interval of the looks at workers without streams. Two looks tell whether a worker rests.
 constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);

@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/os/files/io_thread.h"
 #include "server/supervisor/memory/arena_memory.h"
 #include "server/supervisor/memory/memory_budget.h"
 #include "server/supervisor/pool/worker_pool.h"
 
 namespace bulkhead {
+
+// Time limit for a killed worker to be reaped.
+inline constexpr absl::Duration kReapPatience = absl::Seconds(2);
 
 // A stream's place in the pool that it was admitted to. The pool is kept while a copy exists. Only
 // the supervisor's thread may look inside.

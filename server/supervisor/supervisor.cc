@@ -13,7 +13,6 @@
 namespace bulkhead {
 namespace {
 
-constexpr absl::Duration kReapPatience = absl::Seconds(2);
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of a silent loop
 constexpr absl::Duration kSegmentsPatience = absl::Seconds(1);
 constexpr absl::Duration kSegmentsTick = absl::Milliseconds(2);

@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "server/app/config_file.h"
 
-namespace bulkhead {
+namespace bulkhead::config_test {
 namespace {
 
 using testing::AllOf;
@@ -73,6 +73,8 @@ const std::map<std::string, std::string>& Samples() {
       {"sandbox", "seccomp,landlock"},
       {"worker-hang-timeout", "12.5"},
       {"idle-timeout", "120"},
+      {"open-rate", "4"},
+      {"connection-idle-timeout", "90"},
       {"recycle-samples", "1000"},
       {"recycle-age", "3600"},
       {"recycle-slowdown", "1.5"},
@@ -131,6 +133,21 @@ std::string Nested(const std::string& name, const std::string& value) {
     indent += "  ";
   }
   return absl::StrCat(text, " ", value, "\n");
+}
+
+TEST(CommandLineTest, AnUnknownOptionIsAnsweredWithTheNearest) {
+  const auto said = [](const std::vector<std::string>& arguments) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(Parse(arguments).exit_code, 2);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said({"--worker", "4"}),
+            "bulkheadd: unknown option '--worker'; did you mean '--workers'?\n");
+  EXPECT_THAT(said({"--thread=2"}),
+              HasSubstr("unknown option '--thread'; did you mean '--threads'"));
+  EXPECT_EQ(said({"--zzzzzz"}),
+            "bulkheadd: unknown option '--zzzzzz'; `bulkheadd --help` lists all\n");
+  EXPECT_THAT(said({"--workers", "4", "data"}), HasSubstr("'data' is too much"));
 }
 
 TEST(ConfigFileTest, EveryOptionWorksFromTheFile) {
@@ -285,4 +302,4 @@ TEST(ConfigFileTest, TheExampleIsSound) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::config_test

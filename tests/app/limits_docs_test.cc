@@ -13,9 +13,15 @@
 #include "absl/strings/strip.h"
 #include "server/app/config.h"
 #include "server/metrics/metrics_server.h"
+#include "server/os/files/foreign_lines.h"
+#include "server/os/files/glob.h"
 #include "server/service/arena_door.h"
+#include "server/service/limits/late_refusal.h"
+#include "server/service/limits/open_rate.h"
+#include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
+#include "server/spec/signature.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/supervisor.h"
 
@@ -98,6 +104,21 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             absl::StrCat(SessionRegistry::kMaxQuestionsOfOne));
   EXPECT_EQ(Row("a request to the port of the metrics may take"),
             Seconds(MetricsServer::Config().patience));
+  EXPECT_EQ(Row("calls at a time on one connection"), absl::StrCat(SessionRegistry::kMaxSessions));
+  EXPECT_EQ(Row("openings at once on one connection"), absl::StrCat(OpenRate::kBurstOfConnection));
+  EXPECT_EQ(Row("openings at once of one client"), absl::StrCat(OpenRate::kBurstOfClient));
+  EXPECT_EQ(Row("memory of all requests, until their streams are open"),
+            absl::StrCat(RequestMemory::kMostBytes >> 20, " MiB"));
+  EXPECT_EQ(Row("features behind the stages of a spec, counted once for every stage"), "60,000");
+  EXPECT_EQ(Row("paths up to which a pattern is not counted with others"), "10,000");
+  EXPECT_EQ(Row("paths of all larger patterns at a time"), "600,000");
+  static_assert(kMostFeaturesOfStages == 60'000);
+  static_assert(GlobLimits().few_paths == 10'000 && GlobLimits().paths_of_all == 600'000);
+  EXPECT_EQ(Row("refused calls that wait for their answer"), "1,024");
+  static_assert(LateRefusals::kMost == 1024);
+  EXPECT_EQ(Row("lines that workers print, a second in the long run, and at once"), "500, 5,000");
+  static_assert(ForeignLines::kLinesPerSecond == 500 && ForeignLines::kLinesAtOnce == 5000);
+  EXPECT_EQ(Row("such a line"), absl::StrCat(ForeignLines::kMostLineBytes >> 10, " KiB"));
   EXPECT_EQ(Row("connections to the arena door"), absl::StrCat(ArenaDoor::kMaxClients));
   EXPECT_EQ(Row("a pipeline without streams keeps its workers for"), Seconds(supervisor.idle_pool));
   EXPECT_EQ(Row("the memory limit is read again every"), Seconds(supervisor.limit_interval));

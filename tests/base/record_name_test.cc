@@ -27,6 +27,14 @@ TEST(RecordNameTest, WhatCommandsATerminalIsNotPrintable) {
   EXPECT_FALSE(IsPrintable("\xff"));
 }
 
+TEST(RecordNameTest, WhatChangesTheOrderOfALineIsNotPrintable) {
+  EXPECT_EQ(Printable("a\u202egpj.exe"), "a\\xe2\\x80\\xaegpj.exe");
+  EXPECT_EQ(Printable("\u2028\u2066\u2069"), "\\xe2\\x80\\xa8\\xe2\\x81\\xa6\\xe2\\x81\\xa9");
+  EXPECT_FALSE(IsPrintable("\u202a"));
+  // The neighbours.
+  EXPECT_TRUE(IsPrintable("\u2027\u202f\u2065\u206a – …"));
+}
+
 TEST(RecordNameTest, ATextKeepsItsLines) {
   EXPECT_EQ(PrintableLines("one\n\ttwo ü\r\n\033]0;title\007\xc2\x9b"
                            "2J\xff\xc3"),

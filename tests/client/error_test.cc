@@ -41,14 +41,19 @@ TEST(ClientErrorTest, NonsenseInTheTrailerDoesNotHideTheStatus) {
   EXPECT_EQ(ErrorMetadata(status).at("target"), "unix:/x");
 }
 
-TEST(ClientErrorTest, ALostServiceOfOnesOwnIsNotToBeLookedFor) {
-  const auto message = [](bool embedded) {
+TEST(ClientErrorTest, ALostServiceIsToBeLookedForAndAStreamOfItToGoOn) {
+  const auto message = [](Caller caller) {
     const grpc::Status lost(grpc::UNAVAILABLE, "gone");
-    return std::string(FromRpcStatus(lost, "unix:/x", embedded).message());
+    return std::string(FromRpcStatus(lost, "unix:/x", caller).message());
   };
-  EXPECT_NE(message(false).find("check that bulkheadd runs there"), std::string::npos);
-  EXPECT_EQ(message(true).find("check that"), std::string::npos) << message(true);
-  EXPECT_NE(message(true).find("the next loader starts another"), std::string::npos);
+  const std::string what = "the service at unix:/x cannot be reached or has ended (gone); ";
+  EXPECT_EQ(message(Caller::kOneCall), what + "check that bulkheadd runs there");
+  EXPECT_EQ(message(Caller::kStream),
+            what + "check that bulkheadd runs there, then go on from the last cursor");
+  EXPECT_EQ(message(Caller::kOwnStream),
+            what +
+                "it was started for this job, and the next loader starts another; go on from "
+                "the last cursor");
 }
 
 }  // namespace

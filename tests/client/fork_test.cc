@@ -12,7 +12,7 @@
 #include "client/cpp/internal/arena/arena_door.h"
 #include "tests/client/fake_door.h"
 
-namespace bulkhead {
+namespace bulkhead::fork_test {
 namespace {
 
 LoaderOptions Options() {
@@ -89,4 +89,4 @@ TEST(ForkTest, AChildDoesNotKeepTheDoorOpen) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::fork_test

@@ -14,7 +14,7 @@
 #include "bulkhead/loader.h"
 #include "tests/client/fake_service.h"
 
-namespace bulkhead {
+namespace bulkhead::shm_test {
 namespace {
 
 class ShmTest : public testing::Test {
@@ -271,4 +271,4 @@ TEST_F(ShmTest, AMuteDoorMeetsItsDeadline) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::shm_test

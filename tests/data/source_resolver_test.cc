@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
 
@@ -66,6 +67,22 @@ TEST_F(SourceResolverTest, WhatLeadsOutOfTheRootsIsRefused) {
   EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/key.rec"})), "PATH_NOT_ALLOWED");
 }
 
+TEST_F(SourceResolverTest, AFileOfClassesIsFoundBesideTheSource) {
+  std::ofstream(folder_ + "/data/names.txt") << "cat";
+  v1::Source source;
+  source.mutable_image_folder()->set_path("deep");
+  source.mutable_image_folder()->set_classes_file("names.txt");
+  const auto resolved = ResolveSource(source, folder_ + "/data", roots_).value();
+  EXPECT_THAT(Names(resolved), ElementsAre("deep"));
+  EXPECT_EQ(resolved.classes().path(), folder_ + "/data/names.txt");
+  EXPECT_EQ(resolved.classes().name(), "names.txt");
+  EXPECT_EQ(resolved.classes().size_bytes(), 3);
+  source.mutable_image_folder()->set_classes_file("../secret/key.rec");
+  EXPECT_EQ(ReasonOf(source), "PATH_NOT_ALLOWED");
+  source.mutable_image_folder()->set_classes_file("none.txt");
+  EXPECT_EQ(ReasonOf(source), "FILE_NOT_FOUND");
+}
+
 TEST_F(SourceResolverTest, WhatIsMissingIsNotFound) {
   EXPECT_EQ(ReasonOf(Records({"none.rec"})), "FILE_NOT_FOUND");
   EXPECT_EQ(ReasonOf(Records({"*.none"})), "FILE_NOT_FOUND");
@@ -89,17 +106,22 @@ TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
        {folder_ + "/secret/k*", std::string("../secret/k*"), std::string("../s*/k*.rec"),
         std::string("../s*/none*"), std::string("deep/../../secret/k?y.rec"),
         std::string("d*/../../secret/k*"), std::string("[d]*/../../secret/none*"),
-        std::string("link/k*"), folder_ + "/secret/k[e]y.rec", folder_ + "/nowhere/*",
-        std::string("/etc/shad*")}) {
+        std::string("[d]*/\\.\\./../secret/k*"), folder_ + "/[ds]*/[ks][ne]*",
+        folder_ + "/[dx]*/[kz]*", std::string("link/k*"), folder_ + "/secret/k[e]y.rec",
+        folder_ + "/nowhere/*", std::string("/etc/shad*")}) {
     EXPECT_EQ(refusal(pattern), expected) << pattern;
+  }
+  // "." and ".." match nothing, so that this is never there.
+  for (const char* name : {"k*", "none*"}) {
+    EXPECT_EQ(ReasonOf(Records({absl::StrCat("[d]*/.?/.?/secret/", name)})), "FILE_NOT_FOUND");
   }
   EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/none.rec"})), "PATH_NOT_ALLOWED");
   EXPECT_EQ(ReasonOf(Records({"../secret/none.rec"})), "PATH_NOT_ALLOWED");
 }
 
-TEST_F(SourceResolverTest, APatternMayBeginAboveARoot) {
-  EXPECT_EQ(ReasonOf(Records({folder_ + "/d*/a.rec"})), "OK");
-  EXPECT_EQ(ReasonOf(Records({folder_ + "/*/*.rec"})), "PATH_NOT_ALLOWED") << "secret, too";
+TEST_F(SourceResolverTest, APatternBeginsInARoot) {
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/d*/a.rec"})), "PATH_NOT_ALLOWED");
+  EXPECT_EQ(ReasonOf(Records({folder_ + "/data/*/c.rec"})), "OK");
   std::filesystem::create_symlink(folder_ + "/data", folder_ + "/alias");
   EXPECT_EQ(ReasonOf(Records({folder_ + "/alias/a*"})), "OK");
   EXPECT_EQ(ReasonOf(Records({folder_ + "/alias/z*"})), "FILE_NOT_FOUND");

@@ -155,12 +155,12 @@ class Service:
 
 @pytest.fixture
 def services():
-    """services(folder, *options) starts a Service; in the end those that still run are stopped."""
+    """services(folder, *options, **popen) starts a Service; in the end those that still run are stopped."""
     started = []
 
-    def start(folder, *options):
+    def start(folder, *options, **popen):
         folder.mkdir(exist_ok=True)
-        started.append(Service(folder, *options))
+        started.append(Service(folder, *options, **popen))
         return started[-1]
 
     yield start

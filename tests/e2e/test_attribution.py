@@ -35,7 +35,7 @@ def test_a_leak_costs_workers_and_no_byte(service, spec_with, fault):
     clean = digest_of("python", spec_with({"touch": "1MiB"}, epochs=2), target=service.target)
     # A busy machine may make a stage slow, which replaces its worker; memory gives no reason to.
     status = bulkhead.service_status(service.target)
-    assert {one["cause"] for one in status.get("recent_recyclings", [])} <= {"RECYCLE_CAUSE_SLOWDOWN"}
+    assert [one["reason"] for one in status.get("recent_recyclings", []) if one["cause"] != "RECYCLE_CAUSE_SLOWDOWN"] == []
     assert status.get("limit_events", 0) == 0 and not status.get("recent_exits")
     leaking = digest_of("python", spec_with({fault: "1MiB"}, epochs=2), target=service.target)
     assert leaking == clean

@@ -50,6 +50,42 @@ def test_given_classes_and_one_hot(images):
         assert batch["animal"].argmax(1).tolist() == [0, 2]
 
 
+def test_quoted_names_of_a_csv_file_are_names(images):
+    (images / "train.csv").write_bytes(b'\xef\xbb\xbf"file","animal"\r\n"0.jpg","dog, big"\r\n1.jpg,"say ""cat"""\r\n2.jpg,emu\r\n')
+    with loader(images, {"image_list": {"path": "train.csv", "header": True}}) as stream:
+        assert stream.classes == ("dog, big", "emu", 'say "cat"')
+        [batch] = stream
+        assert batch["label"].tolist() == [0, 2, 1]
+    with loader(images, {"image_list": {"entries": ['"0.jpg","dog, big"', '1.jpg,emu']}}) as stream:
+        assert stream.classes == ("dog, big", "emu")
+
+
+def test_classes_of_a_file_are_those_of_the_spec(images):
+    """Cursors of one fit the other; a cursor of other names does not."""
+    (images / "train.txt").write_text("".join(f"{i % 4}.jpg {('emu', 'cat')[i % 2]}\n" for i in range(8)))
+    (images / "names.txt").write_text("emu\ndog\ncat\n")
+    named = {"image_list": {"path": "train.txt", "classes_file": "names.txt"}}
+    with loader(images, named) as stream:
+        assert stream.classes == ("emu", "dog", "cat")
+        first, second = stream
+        assert first["label"].tolist() == second["label"].tolist() == [0, 2, 0, 2]
+    with loader(images, named) as stream:
+        next(iter(stream))
+        cursor = stream.state_dict()
+
+    def rest(source):
+        with bulkhead.Loader(write_spec(images / "spec.yaml", source=source, stages=DECODE, batch={"size": 4}, epochs=1), cursor=cursor) as stream:
+            return [batch["label"].tolist() for batch in stream]
+
+    assert rest({"image_list": {"path": "train.txt", "classes": ["emu", "dog", "cat"]}}) == rest(named) == [[0, 2, 0, 2]]
+    (images / "names.txt").write_text("emu\ncat\ndog\n")
+    with pytest.raises(bulkhead.errors.CursorMismatch):
+        rest(named)
+    (images / "names.txt").write_text("emu\nemu\n")
+    with pytest.raises(bulkhead.errors.BulkheadError, match="names.txt:2: names `emu` again"):
+        rest(named)
+
+
 def test_sub_folders_are_classes(images):
     for name, i in (("b", 0), ("a", 1)):
         (images / "set" / name).mkdir(parents=True)
@@ -92,6 +128,19 @@ def test_lists_of_a_mixture_agree_on_their_classes(images):
 
     with pytest.raises(bulkhead.BulkheadError, match="give `classes` to all"):
         loader(images, mixture())
+    # Also where a source without names comes first, or one of them is a folder.
+    (images / "c.txt").write_text("0.jpg\n")
+    several = mixture()
+    several["mixture"]["sources"].insert(0, {"weight": 1, "source": {"image_list": {"path": "c.txt", "unlabeled": True}}})
+    with pytest.raises(bulkhead.BulkheadError, match="give `classes` to all"):
+        loader(images, several, outputs=["image"])
+    for name, i in (("dog", 0), ("emu", 1)):
+        (images / "set" / name).mkdir(parents=True)
+        shutil.copy(images / f"{i}.jpg", images / "set" / name)
+    for order in (1, -1):
+        both = [{"weight": 1, "source": {"image_list": {"path": "a.txt"}}}, {"weight": 1, "source": {"image_folder": {"path": "set"}}}]
+        with pytest.raises(bulkhead.BulkheadError, match="give `classes` to all"):
+            loader(images, {"mixture": {"sources": both[::order]}})
     with loader(images, mixture(classes=["cat", "dog", "emu"])) as stream:
         assert stream.classes == ("cat", "dog", "emu")
         [batch] = stream

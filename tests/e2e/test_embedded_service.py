@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import urllib.request
 
 import bulkhead
 import pytest
@@ -41,9 +40,12 @@ def test_its_options_are_arguments_of_the_loader(folder, spec):
         status = bulkhead.service_status(loader.target)
         pid = loader._endpoint.service.pid
         log = pathlib.Path(loader._endpoint.log).read_text()
+        given = {flag: option_of(pid, flag) for flag in ("--worker-hang-timeout", "--sandbox", "--log-level", "--native-path")}
     assert status["memory"]["budget_bytes"] == 2 << 30
     assert {worker["quota_bytes"] for worker in status["workers"]} == {200 << 20}
     assert pid == status["pid"]
+    assert given == {"--worker-hang-timeout": "7.5", "--sandbox": "seccomp,landlock", "--log-level": "debug",
+                     "--native-path": str(folder)}
     assert re.search(r"metrics on http://127\.0\.0\.1:[0-9]+/metrics", log)
 
 
@@ -59,7 +61,6 @@ def test_the_adapters_pass_them_on(folder, spec, monkeypatch):
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"worker_quota": "300"}, "worker_quota=: '300' is not a size: write a whole number with its unit"),
     ({"worker_quota": "1MiB"}, "worker_quota= 1MiB: a worker without any sample takes 20 MiB"),
     ({"sandbox": "walls"}, "sandbox= walls: there is no part 'walls'"),
     ({"native_path": "/nowhere"}, "native_path= /nowhere: "),
@@ -105,22 +106,57 @@ def test_logs_are_bounded_in_number(folder, spec):
     assert "embedded-00001d.log" in left and "embedded-000000.log" not in left
 
 
+def status_lines(runtime):
+    """Of the services below `runtime`. The tool also lists those below /tmp, which others may have started."""
+    run = subprocess.run([BIN / "bulkhead", "status", "--all"], capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0 or "no service of yours runs" in run.stderr, run
+    return [line for line in run.stdout.splitlines() if line.startswith(f"unix:{runtime}/")]
+
+
+def asked(loader, *command):
+    """What a command says without a target; tests beside this one may have services, too, which it then names."""
+    run = subprocess.run([BIN / "bulkhead", *command], capture_output=True, text=True, check=False, timeout=60)
+    if run.returncode == 0:
+        return run.stdout
+    assert "services of yours run" in run.stderr and f"--target {loader.target}" in run.stderr
+    return tool(*command, "--target", loader.target)
+
+
 def test_status_finds_it(runtime, folder, spec):
-    assert "no service of yours runs" in tool("status", code=1)
     with bulkhead.Loader(spec, workers=1, name="mine") as loader:
         loader.next_batch()
-        assert "stream mine, rank 0 of 1" in tool("status")
-        assert json.loads(tool("status", "--json"))["streams"][0]["name"] == "mine"
+        assert "stream mine, rank 0 of 1" in asked(loader, "status")
+        assert json.loads(asked(loader, "status", "--json"))["streams"][0]["name"] == "mine"
         with bulkhead.Loader(spec, workers=1, threads=2, name="other") as other:
-            lines = tool("status", "--all").splitlines()
-            assert [line.partition("  ")[0] for line in lines] == sorted([loader.target, other.target])
-            assert any(line.endswith("streams: mine") for line in lines)
-            error = tool("status", code=1)
-            assert "2 services run; name one: bulkhead status --target unix:" in error
+            ours = status_lines(runtime)
+            assert [line.partition("  ")[0] for line in ours] == sorted([loader.target, other.target])
+            assert any(line.endswith("streams: mine") for line in ours)
+            for command in (["status"], ["recycle"], ["quarantine", "list"]):
+                error = tool(*command, code=1)
+                assert "services of yours run" in error
+                assert f"--target {loader.target}" in error and f"--target {other.target}" in error
             # What a dead one left is passed over.
+            dead = other.target
             os.kill(other._endpoint.service.pid, signal.SIGKILL)
             other._endpoint.service._process.wait()
-            assert "stream mine" in tool("status")
+            assert dead not in tool("status", "--all") and "stream mine" in asked(loader, "status")
+
+
+def test_quarantine_and_recycle_find_it(runtime, spec):
+    with bulkhead.Loader(spec, workers=1) as loader:
+        loader.next_batch()
+        [added] = json.loads(asked(loader, "quarantine", "add", "range@17", "--json"))["records"]
+        assert added["record"] == "range@17"
+        assert json.loads(asked(loader, "quarantine", "list", "--json"))["records"] == [added]
+        assert json.loads(asked(loader, "quarantine", "clear", "--all", "--json")) == {"records": []}
+        assert json.loads(asked(loader, "recycle", "--json")) == {"workers": 1}
+
+
+def test_a_repeated_status_leaves_its_error_to_be_read(runtime):
+    run = subprocess.run([BIN / "bulkhead", "status", "--every", "1", "--target", f"unix:{runtime}/s.sock"],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    assert run.returncode == 1 and "cannot be reached" in run.stdout
+    assert "\033" not in run.stdout  # which would clear the screen
 
 
 def test_status_finds_one_that_processes_share(runtime, folder, spec):
@@ -131,6 +167,7 @@ def test_status_finds_one_that_processes_share(runtime, folder, spec):
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target = process.stdout.readline().strip()
     assert target.startswith(f"unix:{runtime}/bulkhead-")
-    assert tool("status", "--all").startswith(target)
+    [line] = status_lines(runtime)
+    assert line.startswith(target)
     process.communicate("\n", timeout=60)
     assert process.returncode == 0

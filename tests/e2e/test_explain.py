@@ -61,7 +61,7 @@ def test_in_process_says_what_is_wrong(photos, folder):
     text = json.loads(few.read_text())
     few.write_text(json.dumps({**text, "batch": {"size": 151, "last": "drop"}}))
     assert "lower batch.size" in tool("bench", "run", "--spec", few, "--in-process", code=1)
-    assert "--workers excludes --in-process" in tool(
+    assert "--in-process and --workers exclude each other" in tool(
         "bench", "run", "--spec", few, "--in-process", "--workers", 2, code=2)
 
 

@@ -22,7 +22,7 @@ def bench_leak(photos, **options):
 
 
 @pytest.mark.parametrize("fault", ["leak", "leak_mmap"])
-def test_a_leaking_worker_is_replaced_before_its_quota_bites(photos, folder, fault):
+def test_a_leaking_worker_is_replaced_and_its_stage_named(photos, folder, fault):
     report = bench_leak(photos, samples=3000, rounds=1, fault=fault, quota="256MiB", leak="512KiB")
     assert report["digests_equal"] == 1
     assert report["recycles"] >= 2
@@ -34,7 +34,7 @@ def test_a_leaking_worker_is_replaced_before_its_quota_bites(photos, folder, fau
         assert report["recycle_seconds"][phase]["p50"] > 0, phase
 
 
-def test_a_python_function_that_leaks_costs_no_batch_either(photos):
+def test_a_worker_whose_python_function_leaks_is_replaced_too(photos):
     report = bench_leak(photos, samples=12000, rounds=1, fault="python", python=sys.executable, every=32, quota="160MiB")
     assert report["digests_equal"] == 1
     assert report["recycles"] >= 2

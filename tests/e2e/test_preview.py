@@ -237,7 +237,29 @@ def test_names_of_classes_stand_at_boxes(photos, folder):
     assert all(np.array_equal(a, b) for a, b in zip(named, numbered, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(named, plain, strict=True))
     refused = preview(spec, folder / "s.png", *CODE, "--classes", folder / "missing.txt", check=False)
-    assert refused.returncode == 1 and "names no class; write the names into a text file" in refused.stderr
+    assert refused.returncode == 1 and "missing.txt: cannot be opened" in refused.stderr
+
+
+def test_names_of_classes_that_the_data_give_are_drawn(photos, folder):
+    spec = crop_spec(photos, folder)
+    with bulkhead.Loader(spec) as loader:
+        names = loader.classes
+    sheets = {}
+    for kind, lines in (("given", names), ("other", [name[::-1] for name in names]), ("left out", None)):
+        if lines is not None:
+            (folder / "names.txt").write_text("\n".join(lines))
+        preview(spec, folder / "sheet.png", "--samples", 2, *([] if lines is None else ["--classes", folder / "names.txt"]))
+        sheets[kind] = (folder / "sheet.png").read_bytes()
+    assert sheets["left out"] == sheets["given"] != sheets["other"]
+
+
+def test_the_values_are_printed_as_json(photos, folder):
+    said = json.loads(preview(crop_spec(photos, folder), folder / "sheet.png", "--samples", 4, "--json").stdout)
+    assert said["samples"] == 4 and said["image"] == "image"
+    outputs = {output["name"]: output for output in said["outputs"]}
+    image = outputs["image"]
+    assert image["type"] == "uint8 [32,32,3]" and 0 <= image["min"] < image["mean"] < image["max"] <= 255
+    assert outputs["label"]["type"] == "int64 []"
 
 
 def test_behind_each_stage_boxes_have_their_labels(photos, folder):

@@ -174,8 +174,8 @@ def test_neither_prints_nor_exceptions_command_a_terminal(start, folder, policy)
         assert "first line\n\\x1b]0;forged\\x07second \\xc2\\x9b line" in text
     for text in (*texts, log):
         assert not set(text) & {*map(chr, range(9)), *map(chr, range(11, 32)), "\x7f", "\x9b"}
-    assert "\nprinted\twith an ü \\x1b[2J\n" in log
-    assert "\nwritten \\x1b[2J\n" in log
+    assert "\n  | printed\twith an ü \\x1b[2J\n" in log
+    assert "\n  | written \\x1b[2J\n" in log
 
 
 def test_substitute_takes_the_next_sample_that_passes(start, folder):
@@ -347,6 +347,13 @@ def test_idle_threads_are_no_leak(start, folder):
     assert [batch["index"].tolist() for batch in read(service, spec)] == [list(range(i, i + 16)) for i in range(0, 800, 16)]
     status = status_of(service)
     assert not status.get("recent_recyclings") and not int(status.get("limit_events", 0)), status
+
+
+def test_code_that_closes_the_workers_descriptors_is_told_of(start, folder):
+    """Which record did it is not known: the worker notices later. So none is quarantined."""
+    spec = over_range(folder, "closes_descriptors", [number()], size=40, batch=4, errors={"policy": "substitute"})
+    error = error_of(start(workers=1), spec)
+    assert error.reason == "WORKER_CRASH_LOOP" and "descriptors that it did not open" in str(error)
 
 
 @pytest.mark.parametrize("function", ["too_much", "raises_memory_error"])

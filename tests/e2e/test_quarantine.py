@@ -1,5 +1,6 @@
 """Records in quarantine through the real service: an input of every batch, kept by service and cursor alike."""
 
+import datetime
 import json
 import pathlib
 import subprocess
@@ -61,6 +62,14 @@ def test_a_record_added_by_hand_is_substituted_and_listed(folder, service, trans
     assert "range@11" in told[11].message and "quarantine" in told[11].message
     for _, cursor in batches.values():
         assert cursor["quarantined"] == ["of other data@7", "range@10", "range@11", "range@39"]
+
+
+def test_as_json_each_has_its_moment_with_the_zone(service):
+    before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    added = tool("add", "range@10", "--json", "--target", service.target)
+    [record] = json.loads(added.stdout)["records"]
+    moment = datetime.datetime.fromisoformat(record["time"])
+    assert record["record"] == "range@10" and before <= moment <= datetime.datetime.now(datetime.timezone.utc)
 
 
 @pytest.mark.parametrize("client", ["cpp", "python"])

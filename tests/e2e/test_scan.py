@@ -46,7 +46,7 @@ def test_every_bad_line_of_a_list_is_found_also_many_in_a_row_and_below_the_crop
     found = scan(damaged)
     assert found["records"] == 40 and found["bad"] == 24
     assert reasons(found, "line") == {
-        "3": "FILE_NOT_FOUND", "4": "TRUNCATED_IMAGE", "5": "UNSUPPORTED_IMAGE", **{str(i): "CORRUPT_IMAGE" for i in range(6, 27)}}
+        3: "FILE_NOT_FOUND", 4: "TRUNCATED_IMAGE", 5: "UNSUPPORTED_IMAGE", **{i: "CORRUPT_IMAGE" for i in range(6, 27)}}
     assert {finding["list"] for finding in found["findings"]} == {"train.txt"}
     said = subprocess.run([BIN / "bulkhead", "scan", damaged], capture_output=True, text=True, timeout=120)
     assert said.returncode == 1
@@ -64,8 +64,21 @@ def test_the_list_without_the_bad_lines_is_good(damaged, folder):
 
 def test_the_list_without_the_bad_lines_lies_beside_the_list(damaged, folder):
     (folder / "elsewhere").mkdir()
-    for place in ("elsewhere/good.txt", "train.txt"):
-        assert f"another file of {folder}" in tool("scan", damaged, "--exclude-list", folder / place, code=1)
+    said = tool("scan", damaged, "--exclude-list", folder / "elsewhere/good.txt", code=1)
+    assert f"another file of {folder}" in said and f"write --exclude-list {folder}/good.txt" in said
+
+
+def test_the_list_itself_is_not_written_over(damaged, folder):
+    said = tool("scan", damaged, "--exclude-list", folder / "train.txt", code=1)
+    assert f"--exclude-list {folder}/train.txt: is the list train.txt of the spec itself" in said
+    assert f"write --exclude-list {folder}/good-train.txt" in said
+
+
+def test_good_data_need_no_advice(photos, folder):
+    run = subprocess.run([BIN / "bulkhead", "scan", photos / "tfrecord.yaml", "--exclude-list", folder / "bad.txt"],
+                         capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0 and "bad.txt: empty, as no record has to be left out" in run.stderr
+    assert "quarantine" not in run.stderr and (folder / "bad.txt").read_text() == ""
 
 
 def test_good_data_are_found_good(photos):
@@ -122,7 +135,7 @@ def test_of_a_mixture_each_source_is_read_whole(photos, folder):
     spec = write_spec(folder / "spec.yaml", source={"mixture": {"sources": sources}}, stages=CROPPED, batch={"size": 4})
     found = scan(spec)
     assert found["records"] == 9
-    assert [(finding["record"], finding["line"]) for finding in found["findings"]] == [("0:a7.jpg", "8")]
+    assert [(finding["record"], finding["line"]) for finding in found["findings"]] == [("0:a7.jpg", 8)]
 
 
 def test_validate_says_that_it_decodes_nothing(damaged, folder):
@@ -137,13 +150,26 @@ def test_a_stage_that_refuses_a_record_is_found(photos, folder):
     spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}},
                       stages=[*CROPPED, {"one_hot": {"input": "label", "classes": 3}}], batch={"size": 4})
     [finding] = scan(spec)["findings"]
-    assert finding["line"] == "2" and "stages[3] one_hot" in finding["message"]
+    assert finding["line"] == 2 and "stages[3] one_hot" in finding["message"]
 
 
-def test_a_malformed_line_ends_the_scan_with_its_place(folder):
-    (folder / "train.txt").write_text("a.jpg 1\nb.jpg\n")
-    spec = write_spec(folder / "spec.yaml", source={"image_list": {"path": "train.txt"}}, stages=CROPPED, batch={"size": 4})
-    assert "train.txt:2: has 1 column" in tool("scan", spec, code=1)
+def test_malformed_lines_are_found_with_the_others_but_end_a_training(photos, folder):
+    shutil.copy(next((photos / "folder").rglob("*.jpg")), folder / "a.jpg")
+    (folder / "train.txt").write_text('a.jpg,cat\na.jpg\na.jpg,"dog\nb.jpg,dog\na.jpg,7\na.jpg,dog\n')
+    spec = {"source": {"image_list": {"path": "train.txt"}}, "stages": CROPPED, "batch": {"size": 4}, "errors": {"policy": "substitute"}}
+    # Also where nobody can know on which side of a split or a filter the line lies.
+    more = {"split": {"parts": {"a": 0.001, "b": 0.999}, "use": "b"}, "filter": [{"feature": "label", "in": [0, 1]}]}
+    for name, one in (("spec.yaml", spec), ("part.yaml", {**spec, **more})):
+        found = scan(write_spec(folder / name, **one), "--exclude-list", folder / "good.txt")
+        assert found["records"] == 6
+        assert reasons(found, "line") == {2: "LIST_INVALID", 3: "LIST_INVALID", 4: "FILE_NOT_FOUND", 5: "LIST_INVALID"}
+        messages = {finding["line"]: finding["message"] for finding in found["findings"]}
+        assert messages[2].startswith("train.txt:2: has 1 column")
+        assert messages[3].startswith("train.txt:3: column 2 begins with a quote that is not closed")
+        assert messages[5].startswith("train.txt:5: label `7` is a number")
+        assert (folder / "good.txt").read_text() == "a.jpg,cat\na.jpg,dog\n"
+    with pytest.raises(bulkhead.errors.DataError, match="train.txt:2: has 1 column"):
+        bulkhead.Loader(folder / "spec.yaml")
 
 
 def test_a_file_of_names_joins_the_quarantine(folder):

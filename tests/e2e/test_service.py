@@ -177,9 +177,8 @@ def test_clients_that_are_stopped_do_not_hold_up_the_end_of_their_service(servic
     try:
         assert idle.stdout.readline() == "idle\n"
         idle.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
         assert service.stop() == 0
-        assert time.monotonic() - began < 10
+        assert "are cut off" not in (folder / "service.log").read_text()
     finally:
         idle.kill()
         idle.wait()

@@ -2,17 +2,15 @@
 
 import json
 import logging
-import os
-import pathlib
+import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import bulkhead
-from conftest import write_spec
-
-HERE = pathlib.Path(__file__).resolve().parent
-BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", HERE.parents[1] / "build/release/bin"))
+from bulkhead._spec.foreign_words import WORDS
+from conftest import BIN, HERE, tool, write_spec
 
 
 @pytest.fixture
@@ -35,6 +33,46 @@ def test_all_mistakes_are_in_the_error(folder):
         "f:5:1: shuffle: unknown field `shuffle`; write `order: global`: the whole epoch is shuffled, without a buffer",
     ]
     assert raised.value.reason == "SPEC_INVALID" and raised.value.metadata["line"] == "2"
+
+
+def wrong_specs():
+    """Each word of another library in its place, at most 15 in a spec, as the words are and with a value."""
+    source, batch = "source: {range: {size: 9}}\n", "batch: {size: 2"
+    rest = f"{source}{batch}}}\n"
+    stages = sorted(word.title() for word in WORDS["bulkhead.v1.Stage"])
+    for first in range(0, len(stages), 15):
+        some = stages[first : first + 15]
+        yield rest + "stages:\n" + "".join(f"- {word}\n" for word in some)
+        yield rest + "stages:\n" + "".join(f"- {word}: [3, 4]\n" for word in some)
+        yield rest + "stages:\n" + "".join(f'- "tf.image.{word}((3, 4))"\n' for word in some)
+    keys = sorted(word.title() for word in WORDS["bulkhead.v1.PipelineSpec"])
+    for first in range(0, len(keys), 15):
+        for value in ("7", "false", "{a: b}", "x" * 65):
+            yield rest + "".join(f"{key}: {value}\n" for key in keys[first : first + 15])
+    for word in WORDS["bulkhead.v1.Order"]:
+        yield rest + f"order: {word.title()}\n"
+    for word in WORDS["bulkhead.v1.Batch"]:
+        yield f"{source}{batch}, {word.title()}: 5}}\n"
+    for word in WORDS["bulkhead.v1.Source"]:
+        yield f"source: {{{word.title()}: photos}}\n" + rest[len(source) :]
+
+
+def test_the_python_client_says_of_other_libraries_words_what_the_service_says(folder):
+    told = 0
+    with ThreadPoolExecutor(4) as pool:
+        paths = []
+        for number, text in enumerate(wrong_specs()):
+            paths.append(folder / f"{number}.yaml")
+            paths[-1].write_text(text)
+        answers = pool.map(lambda path: tool("validate", path, code=1), paths)
+        for path, answer in zip(paths, answers):
+            with pytest.raises(bulkhead.SpecError) as raised:
+                bulkhead.Pipeline.from_yaml(path)
+            here, there = (re.sub(r"(?m)^([^:]*:\d+):\d+: ", r"\1: ", said) for said in (str(raised.value), answer))
+            here = here.split("\n")  # the columns of values are told otherwise
+            assert set(here) <= {line.strip() for line in there.split("\n")}, path.read_text()
+            told += len(here)
+    assert told > 4 * 60
 
 
 def test_a_loader_logs_what_is_doubtful_once(folder, photos, warned):

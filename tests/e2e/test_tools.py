@@ -121,7 +121,7 @@ def test_synthetic_numbers_are_read_back(folder):
     [
         (["foo"], "unknown subcommand 'foo'; there are: "),
         (["bench", "foo"], "unknown subcommand 'foo'; there are: run"),
-        (["synth", "x", "--schema", "foo"], "there is no schema 'foo'; it is photos, face or range"),
+        (["synth", "x", "--schema", "foo"], "--schema: 'foo' is none of photos, face, range"),
         (["synth", "x", "--schema", "range", "--count", "5"], "--count: "),
         (["synth", "x", "--schema", "range", "--size", "9x9"], "--size: "),
         (["synth", "x", "--schema", "range", "--classes", "5"], "--classes: "),
@@ -145,3 +145,26 @@ def test_validate_writes_its_keys_in_order(folder):
     reports = json.loads(text)
     assert reports[0]["valid"]
     assert text == json.dumps(reports, indent=2, sort_keys=True) + "\n"
+
+
+def test_validate_has_the_fingerprint_of_cursors_or_none(photos, folder):
+    [image, *_] = sorted((photos / "folder").rglob("*.jpg"))
+    (folder / "list.txt").write_text(f"{image} emu\n")
+    (folder / "names.txt").write_text("emu\ncat\n")
+
+    def report(classes, *words):
+        source = {"image_list": {"path": "list.txt", **classes}}
+        spec = write_spec(folder / "s.yaml", source=source, stages=["decode_image", {"resize": {"size": 8}}], batch={"size": 1})
+        with bulkhead.Loader(spec) as loader:
+            cursor = loader.state_dict()
+        return json.loads(tool("validate", "--json", spec, *words))[0].get("bytes_fingerprint"), cursor["bytes_fingerprint"]
+
+    told, real = report({"classes": ["emu", "cat"]})
+    assert told == real
+    assert report({"classes_file": "names.txt"}) == (None, real), "the file is not read"
+    assert report({"classes_file": "names.txt"}, "--data") == (real, real)
+
+
+def test_the_version_is_told_whatever_follows():
+    assert tool("--version", "x") == tool("--version") and tool("--version").startswith("bulkhead ")
+    assert "--version" in tool("--help")

@@ -4,10 +4,14 @@ import json
 import pdb
 import random
 import sys
+import traceback
+import types
 
 import bulkhead
 import numpy as np
 import pytest
+from bulkhead._rpc import proto
+from bulkhead._trial import declared
 from conftest import write_spec
 
 CODE = """\
@@ -57,6 +61,23 @@ def rng_behind(index, rng=None):
 
 def rng_as_argument(index, rng):
     return index + rng
+
+
+def plus(index, rng, *, more):
+    return index + more + rng.integers(1000)
+
+
+def of_batch(index, path, rng):
+    assert index.shape[1:] == () and path.dtype.kind == "S" and not index.flags.writeable
+    return index + rng.integers(1000, size=len(index)), np.stack([index, index + len(index)], 1).astype(np.float32)
+
+
+def of_large_batch(image):
+    return image.mean(axis=(1, 2, 3), dtype=np.float32)
+
+
+def wrong_dtype(index):
+    return np.full(3, index, np.float64)
 
 
 def texts(path, encoded):
@@ -170,7 +191,7 @@ def test_what_the_function_raises_is_raised_here(folder, stages):
         return index
 
     trial = bulkhead.try_stage(works, spec)
-    assert not trial.equal and "cannot do 2" in trial.failure and "in a worker it fails" in repr(trial)
+    assert not trial.equal and "cannot do 2" in trial.failure and "in a worker it fails: " in repr(trial)
 
 
 def test_an_edited_file_is_what_is_tried(folder, stages):
@@ -222,9 +243,9 @@ def test_a_stage_that_is_not_there_is_named_with_the_nearest(folder, stages):
     spec = over_range(folder, "fails", INDEX)
     with pytest.raises(bulkhead.InvalidArgument, match="did you mean 'trial_stage:fails'"):
         bulkhead.try_stage("trial_stage:fail", spec)
-    with pytest.raises(bulkhead.InvalidArgument, match=r"stages\[3\] is no Python stage; those are at \[0\]"):
+    with pytest.raises(bulkhead.InvalidArgument, match=r"stages\[3\] is no Python stage; those are: stages\[0\]"):
         bulkhead.try_stage("trial_stage:fails", spec, stage=3)
-    with pytest.raises(bulkhead.InvalidArgument, match="have no Python stage"):
+    with pytest.raises(bulkhead.InvalidArgument, match="the spec has no Python stage"):
         bulkhead.try_stage("a:b", {"source": {"range": {"size": 3}}, "batch": {"size": 1}})
 
 
@@ -243,3 +264,135 @@ def test_a_changed_file_is_used_by_the_next_loader_of_a_notebook(folder, stages)
             assert first() == value
     stages(CODE.replace("HERE = 0", "HERE = 3"))
     assert first() == 3
+
+
+def test_a_stage_of_batches_gets_whole_batches(folder, photos, stages):
+    of_batch = {"function": "trial_stage:of_batch", "inputs": ["label", "path"],
+                "outputs": [{"name": "label", "dtype": "int64"}, {"name": "pairs", "dtype": "float32", "shape": [2]}]}
+    spec = {"source": {"image_folder": {"path": str(photos / "folder")}}, "outputs": ["label", "path", "pairs"],
+            "batch_stages": [{"python": of_batch}], "batch": {"size": 7}, "seed": 3, "order": "global", "take": 17}
+    trial = bulkhead.try_stage("trial_stage:of_batch", spec)
+    assert trial.equal, trial
+    assert repr(trial) == "trial_stage:of_batch: 3 batches, the same bytes as a worker makes"
+    assert [sample.position for sample in trial.samples] == [0, 7, 14]
+    assert [len(sample.inputs[0]) for sample in trial.samples] == [7, 7, 3]
+    # They are the batches of the training.
+    with bulkhead.Loader(spec) as loader:
+        for sample, batch in zip(trial.samples, loader):
+            assert np.array_equal(sample.outputs[0], batch["label"])
+            assert np.array_equal(sample.outputs[1], batch["pairs"])
+    trial = bulkhead.try_stage(lambda label, path: (label, np.zeros((len(label), 2))), spec, n=1, stage="batch_stages[0]")
+    assert "pairs: dtype float64 here, float32 in the worker" in repr(trial) and "1 batch, 1 of them" in repr(trial)
+
+
+def test_a_batch_of_many_bytes_is_an_input(folder, photos, stages):
+    mean = {"function": "trial_stage:of_large_batch", "inputs": ["image"], "outputs": [{"name": "mean", "dtype": "float32"}]}
+    spec = {"source": {"image_folder": {"path": str(photos / "folder")}}, "batch": {"size": 8},
+            "stages": ["decode_image", {"resize": {"size": 1024}}], "batch_stages": [{"python": mean}]}
+    trial = bulkhead.try_stage("trial_stage:of_large_batch", spec, n=1)  # 24 MiB, over the room that is tried first
+    assert trial.equal and trial.samples[0].inputs[0].nbytes == 8 * 1024 * 1024 * 3
+
+
+def mixture_of(own, **more):
+    def source(weight, size, stages):
+        return {"weight": weight, "source": {"range": {"size": size}}, "stages": stages, "order": "global"}
+
+    return {"source": {"mixture": {"sources": [source(1, 30, own[0]), source(2, 60, own[1])]}}, "seed": 5,
+            "batch": {"size": 90}, "outputs": ["index"], **more}
+
+
+def plus(more):
+    return {"python": {"function": "trial_stage:plus", "inputs": ["index"], "outputs": INDEX, "arguments": {"more": more}}}
+
+
+def test_a_mixtures_own_stage_gets_its_sources_samples(folder, stages):
+    spec = mixture_of([[plus(0), plus(1_000_000)], [plus(2_000_000)]], stages=[plus(10_000_000)])
+    with pytest.raises(bulkhead.InvalidArgument, match=r"is called at source.mixture.sources\[0\].stages\[0\], source"):
+        bulkhead.try_stage("trial_stage:plus", spec)
+    own = [bulkhead.try_stage("trial_stage:plus", spec, n=12, stage=f"source.mixture.sources[{i}].stages[{1 - i}]")
+           for i in (0, 1)]
+    common = bulkhead.try_stage("trial_stage:plus", spec, n=36, stage=0)
+    assert all(trial.equal for trial in (*own, common)), (own, common)
+    # What the own stages gave comes to the common one, at the same positions.
+    came = {sample.position: sample.inputs[0] for sample in common.samples}
+    for trial, mark in zip(own, (1_000_000, 2_000_000)):
+        assert len(trial.samples) == 12
+        for sample in trial.samples:
+            assert sample.outputs[0] >= mark and came.get(sample.position, sample.outputs[0]) == sample.outputs[0]
+    assert not {sample.position for sample in own[0].samples} & {sample.position for sample in own[1].samples}
+
+
+def test_a_misspelt_function_is_named_with_the_files_nearest(folder, stages):
+    spec = over_range(folder, "fials", INDEX)
+    with pytest.raises(bulkhead.InvalidArgument, match=r"trial_stage.py has no 'fials'; did you mean 'fails'\?$"):
+        bulkhead.try_stage("trial_stage:fials", spec)
+    with pytest.raises(bulkhead.BulkheadError, match=r"trial_stage.py\) has no `fials`; did you mean `fails`\?"):
+        bulkhead.Loader(spec)
+    with pytest.raises(bulkhead.BulkheadError, match=r"has no `zzz`; its functions are noisy, small, differs, fails"):
+        bulkhead.Loader(over_range(folder, "zzz", INDEX))
+    with pytest.raises(bulkhead.InvalidArgument, match="there is no module 'trial_stag'"):
+        bulkhead.try_stage("trial_stag:f", {**json.loads(spec.read_text()), "stages": [
+            {"python": {"function": "trial_stag:f", "inputs": ["index"], "outputs": INDEX}}]})
+
+
+def test_a_wrong_dtype_is_told_with_what_to_write(folder, stages):
+    outputs = [{"name": "row", "dtype": "int64", "shape": [3]}]
+    trial = bulkhead.try_stage("trial_stage:wrong_dtype", over_range(folder, "wrong_dtype", outputs), n=2)
+    lines = repr(trial).split("\n")
+    assert lines[0].startswith("trial_stage:wrong_dtype: 2 samples; in a worker it fails: ")
+    assert "has the dtype float64, but is declared as int64" in lines[0]
+    assert lines[1:] == [f"  position {i}: row: dtype float64 here, declared as int64; return it with "
+                         ".astype(numpy.int64), or declare dtype: float64" for i in range(2)]
+
+
+@pytest.mark.parametrize("name, value, told", [
+    ("float32", np.zeros(2), "dtype float64 here, declared as float32; return it with .astype(numpy.float32), or declare dtype: float64"),
+    ("bool", np.zeros(2), "dtype float64 here, declared as bool; return it with .astype('bool'), or declare dtype: float64"),
+    ("bfloat16", np.zeros(2, "M8[s]"), "dtype datetime64[s] here, declared as bfloat16; return it with .astype(ml_dtypes.bfloat16)"),
+    ("float32", np.array([None]), "dtype object here, declared as float32; return it with .astype(numpy.float32)"),
+    ("float32", [np.zeros(2), np.zeros(3)], "arrays of different shapes here; one output is one array"),
+    ("float32", np.zeros(2, np.float32), None),
+])
+def test_what_is_declared_is_told_with_what_can_be_written(name, value, told):
+    number = next(number for number, known in proto.DTYPE_NAMES.items() if known == name)
+    output = types.SimpleNamespace(name="row", dtype=number)
+    assert declared.wrong(types.SimpleNamespace(outputs=[output]), [value]) == ([f"row: {told}"] if told else [])
+
+
+def test_a_batch_that_is_not_full_gets_the_room_it_needs(folder, photos, stages):
+    paths = sorted((photos / "folder").rglob("*.jpg"))[:3]
+    (folder / "three.txt").write_text("".join(f"{path}\n" for path in paths))
+    stage = {"function": "trial_stage:of_large_batch", "inputs": ["image"], "outputs": [{"name": "mean", "dtype": "float32"}]}
+    spec = write_spec(
+        folder / "s.json", source={"image_list": {"path": "three.txt", "unlabeled": True}},
+        stages=["decode_image", {"resize": {"size": 224}}, {"normalize": {"divide": 255}}], batch={"size": 64},
+        batch_stages=[{"python": stage}])
+    trial = bulkhead.try_stage("trial_stage:of_large_batch", str(spec), n=1)
+    assert trial.equal and trial.samples[0].inputs[0].shape == (3, 224, 224, 3)
+
+
+def test_an_error_that_cannot_be_changed_is_raised_as_it_is(folder, stages):
+    stages(CODE + """
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    value: int
+
+
+def fails_frozen(index):
+    raise Frozen(int(index) + 7)
+""")
+    with pytest.raises(Exception) as caught:
+        bulkhead.try_stage("trial_stage:fails_frozen", over_range(folder, "fails_frozen", INDEX))
+    assert type(caught.value).__name__ == "Frozen" and caught.value.value == 7
+
+
+def test_what_the_function_raises_ends_in_its_line(folder, stages):
+    spec = over_range(folder, "fails", INDEX)
+    with pytest.raises(ValueError) as caught:
+        bulkhead.try_stage("trial_stage:fails", spec)
+    files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert files == [__file__, str(folder / "code/trial_stage.py")]

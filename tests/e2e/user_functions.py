@@ -191,5 +191,12 @@ def keeps_idle_threads(index):
     return index
 
 
+def closes_descriptors(index):
+    """As a library does that closes a descriptor twice."""
+    if index == 21:
+        os.closerange(3, 256)
+    return index
+
+
 def three_frames(image):
     return np.concatenate([image, 255 - image, image[::-1]], axis=2)

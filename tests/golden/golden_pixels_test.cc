@@ -38,6 +38,7 @@ class GoldenPixelsTest : public ::testing::Test {
     v1::DecodeImage& decode = *binding.add_stages()->mutable_decode_image();
     decode.set_input("image");
     decode.set_color(color);
+    decode.set_max_pixels(36'000'000);
     v1::Resize& resize = *binding.add_stages()->mutable_resize();
     resize.set_input("image");
     resize.add_size(static_cast<uint32_t>(shape[0]));

@@ -11,7 +11,7 @@
 #include "server/image/geometry/geometry.h"
 #include "tests/image/test_images.h"
 
-namespace bulkhead {
+namespace bulkhead::displacement_test {
 namespace {
 
 constexpr ImageSize kSize{60, 80};
@@ -213,4 +213,4 @@ TEST(DisplacementTest, BoxesAreCutAtTheCanvas) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::displacement_test

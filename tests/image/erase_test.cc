@@ -8,7 +8,7 @@ namespace bulkhead {
 namespace {
 
 TEST(RandomEraseRectTest, StaysWithinItsBoundsAndTheImage) {
-  const EraseBounds bounds;
+  const EraseBounds bounds = {0.02, 0.33, 0.3, 3.3};
   double least = 1;
   double most = 0;
   for (uint64_t key = 0; key < 500; ++key) {

@@ -86,6 +86,23 @@ std::string SwapChannels(std::string rgb) {
   return rgb;
 }
 
+TEST(ImageDecoderTest, ATextIsCalledSo) {
+  ImageDecoder decoder;
+  const auto said = [&](absl::string_view file) {
+    const absl::Status status = decoder.Open(file, kMaxPixels).status();
+    EXPECT_EQ(Reason(status), reason::kUnsupportedImage);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(said("\r\n <!DOCTYPE html>\n<html>"),
+              testing::HasSubstr("a text, such as a web page, and no image; it begins with "
+                                 "`<!DOCTYPE html>`"));
+  EXPECT_THAT(said(std::string(100, 'x')),
+              testing::HasSubstr(absl::StrCat("`", std::string(40, 'x'), "`")));
+  for (const absl::string_view file : {"text\x01", "\xffhtml", "\n"}) {
+    EXPECT_THAT(said(file), testing::HasSubstr("the first bytes are those of no image format"));
+  }
+}
+
 TEST(ImageDecoderTest, CountsJpegsByTheReasonWhyLibjpegDecodedThem) {
   ImageDecoder decoder;
   JpegEncodeOptions progressive;

@@ -8,6 +8,7 @@ system header at all. The Python client is a room of its own kind: its folders i
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import pathlib
 import re
@@ -97,7 +98,9 @@ ROOMS = {
 # of them: what many commands share knows no command.
 TOOLS = {
     "common": set(),
+    "completion": set(),
     "cursor": set(),
+    "health": set(),
     # A spec's data and pipeline in the tool's own process.
     "local": set(),
     "synth": set(),
@@ -147,15 +150,17 @@ FOLDERS = {
 # What a folder of the Python package may import of the package, besides itself. A module beside the folders may import
 # them all.
 PACKAGE = "client/python/bulkhead"
+_PYTHON_BASE = {"errors", "_words", "_boundary", "_rpc"}
 PYTHON = {
     "_rpc": {"errors"},
-    "_spec": {"errors", "_rpc"},
-    "_arena": {"errors", "_rpc"},
-    "_batch": {"errors", "_rpc"},
-    "_service": {"errors", "_rpc"},
-    "_stream": {"errors", "_rpc", "_arena", "_batch", "_service"},
-    "_adapters": {"errors", "_arena", "_batch", "_loader"},
-    "_trial": {"errors", "_rpc", "_spec", "_loader"},
+    "_display": {"_words", "_loader"},  # the type of a Loader, which imports this room
+    "_spec": {*_PYTHON_BASE, "_display"},
+    "_arena": {*_PYTHON_BASE},
+    "_batch": {*_PYTHON_BASE, "_display"},
+    "_service": {*_PYTHON_BASE},
+    "_stream": {*_PYTHON_BASE, "_arena", "_batch", "_service"},
+    "_adapters": {*_PYTHON_BASE, "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
+    "_trial": {*_PYTHON_BASE, "_spec", "_loader"},
 }
 
 # Of some rooms only these headers may be included, by these rooms.
@@ -204,7 +209,7 @@ GUARDED = [
     # Compressed records; and the checksums of compressed TIFFs, which libtiff does not look at.
     _guarded(r"zlib\.h", {"server/source", "server/image"}, "zlib shows in server/source and server/image only"),
     _guarded(r"yaml-cpp/.*", {"server/spec"}, "yaml-cpp shows in server/spec only"),
-    _guarded(r"CLI/.*", {"server/app", "tools"}, "CLI11 is for mains and tools"),
+    _guarded(r"CLI/.*", {"server/app"}, "CLI11 is for the service's main; tools/common/options.h for the tools"),
     _guarded(
         r"grpcpp/.*|grpc/.*|.*\.grpc\.pb\.h",
         {"server/service", "server/app", "client/cpp"},
@@ -258,8 +263,6 @@ _WALL_CLOCK_WAIT = re.compile(
 _MAY_WAIT = {"server/service/loader_server.cc", "server/data/index_folder.cc"}
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-# A relative import, of which the names may go on on other lines.
-_PYTHON_IMPORT = re.compile(r"^\s*from \.\.(\w*)[\w.]* import (.*)")
 _ROOTS = ("server", "client", "tools")
 _ENDINGS = {".h", ".cc", ".c", ".hpp", ".cpp"}
 
@@ -292,17 +295,20 @@ def _check_folders(path: str, header: str) -> str | None:
     return None
 
 
-def _check_python(folder: str, line: str) -> str | None:
-    """Of a line in a folder of the Python package."""
-    match = _PYTHON_IMPORT.match(line)
-    if not match:
-        return None
-    if folder not in PYTHON:
-        return f"{folder} is no folder of the picture; add it to rules.py"
-    for name in [match.group(1)] if match.group(1) else re.findall(r"\w+", match.group(2)):
-        if name not in PYTHON[folder] | {folder}:
-            return f"{folder} may not import {name}"
-    return None
+def _check_python(parts: tuple[str, ...], text: str) -> list[str]:
+    """Of a file in a folder of the Python package, by its path there, as `line: what is wrong`."""
+    folder, found = parts[0], []
+    for node in ast.walk(ast.parse(text)):
+        # Only what leads to the package itself may name another folder.
+        if not isinstance(node, ast.ImportFrom) or node.level != len(parts):
+            continue
+        if folder not in PYTHON:
+            found.append(f"{node.lineno}: {folder} is no folder of the picture; add it to rules.py")
+            continue
+        names = [node.module.partition(".")[0]] if node.module else [alias.name for alias in node.names]
+        wrong = [name for name in names if name not in PYTHON[folder] | {folder}]
+        found += [f"{node.lineno}: {folder} may not import {name}" for name in wrong]
+    return found
 
 
 def _check_include(path: str, room: str, header: str) -> str | None:
@@ -339,8 +345,7 @@ def violations(root: pathlib.Path) -> list[str]:
                 found.append(f"{relative}:{number}: {message}")
             if room.startswith("server/") and relative not in _MAY_WAIT and _WALL_CLOCK_WAIT.search(line):
                 found.append(f"{relative}:{number}: waits go by CLOCK_MONOTONIC: server/os/monotonic_wait.h")
-    for path in sorted((root / PACKAGE).glob("*/*.py")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            if message := _check_python(path.parent.name, line):
-                found.append(f"{path.relative_to(root).as_posix()}:{number}: {message}")
+    for path in sorted((root / PACKAGE).glob("*/**/*.py")):
+        wrong = _check_python(path.relative_to(root / PACKAGE).parts, path.read_text(encoding="utf-8"))
+        found += [f"{path.relative_to(root).as_posix()}:{message}" for message in wrong]
     return found

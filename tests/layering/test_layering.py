@@ -90,7 +90,9 @@ def test_checker_catches_waits_by_the_wall_clock(tmp_path, line):
     [
         ("_batch", "from .._stream.events import Progress", "_batch may not import _stream"),
         ("_service", "from .. import errors, _loader", "_service may not import _loader"),
+        ("_service", "from .. import (\n    errors,\n    _loader,\n)", "_service may not import _loader"),
         ("_attic", "from .. import errors", "_attic is no folder of the picture; add it to rules.py"),
+        ("_trial/worker", "from ..._stream import stream", "_trial may not import _stream"),
     ],
 )
 def test_checker_catches_imports(tmp_path, folder, line, message):
@@ -105,6 +107,6 @@ def test_checker_lets_good_includes_pass(tmp_path):
     plant(tmp_path, "server/service/a.cc", '#include "server/supervisor/x.h"', '#include "bulkhead/v1/types.pb.h"')
     plant(tmp_path, "tools/a.cc", '#include "client/cpp/bulkhead/loader.h"', "#include <vector>")
     plant(tmp_path, "client/cpp/internal/batch/a.cc", '#include "client/cpp/internal/base/error.h"')
-    plant(tmp_path, f"{rules.PACKAGE}/_stream/a.py", "from .. import errors", "from .._batch.batch import (")
+    plant(tmp_path, f"{rules.PACKAGE}/_stream/a.py", "from .. import errors", "from .._batch.batch import (Batch)")
     plant(tmp_path, f"{rules.PACKAGE}/a.py", "from ._stream.stream import Stream")
     assert rules.violations(tmp_path) == []

@@ -1,5 +1,7 @@
 #include "server/metrics/metrics_server.h"
 
+#include <prometheus/metric_family.h>
+
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -121,6 +123,37 @@ TEST_F(MetricsServerTest, HalfSentRequestsHoldUpNobody) {
   for (const auto& client : slow) {
     client->Send(" a\r\n\r\n");
     EXPECT_THAT(client->ReceiveAll(), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
+// More than fits into a connection.
+class LongMetrics : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    prometheus::MetricFamily family{"long",
+                                    std::string(16 << 20, 'x'),
+                                    prometheus::MetricType::Gauge,
+                                    {prometheus::ClientMetric()}};
+    return {family};
+  }
+};
+
+TEST_F(MetricsServerTest, WhoEndsSendingGetsTheWholeAnswer) {
+  MetricsServer::Config config;
+  config.address = "127.0.0.1:0";
+  config.metrics = std::make_shared<LongMetrics>();
+  config.is_serving = [] { return true; };
+  const auto server = MetricsServer::Start(std::move(config)).value();
+  for (const bool ends_first : {true, false}) {
+    HttpClient client(server->port());
+    client.Send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    if (ends_first) client.EndSending();
+    // The answer stands in the connection by then.
+    EXPECT_THAT(HttpGet(server->port(), "/metrics"), StartsWith("HTTP/1.1 200 "));
+    client.EndSending();
+    const std::string answer = client.ReceiveAll();
+    EXPECT_GT(answer.size(), size_t{16} << 20);
+    EXPECT_EQ(answer.back(), '\n');
   }
 }
 

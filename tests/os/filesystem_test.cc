@@ -43,6 +43,16 @@ TEST_F(FilesystemTest, AFileThatTheDiskCannotHoldIsNotAllocated) {
   EXPECT_EQ(FileSize(fd.get()).value(), uint64_t{1} << 20);
 }
 
+TEST_F(FilesystemTest, LinksThatLeadInACircleAreNamedSo) {
+  std::filesystem::create_symlink("b", folder_ + "/a");
+  std::filesystem::create_symlink("a", folder_ + "/b");
+  const std::string path = folder_ + "/a";
+  for (const absl::Status& status : {RealPath(path).status(), StatFile(path).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status.message(), path + ": its symbolic links lead in a circle; repair them");
+  }
+}
+
 TEST_F(FilesystemTest, AFileIsNotTheOneThatTookItsName) {
   const std::string path = Write("f", "old");
   const UniqueFd fd = OpenFile(path, /*writable=*/false).value();
@@ -76,11 +86,25 @@ TEST_F(FilesystemTest, PublishesAFileAtomicallyOverAnOldOne) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(FilesystemTest, TheStartOfAFileTakesMemoryForWhatIsThere) {
+  const std::string text(300'000, 'x');
+  const std::string path = Write("f", text);
+  const std::string prefix = ReadPrefix(path, size_t{1} << 30).value();
+  EXPECT_TRUE(prefix == text);
+  EXPECT_LT(prefix.capacity(), 1'000'000u);
+  EXPECT_TRUE(ReadPrefix(path, 200'000).value() == text.substr(0, 200'000));
+}
+
+constexpr int kNoNamespaces = 77;
+
 // Publishes a file as the first process of a namespace, and so with a process id that others have.
-bool PublishAsFirstProcess(const std::string& folder) {
+// 0 if that succeeded.
+int PublishAsFirstProcess(const std::string& folder) {
   const pid_t parent = fork();
   if (parent == 0) {
-    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(77);
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
+      _exit(kNoNamespaces);
+    }
     const UniqueFd fd = CreateUnnamedFile(folder).value();
     const pid_t child = fork();
     if (child == 0) _exit(getpid() == 1 && PublishFile(fd.get(), folder + "/index").ok() ? 0 : 1);
@@ -89,20 +113,22 @@ bool PublishAsFirstProcess(const std::string& folder) {
   }
   int status = 0;
   EXPECT_EQ(waitpid(parent, &status, 0), parent);
-  return status == 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST_F(FilesystemTest, WhatAWriterOfTheSameProcessIdLeftDoesNotStandInTheWay) {
   const UniqueFd watch(inotify_init1(IN_CLOEXEC));
   ASSERT_GE(inotify_add_watch(watch.get(), folder_.c_str(), IN_MOVED_FROM), 0);
-  if (!PublishAsFirstProcess(folder_)) GTEST_SKIP() << "no namespaces of processes are to be had";
+  const int first = PublishAsFirstProcess(folder_);
+  if (first == kNoNamespaces) GTEST_SKIP() << "no namespaces of processes are to be had";
+  ASSERT_EQ(first, 0);
   alignas(inotify_event) char event[sizeof(inotify_event) + NAME_MAX + 1] = {};
   ASSERT_GT(read(watch.get(), event, sizeof(event)), 0);
   // As if that one had ended between giving the file a name and putting it into its place.
   const std::string left = reinterpret_cast<const inotify_event*>(event)->name;
   ASSERT_NE(left, "");
   Write(left, "");
-  EXPECT_TRUE(PublishAsFirstProcess(folder_)) << left;
+  EXPECT_EQ(PublishAsFirstProcess(folder_), 0) << left;
 }
 
 TEST_F(FilesystemTest, AnUnpublishedFileLeavesNothing) {

@@ -37,12 +37,17 @@ class GlobTest : public testing::Test {
   std::string folder_;
 };
 
-// What the C library finds.
+// What the C library finds, without entries "." and "..".
 Paths Reference(const std::string& pattern) {
   glob_t matches{};
   Paths paths;
   if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches) == 0) {
     paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+    const auto has_dots = [](const std::string& path) {
+      return (path + "/").find("/./") != std::string::npos ||
+             (path + "/").find("/../") != std::string::npos;
+    };
+    paths.erase(std::remove_if(paths.begin(), paths.end(), has_dots), paths.end());
   }
   globfree(&matches);
   std::sort(paths.begin(), paths.end());
@@ -65,6 +70,14 @@ TEST_F(GlobTest, InAFolderThatIsMissingNothingMatches) {
     ASSERT_TRUE(paths.ok()) << pattern << ": " << paths.status();
     EXPECT_TRUE(paths->empty());
   }
+}
+
+TEST_F(GlobTest, FoldersThatLinkInACircleAreNamedSo) {
+  fs::create_directory_symlink("b", folder_ + "/a");
+  fs::create_directory_symlink("a", folder_ + "/b");
+  const absl::Status status = ExpandGlob(folder_ + "/a/*.jpg").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("its symbolic links lead in a circle"));
 }
 
 TEST_F(GlobTest, APathThatExistsMatchesItselfThoughItLooksLikeAPattern) {
@@ -107,6 +120,20 @@ TEST_F(GlobTest, LinksThatLeadUpwardsEndAtALimit) {
   EXPECT_THAT(many.status().message(), HasSubstr("more than 1000 paths; is there a link"));
   const auto long_way = ExpandGlob(pattern + "/none", {.paths = 1'000'000, .entries = 5000});
   EXPECT_THAT(long_way.status().message(), HasSubstr("more than 5000 entries"));
+}
+
+TEST_F(GlobTest, ManyPathsWaitForThoseOfOthers) {
+  for (int i = 0; i < 5; ++i) Write("file" + std::to_string(i));
+  GlobLimits limits;
+  limits.paths_of_all = 3;
+  limits.few_paths = 2;
+  const std::string pattern = folder_ + "/file*";
+  EXPECT_TRUE(absl::IsResourceExhausted(ExpandGlob(pattern, limits).status()));
+  limits.few_paths = 5;
+  EXPECT_EQ(ExpandGlob(pattern, limits)->size(), 5u);
+  limits.few_paths = 2;
+  limits.paths_of_all = 5;  // every expansion before has given back what it took
+  EXPECT_EQ(ExpandGlob(pattern, limits)->size(), 5u);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(LogOutputTest, WritesWhatThisProcessAndOthersSay) {
   EXPECT_EQ(output->lines_dropped(), 0u);
   output.reset();
   const std::string text = log.ReadAll();
-  EXPECT_THAT(text, testing::AnyOf("one\ntwo\n", "two\none\n"));
+  EXPECT_THAT(text, testing::AnyOf("one\n  | two\n", "  | two\none\n"));
 }
 
 TEST(LogOutputTest, WhatOthersSayCommandsNoTerminal) {
@@ -59,7 +59,17 @@ TEST(LogOutputTest, WhatOthersSayCommandsNoTerminal) {
     EXPECT_TRUE(output->Flush(kLong));
   }
   output.reset();
-  EXPECT_EQ(log.ReadAll(), "one\n\ttwo\\x1b[2J \xe6\x97\xa5 \\xc2\\x9b \\xe6x\n");
+  EXPECT_EQ(log.ReadAll(), "  | one\n  | \ttwo\\x1b[2J \xe6\x97\xa5 \\xc2\\x9b \\xe6x\n");
+}
+
+TEST(LogOutputTest, OwnLinesBeginOnALineOfTheirOwn) {
+  Pipe log;
+  auto output = LogOutput::Start(std::move(log.write_end)).value();
+  ASSERT_EQ(write(output->pipe(), "half", 4), 4);
+  EXPECT_TRUE(output->Flush(kLong));
+  output->Write("own\n");
+  output.reset();
+  EXPECT_EQ(log.ReadAll(), "  | half\nown\n");
 }
 
 TEST(LogOutputTest, NobodyWaitsForAReaderThatDoesNotReadAndTheRestIsCounted) {

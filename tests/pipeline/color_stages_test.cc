@@ -13,7 +13,7 @@
 #include "server/image/geometry/warp.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::color_stages_test {
 namespace {
 
 constexpr ImageSize kSize{24, 32};
@@ -168,7 +168,7 @@ TEST(ColorStagesTest, BlurAndErasingDrawAfterTheirProbability) {
     EXPECT_TRUE(blurring.Run(key) == blurred.pixels);
     ByHand erased;
     const uint8_t fill[] = {7, 8, 9};
-    EraseRect(RandomEraseRect(kSize, {}, same).value(), fill, erased.view());
+    EraseRect(RandomEraseRect(kSize, {0.02, 0.33, 0.3, 3.3}, same).value(), fill, erased.view());
     EXPECT_TRUE(erasing.Run(key) == erased.pixels);
   }
 }
@@ -302,4 +302,4 @@ TEST(ColorStagesTest, RunOnOnePixelAndOnOtherChannelCounts) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::color_stages_test

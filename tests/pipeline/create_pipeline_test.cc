@@ -34,6 +34,7 @@ TEST(CreatePipelineTest, ProducesFromAnImageFolderWhatAFakeSourceGives) {
   folder.Write("set/dog/2.jpg", files[1].substr(0, 300));
   TestSource test;
   test.source.mutable_image_folder()->set_path("set");
+  test.source.mutable_image_folder()->add_extensions("jpg");
   ASSERT_EQ(test.Index(folder / "set").value(), 3u);
   const v1::PipelineSpec spec =
       MakeSpec(stages,

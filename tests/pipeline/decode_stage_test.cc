@@ -109,6 +109,7 @@ TEST(DecodeStageTest, SixteenBitImagesAreElementsAndTurned) {
   const Image picture = MakePicture(20, 30, 3);
   const std::string jpeg = Oriented(EncodeJpeg(picture.view(), {}).value(), 6);
   v1::DecodeImage spec;
+  spec.set_max_pixels(1000);
   spec.set_keep_16_bit(true);
   spec.set_exif_orientation(true);
   const DecodeStage stage({"stages[0]", "decode_image"}, spec);

@@ -9,7 +9,7 @@
 #include "server/source/numbered_source.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::mixture_pipeline_test {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST(MixturePipelineTest, RefusesSourcesThatAreNotTheSpecs) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::mixture_pipeline_test

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::stage_observer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST(StageObserverTest, TheLastWordStandsWhenMemoryRunsOut) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::stage_observer_test

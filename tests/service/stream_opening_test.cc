@@ -57,7 +57,9 @@ class StreamOpeningTest : public testing::Test {
 
   absl::Status Run() {
     StreamOpening opening(context_, {"", "peer"}, outbox_, claims_);
-    return opening.Run(open_, {observer_, [](const absl::Status&) { return nullptr; }, {}});
+    v1::Open open = open_;
+    RequestMemory::Place place;
+    return opening.Run(open, place, {observer_, [](const absl::Status&) { return nullptr; }, {}});
   }
   // What is refused leaves nothing behind once the call gives back what it has.
   std::string Refusal() {

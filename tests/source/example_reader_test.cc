@@ -226,6 +226,112 @@ TEST_F(ExampleReaderTest, WrongKindShapeAndBoundAreBadSamples) {
   EXPECT_EQ(ReasonOf(Read(example_)), reason::kWrongShape);
 }
 
+TEST_F(ExampleReaderTest, AByteStringTellsItsLengthAlsoWhereItEndsInZeros) {
+  v1::BytesFeature& text = *Declare("text").mutable_bytes();
+  text.set_length("bytes");
+  text.set_default_("none");
+  features_["text"].set_key("caption");
+  Put("caption").mutable_bytes_list()->add_value(std::string("a\0\0", 3));
+  ASSERT_TRUE(Read(example_).ok());
+  EXPECT_THAT(Numbers<int64_t>(values_[0]), ElementsAre(3));  // bytes, text
+  EXPECT_EQ(Text(values_[1]), std::string("a\0\0", 3));
+  ASSERT_TRUE(Read(tensorflow::Example()).ok());
+  EXPECT_THAT(Numbers<int64_t>(values_[0]), ElementsAre(4));
+  text.set_max_bytes(2);
+  EXPECT_EQ(ReasonOf(Read(example_)), reason::kOverBound);
+}
+
+TEST_F(ExampleReaderTest, ListsOfByteStringsArePaddedRows) {
+  v1::BytesFeature& names = *Declare("names").mutable_bytes();
+  names.add_shape(-1);
+  names.set_max_count(3);
+  names.set_max_bytes(4);
+  names.set_length("sizes");
+  for (const std::string& name : {std::string("cat"), std::string(), std::string("d\0\0\0", 4)}) {
+    Put("names").mutable_bytes_list()->add_value(name);
+  }
+  ASSERT_TRUE(Read(example_).ok());
+  EXPECT_EQ(Text(values_[0]), std::string("cat\0\0\0\0\0d\0\0\0", 12));
+  EXPECT_EQ(values_[0].count, 3);
+  EXPECT_THAT(Numbers<int64_t>(values_[1]), ElementsAre(3, 0, 4));
+  EXPECT_EQ(values_[1].count, 3);
+  ASSERT_TRUE(Read(tensorflow::Example()).ok());
+  EXPECT_EQ(values_[0].count, 0);
+  EXPECT_EQ(values_[1].count, 0);
+
+  Put("names").mutable_bytes_list()->add_value("x");
+  EXPECT_THAT(std::string(Read(example_).message()), HasSubstr("holds 4 rows, max_count is 3"));
+  names.set_max_count(4);
+  names.set_max_bytes(3);
+  EXPECT_THAT(std::string(Read(example_).message()), HasSubstr("has 4 bytes, max_bytes is 3"));
+  names.set_max_bytes(4);
+  names.clear_shape();
+  for (const int extent : {2, 2}) names.add_shape(extent);
+  names.clear_max_count();
+  ASSERT_TRUE(Read(example_).ok());
+  EXPECT_EQ(Text(values_[0]), std::string("cat\0\0\0\0\0d\0\0\0x\0\0\0", 16));
+  EXPECT_THAT(Numbers<int64_t>(values_[1]), ElementsAre(3, 0, 4, 1));
+  names.set_shape(1, 3);
+  EXPECT_EQ(ReasonOf(Read(example_)), reason::kWrongShape);
+  EXPECT_THAT(std::string(Read(tensorflow::Example()).message()), HasSubstr("`shape: [-1]`"));
+}
+
+class BoxesFeatureTest : public ExampleReaderTest {
+ protected:
+  BoxesFeatureTest() { Declare("boxes").mutable_boxes()->set_max_count(2); }
+
+  tensorflow::FloatList& Side(const std::string& side) {
+    return *Put("image/object/bbox/" + side).mutable_float_list();
+  }
+  void PutBox(float xmin, float ymin, float xmax, float ymax) {
+    Side("xmin").add_value(xmin);
+    Side("ymin").add_value(ymin);
+    Side("xmax").add_value(xmax);
+    Side("ymax").add_value(ymax);
+  }
+};
+
+TEST_F(BoxesFeatureTest, FourListsBecomeRows) {
+  ASSERT_TRUE(Read(example_).ok());
+  EXPECT_EQ(values_[0].count, 0);
+  PutBox(0.125f, 0.25f, 0.5f, 1);
+  PutBox(0, 0.75f, 0.0625f, 0.875f);
+  ASSERT_TRUE(Read(example_).ok());
+  EXPECT_EQ(values_[0].count, 2);
+  EXPECT_THAT(Numbers<float>(values_[0]),
+              ElementsAre(0.125f, 0.25f, 0.5f, 1, 0, 0.75f, 0.0625f, 0.875f));
+  PutBox(0, 0, 1, 1);
+  EXPECT_EQ(ReasonOf(Read(example_)), reason::kOverBound);
+}
+
+TEST_F(BoxesFeatureTest, UnequalListsAreNamed) {
+  PutBox(0, 0, 1, 1);
+  Side("ymax").add_value(1);
+  const absl::Status status = Read(example_);
+  EXPECT_TRUE(IsSampleError(status));
+  EXPECT_EQ(ReasonOf(status), reason::kWrongShape);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("feature `image/object/bbox`: its lists have unequal lengths: xmin 1, ymin "
+                        "1, xmax 1, ymax 2"));
+  Side("ymax").clear_value();
+  Put("image/object/bbox/ymax").mutable_int64_list()->add_value(1);
+  EXPECT_THAT(std::string(Read(example_).message()), HasSubstr("`ymax` is an int64 list"));
+}
+
+TEST_F(BoxesFeatureTest, ListsOfAnotherKeyAndInPiecesAreRead) {
+  features_["boxes"].set_key("b");
+  const auto list = [](const std::string& content) { return Field(2, content); };
+  const std::string unpacked =
+      "\x0d" + BytesOf<float>({1}) + Field(1, BytesOf<float>({2}));  // one alone, one packed
+  const std::string packed = Field(1, BytesOf<float>({3, 4}));
+  ASSERT_TRUE(Read(RawExample({{"b/xmin", list(unpacked)},
+                               {"b/ymin", list(packed)},
+                               {"b/xmax", list(packed)},
+                               {"b/ymax", list(packed)}}))
+                  .ok());
+  EXPECT_THAT(Numbers<float>(values_[0]), ElementsAre(1, 3, 3, 3, 2, 4, 4, 4));
+}
+
 class TensorFeatureTest : public ExampleReaderTest {
  protected:
   absl::Status ReadTensor(const tensorflow::Tensor& tensor) {
@@ -327,6 +433,19 @@ class MalformedExampleTest : public ExampleReaderTest {
     Declare("floats").mutable_float_()->add_shape(2);
     Set(*Declare("boxes").mutable_tensor(), v1::DTYPE_FLOAT32, {-1, 4}, 4);
     features_["boxes"].mutable_tensor()->set_cast(true);
+    v1::BytesFeature& names = *Declare("names").mutable_bytes();
+    names.add_shape(-1);
+    names.set_max_count(3);
+    names.set_max_bytes(5);
+    names.set_length("sizes");
+    Declare("objects").mutable_boxes()->set_max_count(3);
+    features_["objects"].set_key("o");
+    for (const char* name : {"cat", "hound"}) {
+      Put("names").mutable_bytes_list()->add_value(name);
+    }
+    for (const char* side : {"o/xmin", "o/ymin", "o/xmax", "o/ymax"}) {
+      for (const float v : {1.f, 2.f}) Put(side).mutable_float_list()->add_value(v);
+    }
     Put("bytes").mutable_bytes_list()->add_value("value");
     Put("label").mutable_int64_list()->add_value(300);
     for (const int v : {1, 1000, -1}) Put("ids").mutable_int64_list()->add_value(v);

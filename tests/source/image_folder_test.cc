@@ -12,7 +12,13 @@ using ::testing::HasSubstr;
 
 class ImageFolderTest : public ::testing::Test {
  protected:
-  ImageFolderTest() { test_.source.mutable_image_folder(); }
+  ImageFolderTest() { Take({"bmp", "jpeg", "jpg", "png", "webp"}); }
+
+  // As normalized specs do, names the endings of images.
+  void Take(const std::vector<std::string>& extensions) {
+    auto& taken = *test_.source.mutable_image_folder()->mutable_extensions();
+    taken.Assign(extensions.begin(), extensions.end());
+  }
 
   // "path label" of every record.
   std::vector<std::string> Rows() {
@@ -88,7 +94,7 @@ TEST_F(ImageFolderTest, UnlabeledFolderGivesNoLabel) {
 TEST_F(ImageFolderTest, TakesOnlyTheExtensionsAskedFor) {
   Put("c/a.jpg");
   Put("c/b.Ppm");
-  test_.source.mutable_image_folder()->add_extensions("PPM");
+  Take({"PPM"});
   ASSERT_TRUE(Index().ok());
   EXPECT_THAT(Rows(), ElementsAre("c/b.Ppm 0"));
 }
@@ -126,6 +132,14 @@ TEST_F(ImageFolderTest, GivenClassesDecideTheNumbers) {
   EXPECT_EQ(ReasonOf(refused.status()), reason::kListInvalid);
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("set/dogs: is not among `classes`; did you mean `dog`?"));
+}
+
+TEST_F(ImageFolderTest, ClassesMayStandInAFile) {
+  for (const char* name : {"cat/a.jpg", "dog/b.jpg"}) Put(name);
+  test_.source.mutable_image_folder()->set_classes_file("names.txt");
+  test_.classes = folder_.Write("names.txt", "emu\ndog\ncat\n");
+  ASSERT_TRUE(Index().ok());
+  EXPECT_THAT(Rows(), ElementsAre("cat/a.jpg 2", "dog/b.jpg 1"));
 }
 
 TEST_F(ImageFolderTest, ALinkThatLeadsNowhereIsAnErrorOrASampleError) {

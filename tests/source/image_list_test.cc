@@ -1,8 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/class_names.h"
+#include "server/source/images/list_line.h"
 #include "tests/source/source_testing.h"
 
 namespace bulkhead {
@@ -139,12 +144,143 @@ TEST_F(ImageListTest, RefusalsNameTheLine) {
   EXPECT_THAT(Refusal("a.jpg 1\nb.jpg cat\n"), HasSubstr("train.txt:2: label `cat`"));
   EXPECT_THAT(Refusal("a.jpg 1.5\n"), HasSubstr("label_dtype: float32"));
   EXPECT_THAT(Refusal("a.jpg 9223372036854775808\n"), HasSubstr("train.txt:1"));
-  EXPECT_THAT(Refusal("\"a.jpg\",1\n"), HasSubstr("quote"));
+  EXPECT_THAT(Refusal("\"a.jpg\" 1\n"), HasSubstr("delimiter: comma"));
+  EXPECT_THAT(Refusal("'a.jpg',1\n"), HasSubstr("quote"));
   EXPECT_THAT(Refusal(",1\n"), HasSubstr("train.txt:1: has an empty path"));
   EXPECT_THAT(Refusal(absl::string_view("a.jpg 1\nb\0.jpg 2\n", 18)), HasSubstr("train.txt:2"));
   EXPECT_THAT(Refusal(absl::StrCat("a.jpg 1\n", std::string(257, 'x'), " 1\n")),
               HasSubstr("train.txt:2: its path has 257 bytes"));
   EXPECT_THAT(Refusal("a.jpg 1\n" + std::string(400'000, 'x')), HasSubstr("train.txt:2"));
+}
+
+TEST_F(ImageListTest, QuotedColumnsAreReadBetweenCommas) {
+  folder_.Write("f, \"g\".jpg", "f");
+  ASSERT_TRUE(Index("\xef\xbb\xbf\"f, \"\"g\"\".jpg\", \"dog, big\"\r\n\"a.jpg\",\"say "
+                    "\"\"cat\"\"\" \r\nb.jpg,it\"s\r\n")
+                  .ok());
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"dog, big", "it\"s", "say \"cat\""}}}));
+  EXPECT_THAT(Rows(), ElementsAre("f|0|f, \"g\".jpg", "a.jpg|2|a.jpg", "b.jpg|1|b.jpg"));
+  test_.resolved.clear_files();
+  list_->add_classes("");  // what `""` is
+  list_->add_classes("x");
+  list_->set_delimiter(v1::DELIMITER_COMMA);
+  EXPECT_THAT(Refusal("a.jpg,\"\"\n"), HasSubstr("has an empty label"));
+  EXPECT_THAT(Refusal("\"\",x\n"), HasSubstr("has an empty path"));
+}
+
+TEST_F(ImageListTest, QuotesThatDoNotCloseNameTheirLine) {
+  const auto open = HasSubstr("train.txt:2: column 2 begins with a quote that is not closed");
+  EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"cat\n"), open);
+  EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"cat\"\"\n"), open);
+  EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"\n"), open);
+  EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"c\nat\"\n"), open);  // as a line break is read
+  EXPECT_THAT(Refusal("a.jpg,dog\n\"b.jpg\"x,cat\n"),
+              HasSubstr("train.txt:2: column 1 goes on behind its closing quote"));
+  test_.resolved.set_base_dir(folder_.path());
+  list_->add_entries("a.jpg,\"do\ng\"");
+  EXPECT_THAT(std::string(test_.Index("").status().message()),
+              HasSubstr("entries:1: column 2 begins with a quote"));
+}
+
+TEST_F(ImageListTest, QuotesBetweenTabsAreLettersAndListsWithoutQuotesStayTheSame) {
+  ASSERT_TRUE(Index("a.jpg\t\"dog\"\n").ok());
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"\"dog\""}}}));
+  // The identity of a list is that of its bytes, whatever they mean.
+  test_.resolved.clear_files();
+  ASSERT_TRUE(Index("a.jpg,1\nb.jpg,2\n").ok());
+  const auto header = IndexHeader::Parse(ReadFile(test_.resolved.files(0).index_path()));
+  ASSERT_TRUE(header.ok());
+  EXPECT_EQ(absl::BytesToHexString(absl::string_view(
+                reinterpret_cast<const char*>(header->checksum.data()), header->checksum.size())),
+            "7e71350209b38377b9a549d6f5e9b9891f3f79a09a8d0d34cd2fd92e79896b20");
+}
+
+// Whatever a line holds, it is read or refused, and no column that lies in it reaches beyond it.
+TEST_F(ImageListTest, AnyMixtureOfQuotesCommasAndBlanksIsReadOrRefused) {
+  const std::string letters = "\",\" a\"\t\r";
+  ListLine line;
+  size_t read = 0, refused = 0;
+  for (size_t number = 0; number < 32'768; ++number) {  // 8^5
+    std::string text;
+    for (size_t i = 0, rest = number; i < 5; ++i, rest /= 8) text += letters[rest % 8];
+    const std::unique_ptr<char[]> block(new char[text.size()]);  // exactly its size
+    std::memcpy(block.get(), text.data(), text.size());
+    const std::string problem = line.Split(absl::string_view(block.get(), text.size()), ',');
+    ++(problem.empty() ? read : refused);
+    size_t bytes = 0;
+    for (const absl::string_view column : line.columns()) {
+      bytes += column.size() + 1;
+      const auto begin = reinterpret_cast<uintptr_t>(column.data());
+      const auto block_begin = reinterpret_cast<uintptr_t>(block.get());
+      const auto block_end = block_begin + text.size();
+      if (begin < block_begin || begin >= block_end) continue;  // it was quoted
+      ASSERT_LE(begin + column.size(), block_end) << text;
+    }
+    ASSERT_LE(bytes, text.size() + 1) << text;
+  }
+  EXPECT_GT(read, 1000);
+  EXPECT_GT(refused, 1000);
+}
+
+TEST_F(ImageListTest, ClassesMayStandInAFile) {
+  list_->set_classes_file("names.txt");
+  test_.classes = folder_.Write("names.txt",
+                                "\xef\xbb\xbf"
+                                "emu\r\n great ape \r\ncat\r\n\r\n");
+  ASSERT_TRUE(Index("a.jpg,cat\nb.jpg,great ape\n").ok());
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"emu", "great ape", "cat"}}}));
+  EXPECT_THAT(Rows(), ElementsAre("a.jpg|2|a.jpg", "b.jpg|1|b.jpg"));
+  EXPECT_THAT(Refusal("a.jpg,cot\n"), HasSubstr("did you mean `cat`?"));
+}
+
+TEST_F(ImageListTest, AClassesFileThatCannotBeUsedNamesItsLine) {
+  list_->set_classes_file("names.txt");
+  const auto refusal = [&](absl::string_view names) {
+    test_.classes = folder_.Write("names.txt", names);
+    return Refusal("a.jpg cat\n");
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("names.txt:1: is empty"));
+  EXPECT_THAT(refusal("cat\n\ndog\n"), HasSubstr("names.txt:2: is empty"));
+  EXPECT_THAT(refusal("cat\ndog\ncat\n"), HasSubstr("names.txt:3: names `cat` again, as line 1"));
+  EXPECT_THAT(refusal("cat\nd\xff\n"), HasSubstr("names.txt:2: is not text"));
+  EXPECT_THAT(refusal(absl::string_view("c\0t\n", 4)), HasSubstr("names.txt:1: is not text"));
+  std::string many = "cat\n";
+  for (int i = 0; i < 300'000; ++i) absl::StrAppend(&many, i, "\n");
+  EXPECT_THAT(refusal(many), HasSubstr("more than 1 MiB"));
+  EXPECT_THAT(refusal(std::string(3 << 20, 'x')), HasSubstr("more than 1 MiB"));
+  const TempFolder outside;
+  test_.resolved.add_roots(folder_.path());
+  test_.classes = outside.Write("names.txt", "cat\n");
+  EXPECT_EQ(ReasonOf(Index("a.jpg cat\n").status()), reason::kPathNotAllowed);
+}
+
+TEST_F(ImageListTest, MalformedLinesThatAreKeptAreSampleErrors) {
+  test_.keep_malformed = true;
+  const auto records = Index(absl::StrCat("a.jpg cat\nb.jpg\n", std::string(400'000, 'x'),
+                                          "\n# note\nb.jpg 7\nsub/e.jpg dog\n"));
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(*records, 5);
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"cat", "dog"}}}));
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto context = (*source)->NewContext();
+  Record record;
+  const auto refused = [&](uint64_t index) {
+    (*source)->Expect(index, *context);
+    const absl::Status status = (*source)->Read(index, *context, record);
+    EXPECT_TRUE(IsSampleError(status)) << status;
+    EXPECT_EQ(ReasonOf(status), reason::kListInvalid);
+    EXPECT_TRUE(IsSampleError((*source)->Identity(index).status()));
+    EXPECT_EQ((*source)->RecordName(index), absl::StrCat("train.txt:", record.line));
+    EXPECT_EQ(record.list, "train.txt");
+    return std::string(status.message());
+  };
+  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+  EXPECT_THAT(refused(1), HasSubstr("train.txt:2: has 1 column"));
+  EXPECT_THAT(refused(2), HasSubstr("train.txt:3: is longer than 64 KiB"));
+  EXPECT_THAT(refused(3), HasSubstr("train.txt:5: label `7` is a number, but that of line 1"));
+  ASSERT_TRUE((*source)->Read(4, *context, record).ok());
+  EXPECT_THAT(Numbers<int64_t>(record.values[1]), ElementsAre(1));
 }
 
 TEST_F(ImageListTest, MissingImageNamesListLineAndPath) {
@@ -160,6 +296,24 @@ TEST_F(ImageListTest, NamesOfClassesAreNumberedInTheirSortedOrder) {
   EXPECT_THAT(Rows(), ElementsAre("a.jpg|2|a.jpg", "b.jpg|0|b.jpg", "sub/e.jpg|1|sub/e.jpg",
                                   "a.jpg|0|a.jpg"));
   EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"cat", "dog", "emu"}}}));
+}
+
+TEST_F(ImageListTest, ReadingAheadForNamesIsProgress) {
+  std::string text;
+  while (text.size() < (1 << 20)) text += "a.jpg cat\n";
+  std::vector<uint64_t> ahead;  // bytes that were reported before the first sample
+  uint64_t before = 0;
+  const auto records =
+      test_.Index(folder_.Write("train.txt", text), [&](uint64_t count, uint64_t bytes) {
+        EXPECT_GE(bytes, before);
+        before = bytes;
+        if (count == 0) ahead.push_back(bytes);
+      });
+  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_GE(ahead.size(), 4u);
+  EXPECT_GT(ahead.back(), text.size() / 3);
+  EXPECT_GT(before, text.size() * 9 / 10);
+  EXPECT_LE(before, text.size());
 }
 
 TEST_F(ImageListTest, EachColumnIsOfNumbersOrOfNames) {
@@ -192,6 +346,21 @@ TEST_F(ImageListTest, NamesAndNumbersInOneColumnAreRefused) {
   EXPECT_THAT(Refusal("image,class\na.jpg,3\n"),
               AllOf(HasSubstr("train.txt:2: label `3` is a number"), HasSubstr("`header: true`")));
   EXPECT_THAT(Refusal("a.jpg,cat\nb.jpg,\n"), HasSubstr("train.txt:2: has an empty label"));
+}
+
+TEST_F(ImageListTest, AMissingImageIsToldWithWhereItsPathStarts) {
+  const auto said = [&](absl::string_view text) {
+    const absl::Status status = Index(text).status();
+    EXPECT_EQ(ReasonOf(status), reason::kFileNotFound);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(said("a.jpg 3\nmissing.jpg 1\n"),
+              HasSubstr("train.txt:2: missing.jpg: there is no such file; relative paths start "
+                        "from the list's folder, and `errors: {policy: substitute}`"));
+  list_->add_entries("missing.jpg 1");
+  test_.resolved.set_base_dir(folder_.path());
+  EXPECT_THAT(std::string(test_.Index("").status().message()),
+              HasSubstr("relative paths start from the spec's folder"));
 }
 
 TEST_F(ImageListTest, TitlesAboveNamesAreNoSample) {

@@ -294,6 +294,7 @@ TEST(BuildSelectionTest, FiltersFoldersByLabel) {
   }
   TestSource test;
   test.source.mutable_image_folder()->set_path("data");
+  test.source.mutable_image_folder()->add_extensions("jpg");
   ASSERT_TRUE(test.Index(folder / "data").ok());
   internal::v1::Selection selection;
   selection.add_filter()->set_feature("label");

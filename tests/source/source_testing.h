@@ -76,6 +76,8 @@ struct TestSource {
   google::protobuf::Map<std::string, v1::Feature> features;
   internal::v1::ResolvedSource resolved;
   bool keep_missing = false;
+  bool keep_malformed = false;
+  std::string classes;  // the path of the file with their names
 
   // Adds a file called by its last part and builds its index beside it. Returns the number of
   // records, or the error.
@@ -84,6 +86,11 @@ struct TestSource {
     internal::v1::BuildIndex request;
     *request.mutable_source() = source;
     request.set_keep_missing(keep_missing);
+    request.set_keep_malformed(keep_malformed);
+    if (!classes.empty()) {
+      request.mutable_classes()->set_path(classes);
+      request.mutable_classes()->set_name(std::filesystem::path(classes).filename().string());
+    }
     request.set_base_dir(resolved.base_dir());
     *request.mutable_roots() = resolved.roots();
     request.mutable_file()->set_path(path);

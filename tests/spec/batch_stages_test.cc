@@ -10,7 +10,7 @@
 #include "server/spec/source_chain.h"
 #include "server/spec/yaml/yaml.h"
 
-namespace bulkhead {
+namespace bulkhead::batch_stages_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST(BatchStageFingerprintTest, BytesDependOnThem) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::batch_stages_test

@@ -7,7 +7,7 @@
 #include "server/spec/signature.h"
 #include "tests/spec/spec_makers.h"
 
-namespace bulkhead {
+namespace bulkhead::box_kinds_test {
 namespace {
 
 using ::testing::AllOf;
@@ -290,4 +290,4 @@ TEST(MixtureTest, SourcesMustDeclareAlike) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::box_kinds_test

@@ -6,7 +6,7 @@
 #include "server/spec/signature.h"
 #include "tests/spec/spec_makers.h"
 
-namespace bulkhead {
+namespace bulkhead::color_kinds_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -213,4 +213,4 @@ TEST(ColorKindsTest, RequiredOptionsAreCheckedAlsoWhereNothingWasNormalized) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::color_kinds_test

@@ -7,7 +7,7 @@
 #include "server/spec/signature.h"
 #include "tests/spec/spec_makers.h"
 
-namespace bulkhead {
+namespace bulkhead::decode_kinds_test {
 namespace {
 
 using testing::HasSubstr;
@@ -61,4 +61,4 @@ TEST(DecodeKindTest, TurningAnImageTakesASecondOne) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::decode_kinds_test

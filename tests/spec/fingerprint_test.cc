@@ -222,6 +222,10 @@ TEST(FingerprintTest, ListsAreCutInTheOrderAndNamedInTheBytes) {
     EXPECT_NE(BytesFingerprint(list(named)), BytesFingerprint(before)) << named;
     EXPECT_EQ(OrderFingerprint(list(named), none), OrderFingerprint(before, none)) << named;
   }
+  // The file's names count once they stand in `classes`, wherever it lies.
+  const auto from_file = list("images: 'x' classes_file: 'names.txt'");
+  EXPECT_EQ(BytesFingerprint(from_file), BytesFingerprint(before));
+  EXPECT_EQ(OrderFingerprint(from_file, none), OrderFingerprint(before, none));
 }
 
 TEST(CanonicalTextTest, FollowsItsGrammar) {

@@ -7,7 +7,7 @@
 #include "server/spec/signature.h"
 #include "tests/spec/spec_makers.h"
 
-namespace bulkhead {
+namespace bulkhead::geometry_kinds_test {
 namespace {
 
 using testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST(ConcatKindTest, RefusesWhatCannotBeJoined) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::geometry_kinds_test

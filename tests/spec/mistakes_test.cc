@@ -204,6 +204,12 @@ TEST(AllMistakesTest, MutilatedSpecsAreRefusedOrTaken) {
   EXPECT_GT(taken, 10);
 }
 
+TEST(MissingSpaceTest, IsAnsweredWithTheLineToWrite) {
+  EXPECT_EQ(
+      StageMistake("resize: {size:8}"),
+      "f:6:12: stages[1].resize.size:8: `size:8` lacks a space behind the colon: write `size: 8`");
+}
+
 TEST(WrittenZeroTest, IsRefusedWithTheRange) {
   EXPECT_THAT(StageMistake("rand_augment: {operations: 0}"),
               EndsWith("f:6:30: stages[1].rand_augment.operations: is 0; it must lie between 1 and "
@@ -247,6 +253,7 @@ TEST(ForeignWordsTest, AreAnsweredWithTheLineToWrite) {
   EXPECT_THAT(Mistake(rest + "shuffle: false\n"), HasSubstr("leave it out"));
   EXPECT_THAT(Mistake(rest + "batch_size: 32\n"), HasSubstr("write `batch: {size: 32}`"));
   EXPECT_THAT(Mistake(rest + "drop_last: true\n"), HasSubstr("drop_remainder: true}`"));
+  EXPECT_THAT(Mistake(rest + "validation_split: 0.2\n"), HasSubstr("write `split: {parts: {"));
   EXPECT_THAT(Mistake(rest + "num_workers: 8\n"), HasSubstr("Loader(..., workers=8)"));
   EXPECT_THAT(Mistake(rest + "num_epochs: 90\n"), HasSubstr("write `epochs: 90`"));
   EXPECT_THAT(Mistake(rest + "order: shuffle\n"), HasSubstr("write `order: global`"));
@@ -260,8 +267,22 @@ TEST(ForeignWordsTest, AreAnsweredWithTheLineToWrite) {
            {"ToTensor", "`layout: {to: nchw}`"},
            {"transforms.ToTensor()", "normalize: {divide: 255}"},
            {"CenterCrop: {size: 224}", "write `center_crop: {size: 224}`"},
+           {"RandomCrop: {size: 32}", "write `random_crop: {size: 32}`"},
+           {"RandomCrop: {size: [32, 48], padding_mode: x}",
+            "write `random_crop: {size: [32, 48]}`"},
+           {"Resize: {size: 32}", "write `resize: {shorter_side: 32}`"},
+           {"RandomHorizontalFlip: {p: 0.3}", "write `random_horizontal_flip: {probability: 0.3}`"},
+           {"RandomHorizontalFlip(0.3)", "`{probability: 0.3}` below it"},
+           {"HorizontalFlip: true", "`{probability: 0.5}` below it"},
+           {"random_horizontal_flip: {p: 0.3}", "unknown field `p`; write `probability: 0.3`"},
+           {"ColorJitter: {brightness: 0.2, hue: 0.05}",
+            "write `color_jitter: {brightness: 0.2, hue: 0.05}`"},
+           {"Normalize: {mean: [0.485, 0.5, 0.5], std: [0.2, 0.2, 0.2]}",
+            "write `normalize: {mean: [123.675, 127.5, 127.5], std: [51, 51, 51]}`"},
+           {"Normalize: {mean: 127, std: 1}", "write `normalize: {mean: 127, std: 255}`"},
+           {"GaussianBlur: {kernel_size: 7}", "write `gaussian_blur: {kernel: 7}`"},
            {"ColorJitter", "write `color_jitter: {brightness: 0.4,"},
-           {"Normalize: {mean: 1}", "mean: [123.675, 116.28, 103.53]"},
+           {"Normalize", "mean: [123.675, 116.28, 103.53]"},
            {"tf.image.random_flip_left_right", "write `random_horizontal_flip`"},
            {"tf.image.decode_jpeg: {}", "write `decode_image`"},
            {"tf.image.resize: [8, 8]", "write `resize: {size: [8, 8]}`"},
@@ -270,6 +291,23 @@ TEST(ForeignWordsTest, AreAnsweredWithTheLineToWrite) {
            {"HorizontalFlip", "write `random_horizontal_flip`"}}) {
     EXPECT_THAT(StageMistake(written), HasSubstr(advice)) << written;
   }
+}
+
+TEST(PunctuationTest, ALackingSpaceIsNamed) {
+  EXPECT_THAT(Mistakes("source: {range: {size:9}}\nbatch: {size: 2}\n"),
+              ElementsAre(EndsWith("`size:9` lacks a space behind the colon: write `size: 9`")));
+  EXPECT_THAT(Mistakes("source: {range: {size: 9}}\nbatch:\n  size:2\n"),
+              ElementsAre(HasSubstr("write `size: 2`")));
+  EXPECT_THAT(StageMistake("random_crop:{size: 8}"), HasSubstr("lacks a space behind the colon"));
+}
+
+TEST(PunctuationTest, ABracketThatIsNotClosedIsNamedByItsPlace) {
+  EXPECT_THAT(
+      Mistakes("source: {range: {size: 9}\nbatch: {size: 2}\n"),
+      ElementsAre("f:1:9: the `{` here is not closed; write `}` behind what belongs to it"));
+  EXPECT_THAT(
+      Mistakes("source: {range: {size: 9}} # {\nbatch: {size: 2}\noutputs: [index, 'it''s {'\n"),
+      ElementsAre("f:3:10: the `[` here is not closed; write `]` behind what belongs to it"));
 }
 
 // Every line that is offered is one.

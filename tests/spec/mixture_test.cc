@@ -13,7 +13,7 @@
 #include "server/spec/yaml/yaml.h"
 #include "tests/spec/spec_makers.h"
 
-namespace bulkhead {
+namespace bulkhead::mixture_test {
 namespace {
 
 using testing::ElementsAre;
@@ -291,4 +291,4 @@ TEST(MixtureFingerprintTest, ProcessingIsInTheBytesOnly) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::mixture_test

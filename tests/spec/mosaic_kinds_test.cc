@@ -9,7 +9,7 @@
 #include "server/stages/mosaic/declare.h"
 #include "tests/spec/spec_makers.h"
 
-namespace bulkhead {
+namespace bulkhead::mosaic_kinds_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -211,4 +211,4 @@ TEST(MosaicKindTest, PlansMemoryForTheCanvasAndForWhatIsSetAside) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::mosaic_kinds_test

@@ -11,7 +11,7 @@
 #include "server/spec/yaml/yaml.h"
 #include "server/stages/packing/declare.h"
 
-namespace bulkhead {
+namespace bulkhead::packing_stages_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -257,4 +257,4 @@ TEST(PackingFingerprintTest, BytesDependOnIt) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::packing_stages_test

@@ -47,6 +47,21 @@ TEST(InferSignatureTest, PhotosToFloatImages) {
   EXPECT_TRUE(signature->sources[0].features_after[4][0].channels_first);
 }
 
+TEST(InferSignatureTest, StagesTimesFeaturesAreBounded) {
+  std::string spec;
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&spec, " features { key: 'f", i, "' value { int64 {} } }");
+  }
+  for (uint64_t i = 0; i < kMostFeaturesOfStages / 300; ++i) {
+    absl::StrAppend(&spec, " stages { cast { input: 'f0' dtype: DTYPE_INT64 } }");
+  }
+  const auto signature = InferSignature(RecordSpec(spec));
+  ASSERT_TRUE(signature.ok()) << signature.status();
+  EXPECT_GT(signature->MemoryBytes(), kMostFeaturesOfStages * sizeof(FeatureSignature));
+  absl::StrAppend(&spec, " stages { cast { input: 'f0' dtype: DTYPE_INT64 } }");
+  EXPECT_THAT(MessageOf(RecordSpec(spec)), HasSubstr("at most 60000 are served"));
+}
+
 TEST(InferSignatureTest, OutputsDefaultToEveryFeatureByName) {
   EXPECT_THAT(
       Tensors(InferSignature(FolderSpec(absl::StrCat(kDecode, kCrop)))),
@@ -192,7 +207,7 @@ TEST(InferSignatureTest, AbsurdBatchesAreRefusedWithTheArithmetic) {
 TEST(InferSignatureTest, ShapesThatOverflowAreRefused) {
   const auto spec = RecordSpec(
       "features { key: 'x' value { int64 { shape: [4294967296, 4294967296, 4294967296] } } }");
-  EXPECT_EQ(ErrorPath(InferSignature(spec).status()), "batch.size");
+  EXPECT_EQ(ErrorPath(InferSignature(spec).status()), "features.x.int64.shape");
 }
 
 TEST(InferSignatureTest, SampleBytesCountDecodingStagesAndOutputs) {

@@ -45,6 +45,32 @@ TEST(SourceFeaturesTest, ExampleFeaturesAreSortedAndBounded) {
                           "pair:float32[2]", "text:bytes<=12"));
 }
 
+TEST(SourceFeaturesTest, ByteStringsHaveLengthsAndListsRows) {
+  const auto spec = RecordSpec(R"(
+    features { key: 'z' value { bytes { max_bytes: 12 length: 'a' } } }
+    features { key: 'names' value { bytes { shape: -1 max_count: 5 max_bytes: 8 length: 'n' } } }
+    features { key: 'pair' value { bytes { shape: 2 max_bytes: 3 } } }
+    features { key: 'boxes' value { boxes { max_count: 9 } } })");
+  EXPECT_THAT(Summaries(Features(spec)),
+              ElementsAre("a:int64[]", "boxes:float32[9,4]~", "n:int64[5]~", "names:uint8[5,8]~",
+                          "pair:uint8[2,3]", "z:bytes<=12"));
+  EXPECT_EQ(DeclarationOf(spec.features(), "n"), "names");
+  EXPECT_EQ(DeclarationOf(spec.features(), "names"), "names");
+  EXPECT_EQ(DeclarationOf(spec.features(), "m"), "");
+}
+
+TEST(SourceFeaturesTest, ALengthHasANameOfItsOwn) {
+  for (const char* other : {"int64 {}", "bytes { length: 'label' }"}) {
+    const auto spec = RecordSpec(absl::StrCat(
+        "features { key: 'text' value { bytes { length: 'label' } } } features { key: '",
+        *other == 'i' ? "label" : "other", "' value { ", other, " } }"));
+    const auto features = Features(spec);
+    EXPECT_THAT(std::string(features.status().message()),
+                HasSubstr("`label` is the name of another feature"));
+    EXPECT_THAT(ErrorPath(features.status()), testing::EndsWith(".bytes.length"));
+  }
+}
+
 TEST(SourceFeaturesTest, ImageListHasItsColumnsAndThePath) {
   EXPECT_THAT(
       Summaries(Features(FromText<v1::PipelineSpec>(
@@ -87,6 +113,14 @@ TEST(SourceFeaturesTest, RefusesWhatHasNoBoundOrNoSense) {
       {"int64 { shape: -1 max_count: 9223372036854775808 }", "features.x.int64.max_count"},
       {"tensor { shape: 2 }", "features.x.tensor.dtype"},
       {"tensor { dtype: DTYPE_BYTES shape: 2 }", "features.x.tensor.dtype"},
+      {"int64 { shape: [-1, 4294967296, 4294967296] max_count: 1 }", "features.x.int64.shape"},
+      {"bytes { shape: -1 max_bytes: 4 }", "features.x.bytes.shape"},
+      {"bytes { shape: -1 max_count: 4 }", "features.x.bytes.max_bytes"},
+      {"bytes { max_count: 4 max_bytes: 4 }", "features.x.bytes.max_count"},
+      {"bytes { shape: -1 max_count: 1048577 max_bytes: 1048576 }", "features.x.bytes.max_bytes"},
+      {"bytes { shape: 2 max_bytes: 18446744073709551615 }", "features.x.bytes.max_bytes"},
+      {"bytes { length: 'x' }", "features.x.bytes.length"},
+      {"boxes {}", "features.x.boxes.max_count"},
   };
   for (const auto& [feature, path] : cases) {
     const auto spec = RecordSpec(absl::StrCat("features { key: 'x' value { ", feature, " } }"));

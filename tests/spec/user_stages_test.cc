@@ -56,6 +56,18 @@ TEST(UserStageSpecTest, AFunctionIsModuleAndName) {
                         "augment:f"));
 }
 
+TEST(UserStageSpecTest, WhatIsLongerThanAnyImageIsATensor) {
+  EXPECT_EQ(
+      Behind(Python("outputs: [{name: x, dtype: uint8, shape: [2147483647, 1, 1]}]"), "x").kind,
+      Kind::kImage);
+  for (const char* shape : {"[2147483648, 1, 1]", "[1, 4294967296, 1]"}) {
+    EXPECT_EQ(
+        Behind(Python(absl::StrCat("outputs: [{name: x, dtype: uint8, shape: ", shape, "}]")), "x")
+            .kind,
+        Kind::kTensor);
+  }
+}
+
 TEST(UserStageSpecTest, OutputsAreDeclaredWhole) {
   EXPECT_THAT(Problem("python: {function: 'a:f', inputs: [index]}"),
               HasSubstr("stages[0].python.outputs: is required"));

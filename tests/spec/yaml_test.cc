@@ -172,15 +172,13 @@ INSTANTIATE_TEST_SUITE_P(
             "f.yaml:3:7: seed: must be a whole number, but is `010`; write it without leading "
             "zeros"},
         ErrorCase{Range("seed: 2.0\n"), "f.yaml:3:7: seed: must be a whole number, but is `2.0`"},
-        ErrorCase{Range("seed: -1\n"),
-                  "f.yaml:3:7: seed: must lie between 0 and 18446744073709551615, but is `-1`"},
+        ErrorCase{Range("seed: -1\n"), "f.yaml:3:7: seed: must be at least 0, but is `-1`"},
         ErrorCase{Range("seed: 18446744073709551616\n"),
-                  "f.yaml:3:7: seed: must lie between 0 and 18446744073709551615, but is "
+                  "f.yaml:3:7: seed: must be at most 18446744073709551615, but is "
                   "`18446744073709551616`"},
-        ErrorCase{
-            Range("stages: [resize: {size: 4294967296}]\n"),
-            "f.yaml:3:25: stages[0].resize.size[0]: must lie between 0 and 4294967295, but is "
-            "`4294967296`"},
+        ErrorCase{Range("stages: [resize: {size: 4294967296}]\n"),
+                  "f.yaml:3:25: stages[0].resize.size[0]: must lie between 1 and 65535, but is "
+                  "`4294967296`"},
         ErrorCase{Range("seed:\n"), "f.yaml:3:1: seed: has no value"},
         ErrorCase{Range("seed: [1]\n"), "f.yaml:3:7: seed: must be a single value, but is a list"},
         ErrorCase{Range("seed: {a: 1}\n"),
@@ -283,6 +281,17 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ParseSpecTest, SyntaxErrorsHaveAPlace) {
   EXPECT_THAT(MessageOf("source: {range\nbatch: ]\n"), StartsWith("f.yaml:1:10: not valid YAML: "));
   EXPECT_THAT(MessageOf("source: *nothing\n"), StartsWith("f.yaml:1:9: "));
+}
+
+TEST(ParseSpecTest, WhatAMessageRepeatsCommandsNoTerminal) {
+  const absl::Status wrong =
+      ParseSpec("{source: {\"a\\e[2J\\u202eb\": {}}, batch: {size: 4}}", "f\033.yaml").status();
+  EXPECT_THAT(std::string(wrong.message()),
+              HasSubstr("unknown source `a\\x1b[2J\\xe2\\x80\\xaeb`"));
+  EXPECT_THAT(std::string(wrong.message()), Not(HasSubstr("\033")));
+  const auto info = GetErrorInfo(wrong);
+  EXPECT_THAT(info->metadata.at("path"), Not(HasSubstr("\033")));
+  EXPECT_THAT(info->metadata.at("file"), "f\\x1b.yaml");
 }
 
 TEST(ParseSpecTest, EveryProblemHasItsLineInTheOrderOfTheText) {

@@ -99,6 +99,13 @@ TEST(OptionTableTest, ChecksEveryNumberOfAList) {
             "s.fill: has 3, not 1 or 2");
 }
 
+TEST(OptionTableTest, TakesNumbersBelowZero) {
+  v1::StageOutput output;
+  EXPECT_EQ(Normalized(Option("shape").Default({-1, 4}), output), "");
+  EXPECT_THAT(output.shape(), ElementsAre(-1, 4));
+  EXPECT_EQ(Normalized(Option("shape").Between(0, 9, "holds $0"), output), "s.shape: holds -1");
+}
+
 TEST(OptionTableTest, OneNumberStandsForSeveral) {
   v1::CenterCrop stage;
   const Option size = Option("size").OneStandsFor(2).Count(2, 2, "has $0");

@@ -9,7 +9,7 @@
 
 #include "server/base/error.h"
 
-namespace bulkhead {
+namespace bulkhead::memory_budget_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -220,4 +220,4 @@ TEST(MemoryBudgetTest, TwoAtOnceDoNotBothSqueezeIn) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::memory_budget_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace bulkhead {
+namespace bulkhead::memory_growth_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -129,6 +129,17 @@ TEST(MemoryGrowthTest, TheLaterHalfIsNothingWhileItIsAFewSamples) {
   }
 }
 
+// Memory fell just before it rose again, so that the lowest looks are two samples apart.
+TEST(MemoryGrowthTest, OneStepBetweenCloseLooksIsNoLeak) {
+  MemoryGrowth growth;
+  for (const uint64_t s : {0, 32, 40}) growth.Note(s, 7 * kMiB, 0);
+  growth.Note(49, 6 * kMiB, 0);
+  for (const uint64_t s : {50, 51, 52}) {
+    growth.Note(s, 7 * kMiB, 0);
+    EXPECT_LE(growth.BytesPerSample(kQuota), 64 << 10) << s;
+  }
+}
+
 // Every other look meets the worker in the middle of a large image.
 TEST(MemoryGrowthTest, LargeImagesAreNoLeak) {
   const auto swinging = [](uint64_t s) { return 20 * kMiB + (s % 8 == 0 ? 190 * kMiB : 0); };
@@ -147,4 +158,4 @@ TEST(MemoryGrowthTest, RemembersALongLifeInFewPoints) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::memory_growth_test

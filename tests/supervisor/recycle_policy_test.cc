@@ -5,7 +5,7 @@
 
 #include "server/supervisor/pool/replacement_gate.h"
 
-namespace bulkhead {
+namespace bulkhead::recycle_policy_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -40,6 +40,23 @@ TEST_F(RecyclePolicyTest, AWorkerIsDueWhenItsQuotaWouldBiteBeforeItCouldGo) {
   EXPECT_EQ(decision->cause, v1::RECYCLE_CAUSE_GROWTH);
   EXPECT_THAT(decision->reason, testing::HasSubstr("184MiB of 256MiB after 164 samples"));
   EXPECT_DOUBLE_EQ(decision->samples_left, 72);
+}
+
+TEST_F(RecyclePolicyTest, AWorkerThatGoesWhenItIsDueHasNotMetItsQuota) {
+  for (const uint64_t per_sample : {kMiB / 8, kMiB / 2, kMiB, 3 * kMiB / 2}) {
+    growth_ = {};
+    uint64_t samples = 0;
+    while (!DecideRecycling({}, Facts()).has_value()) {
+      growth_.Note(samples, 20 * kMiB + samples * per_sample,
+                   static_cast<int64_t>(samples) * 2'000'000);
+      samples += 4;
+      ASSERT_LT(samples, 10'000u);
+    }
+    // 30 more until its successor is warm, and those that it holds.
+    const uint64_t last = 20 * kMiB + (growth_.samples() + 30 + 32) * per_sample;
+    EXPECT_LE(last, 256 * kMiB) << per_sample;
+    EXPECT_GT(last, 230 * kMiB) << per_sample << ": earlier than needed";
+  }
 }
 
 TEST_F(RecyclePolicyTest, ALongerWarmUpMakesItDueEarlier) {
@@ -135,4 +152,4 @@ TEST(ReplacementGateTest, StaysTakenByWhomItWasPassedTo) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::recycle_policy_test

@@ -3,7 +3,7 @@
 
 #include "tests/supervisor/supervisor_process_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::recycling_process_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -206,4 +206,4 @@ TEST_F(RecyclingProcessTest, ASuccessorOnItsWayTakesThePlaceOfAWorkerThatDies) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::recycling_process_test

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 
-namespace bulkhead {
+namespace bulkhead::stream_test {
 namespace {
 
 constexpr LeaseTable::WorkerId kWorker = 1;
@@ -330,4 +330,4 @@ TEST_F(StreamTest, IsWithoutABatchWhileOneIsBeingMade) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::stream_test

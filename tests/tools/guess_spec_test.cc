@@ -65,6 +65,8 @@ TEST(GuessSpecTest, AllLinesOfAListDecideItsLabels) {
   EXPECT_THAT(Guess({dir.Write("c.txt", "x.jpg 0.5 cat\n")}), HasSubstr("some are fractions"));
   EXPECT_THAT(Guess({dir.Write("d.csv", "x.jpg,1,2\ny.jpg,1\n")}),
               HasSubstr("column 3 is missing in 1 line;"));
+  EXPECT_THAT(Guess({dir.Write("e.txt", "3 x.jpg\n4 y.jpg\n5\n")}),
+              HasSubstr("column 2 is missing in 1 line;"));
 }
 
 TEST(GuessSpecTest, TextsAreLabelsAndNoTitlesUnlessTheyStandOverPaths) {
@@ -81,8 +83,11 @@ TEST(GuessSpecTest, PathsBehindTheirLabelsArePutFirst) {
       AllOf(HasSubstr("entries:"), HasSubstr("/x.jpg\\u00093\""), Not(HasSubstr("header"))));
   std::string text;
   for (int i = 0; i < 1001; ++i) text += "3,x.jpg\n";
-  EXPECT_THAT(Guess({dir.Write("b.csv", text)}),
-              AllOf(HasSubstr("the paths are in column 2"), HasSubstr("'{print $2,$1}'")));
+  EXPECT_THAT(Guess({dir.Write("it's b.csv", text)}),
+              AllOf(HasSubstr("the paths are in column 2"), HasSubstr("'{print $2,$1}' '"),
+                    HasSubstr("/it'\\''s b.csv' > reordered.txt")));
+  EXPECT_THAT(Guess({dir.Write("c.csv", text + "3,\"x, y.jpg\"\n")}),
+              AllOf(HasSubstr("a list's paths come first; put them there"), Not(HasSubstr("awk"))));
 }
 
 TEST(GuessSpecTest, RecordsWithCommonNamesAreUnderstood) {
@@ -92,6 +97,54 @@ TEST(GuessSpecTest, RecordsWithCommonNamesAreUnderstood) {
   EXPECT_THAT(Guess({(dir.path() / "a-*.tfrecord").string()}),
               AllOf(HasSubstr("a-*.tfrecord"), HasSubstr("image: {key: \"img_raw\""),
                     HasSubstr("label: {key: \"label\"")));
+}
+
+TEST(GuessSpecTest, QuotedColumnsAreReadAsAStreamReadsThem) {
+  TestDir dir;
+  EXPECT_THAT(
+      Guess({dir.Write("a.csv", "\"animal\",\"path\"\n\"dog, \"\"big\"\"\",\"x, y.jpg\"\n")}),
+      HasSubstr("/x, y.jpg\\u0009dog, \\\"big\\\"\""));
+  EXPECT_THAT(Guess({dir.Write("b.csv", "x.jpg,cat\ny.jpg,\"dog\nz.jpg,dog\n")}),
+              HasSubstr("b.csv:2: column 2 begins with a quote"));
+  EXPECT_THAT(Guess({dir.Write("c.csv", "x.jpg,cat\nz.jpg,dog\ny.jpg,\"dog\n")}),
+              HasSubstr("c.csv:3: column 2 begins with a quote"));
+}
+
+TEST(GuessSpecTest, FourListsOfSidesAreBoxes) {
+  TestDir dir;
+  ::bulkhead::tensorflow::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  features["image/encoded"].mutable_bytes_list()->add_value("\xff\xd8\xff\xe0");
+  for (const char* side : {"xmin", "ymin", "xmax", "ymax"}) {
+    auto& list = *features[std::string("image/object/bbox/") + side].mutable_float_list();
+    for (const float value : {0.f, 0.5f, 1.f}) list.add_value(value);
+  }
+  const std::string alone = WriteRecord(dir, "a.tfrecord", example.SerializeAsString());
+  EXPECT_THAT(Guess({alone}),
+              AllOf(HasSubstr("  boxes: {boxes: {max_count: 6}}\n"),
+                    HasSubstr("  - boxes: {format: xyxy, relative: true}\n"),
+                    HasSubstr("  - sanitize_boxes: {}\n"), HasSubstr("outputs: [image, boxes]")));
+  for (const int label : {1, 2, 3}) {
+    features["image/object/class/label"].mutable_int64_list()->add_value(label);
+  }
+  const std::string labelled = WriteRecord(dir, "b.tfrecord", example.SerializeAsString());
+  EXPECT_THAT(Guess({labelled}),
+              AllOf(HasSubstr("\"image/object/class/label\", int64: {shape: [-1], max_count: 6}}"),
+                    HasSubstr("  - sanitize_boxes: {with: label}\n"),
+                    HasSubstr("outputs: [image, boxes, label]")));
+  auto& labels = features["image/object/class/label"];
+  labels.Clear();
+  for (const float label : {1.5f, 2.f, 3.f}) labels.mutable_float_list()->add_value(label);
+  EXPECT_THAT(Guess({WriteRecord(dir, "f.tfrecord", example.SerializeAsString())}),
+              AllOf(HasSubstr("\"image/object/class/label\", float: {shape: [3]}}"),
+                    HasSubstr("  - sanitize_boxes: {}\n")));
+  labels.Clear();
+  for (const char* label : {"cat", "dog", "emu"}) labels.mutable_bytes_list()->add_value(label);
+  EXPECT_THAT(Guess({WriteRecord(dir, "t.tfrecord", example.SerializeAsString())}),
+              AllOf(HasSubstr("outputs: [image, boxes]"), Not(HasSubstr("class/label"))));
+  features.erase("image/object/bbox/ymin");
+  const std::string incomplete = WriteRecord(dir, "c.tfrecord", example.SerializeAsString());
+  EXPECT_THAT(Guess({incomplete}), Not(HasSubstr("boxes")));
 }
 
 TEST(GuessSpecTest, UnknownNamesAreListedAndCanBeSaid) {

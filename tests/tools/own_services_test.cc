@@ -1,17 +1,23 @@
-#include "tools/status/own_services.h"
+#include "tools/common/own_services.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "server/os/sockets/unix_address.h"
 
 namespace bulkhead::tools {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class OwnServicesTest : public testing::Test {
  protected:
@@ -46,6 +52,70 @@ TEST_F(OwnServicesTest, PassesOverWhatIsNoFolderOfThisUserAlone) {
   const UniqueFd other = ListenUnixStream(MakeFolder("other") + "/s.sock", 5).value();
   const UniqueFd daemon = ListenUnixStream(MakeFolder("bulkhead-1000") + "/loader.sock", 5).value();
   EXPECT_THAT(EmbeddedTargets({parent_, "/nowhere"}), ElementsAre());
+}
+
+// Sets $XDG_RUNTIME_DIR as long as it lives.
+class RuntimeFolder {
+ public:
+  explicit RuntimeFolder(const std::string& folder) {
+    const char* const before = std::getenv("XDG_RUNTIME_DIR");
+    if (before != nullptr) before_ = before;
+    setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+  }
+  ~RuntimeFolder() {
+    if (before_.has_value()) {
+      setenv("XDG_RUNTIME_DIR", before_->c_str(), 1);
+    } else {
+      unsetenv("XDG_RUNTIME_DIR");
+    }
+  }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST_F(OwnServicesTest, TheServiceStartedByHandComesFirst) {
+  const RuntimeFolder runtime(parent_);
+  const std::string of_trainer = MakeFolder("bulkhead-abc123") + "/s.sock";
+  const UniqueFd first = ListenUnixStream(of_trainer, 5).value();
+  EXPECT_THAT(OwnTargets(), Contains("unix:" + of_trainer));
+  EXPECT_THAT(OwnTargets(), Not(Contains(DefaultTarget())));
+  const std::string by_hand = MakeFolder("bulkhead") + "/loader.sock";
+  const UniqueFd second = ListenUnixStream(by_hand, 5).value();
+  ASSERT_EQ(DefaultTarget(), "unix:" + by_hand);
+  const std::vector<std::string> targets = OwnTargets();
+  EXPECT_EQ(targets[0], DefaultTarget());
+  EXPECT_THAT(targets, Contains("unix:" + of_trainer));
+}
+
+TEST_F(OwnServicesTest, AServiceThatIsNamedIsNotLookedFor) {
+  const RuntimeFolder runtime(parent_);
+  EXPECT_EQ(FindService("unix:/nobody").value(), "unix:/nobody");
+  const UniqueFd first = ListenUnixStream(MakeFolder("bulkhead-abc123") + "/s.sock", 5).value();
+  const UniqueFd second = ListenUnixStream(MakeFolder("bulkhead-abc124") + "/s.sock", 5).value();
+  EXPECT_THAT(std::string(FindService("").status().message()), HasSubstr("name one: --target"));
+}
+
+TEST_F(OwnServicesTest, AFolderThatHasTwoNamesIsLookedIntoOnce) {
+  for (const std::string folder : {"/tmp", "/tmp/", "/tmp/."}) {
+    const RuntimeFolder runtime(folder);
+    EXPECT_THAT(EmbeddedParents(), ElementsAre(folder));
+  }
+  for (const std::string folder : {"", "relative"}) {
+    const RuntimeFolder runtime(folder);
+    EXPECT_THAT(EmbeddedParents(), ElementsAre("/tmp"));
+  }
+  const RuntimeFolder runtime(parent_);
+  EXPECT_THAT(EmbeddedParents(), ElementsAre(parent_, "/tmp"));
+}
+
+TEST(OnlyServiceTest, NamesAllOfSeveralAndSaysWhenThereIsNone) {
+  EXPECT_EQ(OnlyService({"unix:/a"}).value(), "unix:/a");
+  EXPECT_THAT(std::string(OnlyService({}).status().message()),
+              HasSubstr("no service of yours runs: none at unix:"));
+  EXPECT_THAT(std::string(OnlyService({"unix:/a", "unix:/b"}).status().message()),
+              HasSubstr("2 services of yours run (`bulkhead status --all` tells more); name one: "
+                        "--target unix:/a or --target unix:/b"));
 }
 
 }  // namespace

@@ -190,14 +190,16 @@ TEST(PreviewBoxesTest, AnotherNumberOfLabelsThanBoxesGivesNone) {
 TEST(PreviewBoxesTest, NumbersOfClassesBecomeTheirNames) {
   BatchMaker maker = PaddedBoxes(3);
   maker.Add("labels", ElementType::kInt64, {1, kBound}, kNumbered);
-  std::vector<std::string> classes(9, "another");
-  classes[8] = "a cat";
+  std::vector<std::string> names(9, "another");
+  names[8] = "a cat";
+  const ClassNames classes = {{"labels", names}, {"others", {"no label of these boxes"}}};
   Labels labels;
   for (const PreviewBox& box : BoxesOf(maker.Make(), 0, Declared(), {100, 100}, classes)) {
     labels.push_back(box.label);
   }
   EXPECT_EQ(labels, (Labels{"another", "a cat", "9"})) << "there are nine, from 0";
-  EXPECT_EQ(ClassName("-1", classes), "-1");
+  EXPECT_EQ(ClassName("-1", "labels", classes), "-1");
+  EXPECT_EQ(ClassName("0", "none", classes), "0");
 }
 
 TEST(PreviewBoxesTest, WholeNumbersKeepAllTheirDigits) {

@@ -17,19 +17,30 @@ Lines CaptionIn(const BatchMaker& maker, const std::vector<LabelledBoxes>& boxes
   return CaptionOf(batch, batch.tensors()[0], boxes, 0);
 }
 
-BatchMaker Image() {
+BatchMaker ImageBatch() {
   BatchMaker maker(1);
   maker.Add("image", ElementType::kUint8, {1, 2, 2, 3}, std::vector<uint8_t>(12));
   return maker;
 }
 
 TEST(PreviewCaptionTest, SaysWholeNumbersDigitByDigit) {
-  BatchMaker maker = Image();
+  BatchMaker maker = ImageBatch();
   maker.Add<int64_t>("id", ElementType::kInt64, {1}, {9007199254740993})
       .Add<int32_t>("year", ElementType::kInt32, {1, 1}, {1234567})
       .Add<float>("score", ElementType::kFloat32, {1}, {0.25F});
   EXPECT_EQ(CaptionIn(maker),
             (Lines{"position 0", "id 9007199254740993", "year 1234567", "score 0.25"}));
+}
+
+TEST(PreviewCaptionTest, SaysTheNamesOfAnOutputsOwnClasses) {
+  BatchMaker maker = ImageBatch();
+  maker.Add<int64_t>("label", ElementType::kInt64, {1}, {1})
+      .Add<int64_t>("label_2", ElementType::kInt64, {1}, {1})
+      .Add<int64_t>("class", ElementType::kInt64, {1}, {0});
+  const Batch batch = maker.Make();
+  const ClassNames classes = {{"label", {"emu", "cat"}}, {"class", {"red"}}};
+  EXPECT_EQ(CaptionOf(batch, batch.tensors()[0], {}, 0, classes),
+            (Lines{"position 0", "label 1 cat", "label_2 1", "class 0 red"}));
 }
 
 TEST(PreviewCaptionTest, SaysLabelsThatDoNotStandAtBoxes) {
@@ -38,7 +49,7 @@ TEST(PreviewCaptionTest, SaysLabelsThatDoNotStandAtBoxes) {
   labelled.boxes.annotation = Annotation{};
   labelled.labels = "labels";
   for (const int64_t count : {1, 2}) {
-    BatchMaker maker = Image();
+    BatchMaker maker = ImageBatch();
     maker.Add("boxes", ElementType::kFloat32, {1, 2, 4}, std::vector<float>(8))
         .Add<int64_t>("labels", ElementType::kInt64, {1, 2}, {31, 32})
         .Add<int64_t>("labels_count", ElementType::kInt64, {1}, {count});

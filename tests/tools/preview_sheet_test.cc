@@ -9,7 +9,7 @@
 #include "server/image/draw/canvas.h"
 #include "server/image/pixel_format.h"
 
-namespace bulkhead::tools {
+namespace bulkhead::tools::preview_sheet_test {
 namespace {
 
 using Pixel = std::array<uint8_t, 3>;
@@ -195,4 +195,4 @@ TEST(PreviewSheetTest, RefusesASheetThatNoViewerOpens) {
 }
 
 }  // namespace
-}  // namespace bulkhead::tools
+}  // namespace bulkhead::tools::preview_sheet_test

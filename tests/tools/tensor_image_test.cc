@@ -106,7 +106,7 @@ TEST(TonesTest, OthersAreStretchedAndThatIsSaid) {
   const Tones tones = OfFloats({-2, 2.5f, std::numeric_limits<float>::infinity()});
   EXPECT_TRUE(tones.stretched);
   EXPECT_EQ(DescribeTones(tones),
-            "-2 is black and 2.5 white, the smallest and the largest value of the first batch");
+            "-2 is black and 2.5 white, the smallest and the largest value of the first images");
 }
 
 TEST(TonesTest, BytesAreDrawnAsTheyAre) {

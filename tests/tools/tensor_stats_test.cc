@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace bulkhead::tools {
+namespace bulkhead::tools::tensor_stats_test {
 namespace {
 
 template <typename T>
@@ -69,4 +69,4 @@ TEST(TensorStatsTest, ShowsTheFirstByteString) {
 }
 
 }  // namespace
-}  // namespace bulkhead::tools
+}  // namespace bulkhead::tools::tensor_stats_test

@@ -1,26 +1,26 @@
 #ifndef BULKHEAD_TOOLS_COMMON_COMMAND_LINE_H_
 #define BULKHEAD_TOOLS_COMMON_COMMAND_LINE_H_
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "tools/common/options.h"
+
 namespace bulkhead::tools {
 
-// Exit code of a command line that is wrong, as bulkheadd's; what fails later ends with 1.
+// Exit codes of all commands: 0 is fine; with 1 something is wrong with the data, the spec or the
+// service, or a command failed; with 2 the command line is wrong, and nothing was done.
+inline constexpr int kFailed = 1;
 inline constexpr int kUsageError = 2;
 
-// Parses the command line, which runs the subcommand that it names. Returns the exit code: 0 after
-// --help and --version, kUsageError when the command line is wrong, else what the subcommand left
-// in `exit_code`.
-int RunCommandLine(CLI::App& app, int argc, const char* const* argv, const int& exit_code);
+// Reads the words of a command line, without the program's, and runs the subcommand of `root` that
+// they name, or prints its help. Prints errors to standard error. Returns the exit code.
+int RunCommandLine(const Command& root, const std::vector<std::string>& words);
 
-// For counts where 0 would silently mean something else: a whole number of at least 1.
-CLI::Validator AtLeastOne();
-
-// Throws CLI::ValidationError, with `why`, for the first of `options` that was given.
-void RefuseOptions(const CLI::App& command, const std::vector<std::string>& options,
-                   const std::string& why);
+// The subcommand or option of that name; null: there is none.
+const Command* FindCommand(const Command& group, absl::string_view name);
+const Option* FindOption(const Command& command, absl::string_view name);
 
 }  // namespace bulkhead::tools
 

@@ -37,6 +37,11 @@ void ProgressLine::Finish(absl::string_view text) {
   open_ = false;
 }
 
+void Say(absl::string_view text) {
+  const std::string line = absl::StrCat(isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", text, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 std::string ProgressBar(double share, int width) {
   const int filled = std::clamp(static_cast<int>(share * width), 0, width);
   return absl::StrCat("[", std::string(filled, '#'), std::string(width - filled, '-'), "]");

@@ -31,6 +31,9 @@ class ProgressLine {
   bool open_ = false;  // the cursor stands behind a text
 };
 
+// Writes a line to standard error, over a progress line that may stand there. Thread-safe.
+void Say(absl::string_view text);
+
 // "[########------------]" for a share of 0 … 1.
 std::string ProgressBar(double share, int width = 24);
 

@@ -10,7 +10,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(5);
+constexpr absl::Duration kServiceProbeDeadline = absl::Seconds(5);
 constexpr absl::Duration kInterval = absl::Seconds(1);
 
 void Raise(uint64_t& kept, uint64_t seen) { kept = std::max(kept, seen); }
@@ -48,7 +48,7 @@ ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_be
 
 void ServiceProbe::Poll() {
   last_ = absl::Now();
-  absl::StatusOr<v1::GetStatusResponse> status = GetStatusMessage(target_, kDeadline);
+  absl::StatusOr<v1::GetStatusResponse> status = GetStatusMessage(target_, kServiceProbeDeadline);
   if (!status.ok()) return;
   status->set_cpu_seconds(status->cpu_seconds() - cpu_before_);
   CountStatus(*status, stream_, pipeline_, use_);

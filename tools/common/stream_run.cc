@@ -100,7 +100,11 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
     cpu_before = before.cpu_seconds;
   }
   if (options.loader.name.empty()) options.loader.name = OwnStreamName();
-  options.loader.on_substitution = [&](const SubstitutionEvent&) { ++report.substituted; };
+  options.loader.on_substitution =
+      [&report, tell = options.loader.on_substitution](const SubstitutionEvent& event) {
+        ++report.substituted;
+        if (tell) tell(event);
+      };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Open(options.loader));
   const StreamInfo& info = loader->info();
   report.workers = info.memory.workers;

@@ -75,7 +75,7 @@ std::string DescribeTones(const Tones& tones) {
   if (tones.black == 0 && tones.white == 255 && !tones.stretched) return "";
   return absl::StrFormat(
       "%.4g is black and %.4g white%s", tones.black, tones.white,
-      tones.stretched ? ", the smallest and the largest value of the first batch" : "");
+      tones.stretched ? ", the smallest and the largest value of the first images" : "");
 }
 
 TensorImages::TensorImages(const Tensor& tensor, const Tones& tones)

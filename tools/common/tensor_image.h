@@ -20,7 +20,7 @@ bool MayBeImages(const Tensor& tensor);
 struct Tones {
   double black = 0;
   double white = 255;
-  // They are the smallest and the largest number that there is: another batch looks different.
+  // They are the smallest and the largest number of the first images: others look different.
   bool stretched = false;
 };
 
@@ -28,8 +28,8 @@ struct Tones {
 // the smallest to the largest finite one of the first `samples`.
 Tones TonesOf(const Tensor& tensor, uint64_t samples);
 
-// "-2.1 is black and 2.6 white, the smallest and the largest of all"; empty where bytes are drawn
-// as they are.
+// "-2.1 is black and 2.6 white, the smallest and the largest value of the first images"; empty
+// where bytes are drawn as they are.
 std::string DescribeTones(const Tones& tones);
 
 // The images of a tensor as bytes: pictures to look at, not to compute with. One of several panes

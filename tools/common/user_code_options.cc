@@ -9,12 +9,13 @@
 
 namespace bulkhead::tools {
 
-void UserCodeOptions::AddTo(CLI::App& command) {
-  command.add_option("--python", python, "Interpreter of Python functions; default: python3");
-  command.add_option("--python-path", python_paths,
-                     "Folder with the modules of Python functions; repeatable");
-  command.add_option("--native-path", native_paths,
-                     "Folder with the libraries of native stages; repeatable");
+std::vector<Option> UserCodeOptions::Options() {
+  return {
+      {"--python", "Interpreter of Python functions; left out: python3", Text(python, "PROGRAM")},
+      {"--python-path", "Folder with the modules of Python functions",
+       Texts(python_paths, "FOLDER")},
+      {"--native-path", "Folder with the libraries of native stages",
+       Texts(native_paths, "FOLDER")}};
 }
 
 std::vector<std::string> UserCodeOptions::ServiceArguments() const {

@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_TOOLS_COMMON_USER_CODE_OPTIONS_H_
 #define BULKHEAD_TOOLS_COMMON_USER_CODE_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/running/user_code.h"
+#include "tools/common/options.h"
 #include "tools/common/remote_python.h"
 
 namespace bulkhead::tools {
@@ -20,7 +20,7 @@ struct UserCodeOptions {
   std::vector<std::string> native_paths;  // folders that native stages may come from
 
   // --python, --python-path and --native-path.
-  void AddTo(CLI::App& command);
+  std::vector<Option> Options();
   // For a service that is started.
   std::vector<std::string> ServiceArguments() const;
 };

@@ -1,5 +1,3 @@
-#include "tools/explain/explain_command.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -20,7 +18,7 @@
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/packing/declare.h"
-#include "tools/common/command_line.h"
+#include "tools/common/commands.h"
 #include "tools/common/status_message.h"
 #include "tools/common/user_code_options.h"
 #include "tools/explain/explain_report.h"
@@ -33,7 +31,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kExplainExamples[] =
     "Samples are made in this process, first with every stage by itself and then as workers run\n"
     "them. The memory is what a service started for this measurement admits the stream with. "
     "Python\n"
@@ -41,12 +39,12 @@ constexpr char kExamples[] =
     "shorter in a worker.\n"
     "\n"
     "Examples:\n"
-    "  bulkhead explain --spec train.yaml\n"
-    "  bulkhead explain --spec train.yaml --batch-sizes 1,2,4 --samples 1000\n"
-    "  bulkhead explain --spec train.yaml --workers 4 --json\n"
-    "  bulkhead explain --spec train.yaml --python-path code\n";
+    "  bulkhead explain train.yaml\n"
+    "  bulkhead explain train.yaml --batch-sizes 1,2,4 --samples 1000\n"
+    "  bulkhead explain train.yaml --workers 4 --json\n"
+    "  bulkhead explain train.yaml --python-path code\n";
 
-constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr absl::Duration kExplainDeadline = absl::Seconds(60);
 constexpr absl::Duration kProbe = absl::Seconds(30);  // longest look at what workers hold
 constexpr uint64_t kMaxWarmUp = 32;
 
@@ -98,7 +96,7 @@ std::vector<ExplainedFeature> PackedBy(const v1::PipelineSpec& spec,
   std::vector<FeatureSignature> features =
       signature.sources[0].FeaturesBefore(signature.sources[0].features_after.size());
   MarkPacked(spec, spec.batch_stages_size(), features);
-  const std::string path = absl::StrCat(BatchStagePath(index), ".", BatchStageName(stage));
+  const std::string path = absl::StrCat(BatchStagePath(index), ".", StageName(stage));
   std::vector<ExplainedFeature> packed;
   for (const FeatureSignature& feature : features) {
     const auto& tensors = signature.schema.tensors();
@@ -148,7 +146,7 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
   }
   stages.push_back({"batch", {}, 0});
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    stages.push_back({absl::StrCat(BatchStagePath(i), " ", BatchStageName(spec.batch_stages(i))),
+    stages.push_back({absl::StrCat(BatchStagePath(i), " ", StageName(spec.batch_stages(i))),
                       PackedBy(spec, signature, i), 0});
   }
   return stages;
@@ -231,7 +229,7 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const v1::BatchSch
   BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Loader::Open(std::move(options)));
   const absl::Status made = MakeSamples(*loader, arguments.samples);
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
-                            GetStatusMessage(service->target(), kDeadline));
+                            GetStatusMessage(service->target(), kExplainDeadline));
   explanation.budget_bytes = status.memory().budget_bytes();
   const StreamMemory& plan = loader->info().memory;
   explanation.memory = MemoryParts(plan, status.memory(), schema);
@@ -291,42 +289,33 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
   return explanation;
 }
 
-int RunExplain(const ExplainArguments& arguments) {
-  const absl::StatusOr<Explanation> explanation = Explain(arguments);
-  if (!explanation.ok()) {
-    std::fprintf(stderr, "bulkhead explain: %s\n",
-                 std::string(explanation.status().message()).c_str());
-    return 1;
-  }
+absl::Status RunExplain(const ExplainArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const Explanation explanation, Explain(arguments));
   const std::string text =
-      arguments.json ? ExplanationJson(*explanation).Text() + "\n" : ExplanationText(*explanation);
+      arguments.json ? ExplanationJson(explanation).Text() + "\n" : ExplanationText(explanation);
   std::fputs(text.c_str(), stdout);
-  return 0;
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-void AddExplainCommand(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App* command = app.add_subcommand(
-      "explain", "Show where a spec's time and memory go, before a training run");
-  command->footer(kExamples);
-  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
-  command->add_option("--batch-sizes", arguments->batch_sizes, "Batch sizes to compare")
-      ->delimiter(',')
-      ->check(AtLeastOne());
-  command->add_option("--samples", arguments->samples, "Samples to measure")
-      ->check(AtLeastOne())
-      ->capture_default_str();
-  command
-      ->add_option("--workers", arguments->workers,
-                   "Worker processes; default: the service chooses")
-      ->check(AtLeastOne());
-  command->add_option("--worker-quota", arguments->quota,
-                      "Quota of each worker; default: that of bulkheadd");
-  arguments->user_code.AddTo(*command);
-  command->add_flag("--json", arguments->json, "Print JSON");
-  command->callback([arguments, &exit_code] { exit_code = RunExplain(*arguments); });
+Command ExplainCommand() {
+  const auto arguments = std::make_shared<ExplainArguments>();
+  Command command{
+      .name = "explain",
+      .about = "Show where a spec's time and memory go, before a training run",
+      .more = kExplainExamples,
+      .options = {{"SPEC", "The spec, YAML or JSON", SpecPath(arguments->spec), true},
+                  {"--batch-sizes", "Batch sizes to compare", Numbers(arguments->batch_sizes)},
+                  {"--samples", "Samples to measure", Number(arguments->samples, 1)},
+                  {"--workers", "Worker processes; left out: the service chooses",
+                   Number(arguments->workers, 1)},
+                  {"--worker-quota", "Quota of each worker; left out: that of bulkheadd",
+                   Text(arguments->quota, "SIZE")},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .run = [arguments] { return Done(RunExplain(*arguments)); }};
+  Append(arguments->user_code.Options(), command.options);
+  return command;
 }
 
 }  // namespace bulkhead::tools

@@ -25,7 +25,7 @@ class ReadBytes final : public StageObserver {
     if (stage != kSource) return;
     ++records_;
     for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].form == Value::Form::kEncoded) bytes_ += values[i].size_bytes;
+      if (values[i].form == bulkhead::Value::Form::kEncoded) bytes_ += values[i].size_bytes;
     }
   }
   void EndSample() override {}

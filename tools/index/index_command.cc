@@ -1,5 +1,3 @@
-#include "tools/index/index_command.h"
-
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -11,7 +9,10 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/source_chain.h"
+#include "tools/common/commands.h"
+#include "tools/common/json.h"
 #include "tools/common/progress_line.h"
+#include "tools/common/service_options.h"
 #include "tools/common/status_message.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/longer_spec.h"
@@ -24,21 +25,17 @@ constexpr absl::Duration kBatchDeadline = absl::Seconds(300);
 
 struct IndexArguments {
   std::string spec;
-  std::string target;
-  std::string cache_dir;
-  uint32_t workers = 0;
+  ServiceOptions service;
   bool jpeg_seek = false;
+  bool json = false;
 };
 
 absl::StatusOr<std::unique_ptr<Loader>> Open(const IndexArguments& arguments, v1::PipelineSpec spec,
                                              ProgressLine& line) {
   // Every sample once.
   spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
-  LoaderOptions options;
-  options.spec = EndlessSpec(std::move(spec), arguments.spec);
-  options.target = arguments.target;
-  options.embedded.cache_dir = arguments.cache_dir;
-  options.embedded.workers = arguments.workers;
+  LoaderOptions options =
+      arguments.service.ForLoader(EndlessSpec(std::move(spec), arguments.spec), line);
   options.on_progress = [&line](const LoaderProgress& progress) {
     if (progress.files_total == 0 || !line.Due()) return;
     const double share =
@@ -62,7 +59,7 @@ absl::Status StreamEpoch(Loader& loader, ProgressLine& line) {
   return absl::OkStatus();
 }
 
-absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line) {
+absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line, JsonObject& json) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse before,
                             GetStatusMessage(loader.target(), kStatusDeadline));
   if (before.seek_cache().most_bytes() == 0) {
@@ -75,6 +72,10 @@ absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line) {
   const uint64_t found = after.jpeg().entries_found() - before.jpeg().entries_found();
   const uint64_t made = after.jpeg().entries_made() - before.jpeg().entries_made();
   const v1::CacheStatus& cache = after.seek_cache();
+  json.Add("seek_entries_made", made)
+      .Add("seek_entries_found", found)
+      .Add("seek_bytes", uint64_t{cache.bytes()})
+      .Add("seek_most_bytes", uint64_t{cache.most_bytes()});
   line.Finish(absl::StrFormat(
       "seek entries: %d were made, %d were known before; the segments take %s of %s", made, found,
       FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes())));
@@ -92,42 +93,38 @@ absl::Status MakeIndex(const IndexArguments& arguments) {
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Open(arguments, spec, line));
   line.Finish(absl::StrFormat("indexed: %d samples an epoch", loader->info().samples_per_epoch));
-  return arguments.jpeg_seek ? MakeSeekEntries(*loader, line) : absl::OkStatus();
-}
-
-int Run(const IndexArguments& arguments) {
-  const absl::Status made = MakeIndex(arguments);
-  if (made.ok()) return 0;
-  absl::FPrintF(stderr, "bulkhead index: %s\n", std::string(made.message()));
-  return 1;
+  JsonObject json;
+  json.Add("samples_per_epoch", loader->info().samples_per_epoch);
+  const absl::Status sought =
+      arguments.jpeg_seek ? MakeSeekEntries(*loader, line, json) : absl::OkStatus();
+  if (arguments.json && sought.ok()) absl::PrintF("%s\n", json.Text());
+  return sought;
 }
 
 }  // namespace
 
-void AddIndexCommand(CLI::App& app, int& exit_code) {
+Command IndexCommand() {
   const auto arguments = std::make_shared<IndexArguments>();
-  CLI::App* command = app.add_subcommand("index", "Index a spec's data before a training needs it");
-  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
-  CLI::Option* target = command->add_option(
-      "--target", arguments->target,
-      "The service that will serve it: unix:/path or host:port; default: one of its own");
-  command->add_flag("--jpeg-seek", arguments->jpeg_seek,
-                    "Also make the seek entries of its JPEG images, by streaming an epoch");
-  command
-      ->add_option("--cache-dir", arguments->cache_dir,
-                   "Folder for indexes and seek entries, for a service of its own")
-      ->excludes(target);
-  command->add_option("--workers", arguments->workers, "Worker processes, for a service of its own")
-      ->check(CLI::Range(1, 1024))
-      ->excludes(target);
-  command->footer(
-      "The service does the same by itself: record indexes when a stream is opened, seek entries\n"
-      "while the first epoch is decoded. With --target they land in that service's cache folder.\n"
-      "\n"
-      "Examples:\n"
-      "  bulkhead index --spec train.yaml\n"
-      "  bulkhead index --spec train.yaml --jpeg-seek --target unix:/run/bulkhead.sock\n");
-  command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
+  Command command{
+      .name = "index",
+      .about = "Index a spec's data before a training needs it",
+      .more =
+          "The service does the same by itself: record indexes when a stream is opened, seek "
+          "entries\n"
+          "while the first epoch is decoded. With --target they land in that service's cache "
+          "folder.\n"
+          "\n"
+          "Examples:\n"
+          "  bulkhead index train.yaml\n"
+          "  bulkhead index train.yaml --jpeg-seek --target unix:/run/bulkhead.sock\n",
+      .options = {{"SPEC", "The spec, YAML or JSON", SpecPath(arguments->spec), true},
+                  {"--jpeg-seek",
+                   "Also make the seek entries of its JPEG images, by streaming an epoch",
+                   Flag(arguments->jpeg_seek)},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .run = [arguments] { return Done(MakeIndex(*arguments)); }};
+  Append(arguments->service.Options(), command.options);
+  return command;
 }
 
 }  // namespace bulkhead::tools

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostTextBytes = 40;
 
-std::string Number(double value) { return absl::StrFormat("%.6g", value); }
+std::string NumberText(double value) { return absl::StrFormat("%.6g", value); }
 
 template <typename Text>
 std::string RangeText(double low, double high, const Text& text) {
@@ -64,7 +64,7 @@ void FeatureSurvey::TakeBytes(const std::string& bytes, const std::string& place
 }
 
 void FeatureSurvey::TakeNumber(double value) {
-  if (seen_ == 0) first_ = Number(value);
+  if (seen_ == 0) first_ = NumberText(value);
   low_ = seen_ == 0 ? value : std::min(low_, value);
   high_ = seen_ == 0 ? value : std::max(high_, value);
   ++seen_;
@@ -76,13 +76,14 @@ std::string FeatureSurvey::type() const {
 }
 
 std::string FeatureSurvey::values() const {
-  return RangeText(static_cast<double>(least_values_), static_cast<double>(most_values_), Number);
+  return RangeText(static_cast<double>(least_values_), static_cast<double>(most_values_),
+                   NumberText);
 }
 
 std::string FeatureSurvey::what() const {
   if (seen_ == 0) return "";
   if (types_.count("bytes") == 0) {
-    return absl::StrCat(RangeText(low_, high_, Number), low_ == high_ ? "" : ", first ",
+    return absl::StrCat(RangeText(low_, high_, NumberText), low_ == high_ ? "" : ", first ",
                         low_ == high_ ? "" : first_);
   }
   const std::string sizes = RangeText(low_, high_, BytesText);

@@ -53,7 +53,8 @@ absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_
     }
     const fs::path relative = path.lexically_relative(folder);
     ++survey.files_;
-    survey.bytes_ += entry->file_size(error);
+    std::error_code unknown;  // of a link that leads nowhere, of a pipe
+    if (const uintmax_t size = entry->file_size(unknown); !unknown) survey.bytes_ += size;
     ++survey.classes_[entry.depth() == 0 ? "" : relative.begin()->string()];
     ++survey.extensions_[extension];
     images.push_back(path);

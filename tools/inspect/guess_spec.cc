@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "tools/common/near_path.h"
 #include "tools/inspect/folder_survey.h"
 #include "tools/inspect/list_spec.h"
 #include "tools/inspect/record_spec.h"
@@ -81,7 +82,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
       return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
                        absl::StrCat(pattern,
                                     ": there is no such file or folder, and no file "
-                                    "matches it as a glob"));
+                                    "matches it as a glob; ",
+                                    NearPath(pattern)));
     }
     files.insert(files.end(), matches.begin(), matches.end());
   }

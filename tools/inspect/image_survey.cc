@@ -69,7 +69,8 @@ void ImageSurvey::TakeFile(const std::string& path) {
     AddProblem(path, error ? error.message() : "is not a regular file");
     return;
   }
-  const auto bytes = ReadPrefix(path, kMostHeaderBytes);
+  const uint64_t size = std::filesystem::file_size(path, error);
+  const auto bytes = ReadPrefix(path, std::min<uint64_t>(size, kMostHeaderBytes));
   if (!bytes.ok()) {
     AddProblem(path, bytes.status().message());
   } else if (!Take(*bytes, path)) {

@@ -1,5 +1,3 @@
-#include "tools/inspect/inspect_command.h"
-
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "tools/common/command_line.h"
+#include "tools/common/commands.h"
 #include "tools/common/count_text.h"
 #include "tools/inspect/example_survey.h"
 #include "tools/inspect/first_records.h"
@@ -24,10 +23,13 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kInspectExamples[] =
     "Looks at data without a spec, in this process, and prints a spec to begin with. Of TFRecord\n"
     "files the first records are read, of images the headers; `bulkhead scan` reads all "
     "of them.\n"
+    "\n"
+    "Exit code: 0 when nothing is wrong with what was looked at and there is a spec to propose, 1\n"
+    "when there is none, or a file is missing or damaged; 2 when the command line is wrong.\n"
     "\n"
     "Examples:\n"
     "  bulkhead inspect 'data/train-*.tfrecord'      features, types, how many values\n"
@@ -114,61 +116,48 @@ absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t
   return InspectRecords(files, count, spec);
 }
 
-int RunInspectCommand(const InspectArguments& arguments) {
-  const auto fail = [](const absl::Status& status) {
-    std::fprintf(stderr, "bulkhead inspect: %s\n", std::string(status.message()).c_str());
-    return 1;
-  };
+absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
   std::vector<std::string> data = arguments.data;
   v1::PipelineSpec named;
   const bool is_spec = data.size() == 1 && IsSpecFile(data[0]);
   if (is_spec) {
-    absl::StatusOr<v1::PipelineSpec> read = ReadSpecFile(data[0]);
-    if (!read.ok()) return fail(read.status());
-    named = *std::move(read);
-    absl::StatusOr<std::vector<std::string>> its_data = DataOf(named, data[0]);
-    if (!its_data.ok()) return fail(its_data.status());
-    data = *std::move(its_data);
+    BULKHEAD_ASSIGN_OR_RETURN(named, ReadSpecFile(data[0]));
+    BULKHEAD_ASSIGN_OR_RETURN(data, DataOf(named, data[0]));
   }
-  const auto files = FilesOf(data);
-  if (!files.ok()) return fail(files.status());
-  absl::StatusOr<Findings> findings = Inspect(*files, arguments.count, named);
-  if (!findings.ok()) return fail(findings.status());
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(data));
+  BULKHEAD_ASSIGN_OR_RETURN(Findings findings, Inspect(files, arguments.count, named));
   const auto spec = is_spec ? absl::StatusOr<std::string>("") : GuessSpec(data, {});
   if (arguments.json) {
-    findings->json.Add("spec", spec.ok() ? *spec : "");
-    std::printf("%s\n", findings->json.Text().c_str());
+    findings.json.Add("spec", spec.ok() ? *spec : "");
+    std::printf("%s\n", findings.json.Text().c_str());
   } else {
     std::printf("%s%s",
                 is_spec ? absl::StrCat("The data of ", arguments.data[0], ":\n").c_str() : "",
-                findings->text.c_str());
+                findings.text.c_str());
     if (!is_spec && spec.ok()) std::printf("\nA spec to begin with:\n\n%s", spec->c_str());
     if (!spec.ok()) {
       std::printf("\nNo spec: %s\n", std::string(spec.status().message()).c_str());
     }
   }
-  for (const std::string& problem : findings->problems) {
+  for (const std::string& problem : findings.problems) {
     std::fprintf(stderr, "bulkhead inspect: %s\n", Printable(problem).c_str());
   }
-  return findings->problems.empty() ? 0 : 1;
+  return findings.problems.empty() && spec.ok() ? 0 : kFailed;
 }
 
 }  // namespace
 
-void AddInspectCommand(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what data hold, and a spec to begin with");
-  command->footer(kExamples);
-  command
-      ->add_option("data", arguments->data,
-                   "A folder of images, an image list, TFRecords or globs of them, or a spec")
-      ->required();
-  command->add_option("--count", arguments->count, "Records or images to look at")
-      ->check(AtLeastOne())
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print JSON");
-  command->callback([arguments, &exit_code] { exit_code = RunInspectCommand(*arguments); });
+Command InspectCommand() {
+  const auto arguments = std::make_shared<InspectArguments>();
+  return {.name = "inspect",
+          .about = "Show what data hold, and a spec to begin with",
+          .more = kInspectExamples,
+          .options = {{"DATA",
+                       "A folder of images, an image list, TFRecords or globs of them, or a spec",
+                       Texts(arguments->data, "DATA"), true},
+                      {"--count", "Records or images to look at", Number(arguments->count, 1)},
+                      {"--json", "Print JSON", Flag(arguments->json)}},
+          .run = [arguments] { return RunInspectCommand(*arguments); }};
 }
 
 }  // namespace bulkhead::tools

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/base/error.h"
+#include "server/source/images/list_line.h"
 #include "tools/inspect/usual_extensions.h"
 
 namespace bulkhead::tools {
@@ -37,27 +39,34 @@ std::optional<std::string> ListLines::Next() {
   return std::nullopt;
 }
 
-std::vector<std::string> ListColumns::Split(absl::string_view line) const {
-  std::vector<std::string> values;
-  for (const absl::string_view value : absl::StrSplit(line, delimiter)) {
-    if (value.empty() && delimiter == ' ') continue;
-    values.emplace_back(absl::StripAsciiWhitespace(value));
+absl::StatusOr<std::vector<std::string>> ListColumns::Split(absl::string_view line) const {
+  ListLine cut;
+  const std::string problem = cut.Split(line, delimiter);
+  if (!problem.empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid, problem);
   }
-  return values;
+  return std::vector<std::string>(cut.columns().begin(), cut.columns().end());
 }
 
-ListColumns ColumnsOf(const std::string& list) {
+absl::StatusOr<ListColumns> ColumnsOf(const std::string& list) {
   ListLines lines(list);
   const std::optional<std::string> first = lines.Next();
+  const std::string first_place = absl::StrCat(list, ":", lines.number());
   const std::optional<std::string> second = lines.Next();
   ListColumns columns;
   if (!first.has_value()) return columns;
   columns.delimiter = first->find('\t') != std::string::npos  ? '\t'
                       : first->find(',') != std::string::npos ? ','
                                                               : ' ';
-  columns.first = columns.Split(*first);
-  const std::vector<std::string> values =
-      second.has_value() ? columns.Split(*second) : columns.first;
+  auto titles = columns.Split(*first);
+  if (!titles.ok()) return Annotate(titles.status(), first_place);
+  columns.first = *std::move(titles);
+  std::vector<std::string> values = columns.first;
+  if (second.has_value()) {
+    auto cut = columns.Split(*second);
+    if (!cut.ok()) return Annotate(cut.status(), absl::StrCat(list, ":", lines.number()));
+    values = *std::move(cut);
+  }
   const auto path = std::find_if(values.begin(), values.end(),
                                  [&](const std::string& value) { return IsPath(list, value); });
   if (path == values.end()) return columns;

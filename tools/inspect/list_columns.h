@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace bulkhead::tools {
@@ -19,10 +20,12 @@ struct ListColumns {
   // Certain: the first line has no path where the second one has one.
   bool header = false;
 
-  // The values of a line; several spaces separate as one.
-  std::vector<std::string> Split(absl::string_view line) const;
+  // The values of a line, as a stream reads them (server/source/images/list_line.h). LIST_INVALID,
+  // without a place.
+  absl::StatusOr<std::vector<std::string>> Split(absl::string_view line) const;
 };
-ListColumns ColumnsOf(const std::string& list);
+// LIST_INVALID when one of those lines cannot be read.
+absl::StatusOr<ListColumns> ColumnsOf(const std::string& list);
 
 // The lines of a list that say something: trimmed, without a byte order mark, without empty lines
 // and comments.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
+#include "server/base/shell_quoted.h"
 #include "tools/common/count_text.h"
 #include "tools/inspect/list_survey.h"
 #include "tools/inspect/spec_text.h"
@@ -40,13 +41,13 @@ absl::StatusOr<std::string> LabelType(const std::string& list, const ListSurvey&
   bool names = false;
   bool fractions = false;
   for (size_t i = 0; i < survey.columns().size(); ++i) {
-    if (i == survey.form().path_column) continue;
     const ListSurvey::Column& column = survey.columns()[i];
     if (column.values < survey.rows()) {
       return NoSpec(list, absl::StrCat("column ", i + 1, " is missing in ",
                                        CountText(survey.rows() - column.values, "line"),
                                        "; every line needs as many columns"));
     }
+    if (i == survey.form().path_column) continue;
     if (column.sort() == Sort::kMixed) {
       return NoSpec(list, absl::StrCat("column ", i + 1, " has ", column.Text(),
                                        "; labels are all numbers or all names of classes"));
@@ -63,13 +64,13 @@ absl::StatusOr<std::string> LabelType(const std::string& list, const ListSurvey&
 }
 
 // The list's lines with the path first, from the root on.
-std::string Entries(const std::string& list, const ListSurvey& survey) {
+absl::StatusOr<std::string> Entries(const std::string& list, const ListSurvey& survey) {
   std::string entries;
   ListLines lines(list);
   bool header_left = survey.form().header;
   while (const std::optional<std::string> line = lines.Next()) {
     if (std::exchange(header_left, false)) continue;
-    std::vector<std::string> values = survey.form().Split(*line);
+    BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::string> values, survey.form().Split(*line));
     const auto path = values.begin() + static_cast<ptrdiff_t>(survey.form().path_column);
     std::string entry = AbsolutePath((fs::path(list).parent_path() / *path).string());
     values.erase(path);
@@ -79,16 +80,21 @@ std::string Entries(const std::string& list, const ListSurvey& survey) {
   return entries;
 }
 
-// A command that puts the path's column first.
+// ": awk …", a command that puts the path's column first; empty where columns are quoted, which awk
+// does not read.
 std::string Reordering(const std::string& list, const ListSurvey& survey) {
+  ListLines lines(list);
+  while (const std::optional<std::string> line = lines.Next()) {
+    if (line->find('"') != std::string::npos) return "";
+  }
   const ListColumns& form = survey.form();
   std::vector<std::string> order = {absl::StrCat("$", form.path_column + 1)};
   for (size_t i = 0; i < survey.columns().size(); ++i) {
     if (i != form.path_column) order.push_back(absl::StrCat("$", i + 1));
   }
   const std::string between = form.delimiter == '\t' ? "\\t" : std::string(1, form.delimiter);
-  return absl::StrCat("awk -F'", between, "' -v OFS='", between, "' '{print ",
-                      absl::StrJoin(order, ","), "}' ", list, " > reordered.txt");
+  return absl::StrCat(": awk -F'", between, "' -v OFS='", between, "' '{print ",
+                      absl::StrJoin(order, ","), "}' ", ShellQuoted(list), " > reordered.txt");
 }
 
 }  // namespace
@@ -110,14 +116,15 @@ absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions
   }
   if (survey.rows() > kMostEntries) {
     return NoSpec(path, absl::StrCat("the paths are in column ", form.path_column + 1,
-                                     ", and a list's paths come first; put them there: ",
+                                     ", and a list's paths come first; put them there",
                                      Reordering(path, survey)));
   }
   // Those are YAML on lines of their own.
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string entries, Entries(path, survey));
   std::string source = "source:\n  image_list:\n    delimiter: tab\n";
   absl::StrAppend(&source, "    labels: [", labels, "]\n",
-                  type == "float32" ? "    label_dtype: float32\n" : "",
-                  "    entries:", Entries(path, survey), "\n");
+                  type == "float32" ? "    label_dtype: float32\n" : "", "    entries:", entries,
+                  "\n");
   return WithStages(source, labels, options);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "tools/common/count_text.h"
@@ -19,6 +20,9 @@ namespace fs = std::filesystem;
 // An image list has a path and some labels: what has longer lines, or more columns, is none.
 constexpr size_t kMostLineBytes = 64 << 10;
 constexpr size_t kMostColumns = 256;
+// Texts of a column that are counted: classes are not many more.
+constexpr size_t kMostTexts = 10'000;
+constexpr size_t kMostClassesOfList = 20;
 
 absl::Status NoList(const std::string& list, uint64_t line, absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
@@ -36,7 +40,10 @@ void ListSurvey::Column::Take(const std::string& value) {
   if (values++ == 0) first = value;
   double number = 0;
   int64_t integer = 0;
-  if (!absl::SimpleAtod(value, &number)) return;
+  if (!absl::SimpleAtod(value, &number)) {
+    if (texts.size() < kMostTexts || texts.count(value) > 0) ++texts[value];
+    return;
+  }
   if (absl::SimpleAtoi(value, &integer)) ++integers;
   low = numbers == 0 ? number : std::min(low, number);
   high = numbers == 0 ? number : std::max(high, number);
@@ -63,7 +70,14 @@ std::string ListSurvey::Column::Text() const {
     case Sort::kNames:
       break;
   }
-  return absl::StrCat("text, first '", Printable(first), "'");
+  std::vector<std::string> shown;
+  for (const auto& [name, count] : texts) {
+    if (shown.size() == kMostClassesOfList) break;
+    shown.push_back(absl::StrCat(count, " ", Printable(name)));
+  }
+  return absl::StrCat(texts.size() == kMostTexts ? "at least " : "",
+                      CountText(texts.size(), "class", "classes"), ": ", absl::StrJoin(shown, ", "),
+                      texts.size() > shown.size() ? " ..." : "");
 }
 
 absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t headers) {
@@ -73,12 +87,15 @@ absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t head
                      absl::StrCat(list, ": cannot be opened"), {{"file", list}});
   }
   ListSurvey survey;
-  survey.form_ = ColumnsOf(list);
+  BULKHEAD_ASSIGN_OR_RETURN(survey.form_, ColumnsOf(list));
   bool header_left = survey.form_.header;
+  uint64_t looked_at = 0;
   while (const std::optional<std::string> line = lines.Next()) {
     if (line->size() > kMostLineBytes)
       return NoList(list, lines.number(), "the line is over 64 KiB");
-    const std::vector<std::string> columns = survey.form_.Split(*line);
+    auto cut = survey.form_.Split(*line);
+    if (!cut.ok()) return NoList(list, lines.number(), cut.status().message());
+    const std::vector<std::string> columns = *std::move(cut);
     if (columns.size() > kMostColumns) return NoList(list, lines.number(), "has over 256 columns");
     if (header_left) {
       for (const std::string& name : columns) survey.columns_.push_back({.name = name});
@@ -94,7 +111,8 @@ absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t head
         survey.missing_.push_back(absl::StrCat(list, ":", lines.number(), ": ", path.string(),
                                                ": there is no such file"));
       }
-    } else if (survey.images_.count() < headers) {
+    } else if (looked_at < headers) {
+      ++looked_at;
       survey.images_.TakeFile(path.string());
     }
   }
@@ -113,9 +131,12 @@ std::string ListSurvey::Text() const {
                    form_.header ? ", below a header" : "", "\n");
   for (size_t i = 0; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
-    absl::StrAppend(&text, "  column ", i + 1,
-                    column.name.empty() ? "" : absl::StrCat(" '", Printable(column.name), "'"),
-                    ": ", column.Text(), i == form_.path_column ? " (the path)" : "", "\n");
+    absl::StrAppend(
+        &text, "  column ", i + 1,
+        column.name.empty() ? "" : absl::StrCat(" '", Printable(column.name), "'"), ": ",
+        i == form_.path_column ? absl::StrCat("paths, first '", Printable(column.first), "'")
+                               : column.Text(),
+        "\n");
   }
   absl::StrAppend(&text, CountText(missing_count_, "file is", "files are"), " missing\n");
   if (images_.count() > 0) {
@@ -126,11 +147,17 @@ std::string ListSurvey::Text() const {
 
 JsonObject ListSurvey::Json() const {
   std::vector<JsonObject> columns;
-  for (const Column& column : columns_) {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const Column& column = columns_[i];
     JsonObject json;
     const bool numbers = column.values > 0 && column.numbers == column.values;
     json.Add("name", column.name).Add("first", column.first).Add("numbers", numbers);
     if (numbers) json.Add("lowest", column.low).Add("highest", column.high);
+    if (column.sort() == Sort::kNames && i != form_.path_column) {
+      JsonObject classes;
+      for (const auto& [name, count] : column.texts) classes.Add(name, count);
+      json.Add("classes", classes);
+    }
     columns.push_back(json);
   }
   return JsonObject()

@@ -2,6 +2,7 @@
 #define BULKHEAD_TOOLS_INSPECT_LIST_SURVEY_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class ListSurvey {
     uint64_t values = 0;
     uint64_t numbers = 0;
     uint64_t integers = 0;
+    std::map<std::string, uint64_t> texts;  // how often each came; kMostTexts different ones
 
     void Take(const std::string& value);
     Sort sort() const;

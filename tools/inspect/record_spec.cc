@@ -1,11 +1,13 @@
 #include "tools/inspect/record_spec.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/source_signature.h"
 #include "tools/inspect/example_survey.h"
 #include "tools/inspect/first_records.h"
 #include "tools/inspect/spec_text.h"
@@ -20,12 +22,14 @@ constexpr uint64_t kRecords = 100;
 // A label that varies in length, or a text, may be longer in records that were not looked at.
 constexpr uint64_t kSpare = 2;
 
+// The classes of the boxes, as TensorFlow's Object Detection API writes them.
+constexpr char kObjectLabels[] = "image/object/class/label";
 // Names under which data sets keep their images and labels, the commonest first.
 constexpr const char* kImageNames[] = {"image",       "image/encoded", "img_raw", "image_raw",
                                        "image_bytes", "jpeg",          "jpg",     "img",
                                        "encoded",     "data"};
 constexpr const char* kLabelNames[] = {
-    "label", "image/class/label", "labels", "class", "class_id", "target", "y"};
+    "label", "image/class/label", "labels", "class", "class_id", "target", "y", kObjectLabels};
 
 bool IsOneString(const FeatureSurvey& feature) {
   return feature.type() == "bytes" && feature.values() == "1";
@@ -60,6 +64,33 @@ std::string TypeOf(const FeatureSurvey& feature, uint64_t records) {
   }
   return absl::StrCat(feature.type(), ": {shape: [-1], max_count: ",
                       std::max<uint64_t>(1, kSpare * feature.most_values()), "}");
+}
+
+// Whether there may be one whole number for each box: records without boxes have a list of no type.
+bool AreObjectLabels(const Features& features, const std::string& name) {
+  const auto found = features.find(name);
+  return name == kObjectLabels && found != features.end() &&
+         (found->second.type() == "int64" || found->second.most_values() == 0);
+}
+
+// The most boxes of a record, if records hold the four lists of a `boxes` feature.
+std::optional<uint64_t> MostBoxes(const Features& features) {
+  uint64_t most = 0;
+  for (const absl::string_view side : kBoxSides) {
+    const auto found = features.find(absl::StrCat(kBoxesKey, "/", side));
+    if (found == features.end()) return std::nullopt;
+    if (found->second.type() != "float" && found->second.most_values() > 0) return std::nullopt;
+    most = std::max(most, found->second.most_values());
+  }
+  return most;
+}
+
+// Augments boxes with their images. `labels`: there is a label for each box.
+std::string BoxStages(bool labels, const GuessOptions& options) {
+  return absl::StrCat(
+      "  - boxes: {format: xyxy, relative: true}\n  - random_iou_crop: {}\n"
+      "  - random_horizontal_flip: {}\n  - resize: {size: ",
+      options.size, "}\n  - sanitize_boxes: {", labels ? "with: label" : "", "}\n");
 }
 
 std::string LabelOf(const Features& features, uint64_t records) {
@@ -110,6 +141,10 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
                                   "label=NAME]`. Its first records hold:",
                                   list.empty() ? " nothing" : list));
   }
+  const std::optional<uint64_t> boxes = MostBoxes(features);
+  if (label.empty() && boxes.has_value() && AreObjectLabels(features, kObjectLabels)) {
+    label = kObjectLabels;
+  }
   if (label.empty()) label = LabelOf(features, survey.records());
   const std::string files =
       absl::StrJoin(patterns, ", ", [](std::string* out, const std::string& p) {
@@ -118,8 +153,13 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
   std::string source =
       absl::StrCat("source:\n  tfrecord: {files: [", files,
                    "]}\nfeatures:\n  image: {key: ", Quoted(image), ", bytes: {}}\n");
+  const std::string bound =
+      absl::StrCat("max_count: ", std::max<uint64_t>(1, kSpare * boxes.value_or(0)));
+  if (boxes.has_value()) absl::StrAppend(&source, "  boxes: {boxes: {", bound, "}}\n");
   if (!label.empty()) {
-    const std::string type = TypeOf(features.at(label), survey.records());
+    const std::string type = boxes.has_value() && AreObjectLabels(features, label)
+                                 ? absl::StrCat("int64: {shape: [-1], ", bound, "}")
+                                 : TypeOf(features.at(label), survey.records());
     if (type.empty()) {
       return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                        absl::StrCat(first, ": '", label, "' is ", features.at(label).type(), " x ",
@@ -130,8 +170,11 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
   // A global order over compressed files inflates megabytes for each sample, so those are read in
   // their own order.
   const bool compressed = read.ok() && *read;
-  return WithStages(source, label.empty() ? "" : "label", options,
-                    compressed ? "sequential" : "global");
+  const std::string outputs =
+      absl::StrCat(boxes.has_value() ? "boxes" : "",
+                   boxes.has_value() && !label.empty() ? ", " : "", label.empty() ? "" : "label");
+  return WithStages(source, outputs, options, compressed ? "sequential" : "global",
+                    boxes.has_value() ? BoxStages(AreObjectLabels(features, label), options) : "");
 }
 
 }  // namespace bulkhead::tools

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/source_signature.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -24,6 +25,15 @@ std::vector<std::string> PathsOf(const v1::Source& source) {
     default:
       return {};
   }
+}
+
+// What records call the feature.
+std::vector<std::string> KeysOf(const std::string& name, const v1::Feature& feature) {
+  const std::string& key = feature.key().empty() ? name : feature.key();
+  if (!feature.has_boxes()) return {key};
+  std::vector<std::string> keys;
+  for (const absl::string_view side : kBoxSides) keys.push_back(absl::StrCat(key, "/", side));
+  return keys;
 }
 
 }  // namespace
@@ -64,12 +74,13 @@ std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
   for (const auto& [key, feature] : survey.features()) keys.push_back(key);
   std::vector<std::string> lacking;
   for (const auto& [name, feature] : spec.features()) {
-    const std::string& key = feature.key().empty() ? name : feature.key();
-    if (survey.features().count(key) > 0) continue;
-    const std::string near = NearestName(key, keys);
-    lacking.push_back(absl::StrCat("features.", name, ": no record that was looked at holds `", key,
-                                   "`", near.empty() ? "" : "; did you mean `", near,
-                                   near.empty() ? "" : "`?"));
+    for (const std::string& key : KeysOf(name, feature)) {
+      if (survey.features().count(key) > 0) continue;
+      const std::string near = NearestName(key, keys);
+      lacking.push_back(absl::StrCat("features.", name, ": no record that was looked at holds `",
+                                     key, "`", near.empty() ? "" : "; did you mean `", near,
+                                     near.empty() ? "" : "`?"));
+    }
   }
   std::sort(lacking.begin(), lacking.end());
   return lacking;

@@ -19,12 +19,14 @@ std::string AbsolutePath(const std::string& path) {
 }
 
 std::string WithStages(absl::string_view source, absl::string_view more_outputs,
-                       const GuessOptions& options, absl::string_view order) {
-  return absl::StrCat(
-      source, "stages:\n  - decode_image: {}\n  - random_resized_crop: {size: ", options.size,
-      "}\n  - random_horizontal_flip: {}\noutputs: [image", more_outputs.empty() ? "" : ", ",
-      more_outputs, "]\nbatch: {size: ", options.batch, "}\norder: {", order,
-      ": {}}\nseed: 1\nepochs: 1\n");
+                       const GuessOptions& options, absl::string_view order,
+                       absl::string_view stages) {
+  const std::string usual = absl::StrCat("  - random_resized_crop: {size: ", options.size,
+                                         "}\n  - random_horizontal_flip: {}\n");
+  return absl::StrCat(source, "stages:\n  - decode_image: {}\n", stages.empty() ? usual : stages,
+                      "outputs: [image", more_outputs.empty() ? "" : ", ", more_outputs,
+                      "]\nbatch: {size: ", options.batch, "}\norder: {", order,
+                      ": {}}\nseed: 1\nepochs: 1\n");
 }
 
 }  // namespace bulkhead::tools

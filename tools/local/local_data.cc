@@ -140,11 +140,10 @@ absl::StatusOr<std::vector<std::unique_ptr<Source>>> LocalData::OpenPlain() cons
   return sources;
 }
 
-absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
-                                                 const std::string& base_dir) {
-  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
-                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
-  return data->counts();
+v1::PipelineSpec LocalData::NamedSpec() const {
+  v1::PipelineSpec named = spec_;
+  NameClasses(data_, named);
+  return named;
 }
 
 }  // namespace bulkhead::tools

@@ -40,6 +40,9 @@ class LocalData {
 
   const SampleOrder& order() const { return *order_; }
 
+  // The spec with the names of its files of classes in place of the files, as fingerprints want it.
+  v1::PipelineSpec NamedSpec() const;
+
   // The records of each source, those of a mixture with `source_id`; must not outlive this object.
   absl::StatusOr<std::vector<std::unique_ptr<Source>>> Open() const;
   // The same without `source_id`, as MakePipeline takes them.
@@ -60,11 +63,6 @@ class LocalData {
   v1::SelectionCounts counts_;
   std::unique_ptr<SampleOrder> order_;
 };
-
-// What the spec's selections leave of how many records, and the samples of an epoch, found by
-// indexing them. Blocks; errors as LocalData::Create's.
-absl::StatusOr<v1::SelectionCounts> CountRecords(const v1::PipelineSpec& spec,
-                                                 const std::string& base_dir);
 
 }  // namespace bulkhead::tools
 

@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
+#include "tools/common/near_path.h"
 
 namespace bulkhead::tools {
 
@@ -55,7 +57,7 @@ absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path) {
   const auto text = ReadPrefix(path, kMaxYamlBytes + 1);
   if (!text.ok()) {
     return MakeError(text.status().code(), reason::kFileUnreadable,
-                     std::string(text.status().message()), {{"file", path}});
+                     absl::StrCat(text.status().message(), "; ", NearPath(path)), {{"file", path}});
   }
   return ParseSpec(*text, path);
 }

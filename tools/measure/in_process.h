@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "tools/common/stream_run.h"
+#include "tools/common/user_code_options.h"
 
 namespace bulkhead::tools {
 
@@ -14,6 +15,7 @@ struct InProcessOptions {
   uint32_t threads = 1;
   uint64_t batches = 0;  // 0: all epochs of the spec, one when it has no end
   bool digest = false;
+  UserCodeOptions code;
 };
 
 // Runs a spec's pipeline as a library in this process, without service, workers and transport: what

@@ -24,7 +24,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr absl::Duration kLeakDeadline = absl::Seconds(60);
 // Batches that slots and credits may hold ready.
 constexpr int kMadeAhead = 8;
 // Of a run; what comes behind takes the place of the first.
@@ -48,8 +48,8 @@ class Leg {
     auto leg = std::make_unique<Leg>(std::move(stage), options.transport);
     std::vector<std::string> arguments = leg->stage_.service_arguments();
     arguments.insert(arguments.end(), {"--worker-quota", options.quota});
-    if (!options.python.empty()) {
-      arguments.insert(arguments.end(), {"--python", options.python});
+    for (std::string& argument : options.code.ServiceArguments()) {
+      arguments.push_back(std::move(argument));
     }
     BULKHEAD_ASSIGN_OR_RETURN(leg->service_, OwnService::Start(1, std::move(arguments)));
     leg->watch_ = std::make_unique<MemoryWatch>(leg->service_->pid());
@@ -67,7 +67,7 @@ class Leg {
     Sha256 hash;
     for (int round_batches = 0; taken < samples || round_batches <= kMadeAhead + 1;
          ++round_batches) {
-      BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader_->Next(kDeadline));
+      BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader_->Next(kLeakDeadline));
       if (!batch.has_value()) return absl::OutOfRangeError("the stream ended");
       const absl::Time now = absl::Now();
       taken += batch->sample_count();
@@ -93,7 +93,7 @@ class Leg {
   }
 
   absl::StatusOr<v1::GetStatusResponse> Status() {
-    return GetStatusMessage(service_->target(), kDeadline);
+    return GetStatusMessage(service_->target(), kLeakDeadline);
   }
 
   LeakRun Finish(const v1::GetStatusResponse& status) {

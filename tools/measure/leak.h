@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/loader.h"
+#include "tools/common/user_code_options.h"
 #include "tools/measure/memory_watch.h"
 #include "tools/measure/theil_sen.h"
 
@@ -21,9 +22,9 @@ struct LeakOptions {
   std::string leak = "1MiB";   // with each that leaks
   uint64_t every = 1;          // of how many samples one leaks
   std::string fault = "leak";  // or leak_mmap; or python, a Python function
-  std::string python;          // interpreter of the Python function; empty: as the service chooses
   std::string quota = "256MiB";
   Transport transport = Transport::kAuto;
+  UserCodeOptions code;  // of the spec's own stages
 };
 
 // One of the two runs.

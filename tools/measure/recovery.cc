@@ -28,13 +28,13 @@ namespace {
 constexpr int kCalmBatches = 8;       // before each fault
 constexpr int kBatchesBehind = 12;    // in which a fault shows: more than slots and credits hold
 constexpr int kLongestDelayMs = 400;  // from the last calm batch to the fault
-constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr absl::Duration kRecoveryDeadline = absl::Seconds(60);
 
 enum class Fault { kWorker, kService };
 
 // When the next batch came.
 absl::StatusOr<absl::Time> Next(Loader& loader) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next(kDeadline));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next(kRecoveryDeadline));
   if (!batch.has_value()) return absl::InternalError("a stream without an end has ended");
   return absl::Now();
 }
@@ -46,7 +46,8 @@ class Experiment {
       : options_(options), fault_(fault), workers_(workers), random_(options.seed) {}
 
   absl::StatusOr<FaultCost> Run(const std::function<void(int)>& tell) {
-    BULKHEAD_ASSIGN_OR_RETURN(service_, OwnService::Start(workers_));
+    BULKHEAD_ASSIGN_OR_RETURN(service_,
+                              OwnService::Start(workers_, options_.code.ServiceArguments()));
     BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options_.spec));
     LoaderOptions loader_options;
     loader_options.spec = EndlessSpec(std::move(spec), options_.spec);
@@ -116,10 +117,10 @@ class Experiment {
 
   // One of the service's workers, chosen at random, once all of them live.
   absl::StatusOr<pid_t> AwaitWorkers(Loader& loader) {
-    const absl::Time until = absl::Now() + kDeadline;
+    const absl::Time until = absl::Now() + kRecoveryDeadline;
     while (absl::Now() < until) {
       BULKHEAD_ASSIGN_OR_RETURN(const ServiceStatus status,
-                                GetServiceStatus(service_->target(), kDeadline));
+                                GetServiceStatus(service_->target(), kRecoveryDeadline));
       std::vector<pid_t> living;
       for (const WorkerInfo& worker : status.workers) {
         const bool lives = worker.state == "busy" || worker.state == "ready";

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/loader.h"
+#include "tools/common/user_code_options.h"
 
 namespace bulkhead::tools {
 
@@ -16,6 +17,7 @@ struct RecoveryOptions {
   int trials = 30;  // of each fault
   uint64_t seed = 1;
   Transport transport = Transport::kAuto;
+  UserCodeOptions code;
 };
 
 // What a fault costs a trainer that takes batches as fast as they come.

@@ -18,6 +18,7 @@
 #include "server/image/codecs/encode.h"
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
+#include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
 #include "tools/local/local_data.h"
@@ -29,15 +30,15 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kOrderExamples[] =
     "Records are numbered through all files of the source, or of all sources of a mixture, after\n"
     "filter, split, skip and take. The files are indexed in this process;\n"
     "records are read only with --feature.\n"
     "\n"
     "Examples:\n"
-    "  bulkhead order --spec train.yaml                      longest run from a single file\n"
-    "  bulkhead order --spec train.yaml --png order.png      position and record, as a picture\n"
-    "  bulkhead order --spec train.yaml --feature label --png labels.png\n";
+    "  bulkhead order train.yaml                      longest run from a single file\n"
+    "  bulkhead order train.yaml --png order.png      position and record, as a picture\n"
+    "  bulkhead order train.yaml --feature label --png labels.png\n";
 
 constexpr uint64_t kMaxDots = 20'000;
 constexpr size_t kMaxFileBorders = 50;
@@ -192,25 +193,21 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
   return absl::OkStatus();
 }
 
-void AddOrderCommand(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<OrderOptions>();
-  CLI::App* command = app.add_subcommand("order", "Show how random the order of a spec is");
-  command->footer(kExamples);
-  command->add_option("--spec", options->spec, "The spec, YAML or JSON")->required();
-  command->add_option("--epoch", options->epoch, "Epoch to show, from 0")->capture_default_str();
-  command->add_option("--png", options->png, "PNG file for a plot of record against position");
-  command->add_option("--feature", options->feature,
-                      "Plot this numeric feature's value instead of the record");
-  command->add_option("--positions", options->max_positions, "Look at this many positions at most")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--json", options->json, "Print a JSON object");
-  command->callback([options, &exit_code] {
-    const absl::Status status = RunOrder(*options, std::cout);
-    if (status.ok()) return;
-    std::cerr << "bulkhead order: " << std::string(status.message()) << "\n";
-    exit_code = 1;
-  });
+Command OrderCommand() {
+  const auto options = std::make_shared<OrderOptions>();
+  return {.name = "order",
+          .about = "Show how random the order of a spec is",
+          .more = kOrderExamples,
+          .options = {{"SPEC", "The spec, YAML or JSON", SpecPath(options->spec), true},
+                      {"--epoch", "Epoch to show, from 0", Number(options->epoch)},
+                      {"--png", "PNG file for a plot of record against position",
+                       OutputPath(options->png, ".png")},
+                      {"--feature", "Plot this numeric feature's value instead of the record",
+                       Text(options->feature, "NAME")},
+                      {"--positions", "Look at this many positions at most",
+                       Number(options->max_positions, 1)},
+                      {"--json", "Print a JSON object", Flag(options->json)}},
+          .run = [options] { return Done(RunOrder(*options, std::cout)); }};
 }
 
 }  // namespace bulkhead::tools

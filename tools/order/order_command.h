@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_TOOLS_ORDER_ORDER_COMMAND_H_
 #define BULKHEAD_TOOLS_ORDER_ORDER_COMMAND_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -24,9 +23,6 @@ struct OrderOptions {
 // and of the data; FILE_UNREADABLE when the picture cannot be written; SPEC_INVALID when the source
 // has no such feature, or it is not a number.
 absl::Status RunOrder(const OrderOptions& options, std::ostream& out);
-
-// `bulkhead order`.
-void AddOrderCommand(CLI::App& app, int& exit_code);
 
 }  // namespace bulkhead::tools
 

@@ -1,5 +1,3 @@
-#include "tools/pack/pack_command.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -14,7 +12,8 @@
 #include "server/base/error.h"
 #include "server/image/codecs/image_format.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
-#include "tools/common/command_line.h"
+#include "tools/common/commands.h"
+#include "tools/common/json.h"
 #include "tools/common/progress_line.h"
 #include "tools/synth/example.h"
 
@@ -23,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kExamples[] =
+constexpr char kPackExamples[] =
     "Features of each record: `image` (the file as it is) and, where the folder has sub-folders,\n"
     "`label`: the number of the sub-folder in sorted order. Other files are skipped.\n"
     "\n"
@@ -36,6 +35,7 @@ struct PackOptions {
   std::string folder;
   std::string out;
   uint64_t records = 1000;  // of a file
+  bool json = false;
 };
 
 struct Entry {
@@ -141,35 +141,36 @@ absl::StatusOr<Packed> Pack(const PackOptions& options) {
   return packed;
 }
 
-int RunPack(const PackOptions& options) {
-  const absl::StatusOr<Packed> packed = Pack(options);
-  if (!packed.ok()) {
-    std::fprintf(stderr, "bulkhead pack: %s\n", std::string(packed.status().message()).c_str());
-    return 1;
+absl::Status RunPack(const PackOptions& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const Packed packed, Pack(options));
+  const std::string spec = (fs::path(options.out) / "packed.yaml").string();
+  if (options.json) {
+    absl::PrintF("%s\n", JsonObject()
+                             .Add("records", packed.records)
+                             .Add("files", packed.files)
+                             .Add("left_out", packed.left_out)
+                             .Add("spec", spec)
+                             .Text());
+    return absl::OkStatus();
   }
-  std::printf("%s\n", absl::StrFormat("%d records in %d files, %d other files left out; try\n"
-                                      "  bulkhead stream %s",
-                                      packed->records, packed->files, packed->left_out,
-                                      (fs::path(options.out) / "packed.yaml").string())
-                          .c_str());
-  return 0;
+  absl::PrintF("%d records in %d files, %d other files left out; try\n  bulkhead stream %s\n",
+               packed.records, packed.files, packed.left_out, spec);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-void AddPackCommand(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<PackOptions>();
-  CLI::App* command =
-      app.add_subcommand("pack", "Write a folder of images as TFRecord files, with a spec");
-  command->footer(kExamples);
-  command->add_option("folder", options->folder, "Folder with images, at any depth")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("out", options->out, "Folder to write to; made if missing")->required();
-  command->add_option("--records", options->records, "Records per file")
-      ->check(AtLeastOne())
-      ->capture_default_str();
-  command->callback([options, &exit_code] { exit_code = RunPack(*options); });
+Command PackCommand() {
+  const auto options = std::make_shared<PackOptions>();
+  return {
+      .name = "pack",
+      .about = "Write a folder of images as TFRecord files, with a spec",
+      .more = kPackExamples,
+      .options = {{"FOLDER", "Folder with images, at any depth", Folder(options->folder), true},
+                  {"OUT", "Folder to write to; made if missing", Text(options->out, "OUT"), true},
+                  {"--records", "Records per file", Number(options->records, 1)},
+                  {"--json", "Print JSON", Flag(options->json)}},
+      .run = [options] { return Done(RunPack(*options)); }};
 }
 
 }  // namespace bulkhead::tools

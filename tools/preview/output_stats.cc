@@ -63,4 +63,14 @@ std::string OutputStats::DescribeAll() const {
   return text;
 }
 
+std::vector<JsonObject> OutputStats::Json() const {
+  std::vector<JsonObject> outputs;
+  for (const Output& output : outputs_) {
+    JsonObject& json = outputs.emplace_back().Add("name", output.name).Add("type", output.type);
+    if (output.stats.finite == 0) continue;
+    json.Add("min", output.stats.min).Add("max", output.stats.max).Add("mean", output.stats.mean);
+  }
+  return outputs;
+}
+
 }  // namespace bulkhead::tools

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bulkhead/batch.h"
+#include "tools/common/json.h"
 #include "tools/common/tensor_stats.h"
 
 namespace bulkhead::tools {
@@ -21,6 +22,7 @@ class OutputStats {
   std::string Describe(const std::string& name) const;
   // A line for each output, in their order.
   std::string DescribeAll() const;
+  std::vector<JsonObject> Json() const;
 
  private:
   struct Output {

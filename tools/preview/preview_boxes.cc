@@ -133,9 +133,13 @@ std::string LabelsFor(const PipelineSignature& signature,
 
 }  // namespace
 
-std::string ClassName(const std::string& number, const std::vector<std::string>& classes) {
+std::string ClassName(const std::string& number, const std::string& output,
+                      const ClassNames& classes) {
+  const auto names = classes.find(output);
   size_t index = 0;
-  return absl::SimpleAtoi(number, &index) && index < classes.size() ? classes[index] : number;
+  const bool is_named =
+      names != classes.end() && absl::SimpleAtoi(number, &index) && index < names->second.size();
+  return is_named ? names->second[index] : number;
 }
 
 bool IsCalledLabel(const std::string& name) { return NameRank(name) < kLabelWords; }
@@ -206,7 +210,7 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
 
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
                                 const std::vector<LabelledBoxes>& features, ImageSize size,
-                                const std::vector<std::string>& classes) {
+                                const ClassNames& classes) {
   std::vector<PreviewBox> boxes;
   for (const LabelledBoxes& labelled : features) {
     const FeatureSignature& feature = labelled.boxes;
@@ -224,7 +228,7 @@ std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
       const bool is_finite = std::isfinite(box.left) && std::isfinite(box.top) &&
                              std::isfinite(box.right) && std::isfinite(box.bottom);
       if (!is_finite || box.right <= box.left || box.bottom <= box.top) continue;
-      if (row < labels.size()) box.label = ClassName(labels[row], classes);
+      if (row < labels.size()) box.label = ClassName(labels[row], labelled.labels, classes);
       boxes.push_back(std::move(box));
     }
   }

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/batch.h"
+#include "server/base/class_names.h"
 #include "server/image/image.h"
 #include "server/spec/signature.h"
 #include "tools/preview/preview_sheet.h"
@@ -39,13 +40,15 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
 
 // Those of them that `batch` brings, of one sample, on an image of `size`; rows behind
 // `<name>_count` and boxes that are empty or not finite are left out. Boxes of a sample with
-// another number of labels have none. A label that is the number of one of `classes` is its name.
+// another number of labels have none. A label that is the number of one of the classes of its
+// output in `classes` is that one's name.
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,
                                 const std::vector<LabelledBoxes>& features, ImageSize size,
-                                const std::vector<std::string>& classes = {});
+                                const ClassNames& classes = {});
 
-// The name of class `number`, where `classes` has one; else the number.
-std::string ClassName(const std::string& number, const std::vector<std::string>& classes);
+// The name of class `number` of `output`, where `classes` has one; else the number.
+std::string ClassName(const std::string& number, const std::string& output,
+                      const ClassNames& classes);
 
 // Whether an output of that name is most probably a class.
 bool IsCalledLabel(const std::string& name);

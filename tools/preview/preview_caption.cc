@@ -23,17 +23,17 @@ std::string ToldNumbers(const Batch& batch, const Tensor& tensor, uint64_t sampl
 }
 
 // " cat" for the number of a class; empty for what is none.
-std::string Named(const Tensor& tensor, const std::string& number,
-                  const std::vector<std::string>& classes) {
-  if (classes.empty() || !IsCalledLabel(std::string(tensor.name))) return "";
-  const std::string name = ClassName(number, classes);
+std::string Named(const Tensor& tensor, const std::string& number, const ClassNames& classes) {
+  const std::string output(tensor.name);
+  if (!IsCalledLabel(output)) return "";
+  const std::string name = ClassName(number, output, classes);
   return name == number ? "" : " " + name;
 }
 
 // What one sample of an output that is no image says: a number or several whole ones, a text, the
 // class of a one_hot; empty for what does not fit a line.
 std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample,
-                 const std::vector<std::string>& classes) {
+                 const ClassNames& classes) {
   if (tensor.packing == Packing::kOffsets) return "";
   const bool is_whole = IsInteger(DTypeOf(tensor));
   if (tensor.packing == Packing::kRows) {
@@ -67,7 +67,7 @@ std::string Told(const Batch& batch, const Tensor& tensor, uint64_t sample,
 
 std::vector<std::string> CaptionOf(const Batch& batch, const Tensor& images,
                                    const std::vector<LabelledBoxes>& boxes, uint64_t sample,
-                                   const std::vector<std::string>& classes) {
+                                   const ClassNames& classes) {
   std::vector<std::string> lines = {absl::StrCat("position ", batch.first_position() + sample)};
   if (sample >= batch.valid_count()) lines = {"padding"};
   for (const Tensor& tensor : batch.tensors()) {

@@ -1,5 +1,3 @@
-#include "tools/preview/preview_command.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -17,9 +15,11 @@
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/yaml/yaml.h"
+#include "tools/common/commands.h"
+#include "tools/common/json.h"
 #include "tools/common/progress_line.h"
+#include "tools/common/service_options.h"
 #include "tools/common/tensor_image.h"
-#include "tools/common/user_code_options.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/preview/output_stats.h"
@@ -31,21 +31,21 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(300);
+constexpr absl::Duration kPreviewDeadline = absl::Seconds(300);
 
 struct PreviewArguments {
   std::string spec;
   std::string out;
-  std::string target;
   std::string image;
   std::string labels;  // of boxes; empty: chosen
   std::string classes_file;
-  UserCodeOptions user_code;
+  ServiceOptions service;
   uint64_t epoch = 0;
   uint64_t start = 0;
   uint64_t samples = 16;
   int side = 256;
   bool stages = false;
+  bool json = false;
 };
 
 // Opens `spec` at a place of its order.
@@ -53,22 +53,10 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenAt(const v1::PipelineSpec& spec,
                                                const PreviewArguments& arguments,
                                                ProgressLine& line) {
   const auto options = [&](const std::string& cursor) {
-    LoaderOptions made;
-    made.spec = SpecText(SpecToYaml(spec));
-    made.spec.base_dir = SpecFolder(arguments.spec);
-    made.target = arguments.target;
-    const UserCodeOptions& code = arguments.user_code;
-    made.embedded.python = code.python;
-    made.embedded.python_path = code.python_paths;
-    made.embedded.native_path = code.native_paths;
+    SpecSource text = SpecText(SpecToYaml(spec));
+    text.base_dir = SpecFolder(arguments.spec);
+    LoaderOptions made = arguments.service.ForLoader(std::move(text), line);
     made.cursor = cursor;
-    made.on_progress = [&line](const LoaderProgress& progress) {
-      if (line.Due()) line.Show(absl::StrCat("preparing: ", progress.activity));
-    };
-    made.on_substitution = [](const SubstitutionEvent& event) {
-      absl::FPrintF(stderr, "epoch %d, position %d was substituted by %d: %s\n", event.epoch,
-                    event.position, event.substitute_position, event.message.c_str());
-    };
     return made;
   };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Open(options("")));
@@ -117,6 +105,10 @@ absl::StatusOr<std::vector<std::string>> ReadClasses(const std::string& path) {
   std::vector<std::string> classes;
   if (path.empty()) return classes;
   std::ifstream file(path);
+  if (!file.is_open()) {
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat("--classes ", path, ": cannot be opened"), {{"file", path}});
+  }
   for (std::string name; std::getline(file, name);) {
     classes.emplace_back(absl::StripAsciiWhitespace(name));
   }
@@ -132,14 +124,18 @@ absl::StatusOr<std::vector<std::string>> ReadClasses(const std::string& path) {
 absl::StatusOr<Taken> Take(const v1::PipelineSpec& spec, const PreviewArguments& arguments,
                            ProgressLine& line, const std::string& name) {
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> of_all,
                             ReadClasses(arguments.classes_file));
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, OpenAt(spec, arguments, line));
+  ClassNames classes;  // by output
+  for (const TensorInfo& tensor : loader->info().tensors) {
+    classes[tensor.name] = of_all.empty() ? tensor.class_names : of_all;
+  }
   Taken taken;
   taken.name = name;
   std::vector<PreviewCell>& cells = taken.cells;
   while (cells.size() < arguments.samples) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kPreviewDeadline));
     if (!batch.has_value() || batch->epoch() != arguments.epoch) break;
     BULKHEAD_ASSIGN_OR_RETURN(const Tensor* const tensor, ImagesOf(*batch, taken.name));
     taken.name = std::string(tensor->name);
@@ -238,8 +234,18 @@ absl::Status Preview(const PreviewArguments& arguments) {
                      absl::StrCat(arguments.out, ": cannot be written; is there room on the disk?"),
                      {{"file", arguments.out}});
   }
-  absl::PrintF("%s: %d samples%s%s\n", arguments.out,
-               sheet.cells.size() / (arguments.stages ? sheet.columns : 1),
+  const uint64_t samples = sheet.cells.size() / (arguments.stages ? sheet.columns : 1);
+  if (arguments.json) {
+    absl::PrintF("%s\n", JsonObject()
+                             .Add("out", arguments.out)
+                             .Add("samples", samples)
+                             .Add("image", image)
+                             .Add("outputs", taken.stats.Json())
+                             .Add("drawn", DescribeTones(taken.tones))
+                             .Text());
+    return absl::OkStatus();
+  }
+  absl::PrintF("%s: %d samples%s%s\n", arguments.out, samples,
                arguments.stages ? absl::StrCat(", behind each of ", sheet.columns, " stages") : "",
                SaidOfLabels(signature, arguments, image));
   absl::PrintF("%s%s", taken.stats.DescribeAll(), said_of_stages);
@@ -251,57 +257,56 @@ absl::Status Preview(const PreviewArguments& arguments) {
 
 }  // namespace
 
-void AddPreviewCommand(CLI::App& app, int& exit_code) {
+Command PreviewCommand() {
   const auto arguments = std::make_shared<PreviewArguments>();
-  CLI::App* command =
-      app.add_subcommand("preview", "Draw the samples that a trainer will get, as one PNG sheet");
-  command->add_option("--spec", arguments->spec, "The spec (YAML or JSON)")->required();
-  command->add_option("--out", arguments->out, "The PNG file to write")->required();
-  command->add_option("--epoch", arguments->epoch, "Epoch to show")->capture_default_str();
-  command->add_option("--start", arguments->start, "First position in the epoch")
-      ->capture_default_str();
-  command->add_option("--samples", arguments->samples, "Number of samples")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  command->add_flag("--stages", arguments->stages,
-                    "Draw each sample as a row: what it looks like after each stage");
-  command->add_option("--image", arguments->image,
-                      "Output to draw; default: the first that looks like images");
-  command
-      ->add_option("--labels", arguments->labels,
-                   "Output whose numbers are drawn at declared boxes, or `none`; default: an "
-                   "output with one whole number for each box, chosen by its name")
-      ->type_name("OUTPUT");
-  command
-      ->add_option("--classes", arguments->classes_file,
-                   "A text file with the names of the classes, a line each, the name of class 0 "
-                   "first: labels are drawn with them")
-      ->type_name("FILE");
-  command->add_option("--cell", arguments->side, "Longest side of an image on the sheet, in pixels")
-      ->check(CLI::Range(16, 2048))
-      ->capture_default_str();
-  command->add_option("--target", arguments->target,
-                      "A running service: host:port or unix:/path; default: one of its own");
-  arguments->user_code.AddTo(*command);
-  command->footer(
-      "A service produces the samples with the stages, seeds and order of a training run. Below\n"
-      "each image stand its position and its other outputs. Declared boxes are drawn with their\n"
-      "labels: of the outputs with one whole number for each box, the one with label, class or\n"
-      "category in its name, else the first. Prints the least, largest and mean value of every\n"
-      "output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to 255\n"
-      "where all lie within, else those that are there. An image of 2, 4 or 9 channels is drawn\n"
-      "as several, side by side. With --stages, images of different sizes are padded to one size.\n"
-      "\n"
-      "Examples:\n"
-      "  bulkhead preview --spec train.yaml --out sheet.png\n"
-      "  bulkhead preview --spec train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"
-      "  bulkhead preview --spec train.yaml --out stages.png --stages --samples 6\n");
-  command->callback([arguments, &exit_code] {
-    const absl::Status status = Preview(*arguments);
-    if (status.ok()) return;
-    absl::FPrintF(stderr, "bulkhead preview: %s\n", std::string(status.message()).c_str());
-    exit_code = 1;
-  });
+  Command command{
+      .name = "preview",
+      .about = "Draw the samples that a trainer will get, as one PNG sheet",
+      .more =
+          "A service produces the samples with the stages, seeds and order of a training run. "
+          "Below\n"
+          "each image stand its position and its other outputs. Declared boxes are drawn with "
+          "their\n"
+          "labels: of the outputs with one whole number for each box, the one with label, class "
+          "or\n"
+          "category in its name, else the first. Prints the smallest, largest and mean value of "
+          "every\n"
+          "output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to "
+          "255\n"
+          "where all lie within, else those that are there. An image of 2, 4 or 9 channels is "
+          "drawn\n"
+          "as several, side by side. With --stages, images of different sizes are padded to one "
+          "size.\n"
+          "\n"
+          "Examples:\n"
+          "  bulkhead preview train.yaml --out sheet.png\n"
+          "  bulkhead preview train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"
+          "  bulkhead preview train.yaml --out stages.png --stages --samples 6\n",
+      .options =
+          {{"SPEC", "The spec, YAML or JSON", SpecPath(arguments->spec), true},
+           {"--out", "The PNG file to write", OutputPath(arguments->out, ".png"), true},
+           {"--epoch", "Epoch to show", Number(arguments->epoch)},
+           {"--start", "First position in the epoch", Number(arguments->start)},
+           {"--samples", "Number of samples", Number(arguments->samples, 1, 4096)},
+           {"--stages", "Draw each sample as a row: what it looks like after each stage",
+            Flag(arguments->stages)},
+           {"--image", "Output to draw; left out: the first that looks like images",
+            Text(arguments->image, "OUTPUT")},
+           {"--labels",
+            "Output whose numbers are drawn at declared boxes, or `none`; left out: an output with "
+            "one whole number for each box, chosen by its name",
+            Text(arguments->labels, "OUTPUT")},
+           {"--classes",
+            "A text file with the names of the classes of all outputs, a line each, the name of "
+            "class "
+            "0 first; left out: the names that the data give each output",
+            Text(arguments->classes_file, "FILE")},
+           {"--cell", "Longest side of an image on the sheet, in pixels",
+            Number(arguments->side, 16, 2048)},
+           {"--json", "Print what is said of the outputs as JSON", Flag(arguments->json)}},
+      .run = [arguments] { return Done(Preview(*arguments)); }};
+  Append(arguments->service.Options(), command.options);
+  return command;
 }
 
 }  // namespace bulkhead::tools

@@ -33,9 +33,7 @@ absl::StatusOr<PurityTrace> RunPass(const PurityRequest& request) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(request.files[0]));
   PipelineOptions options;
   options.fuse = false;  // so that every stage has a result of its own
-  BULKHEAD_ASSIGN_OR_RETURN(
-      const LocalUserCode code,
-      LocalUserCode::Start({request.python, request.python_paths, request.native_paths}, spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code, LocalUserCode::Start(request.code, spec));
   options.user_code = code.user_code();
   BULKHEAD_ASSIGN_OR_RETURN(const auto local,
                             LocalPipeline::Create(spec, SpecFolder(request.files[0]), options));
@@ -70,12 +68,8 @@ absl::StatusOr<std::optional<PurityTrace>> PassInChild(const PurityRequest& requ
   spec.args = {"validate",     file,
                "--purity",     absl::StrCat(request.samples),
                "--purity-run", reversed ? kReversed : "forward"};
-  if (!request.python.empty()) spec.args.push_back("--python=" + request.python);
-  for (const std::string& folder : request.python_paths) {
-    spec.args.push_back("--python-path=" + folder);
-  }
-  for (const std::string& folder : request.native_paths) {
-    spec.args.push_back("--native-path=" + folder);
+  for (std::string& argument : request.code.ServiceArguments()) {
+    spec.args.push_back(std::move(argument));
   }
   spec.passed_fd = theirs.get();
   BULKHEAD_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn(spec));
@@ -107,7 +101,7 @@ absl::StatusOr<bool> CheckFile(const PurityRequest& request, const std::string& 
   BULKHEAD_ASSIGN_OR_RETURN(const auto other, PassInChild(request, file, true));
   if (!other.has_value()) return false;
   const PurityReport report = ComparePasses(*one, *other, spec.batch().size());
-  std::fputs(PurityText(file, report).c_str(), stdout);
+  std::fputs(PurityText(file, report).c_str(), request.json ? stderr : stdout);
   return report.is_pure();
 }
 

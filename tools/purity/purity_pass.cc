@@ -20,12 +20,12 @@ absl::string_view BytesAt(const void* data, size_t size) {
   return {static_cast<const char*>(data), size};
 }
 
-void AddValue(const Value& value, Sha256& hash) {
+void AddValue(const bulkhead::Value& value, Sha256& hash) {
   hash.Update(absl::StrCat(static_cast<int>(value.form), " ", value.dtype, " ", value.is_image, " ",
                            value.image_size.height, " ", value.image_size.width, " ",
                            value.channels, " ", value.channels_first, " ", value.stacked, " ",
                            value.count, " ", value.size_bytes, "\n"));
-  if (value.form != Value::Form::kPixels) {
+  if (value.form != bulkhead::Value::Form::kPixels) {
     hash.Update(BytesAt(value.data, value.size_bytes));
     return;
   }

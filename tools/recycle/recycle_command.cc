@@ -1,58 +1,65 @@
-#include "tools/recycle/recycle_command.h"
-
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/strings/str_format.h"
 #include "bulkhead/service.h"
-#include "tools/common/default_target.h"
+#include "server/base/error.h"
+#include "tools/common/command_line.h"
+#include "tools/common/commands.h"
+#include "tools/common/json.h"
+#include "tools/common/own_services.h"
 
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(30);
+constexpr absl::Duration kRecycleDeadline = absl::Seconds(30);
 
 struct RecycleArguments {
-  std::string target = DefaultTarget();
+  std::string target;
   std::string pipeline;
   std::optional<uint32_t> slot;
+  bool json = false;
 };
 
-int Run(const RecycleArguments& arguments) {
-  const absl::StatusOr<uint32_t> workers =
-      RecycleWorkers(arguments.target, arguments.pipeline, arguments.slot, kDeadline);
-  if (!workers.ok()) {
-    absl::FPrintF(stderr, "bulkhead recycle: %s\n", std::string(workers.status().message()));
-    return 1;
+absl::StatusOr<int> Run(const RecycleArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const uint32_t workers,
+      RecycleWorkers(target, arguments.pipeline, arguments.slot, kRecycleDeadline));
+  if (arguments.json) {
+    absl::PrintF("%s\n", JsonObject().Add("workers", uint64_t{workers}).Text());
+  } else {
+    absl::PrintF("%d %s being replaced, one at a time; `bulkhead status` shows the progress\n",
+                 workers, workers == 1 ? "worker is" : "workers are");
   }
-  absl::PrintF("%d %s being replaced, one at a time; `bulkhead status` shows the progress\n",
-               *workers, *workers == 1 ? "worker is" : "workers are");
-  return *workers > 0 ? 0 : 1;
+  return workers > 0 ? 0 : kFailed;
 }
 
 }  // namespace
 
-void AddRecycleCommand(CLI::App& app, int& exit_code) {
+Command RecycleCommand() {
   const auto arguments = std::make_shared<RecycleArguments>();
-  CLI::App* command =
-      app.add_subcommand("recycle", "Replace a service's workers, without a gap in its streams");
-  command
-      ->add_option("--target", arguments->target,
-                   "Where the service listens: unix:/path or host:port")
-      ->capture_default_str();
-  command->add_option("--pipeline", arguments->pipeline,
-                      "Only workers of this pipeline, by its name in `bulkhead status`");
-  command->add_option("--slot", arguments->slot, "Only the worker in this slot");
-  command->footer(
-      "A fresh worker starts and warms up beside each one and takes over; the old one ends when "
-      "it\n"
-      "has finished its work. Exits with 1 when there is no such worker.\n"
-      "\n"
-      "Examples:\n"
-      "  bulkhead recycle --target unix:/run/bulkhead.sock\n"
-      "  bulkhead recycle --slot 2 --target unix:/run/bulkhead.sock\n");
-  command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
+  Value slot = Number([arguments](uint64_t number) { arguments->slot = number; }, 0, 0,
+                      std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max());
+  slot.preset.clear();
+  return {
+      .name = "recycle",
+      .about = "Replace a service's workers, without a gap in its streams",
+      .more =
+          "A fresh worker starts and warms up beside each one and takes over; the old one "
+          "ends when it\n"
+          "has finished its work. Exits with 1 when there is no such worker.\n"
+          "\n"
+          "Examples:\n"
+          "  bulkhead recycle\n"
+          "  bulkhead recycle --slot 2 --target unix:/run/bulkhead.sock\n",
+      .options = {FoundTargetOption(arguments->target),
+                  {"--pipeline", "Only workers of this pipeline, by its name in `bulkhead status`",
+                   Text(arguments->pipeline, "NAME")},
+                  {"--slot", "Only the worker in this slot", slot},
+                  {"--json", "Print how many are being replaced as JSON", Flag(arguments->json)}},
+      .run = [arguments] { return Run(*arguments); }};
 }
 
 }  // namespace bulkhead::tools

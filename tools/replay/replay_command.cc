@@ -1,11 +1,11 @@
-#include "tools/replay/replay_command.h"
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,10 @@
 #include "bulkhead/loader.h"
 #include "server/base/error.h"
 #include "server/spec/yaml/yaml.h"
+#include "tools/common/commands.h"
+#include "tools/common/json.h"
 #include "tools/common/progress_line.h"
+#include "tools/common/service_options.h"
 #include "tools/common/tensor_stats.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/replay/contact_sheet.h"
@@ -22,17 +25,18 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(300);
+constexpr absl::Duration kReplayDeadline = absl::Seconds(300);
 
 struct ReplayArguments {
   std::string spec;
   std::string cursor;
-  std::string target;
+  ServiceOptions service;
   std::string out;
   uint64_t batches = 1;
   uint32_t rank = 0;
   uint32_t world_size = 1;
   bool allow_changed_bytes = false;
+  bool json = false;
 };
 
 absl::Status WriteFile(const std::filesystem::path& path, absl::string_view head,
@@ -89,6 +93,22 @@ void PrintBatch(const Batch& batch) {
   }
 }
 
+JsonObject BatchJson(const Batch& batch) {
+  std::vector<JsonObject> tensors;
+  for (const Tensor& tensor : batch.tensors()) {
+    tensors.push_back(JsonObject()
+                          .Add("name", tensor.name)
+                          .Add("values", DescribeTensor(tensor, batch.valid_count())));
+  }
+  return JsonObject()
+      .Add("epoch", batch.epoch())
+      .Add("first_position", batch.first_position())
+      .Add("samples", batch.sample_count())
+      .Add("padding", batch.sample_count() - batch.valid_count())
+      .Add("last_in_epoch", batch.last_in_epoch())
+      .Add("tensors", tensors);
+}
+
 // The spec, with batches in their order: what was asked for is the batches behind the cursor's
 // place, not whichever are ready first.
 absl::StatusOr<SpecSource> OrderedSpec(const std::string& path) {
@@ -117,80 +137,63 @@ absl::Status Replay(const ReplayArguments& arguments) {
                        absl::StrCat(arguments.out, ": cannot be made: ", error.message()));
     }
   }
-  LoaderOptions options;
-  BULKHEAD_ASSIGN_OR_RETURN(options.spec, OrderedSpec(arguments.spec));
-  options.target = arguments.target;
+  ProgressLine line;
+  BULKHEAD_ASSIGN_OR_RETURN(SpecSource spec, OrderedSpec(arguments.spec));
+  LoaderOptions options = arguments.service.ForLoader(std::move(spec), line);
   options.rank = arguments.rank;
   options.world_size = arguments.world_size;
   options.cursor = CursorJson(cursor);
   options.allow_changed_bytes = arguments.allow_changed_bytes;
-  ProgressLine line;
-  options.on_progress = [&](const LoaderProgress& progress) {
-    if (line.Due()) line.Show(absl::StrCat("preparing: ", progress.activity));
-  };
-  options.on_substitution = [](const SubstitutionEvent& event) {
-    absl::FPrintF(stderr, "epoch %d, position %d was substituted by %d: %s\n", event.epoch,
-                  event.position, event.substitute_position, event.message.c_str());
-  };
-  options.on_quarantine = [](const QuarantineEvent& event) {
-    absl::FPrintF(stderr, "quarantined from now on: %s\n", event.message);
-  };
-  options.on_hang = [](const HangEvent& event) {
-    absl::FPrintF(stderr, "epoch %d, position %d: a worker hung and was ended: %s\n", event.epoch,
-                  event.position, event.message);
-  };
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, Loader::Open(std::move(options)));
+  std::vector<JsonObject> batches;
   for (uint64_t i = 0; i < arguments.batches; ++i) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kDeadline));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader->Next(kReplayDeadline));
     if (!batch.has_value()) {
-      absl::PrintF("that was the last epoch of the spec\n");
+      absl::FPrintF(stderr, "that was the last epoch of the spec\n");
       break;
     }
-    PrintBatch(*batch);
+    if (arguments.json) {
+      batches.push_back(BatchJson(*batch));
+    } else {
+      PrintBatch(*batch);
+    }
     if (!arguments.out.empty()) BULKHEAD_RETURN_IF_ERROR(WriteBatch(*batch, arguments.out));
   }
+  if (arguments.json) absl::PrintF("%s\n", JsonObject().Add("batches", batches).Text());
   return absl::OkStatus();
 }
 
 }  // namespace
 
-void AddReplayCommand(CLI::App& app, int& exit_code) {
+Command ReplayCommand() {
   const auto arguments = std::make_shared<ReplayArguments>();
-  CLI::App* command =
-      app.add_subcommand("replay", "Produce the batches after a cursor again, to inspect them");
-  command->add_option("--spec", arguments->spec, "The spec of the run")->required();
-  command
-      ->add_option("--cursor", arguments->cursor,
-                   "JSON of the cursor before the first batch; - reads standard input")
-      ->required();
-  command->add_option("--batches", arguments->batches, "Batches to produce")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--out", arguments->out,
-                      "Folder to write to: every tensor as .npy, images also as a .png sheet");
-  command->add_option("--rank", arguments->rank, "Rank whose batches to produce")
-      ->capture_default_str();
-  command->add_option("--world-size", arguments->world_size, "Ranks of the run")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--allow-changed-bytes", arguments->allow_changed_bytes,
-                    "Continue although stages or outputs have changed since");
-  command->add_option("--target", arguments->target,
-                      "A running service: host:port or unix:/path; default: one of its own");
-  command->footer(
-      "Batches are a function of spec and cursor, so these are the very bytes that the run saw.\n"
-      "Minimum, maximum and mean exclude padding.\n\n"
-      "Examples:\n"
-      "  bulkhead replay --spec train.yaml --cursor cursor.json --batches 3\n"
-      "  bulkhead replay --spec train.yaml --cursor cursor.json --out spike\n"
-      "  bulkhead cursor advance epoch.json --batches 117 --batch-size 64 |\n"
-      "    bulkhead replay --spec train.yaml --cursor - --out spike\n");
-  command->callback([arguments, &exit_code] {
-    const absl::Status status = Replay(*arguments);
-    if (status.ok()) return;
-    absl::FPrintF(stderr, "bulkhead replay: %s\n", std::string(status.message()).c_str());
-    exit_code = 1;
-  });
+  Command command{
+      .name = "replay",
+      .about = "Produce the batches after a cursor again, to inspect them",
+      .more =
+          "Batches are a function of spec and cursor, so these are the very bytes that the run "
+          "saw.\n"
+          "Minimum, maximum and mean exclude padding.\n\n"
+          "Examples:\n"
+          "  bulkhead replay train.yaml --cursor cursor.json --batches 3\n"
+          "  bulkhead replay train.yaml --cursor cursor.json --out spike\n"
+          "  bulkhead cursor advance epoch.json --batches 117 --batch-size 64 |\n"
+          "    bulkhead replay train.yaml --cursor - --out spike\n",
+      .options = {{"SPEC", "The spec of the run", SpecPath(arguments->spec), true},
+                  {"--cursor", "JSON of the cursor before the first batch; - reads standard input",
+                   Text(arguments->cursor, "FILE"), true},
+                  {"--batches", "Batches to produce", Number(arguments->batches, 1)},
+                  {"--out", "Folder to write to: every tensor as .npy, images also as a .png sheet",
+                   Text(arguments->out, "FOLDER")},
+                  {"--rank", "Rank whose batches to produce", Number(arguments->rank)},
+                  {"--world-size", "Ranks of the run", Number(arguments->world_size, 1)},
+                  {"--allow-changed-bytes",
+                   "Continue although stages or outputs have changed since",
+                   Flag(arguments->allow_changed_bytes)},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .run = [arguments] { return Done(Replay(*arguments)); }};
+  Append(arguments->service.Options(), command.options);
+  return command;
 }
 
 }  // namespace bulkhead::tools

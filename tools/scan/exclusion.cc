@@ -51,12 +51,20 @@ absl::StatusOr<Exclusion> Exclusion::To(const std::string& path, const v1::Pipel
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(fs::absolute(path), error).parent_path();
   const fs::path its_folder = fs::weakly_canonical(list, error).parent_path();
-  if (folder != its_folder || fs::equivalent(path, list, error)) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-        absl::StrCat(path, ": the list without its bad lines must be another file of ",
-                     its_folder.string(), ", where the list's paths start; write --exclude-list ",
-                     (its_folder / fs::path(path).filename()).string()));
+  const auto refuse = [&](absl::string_view what, const fs::path& instead) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                     absl::StrCat("--exclude-list ", path, ": ", what, "; write --exclude-list ",
+                                  instead.string()));
+  };
+  if (fs::equivalent(path, list, error)) {
+    const std::string other = absl::StrCat("good-", list.filename().string());
+    return refuse(absl::StrCat("is the list ", named, " of the spec itself, which is not changed"),
+                  its_folder / other);
+  }
+  if (folder != its_folder) {
+    return refuse(absl::StrCat("the list without its bad lines must be another file of ",
+                               its_folder.string(), ", where the list's paths start"),
+                  its_folder / fs::path(path).filename());
   }
   return Exclusion(path, list.string());
 }
@@ -68,7 +76,11 @@ absl::Status Exclusion::Write(const std::vector<Finding>& findings) const {
   return out ? absl::OkStatus() : Unwritable(path_);
 }
 
-std::string Exclusion::NextStep() const {
+std::string Exclusion::NextStep(const std::vector<Finding>& findings) const {
+  if (findings.empty()) {
+    return absl::StrCat(path_, list_.empty() ? ": empty" : ": the whole list",
+                        ", as no record has to be left out");
+  }
   if (!list_.empty()) return absl::StrCat(path_, ": the list without the bad lines");
   return absl::StrCat(path_,
                       ": names of the bad records; leave them out with `errors: {policy: "

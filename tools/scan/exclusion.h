@@ -25,8 +25,8 @@ class Exclusion {
 
   // FILE_UNREADABLE when the file cannot be written.
   absl::Status Write(const std::vector<Finding>& findings) const;
-  // What the user does with the file.
-  std::string NextStep() const;
+  // What the user does with the file that was written.
+  std::string NextStep(const std::vector<Finding>& findings) const;
 
  private:
   Exclusion(std::string path, std::string list) : path_(std::move(path)), list_(std::move(list)) {}

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/base/record_name.h"
@@ -13,10 +14,14 @@ std::string Finding::Text() const {
 }
 
 JsonObject Finding::Json() const {
+  const auto number = [](const std::string& digits) {
+    uint64_t value = 0;
+    return absl::SimpleAtoi(digits, &value) ? value : 0;
+  };
   JsonObject json;
   json.Add("record", record).Add("file", file);
-  if (!offset.empty()) json.Add("offset", offset);
-  if (!list.empty()) json.Add("list", list).Add("line", line);
+  if (!offset.empty()) json.Add("offset", number(offset));
+  if (!list.empty()) json.Add("list", list).Add("line", number(line));
   return json.Add("reason", reason).Add("message", message);
 }
 

@@ -1,5 +1,3 @@
-#include "tools/scan/scan_command.h"
-
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -11,8 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "tools/common/command_line.h"
+#include "tools/common/commands.h"
 #include "tools/common/progress_line.h"
-#include "tools/common/user_code_options.h"
+#include "tools/common/service_options.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/scan/exclusion.h"
 #include "tools/scan/scan_run.h"
@@ -20,7 +19,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kScanExamples[] =
     "Makes each record of the spec's data into a sample once, in sandboxed workers of a service "
     "of\n"
     "its own, and prints those that are missing, empty, damaged or refused by a stage. Images are\n"
@@ -36,9 +35,7 @@ constexpr char kExamples[] =
 struct ScanArguments {
   std::string spec;
   std::string exclude_list;
-  UserCodeOptions code;
-  uint32_t workers = 0;
-  uint32_t threads = 0;
+  ServiceOptions service;
   bool json = false;
 };
 
@@ -74,11 +71,7 @@ absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findi
   }
   ProgressLine line;
   ScanOptions options;
-  options.service.workers = arguments.workers;
-  options.service.threads = arguments.threads;
-  options.service.python = arguments.code.python;
-  options.service.python_path = arguments.code.python_paths;
-  options.service.native_path = arguments.code.native_paths;
+  options.service = arguments.service.Embedded();
   options.on_finding = [&](const Finding& finding) {
     findings.push_back(finding);
     if (arguments.json) return;
@@ -93,35 +86,34 @@ absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findi
   if (arguments.json) PrintJson(arguments.spec, records, findings);
   if (!exclusion.has_value()) return absl::OkStatus();
   BULKHEAD_RETURN_IF_ERROR(exclusion->Write(findings));
-  std::fprintf(stderr, "%s\n", exclusion->NextStep().c_str());
+  std::fprintf(stderr, "%s\n", exclusion->NextStep(findings).c_str());
   return absl::OkStatus();
 }
 
-int RunScanCommand(const ScanArguments& arguments) {
+absl::StatusOr<int> RunScanCommand(const ScanArguments& arguments) {
   std::vector<Finding> findings;
-  const absl::Status status = RunScan(arguments, findings);
-  if (status.ok()) return findings.empty() ? 0 : 1;
-  std::fprintf(stderr, "bulkhead scan: %s\n", std::string(status.message()).c_str());
-  return 1;
+  BULKHEAD_RETURN_IF_ERROR(RunScan(arguments, findings));
+  return findings.empty() ? 0 : kFailed;
 }
 
 }  // namespace
 
-void AddScanCommand(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<ScanArguments>();
-  CLI::App* command = app.add_subcommand(
-      "scan", "Read all data of a spec, and list every record that cannot be used");
-  command->footer(kExamples);
-  command->add_option("SPEC", arguments->spec, "A spec, YAML or JSON")->required();
-  command->add_option("--exclude-list", arguments->exclude_list,
-                      "Write what leaves the bad ones out: an image list without their lines, of "
-                      "other data the names of their records");
-  command->add_option("--workers", arguments->workers, "Worker processes")->check(AtLeastOne());
-  command->add_option("--threads", arguments->threads, "Threads of each worker")
-      ->check(AtLeastOne());
-  arguments->code.AddTo(*command);
-  command->add_flag("--json", arguments->json, "Print JSON");
-  command->callback([arguments, &exit_code] { exit_code = RunScanCommand(*arguments); });
+Command ScanCommand() {
+  const auto arguments = std::make_shared<ScanArguments>();
+  Command command{
+      .name = "scan",
+      .about = "Read all data of a spec, and list every record that cannot be used",
+      .more = kScanExamples,
+      .options =
+          {{"SPEC", "A spec, YAML or JSON", SpecPath(arguments->spec), true},
+           {"--exclude-list",
+            "Write what leaves the bad ones out: an image list without their lines, of other "
+            "data the names of their records",
+            OutputPath(arguments->exclude_list)},
+           {"--json", "Print JSON", Flag(arguments->json)}},
+      .run = [arguments] { return RunScanCommand(*arguments); }};
+  Append(arguments->service.OwnOptions(), command.options);
+  return command;
 }
 
 }  // namespace bulkhead::tools

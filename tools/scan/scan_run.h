@@ -22,8 +22,8 @@ struct ScanOptions {
 // Makes every record of the normalized `spec` into a sample, in the sandboxed workers of a service
 // of this process's own, and tells each one that cannot be, once; of TFRecords also each file
 // without readable records, which is then left out. Relative paths start from `base_dir`. Returns
-// how many records were read. Blocks. Errors: those of the spec, and of a stream that ends for
-// another reason than its records, such as a list with a malformed line.
+// how many records were read, malformed lines of a list among them. Blocks. Errors: those of the
+// spec, and of a stream that ends for another reason than its records.
 absl::StatusOr<uint64_t> Scan(const v1::PipelineSpec& spec, const std::string& base_dir,
                               const ScanOptions& options);
 

@@ -1,23 +1,21 @@
-#include "tools/status/status_command.h"
-
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "bulkhead/service.h"
-#include "tools/common/default_target.h"
+#include "server/base/error.h"
+#include "tools/common/commands.h"
+#include "tools/common/own_services.h"
 #include "tools/common/status_message.h"
-#include "tools/status/own_services.h"
 #include "tools/status/status_text.h"
 
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(30);
+constexpr absl::Duration kStatusDeadline = absl::Seconds(30);
 
 struct StatusArguments {
   std::string target;  // empty: the only one of this user
@@ -26,95 +24,82 @@ struct StatusArguments {
   double every_seconds = 0;
 };
 
-int Fail(const absl::Status& status) {
-  absl::FPrintF(stderr, "bulkhead status: %s\n", std::string(status.message()));
-  return 1;
+// In place of what was printed before, where that repeats.
+void Print(const StatusArguments& arguments, const std::string& text) {
+  const bool clears = arguments.every_seconds > 0 && !arguments.json;
+  std::printf("%s%s", clears ? "\033[H\033[2J" : "", text.c_str());
+  std::fflush(stdout);
 }
 
-// The services of this user: the one at the default address, then those of trainers.
-std::vector<std::string> OwnTargets() {
-  std::vector<std::string> targets = EmbeddedTargets(EmbeddedParents());
-  if (Listens(DefaultTarget())) targets.insert(targets.begin(), DefaultTarget());
-  return targets;
-}
-
-int Show(const StatusArguments& arguments, const std::string& target) {
+absl::Status Show(const StatusArguments& arguments, const std::string& target) {
   if (arguments.json) {
-    const auto json = GetStatusJson(target, kDeadline);
-    if (!json.ok()) return Fail(json.status());
-    std::printf("%s\n", json->c_str());
-    return 0;
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string json, GetStatusJson(target, kStatusDeadline));
+    Print(arguments, absl::StrCat(json, "\n"));
+    return absl::OkStatus();
   }
-  const auto status = GetStatusMessage(target, kDeadline);
-  if (!status.ok()) return Fail(status.status());
-  std::printf("%s", StatusText(*status).c_str());
-  return 0;
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                            GetStatusMessage(target, kStatusDeadline));
+  Print(arguments, StatusText(status));
+  return absl::OkStatus();
 }
 
 // A line for each service. One that has just ended is left out.
 void List(const StatusArguments& arguments, const std::vector<std::string>& targets) {
+  std::string lines;
   for (const std::string& target : targets) {
     if (arguments.json) {
-      const auto json = GetStatusJson(target, kDeadline);
-      if (json.ok()) std::printf("%s\n", json->c_str());
+      const auto json = GetStatusJson(target, kStatusDeadline);
+      if (json.ok()) absl::StrAppend(&lines, *json, "\n");
       continue;
     }
-    const auto status = GetStatusMessage(target, kDeadline);
-    if (status.ok()) std::printf("%s\n", ServiceLine(target, *status).c_str());
+    const auto status = GetStatusMessage(target, kStatusDeadline);
+    if (status.ok()) absl::StrAppend(&lines, ServiceLine(target, *status), "\n");
   }
+  Print(arguments, lines);
 }
 
-int ShowOnce(const StatusArguments& arguments) {
-  if (!arguments.target.empty()) return Show(arguments, arguments.target);
-  const std::vector<std::string> targets = OwnTargets();
-  if (targets.empty()) {
-    return Fail(absl::NotFoundError(
-        absl::StrCat("no service of yours runs: none at ", DefaultTarget(),
-                     ", and none that a trainer has started for itself; --target names another")));
+absl::Status ShowOnce(const StatusArguments& arguments) {
+  if (arguments.all) {
+    List(arguments, OwnTargets());
+    return absl::OkStatus();
   }
-  if (!arguments.all && targets.size() == 1) return Show(arguments, targets[0]);
-  List(arguments, targets);
-  if (arguments.all) return 0;
-  absl::FPrintF(stderr, "bulkhead status: %d services run; name one: bulkhead status --target %s\n",
-                targets.size(), targets[0]);
-  return 1;
+  const absl::StatusOr<std::string> target = FindService(arguments.target);
+  if (absl::IsFailedPrecondition(target.status())) List(arguments, OwnTargets());
+  return target.ok() ? Show(arguments, *target) : target.status();
 }
 
-int Run(const StatusArguments& arguments) {
+absl::Status Run(const StatusArguments& arguments) {
   while (true) {
-    const bool repeats = arguments.every_seconds > 0;
-    if (repeats && !arguments.json) std::printf("\033[H\033[2J");  // from the top of the screen
-    const int code = ShowOnce(arguments);
-    std::fflush(stdout);
-    if (code != 0 || !repeats) return code;
+    const absl::Status shown = ShowOnce(arguments);
+    if (!shown.ok() || arguments.every_seconds == 0) return shown;
     absl::SleepFor(absl::Seconds(arguments.every_seconds));
   }
 }
 
 }  // namespace
 
-void AddStatusCommand(CLI::App& app, int& exit_code) {
+Command StatusCommand() {
   const auto arguments = std::make_shared<StatusArguments>();
-  CLI::App* command = app.add_subcommand(
-      "status",
-      "Show what a service is doing: workers, their memory by stage, deaths and their causes");
-  CLI::Option* const target = command->add_option(
-      "--target", arguments->target,
-      "Where the service listens: unix:/path or host:port. Default: the only one of yours on this "
-      "machine, also one that a trainer has started for itself");
-  command->add_flag("--all", arguments->all, "A line for each service of yours on this machine")
-      ->excludes(target);
-  command->add_option("--every", arguments->every_seconds, "Repeat at this interval, in seconds")
-      ->check(CLI::Range(0.1, 86400.0));
-  command->add_flag("--json", arguments->json, "Print the whole status as JSON");
-  command->footer(
-      "Examples:\n"
-      "  bulkhead status\n"
-      "  bulkhead status --all\n"
-      "  bulkhead status --target unix:/run/bulkhead.sock\n"
-      "  bulkhead status --every 2\n"
-      "  bulkhead status --json\n");
-  command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
+  return {.name = "status",
+          .about =
+              "Show what a service is doing: workers, their memory by stage, deaths and their "
+              "causes",
+          .more =
+              "Examples:\n"
+              "  bulkhead status\n"
+              "  bulkhead status --all\n"
+              "  bulkhead status --target unix:/run/bulkhead.sock\n"
+              "  bulkhead status --every 2\n"
+              "  bulkhead status --json\n",
+          .options = {FoundTargetOption(arguments->target),
+                      {"--all",
+                       "A line for each service of yours on this machine",
+                       Flag(arguments->all),
+                       false,
+                       {"--target"}},
+                      {"--every", "Repeat at this interval", Seconds(arguments->every_seconds)},
+                      {"--json", "Print the whole status as JSON", Flag(arguments->json)}},
+          .run = [arguments] { return Done(Run(*arguments)); }};
 }
 
 }  // namespace bulkhead::tools

@@ -1,8 +1,7 @@
-#include "tools/stream/stream_command.h"
-
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -10,14 +9,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/base/error.h"
 #include "server/base/utf8.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/yaml/yaml_tree.h"
-#include "tools/common/command_line.h"
+#include "tools/common/commands.h"
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
+#include "tools/common/service_options.h"
 #include "tools/common/stream_run.h"
-#include "tools/common/transport_option.h"
 #include "tools/inspect/guess_spec.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/local/local_pipeline.h"
@@ -26,7 +26,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kStreamExamples[] =
     "Examples:\n"
     "  bulkhead stream train.yaml                        a spec of your own\n"
     "  bulkhead stream photos/                           a folder; its sub-folders are classes\n"
@@ -37,12 +37,10 @@ struct StreamArguments {
   std::vector<std::string> data;
   std::vector<std::string> features;
   GuessOptions guess;
-  std::string target;
-  Transport transport = Transport::kAuto;
+  ServiceOptions service;
   uint64_t batches = 0;
-  uint32_t workers = 0;
-  uint32_t threads = 0;
   bool print_spec = false;
+  bool json = false;
 };
 
 // A spec goes to the service as text, which cannot be sent where it is none; all else that is wrong
@@ -57,11 +55,6 @@ absl::Status CheckIsText(const std::string& path) {
 
 bool IsSpec(const std::vector<std::string>& data) {
   return data.size() == 1 && IsSpecFile(data[0]);
-}
-
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "bulkhead stream: %s\n", std::string(status.message()).c_str());
-  return 1;
 }
 
 // The service calls a spec that is no file "spec", which a user without a spec would not
@@ -105,39 +98,31 @@ void PrintSchema(const StreamInfo& info) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-int RunStreamCommand(StreamArguments& arguments) {
+absl::Status RunStreamCommand(StreamArguments& arguments) {
   for (const std::string& feature : arguments.features) {
     const std::vector<std::string> sides = absl::StrSplit(feature, absl::MaxSplits('=', 1));
     if (sides.size() != 2 || (sides[0] != "image" && sides[0] != "label") || sides[1].empty()) {
-      return Fail(absl::InvalidArgumentError(absl::StrCat(
-          "--feature ", feature, ": write image=NAME or label=NAME, with the record's name")));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--feature ", feature, ": write image=NAME or label=NAME, with the record's name"));
     }
     arguments.guess.features[sides[0]] = sides[1];
   }
-  StreamRunOptions options;
+  SpecSource spec;
   if (IsSpec(arguments.data)) {
-    if (const absl::Status text = CheckIsText(arguments.data[0]); !text.ok()) return Fail(text);
-    options.loader.spec = SpecFile(arguments.data[0]);
+    BULKHEAD_RETURN_IF_ERROR(CheckIsText(arguments.data[0]));
+    spec = SpecFile(arguments.data[0]);
   } else {
-    const absl::StatusOr<std::string> spec = GuessSpec(arguments.data, arguments.guess);
-    if (!spec.ok()) return Fail(spec.status());
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string text, GuessSpec(arguments.data, arguments.guess));
     if (arguments.print_spec) {
-      std::fputs(spec->c_str(), stdout);
-      return 0;
+      std::fputs(text.c_str(), stdout);
+      return absl::OkStatus();
     }
-    options.loader.spec = SpecText(*spec);
+    spec = SpecText(text);
   }
-  options.loader.target = arguments.target;
-  options.loader.transport = arguments.transport;
-  options.loader.embedded.workers = arguments.workers;
-  options.loader.embedded.threads = arguments.threads;
-  options.batches = arguments.batches;
   ProgressLine line;
-  options.loader.on_progress = [&](const LoaderProgress& progress) {
-    if (!line.Due()) return;
-    line.Show(absl::StrFormat("preparing: %s, %d of %d files, %d records", progress.activity,
-                              progress.files_done, progress.files_total, progress.records));
-  };
+  StreamRunOptions options;
+  options.loader = arguments.service.ForLoader(std::move(spec), line);
+  options.batches = arguments.batches;
   const absl::StatusOr<StreamRunReport> report = RunStream(options, [&](const StreamRunTick& tick) {
     if (tick.so_far.batches == 1) PrintSchema(tick.info);
     const bool last = tick.so_far.batches == tick.batches_wanted;
@@ -147,48 +132,47 @@ int RunStreamCommand(StreamArguments& arguments) {
       line.Show(TickText(tick));
     }
   });
-  if (!report.ok()) return Fail(NameGuessedSpec(report.status(), options));
-  std::printf("%s\n", RunReportText(*report).c_str());
-  return 0;
+  if (!report.ok()) return NameGuessedSpec(report.status(), options);
+  std::printf("%s\n",
+              arguments.json
+                  ? RunReportJson(*report, absl::StrJoin(arguments.data, " ")).Text().c_str()
+                  : RunReportText(*report).c_str());
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-void AddStreamCommand(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<StreamArguments>();
-  CLI::App* command = app.add_subcommand(
-      "stream", "Stream a spec, a folder, a list or TFRecords, and show rate and memory");
-  command->footer(kExamples);
-  command
-      ->add_option(
-          "data", arguments->data,
-          "A spec (.yaml, .json), a folder of images, an image list, or TFRecords or globs of them")
-      ->required();
-  command->add_option("--feature", arguments->features,
-                      "TFRecords: image=NAME or label=NAME, if the records use other names");
-  command->add_option("--batch", arguments->guess.batch, "Samples per batch, without a spec")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  command->add_option("--size", arguments->guess.size, "Side of the crops, without a spec")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  command->add_option("--batches", arguments->batches, "Stop after this many; default: one epoch")
-      ->check(AtLeastOne());
-  command->add_option("--workers", arguments->workers, "Worker processes")->check(AtLeastOne());
-  command->add_option("--threads", arguments->threads, "Threads of each worker")
-      ->check(AtLeastOne());
-  command->add_option("--target", arguments->target,
-                      "A running service: host:port or unix:/path; default: one of its own");
-  AddTransportOption(*command, arguments->transport);
-  command->add_flag("--print-spec", arguments->print_spec,
-                    "Only print the spec that was inferred from the data");
-  command->callback([arguments, command, &exit_code] {
-    if (IsSpec(arguments->data)) {
-      RefuseOptions(*command, {"--batch", "--size", "--feature", "--print-spec"},
-                    "the spec sets this; the option is for data without a spec");
-    }
-    exit_code = RunStreamCommand(*arguments);
-  });
+Command StreamCommand() {
+  const auto arguments = std::make_shared<StreamArguments>();
+  Command command{
+      .name = "stream",
+      .about = "Stream a spec, a folder, a list or TFRecords, and show rate and memory",
+      .more = kStreamExamples,
+      .options = {{"DATA",
+                   "A spec (.yaml, .json), a folder of images, an image list, or TFRecords or "
+                   "globs of them",
+                   Texts(arguments->data, "DATA"), true},
+                  {"--feature",
+                   "TFRecords: image=NAME or label=NAME, if the records use other names",
+                   Texts(arguments->features, "OUR=NAME")},
+                  {"--batch", "Samples per batch, without a spec",
+                   Number(arguments->guess.batch, 1, 65536)},
+                  {"--size", "Side of the crops, without a spec",
+                   Number(arguments->guess.size, 1, 4096)},
+                  {"--batches", "Stop after this many; left out: one epoch",
+                   Number(arguments->batches, 1)},
+                  {"--print-spec", "Only print the spec that was inferred from the data",
+                   Flag(arguments->print_spec)},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .run = [arguments] { return Done(RunStreamCommand(*arguments)); },
+      .check =
+          [arguments](const Given& given) {
+            if (!IsSpec(arguments->data)) return absl::OkStatus();
+            return Refuse(given, {"--batch", "--size", "--feature", "--print-spec"},
+                          "the spec sets this; the option is for data without a spec");
+          }};
+  Append(arguments->service.Options(), command.options);
+  return command;
 }
 
 }  // namespace bulkhead::tools

@@ -6,14 +6,18 @@
 
 #include "bulkhead/service.h"
 #include "server/base/error.h"
+#include "server/spec/fingerprint.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
 
 absl::StatusOr<DataCounts> CountHere(const v1::PipelineSpec& spec, const std::string& base_dir) {
+  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
+                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
   DataCounts counts;
-  BULKHEAD_ASSIGN_OR_RETURN(counts.whole, CountRecords(spec, base_dir));
+  counts.whole = data->counts();
+  counts.bytes_fingerprint = BytesFingerprint(data->NamedSpec());
   return counts;
 }
 
@@ -28,6 +32,7 @@ absl::StatusOr<DataCounts> CountAt(const std::string& target, const v1::Pipeline
   const auto parsed = google::protobuf::util::JsonStringToMessage(described.json, &description);
   if (!parsed.ok()) return absl::InternalError("the service's description is not JSON");
   DataCounts counts;
+  counts.bytes_fingerprint = described.bytes_fingerprint;
   counts.whole.set_samples(description.samples_per_epoch());
   if (spec.source().has_mixture()) {
     counts.selections.assign(description.selections().begin(), description.selections().end());

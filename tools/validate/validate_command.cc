@@ -3,7 +3,6 @@
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -32,6 +31,7 @@
 #include "server/spec/stage_signature.h"
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
+#include "tools/common/near_path.h"
 
 namespace bulkhead {
 namespace {
@@ -54,9 +54,7 @@ absl::StatusOr<std::string> ReadText(const std::string& name) {
     file.open(name, std::ios::binary);
     if (!file) {
       return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                       absl::StrCat(name,
-                                    ": cannot be opened; is the path right, and may you read "
-                                    "it?"),
+                       absl::StrCat(name, ": cannot be opened; ", tools::NearPath(name)),
                        {{"file", name}});
     }
   }
@@ -111,7 +109,7 @@ absl::StatusOr<Report> Examine(const std::string& name, const DataLook& look) {
   for (int i = 0; i < report.spec.batch_stages_size(); ++i) {
     const v1::BatchStage& stage = report.spec.batch_stages(i);
     if (!IsRandomBatchStage(stage)) continue;
-    report.random_stages.push_back(absl::StrCat(BatchStagePath(i), ".", BatchStageName(stage)));
+    report.random_stages.push_back(absl::StrCat(BatchStagePath(i), ".", StageName(stage)));
   }
   report.caches = ReportCaches(report.spec, report.signature);
   BULKHEAD_RETURN_IF_ERROR(ExamineData(name, look, report));
@@ -259,6 +257,18 @@ void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
   number("samples_per_epoch", counts.samples());
 }
 
+// Whether a source has a `classes_file`, whose names, which are not read here, count for the
+// fingerprint.
+bool NamesClassesFile(const v1::PipelineSpec& spec) {
+  const auto has = [](const v1::Source& source) {
+    return !source.image_list().classes_file().empty() ||
+           !source.image_folder().classes_file().empty();
+  };
+  const auto& mixed = spec.source().mixture().sources();
+  return has(spec.source()) || std::any_of(mixed.begin(), mixed.end(),
+                                           [&](const auto& part) { return has(part.source()); });
+}
+
 void AddReport(const std::string& name, const Report& report, Struct& object) {
   auto& fields = *object.mutable_fields();
   const v1::BatchSchema& schema = report.signature.schema;
@@ -304,7 +314,11 @@ void AddReport(const std::string& name, const Report& report, Struct& object) {
       object["not_measured"].set_string_value(std::string(cache.look_status.message()));
     }
   }
-  fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
+  if (report.counts.has_value()) {
+    fields["bytes_fingerprint"].set_string_value(report.counts->bytes_fingerprint);
+  } else if (!NamesClassesFile(report.spec)) {
+    fields["bytes_fingerprint"].set_string_value(BytesFingerprint(report.spec));
+  }
   fields["spec"].set_string_value(SpecToYaml(report.spec));
   AddStrings(report.random_stages, *fields["random_stages"].mutable_list_value());
   AddStrings(Warnings(name, report), *fields["warnings"].mutable_list_value());
@@ -346,76 +360,68 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLo
   return exit_code;
 }
 
-namespace {
-
-void AddPurityOptions(CLI::App& command, PurityRequest& request) {
-  CLI::Option* samples =
-      command
-          .add_option("--purity", request.samples,
-                      "Also make the first N samples twice, in two processes and in opposite "
-                      "orders, and name the stage whose bytes differ")
-          ->check(CLI::PositiveNumber);
-  command.add_option("--python", request.python, "With --purity: the interpreter of Python stages")
-      ->needs(samples);
-  command
-      .add_option("--python-path", request.python_paths,
-                  "With --purity: a folder from which Python stages may come")
-      ->needs(samples);
-  command
-      .add_option("--native-path", request.native_paths,
-                  "With --purity: a folder from which native stages may be loaded")
-      ->needs(samples);
-  command.add_option("--purity-run", request.run)->group("");  // for its own use
-}
-
-}  // namespace
-
-void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "validate",
-      "Check specs and print what their batches will be; no data is read without --data");
-  const auto files = std::make_shared<std::vector<std::string>>();
-  const auto json = std::make_shared<bool>(false);
-  const auto data = std::make_shared<bool>(false);
-  command->add_option("FILE", *files, "Spec files, YAML or JSON; - reads standard input")
-      ->required();
-  command->add_flag("--json", *json, "Print a JSON array with one object for each file");
-  command->add_flag("--data", *data,
-                    "Also index the data, in this process: count all records, and those left after "
-                    "filter, split, skip and take; measure what a cache stage keeps. Decodes "
-                    "nothing: `bulkhead scan` finds what is damaged");
-  const auto target = std::make_shared<std::string>();
-  command
-      ->add_option("--target", *target,
-                   "With --data: a running service (host:port or unix:/path) that counts the "
-                   "records on its machine")
-      ->needs("--data");
-  command->footer(
-      "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are\n"
-      "printed as file:line:column: what is wrong.\n"
-      "\n"
-      "Examples:\n"
-      "  bulkhead validate pipeline.yaml\n"
-      "  bulkhead validate --json specs/*.yaml\n"
-      "  bulkhead validate --purity 100 --python-path code train.yaml\n"
-      "  generate-spec | bulkhead validate -");
-  const auto request = std::make_shared<PurityRequest>();
-  AddPurityOptions(*command, *request);
-  command->callback([files, json, data, target, request, look = std::move(look),
-                     purity = std::move(purity), &exit_code]() mutable {
-    request->files = *files;
-    if (!request->run.empty()) {
-      exit_code = purity(*request);
-      return;
-    }
-    if (!target->empty()) {
-      look.count = [at = look.count_at, target](const auto& spec, const auto& base_dir) {
-        return at(*target, spec, base_dir);
-      };
-    }
-    exit_code = ValidateFiles(*files, *json, *data ? look : DataLook{}, std::cout, std::cerr);
-    if (exit_code == 0 && request->samples > 0) exit_code = purity(*request);
-  });
+tools::Command ValidateCommand(DataLook look, PurityFn purity) {
+  struct Arguments {
+    PurityRequest request;
+    std::string target;
+    bool data = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  PurityRequest& request = arguments->request;
+  tools::Command command{
+      .name = "validate",
+      .about = "Check specs and print what their batches will be; no data is read without --data",
+      .more =
+          "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems "
+          "are\n"
+          "printed as file:line:column: what is wrong.\n"
+          "\n"
+          "Examples:\n"
+          "  bulkhead validate pipeline.yaml\n"
+          "  bulkhead validate --json specs/*.yaml\n"
+          "  bulkhead validate --purity 100 --python-path code train.yaml\n"
+          "  generate-spec | bulkhead validate -\n",
+      .options =
+          {{"SPEC", "Spec files, YAML or JSON; - reads standard input",
+            tools::SpecPaths(request.files), true},
+           {"--json", "Print a JSON array with one object for each file",
+            tools::Flag(arguments->request.json)},
+           {"--data",
+            "Also index the data, in this process: count all records, and those left after filter, "
+            "split, skip and take; measure what a cache stage keeps. Decodes nothing: `bulkhead "
+            "scan` finds what is damaged",
+            tools::Flag(arguments->data)},
+           {.name = "--target",
+            .help = "A running service, unix:/path or host:port, that counts the records on its "
+                    "machine",
+            .value = tools::Text(arguments->target, "ADDRESS"),
+            .with = "--data"},
+           {"--purity",
+            "Also make the first N samples twice, in two processes and in opposite orders, and "
+            "name the stage whose bytes differ",
+            tools::Number(request.samples, 1)},
+           {.name = "--purity-run",  // for its own use
+            .help = "",
+            .value = tools::Text(request.run, "ORDER"),
+            .hidden = true}},
+      .run = [arguments, look = std::move(look),
+              purity = std::move(purity)]() -> absl::StatusOr<int> {
+        if (!arguments->request.run.empty()) return purity(arguments->request);
+        DataLook asked = arguments->data ? look : DataLook{};
+        if (!arguments->target.empty()) {
+          asked.count = [&](const auto& spec, const auto& base_dir) {
+            return look.count_at(arguments->target, spec, base_dir);
+          };
+        }
+        const int code = ValidateFiles(arguments->request.files, arguments->request.json, asked,
+                                       std::cout, std::cerr);
+        return code == 0 && arguments->request.samples > 0 ? purity(arguments->request) : code;
+      }};
+  for (tools::Option& option : request.code.Options()) {
+    option.with = "--purity";
+    command.options.push_back(std::move(option));
+  }
+  return command;
 }
 
 }  // namespace bulkhead

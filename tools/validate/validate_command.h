@@ -9,20 +9,20 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "tools/common/options.h"
+#include "tools/common/user_code_options.h"
 #include "tools/validate/cache_report.h"
-
-namespace CLI {
-class App;
-}
 
 namespace bulkhead {
 
-// How many records a spec selects.
+// How many records a spec selects, and the fingerprint of its processing, which the data's names of
+// classes belong to.
 struct DataCounts {
   // Of all sources together; `records` is 0 where only the samples are known.
   v1::SelectionCounts whole;
   // Of a mixture: of each source that has a selection of its own, in their order.
   std::vector<v1::SelectionCounts> selections;
+  std::string bytes_fingerprint;
 };
 
 // Counts the records that a normalized spec selects; its relative paths start from `base_dir`.
@@ -43,18 +43,16 @@ struct DataLook {
 struct PurityRequest {
   std::vector<std::string> files;
   uint64_t samples = 0;
-  std::string python;                     // interpreter; empty: python3
-  std::vector<std::string> python_paths;  // as of bulkheadd
-  std::vector<std::string> native_paths;
+  tools::UserCodeOptions code;
+  bool json = false;  // standard output is for JSON, so what is found goes to standard error
   // This process is one of the two runs: "forward" or "reversed"; its report goes to descriptor 3.
   std::string run;
 };
 // Carries it out; returns the exit code.
 using PurityFn = std::function<int(const PurityRequest& request)>;
 
-// Adds `bulkhead validate FILE…` to `app`; running it sets `exit_code`. `look` serves --data,
-// `purity` --purity.
-void AddValidateCommand(CLI::App& app, DataLook look, PurityFn purity, int& exit_code);
+// `bulkhead validate SPEC…`. `look` serves --data, `purity` --purity.
+tools::Command ValidateCommand(DataLook look, PurityFn purity);
 
 // Checks each spec file ("-" is standard input) and writes to `out` what its batches will be, as a
 // table or, with `json`, as one JSON array with an object a file. Problems go to `err`, one a line

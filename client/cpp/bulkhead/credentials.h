@@ -5,11 +5,10 @@
 
 namespace bulkhead {
 
-// By what a service and its client know each other (docs/security.md). A field that is empty is
+// How a service and its client identify each other (docs/security.md). A field that is empty is
 // taken from its environment variable. Files are read for every connection, so a new one is used
-// from the next connection on. An embedded service takes none of this.
-//
-// Over TCP:
+// from the next connection on. An embedded service takes none of this. `socket_user` is for Unix
+// sockets, the others are for TCP.
 struct Credentials {
   // $BULKHEAD_TLS_CA: PEM file of the authority that signs services' certificates. With it
   // connections over TCP use TLS, without it they do not.
@@ -19,8 +18,8 @@ struct Credentials {
   std::string key;
   // $BULKHEAD_TOKEN_FILE: file with the token for a service that takes one instead.
   std::string token_file;
-  // $BULKHEAD_SOCKET_USER, over a Unix socket: name or number of the user whose service may listen
-  // there, beside this process's own user and root.
+  // $BULKHEAD_SOCKET_USER: name or number of the user whose service may listen at a Unix socket,
+  // beside this process's own user and root.
   std::string socket_user;
 };
 

@@ -104,7 +104,8 @@ struct NoteEvent {
   enum class Level { kDebug, kInfo, kWarning, kError };
   Level level = Level::kInfo;
   std::string stage;  // "stages[1] python (augment:process)"; empty: the service says it
-  std::string text;   // printable; further lines are indented
+  // As the service says it: printable, and further lines are indented, unless it means harm.
+  std::string text;
 };
 
 // How batches get here.

@@ -45,14 +45,20 @@ struct ServiceStatus {
   std::vector<WorkerInfo> workers;
 };
 
-// Functions that take a `target` and Credentials: whose rights these are is for the service to say
-// (ACCESS_DENIED).
+// Functions that take a `target` and Credentials fail with ACCESS_DENIED where the service gives
+// these credentials no right to the call.
 absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,
                                                const Credentials& credentials = {});
 
 // All of the service's answer, as one line of JSON.
 absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
                                           const Credentials& credentials = {});
+
+// OK if the service at `target` serves (gRPC's health check of bulkhead.v1.Loader). UNAVAILABLE
+// (SHUTTING_DOWN) if it answers that it does not; DEADLINE_EXCEEDED or UNAVAILABLE
+// (SERVICE_UNAVAILABLE) if it does not answer within `deadline`. No right is needed.
+absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
+                         const Credentials& credentials = {});
 
 // A record that a service keeps from its workers.
 struct QuarantinedRecord {

@@ -7,13 +7,14 @@
             train(batch["image"], batch["label"])
 """
 
-from ._batch.batch import Batch, TensorSpec
-from ._loader import Loader, metrics_text
+from ._batch.batch import Batch
+from ._batch.schema import Schema, TensorSpec
+from ._loader import Loader
 from ._rpc.credentials import Credentials
 from ._service.status import service_status
 from ._spec.pipeline import Pipeline
 from ._spec.pipeline_methods import Feature, StageOutput, TruncatedImages
-from ._stats import LoaderStats
+from ._stats import LoaderStats, metrics_text
 from ._stream.events import Hang, Progress, Substitution
 from ._trial.trial import StageTrial, TriedSample, try_stage
 from .errors import (
@@ -39,6 +40,7 @@ from .errors import (
     StreamIdle,
     Superseded,
     TransportUnavailable,
+    UnknownOutput,
     UntrustedService,
     WorkerError,
 )
@@ -71,6 +73,7 @@ __all__ = [
     "ServiceNotFound",
     "ServiceStartFailed",
     "ServiceUnavailable",
+    "Schema",
     "SlotsExhausted",
     "SpecError",
     "StageOutput",
@@ -82,6 +85,7 @@ __all__ = [
     "TransportUnavailable",
     "TriedSample",
     "TruncatedImages",
+    "UnknownOutput",
     "UntrustedService",
     "WorkerError",
     "metrics_text",

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import functools
-import inspect
 import os
 import socket
 import time
 import uuid
-import weakref
-from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Tuple
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
 from ._batch.batch import (
     UNORDERED_CURSOR_FIELDS,
     Batch,
-    TensorSpec,
     copy_cursor,
     cursor_from_dict,
     cursor_to_dict,
 )
 from ._batch.renaming import Renaming
+from ._batch.schema import Schema
+from ._boundary import ends_at_caller, meant, public
+from ._display.loaders import described, described_html
+from ._loader_arguments import check, open_request, refuse_unknown
 from ._progress_line import ProgressOption
 from ._rpc import live_streams, proto
 from ._rpc.credentials import Credentials, with_environment
@@ -32,28 +32,15 @@ from ._service import arguments
 from ._service.arguments import Folders, Size
 from ._service.endpoint import Endpoint
 from ._spec.spec_input import Spec, load
-from ._stats import LoaderStats, exposition
+from ._stats import LoaderStats, remember
 from ._stream.events import Hang, Substitution
 from ._stream.healing import HealingStream, close_all
 from ._stream.incarnation import next_incarnation
 
 atexit.register(close_all)
 
-_TRANSPORTS = ("auto", "shm", "grpc")
 # Bytes of an Open message that are set when it is sent: transport, the arena door's token.
 _FIELDS_TO_COME = 1024
-# A plain set, which list() copies atomically: another thread may open a loader meanwhile.
-_loaders: "Set[weakref.ref[Loader]]" = set()
-
-
-def metrics_text() -> str:
-    """`Loader.stats` of this process's open loaders in Prometheus's text format, version 0.0.4.
-
-    The metrics are called bulkhead_client_…; labels are the loader's name and rank.
-    """
-    alive = [loader for loader in (known() for known in list(_loaders)) if loader is not None]
-    mine = [loader for loader in alive if loader._is_open()]
-    return exposition({(loader.name, loader.rank): loader.stats for loader in mine})
 
 
 def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
@@ -65,26 +52,7 @@ def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
             endpoint.close()
 
 
-# Arguments of PyTorch's DataLoader, and what does that here.
-_FOREIGN_ARGUMENTS = {
-    "batch_size": "write batch: {size: N} in the spec",
-    "collate_fn": "samples become batches by the spec's batch and batch_stages",
-    "drop_last": "write batch: {size: N, last: drop} in the spec",
-    "num_workers": "give workers=N",
-    "shuffle": "write order: global in the spec",
-}
-
-
-def _unknown_argument(name: str) -> str:
-    if name in _FOREIGN_ARGUMENTS:
-        return f"Loader has no argument {name!r}; {_FOREIGN_ARGUMENTS[name]}"
-    known = [word for word in inspect.signature(Loader).parameters if word != "unknown"]
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, 1)
-    if near:
-        return f"Loader has no argument {name!r}; did you mean {near[0]!r}?"
-    return f"Loader has no argument {name!r}; there are: {', '.join(known)}"
-
-
+@public
 class Loader:
     """Batches of a Bulkhead service.
 
@@ -126,7 +94,8 @@ class Loader:
 
     `rename` maps outputs to the names that they have in batches and in `schema`. `progress` is
     called with a Progress while the service prepares, on the thread that constructs the loader.
-    True writes a line to stderr if that is a terminal; a tqdm class or bar is updated.
+    True shows a bar of tqdm in a notebook or on a terminal, or without tqdm a line on a terminal; a
+    tqdm class or bar is updated.
 
     `transport` is "auto" by default: a service on a Unix socket shares its memory, and batches are
     not copied; where that is impossible, batches travel over gRPC, and `transport_reason` says
@@ -146,6 +115,15 @@ class Loader:
     opened there while the parent has one open: start processes by multiprocessing's spawn method.
     It cannot be pickled: give another process the spec and `state_dict()`.
     """
+
+    # As long as __init__ has set nothing: there is nothing to close, and what there is to show is this.
+    _closed = True
+    _endpoint: Optional[Endpoint] = None
+    _stream: Optional[HealingStream] = None
+    _reconnects_before = 0  # in streams that load_state_dict ended
+    _owner = 0
+    _spec_name = ""
+    _epoch = _batches = _left = 0
 
     def __init__(
         self,
@@ -178,34 +156,19 @@ class Loader:
         progress: ProgressOption = None,
         **unknown: Any,
     ):
-        self._closed = True  # until there is something to close
-        self._endpoint: Optional[Endpoint] = None
-        self._stream: Optional[HealingStream] = None
-        self._reconnects_before = 0  # in streams that load_state_dict ended
         self._owner = os.getpid()
-        if unknown:
-            raise TypeError(_unknown_argument(next(iter(unknown))))
-        if world_size < 1 or not 0 <= rank < world_size:
-            raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
-        if not 1 <= credits < 1 << 32:
-            raise errors.InvalidArgument(f"credits must be at least 1, not {credits}")
-        if not isinstance(timeout, (int, float)) or not timeout > 0:
-            raise errors.InvalidArgument(f"timeout must be a number of seconds above 0, not {timeout!r}")
-        if cursor is not None and not (isinstance(cursor, Mapping) and cursor):
-            raise errors.InvalidArgument(
-                f"cursor must be the dict that state_dict() gave, not {cursor!r:.60}; json.loads "
-                "reads one from its text, and without a cursor a stream begins at its start"
-            )
-        if not 0 <= credit_bytes < 1 << 64:
-            raise errors.InvalidArgument("credit_bytes must not be negative")
-        if copy_below < 0:
-            raise errors.InvalidArgument("copy_below must not be negative; 0 copies nothing")
-        if reconnect_timeout < 0:
-            raise errors.InvalidArgument("reconnect_timeout must not be negative")
-        if transport not in _TRANSPORTS:
-            raise errors.InvalidArgument(
-                f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
-            )
+        refuse_unknown(type(self), unknown, Loader)
+        check(
+            rank=rank,
+            world_size=world_size,
+            credits=credits,
+            credit_bytes=credit_bytes,
+            timeout=timeout,
+            reconnect_timeout=reconnect_timeout,
+            copy_below=copy_below,
+            transport=transport,
+            cursor=cursor,
+        )
         own = arguments.checked(
             workers=workers,
             threads=threads,
@@ -218,29 +181,22 @@ class Loader:
             log_level=log_level,
             native_path=native_path,
         )
-        text, text_name, base_dir, _ = load(spec)
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
         self._progress = _progress_line.checked(progress)
         self._renaming = Renaming(rename)
         self._copy_below = copy_below
-        self._batches = self._samples = self._bytes = 0
+        self._samples = self._bytes = 0
         self._wait_seconds = 0.0
         self._transport = transport
         self._credentials = with_environment(credentials)
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._open = proto.Open(
-            spec={"text": {"text": text, "name": text_name}, "base_dir": base_dir},
-            # A name that no other loader has: the newer of two of one name supersedes the older.
-            name=name or f"py-{socket.gethostname()}-{unique}",
-            rank=rank,
-            world_size=world_size,
-            # One batch may always be sent; 0 would ask for the service's default.
-            credits={"batches": credits, "bytes": max(credit_bytes, 1)},
-            allow_changed_bytes=allow_changed_bytes,
-        )
+        # A name that no other loader has: the newer of two of one name supersedes the older.
+        own_name = name or f"py-{socket.gethostname()}-{unique}"
+        self._open = open_request(load(spec), own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
+        self._spec_name = self._open.spec.text.name
         message = cursor_from_dict(cursor) if cursor is not None else None
         live_streams.check_fork()
         self._closed = False
@@ -254,7 +210,7 @@ class Loader:
         except BaseException:
             self.close()
             raise
-        _loaders.add(weakref.ref(self, _loaders.discard))
+        remember(self)
 
     def _start(self, cursor) -> None:
         made = next_incarnation()
@@ -288,8 +244,8 @@ class Loader:
             self._reconnects_before += before.reconnects
         opened = stream.opened
         self._cursor: Dict[str, Any] = cursor_to_dict(opened.cursor)
-        self._epoch: int = opened.cursor.epoch
-        self._left: int = opened.batches_left_in_epoch
+        self._epoch = opened.cursor.epoch
+        self._left = opened.batches_left_in_epoch
         self._finished = False
         self._suspended = False
 
@@ -305,7 +261,10 @@ class Loader:
                 "FORKED",
             )
         if self._closed or self._stream is None:
-            raise errors.LoaderClosed("the loader is closed")
+            raise errors.LoaderClosed(
+                "the loader is closed; open another: Loader(spec, cursor=loader.state_dict()) goes on where this "
+                "one stood"
+            )
         return self._stream
 
     # Batches.
@@ -346,6 +305,7 @@ class Loader:
 
     # A generator keeps no batch that it has given: the slot of shared memory would stay taken.
 
+    @ends_at_caller
     def _rest_of_epoch(self) -> Iterator[Batch]:
         box = [self._first()]
         while box[0] is not None:
@@ -365,9 +325,12 @@ class Loader:
     def _first(self) -> Batch:
         batch = self.next_batch()
         if batch is None:
+            count = self._epoch_count() or self._epoch + 1
+            all_of_them = "the one epoch that the spec asks for has"
+            if count > 1:
+                all_of_them = f"all {count} epochs that the spec asks for have"
             raise errors.EpochsExhausted(
-                f"all {self._epoch_count() or self._epoch + 1} epochs that the spec asks for have "
-                "been delivered; raise `epochs`, or leave it out to go on forever"
+                f"{all_of_them} been delivered; raise `epochs`, or leave it out to go on forever"
             )
         return batch
 
@@ -390,13 +353,19 @@ class Loader:
 
     # Facts.
 
+    def __repr__(self) -> str:
+        return described(type(self).__name__, self)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, self)
+
     @property
-    def schema(self) -> Tuple[TensorSpec, ...]:
+    def schema(self) -> Schema:
         """The outputs, in the order that they have in batches."""
-        return tuple(
-            output._replace(name=self._renaming.of(output.name))
-            for output in self._check().layout.outputs
-        )
+        return self._schema_of(self._check())
+
+    def _schema_of(self, stream: HealingStream) -> Schema:
+        return Schema(output._replace(name=self._renaming.of(output.name)) for output in stream.layout.outputs)
 
     @property
     def class_names(self) -> Dict[str, Tuple[str, ...]]:
@@ -559,9 +528,11 @@ class Loader:
         _end(self._stream, self._endpoint)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a Loader cannot be pickled: it is a connection. Give the other process the spec (a "
-            "Pipeline can be pickled) and the cursor of state_dict(), and open a loader there"
+        raise meant(
+            TypeError(
+                "a Loader cannot be pickled: it is a connection. Give the other process the spec (a "
+                "Pipeline can be pickled) and the cursor of state_dict(), and open a loader there"
+            )
         )
 
     def __enter__(self) -> "Loader":

@@ -1,4 +1,4 @@
-"""Preparation shown to a person: one line on a terminal, or a tqdm bar."""
+"""Preparation shown to a person: a bar of tqdm, or without that one line on a terminal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,39 @@ def _is_bar(option: Any) -> bool:
 
 def reporter(option: ProgressOption) -> Any:
     """None, or a callable for each Progress; call `finish` with it at the end."""
-    if option is True:
-        return _Line() if sys.stderr is not None and sys.stderr.isatty() else None
     if option is None or option is False:
         return None
+    if option is True:
+        in_notebook = _in_notebook()
+        if not in_notebook and not (sys.stderr is not None and sys.stderr.isatty()):
+            return None
+        option = _tqdm(in_notebook)
+        if option is None:
+            return _Line()
     if isinstance(option, type) and hasattr(option, "update"):
         return _Bar(option(desc="bulkhead", unit="file", leave=False), own=True)
     return _Bar(option, own=False) if _is_bar(option) else option
+
+
+def _in_notebook() -> bool:
+    """Whether this is a kernel of Jupyter, whose standard error is no terminal and is shown all the same."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def _tqdm(in_notebook: bool) -> Any:
+    """The class of tqdm for where this runs; None: it is not installed."""
+    try:
+        from tqdm import std
+    except ImportError:
+        return None
+    if in_notebook:
+        from tqdm import notebook
+
+        if notebook.IProgress is not None:  # else ipywidgets is missing, and a bar is drawn as text
+            return notebook.tqdm
+    return std.tqdm
 
 
 def finish(reporter: Any) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Tuple
+import weakref
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Set, Tuple
+
+from ._display import amounts, html
+
+if TYPE_CHECKING:
+    from ._loader import Loader
+
+# A plain set, which list() copies atomically: another thread may open a loader meanwhile.
+_loaders: "Set[weakref.ref[Loader]]" = set()
 
 
 class LoaderStats(NamedTuple):
@@ -15,6 +24,11 @@ class LoaderStats(NamedTuple):
     reconnects: int  # lost services that the loader went on after
     ready_batches: int  # now: arrived and not handed out
     held_slots: int  # now: slots of shared memory that the program's arrays keep; 0 over gRPC
+
+    def _repr_html_(self) -> str:
+        seconds = f"{self.wait_seconds:.3f} s"
+        shown = {**self._asdict(), "bytes": amounts.size(self.bytes), "wait_seconds": seconds}
+        return html.card("LoaderStats", {name.replace("_", " "): value for name, value in shown.items()})
 
 
 _METRICS: Tuple[Tuple[str, str, str, str], ...] = (
@@ -38,3 +52,17 @@ def exposition(stats: Dict[Tuple[str, int], LoaderStats]) -> str:
             label = loader.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
             lines.append(f'{name}{{loader="{label}",rank="{rank}"}} {getattr(values, field)}')
     return "\n".join(lines) + "\n"
+
+
+def remember(loader: Loader) -> None:
+    """`metrics_text` tells its stats while it is open."""
+    _loaders.add(weakref.ref(loader, _loaders.discard))
+
+
+def metrics_text() -> str:
+    """`Loader.stats` of this process's open loaders in Prometheus's text format, version 0.0.4.
+
+    The metrics are called bulkhead_client_…; labels are the loader's name and rank.
+    """
+    alive = [loader for loader in (known() for known in list(_loaders)) if loader is not None]
+    return exposition({(loader.name, loader.rank): loader.stats for loader in alive if loader._is_open()})

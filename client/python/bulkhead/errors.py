@@ -72,6 +72,12 @@ class UntrustedService(BulkheadError, PermissionError):
     default_code = "PERMISSION_DENIED"
 
 
+class UnknownOutput(InvalidArgument, KeyError):
+    """A batch has no output of that name; the message names those that it has."""
+
+    __str__ = BulkheadError.__str__  # KeyError would quote it
+
+
 class SpecError(BulkheadError, ValueError):
     """The spec is wrong; the message names file, line and column."""
 

@@ -19,12 +19,14 @@ from ._adapters.adapter import Structure, as_bytes, fill
 from ._adapters.jax_processes import said_by_all
 from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
 from ._batch.batch import Batch
+from ._boundary import public
 
 __all__ = ["Loader"]
 
 _PEERS_SECONDS = 1800.0  # that the other processes have, as those of a gloo group of PyTorch
 
 
+@public
 class Loader(RankedAdapter):
     """Batches of a Bulkhead service as dicts of jax.Array.
 
@@ -75,6 +77,7 @@ class Loader(RankedAdapter):
         in_flight: Optional[int] = None,
         **options: Any,
     ):
+        self._check_options(options)
         told = rank is not None or world_size is not None
         self._compares = not told and jax.process_count() > 1
         self._rank = jax.process_index() if rank is None else rank

@@ -23,6 +23,7 @@ from ._adapters.adapter import Structure, at_start, checked_structure, fill
 from ._adapters.facts import LoaderFacts
 from ._adapters.steps import Steps
 from ._batch.batch import Batch
+from ._boundary import public
 from ._loader import Loader
 
 __all__ = ["PyDataset", "StepCallback"]
@@ -58,6 +59,7 @@ class StepCallback(keras.callbacks.Callback):
         os.replace(beside, self._path)
 
 
+@public
 class PyDataset(LoaderFacts, keras.utils.PyDataset):
     """Batches of a Bulkhead service as a keras.utils.PyDataset.
 
@@ -86,6 +88,7 @@ class PyDataset(LoaderFacts, keras.utils.PyDataset):
         **options: Any,
     ):
         super().__init__()
+        self._check_options(options)
         self._endless = endless
         self._lock = threading.Lock()
         self._next = 0

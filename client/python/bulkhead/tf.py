@@ -19,8 +19,10 @@ from . import errors
 from ._adapters.adapter import Structure, at_start, checked_structure, fill
 from ._adapters.facts import LoaderFacts
 from ._adapters.steps import Steps
-from ._batch.batch import Batch, TensorSpec
+from ._batch.batch import Batch
 from ._batch.buffers import BufferPool
+from ._batch.schema import TensorSpec
+from ._boundary import public
 from ._loader import Loader as BatchLoader
 
 __all__ = ["Loader"]
@@ -63,6 +65,7 @@ class _Copies:
         return arrays
 
 
+@public
 class Loader(LoaderFacts):
     """Batches of a Bulkhead service as elements of a tf.data.Dataset, and for Keras.
 
@@ -110,6 +113,7 @@ class Loader(LoaderFacts):
         copy: bool = False,
         **options: Any,
     ):
+        self._check_options(options)
         if buffer < 1:
             raise errors.InvalidArgument("buffer must be at least 1")
         options.setdefault("credits", buffer + _BESIDE_BUFFER)

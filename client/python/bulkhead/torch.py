@@ -22,6 +22,7 @@ from ._adapters.adapter import Structure, Validation, as_bytes, fill, number_of_
 from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
 from ._adapters.torch_device import Cuda, CudaCopy, PlainCopy
 from ._batch.batch import Batch
+from ._boundary import public
 
 __all__ = ["Dataset"]
 
@@ -78,14 +79,16 @@ def _copier(device: Any, from_arena: bool) -> Any:
     return None if place is None else PlainCopy(place)
 
 
+@public
 class _Validation(Validation, torch.utils.data.IterableDataset):
     """A DataLoader takes it for what it is."""
 
     def __iter__(self) -> Iterator[Any]:
-        _check_caller(sys._getframe(1))
+        _check_caller(sys._getframe(2))  # behind `public`'s own
         return super().__iter__()
 
 
+@public
 class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     """Batches of a Bulkhead service as dicts of tensors.
 
@@ -147,6 +150,7 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         **options: Any,
     ):
         self._copy: Any = None
+        self._check_options(options)
         if in_flight is None:
             in_flight = 1 if device is None else 2
         found = _group_place(group)
@@ -184,7 +188,7 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     # Elements.
 
     def __iter__(self):
-        _check_caller(sys._getframe(1))
+        _check_caller(sys._getframe(2))  # behind `public`'s own
         return super().__iter__()
 
     def validation(self) -> Validation:

@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import pathlib
 import sys
@@ -10,6 +11,26 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import bulkhead  # noqa: E402
 import fake_bulkheadd  # noqa: E402
+import stage_table  # noqa: E402
+
+
+def generator(script):
+    """The module of a script that writes a file of this repository, by its path from the root."""
+    path = HERE.parents[2] / script
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_fresh(script):
+    """That what a script writes from the tables of the build is what is kept. Returns the script as a module; skips
+    where there is no build."""
+    if not stage_table.path().exists():
+        pytest.skip(f"{stage_table.path()} is not built")
+    update = generator(script)
+    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+    return update
 
 
 @pytest.fixture(params=["grpc", "shm"])

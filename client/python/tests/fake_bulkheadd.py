@@ -81,9 +81,8 @@ class Service:
             context.abort(grpc.StatusCode.NOT_FOUND, "Ж" * 2000)
         refused_from, refused_to = spec.get("refused", (0, 0))  # openings, counted from 1
         if refused_from <= len(self.opens) <= refused_to:
-            context.set_trailing_metadata(
-                error_trailer(8, "1 of 2 MiB are left", "BUDGET_EXCEEDED", {})
-            )
+            reason = spec.get("refused_reason", "BUDGET_EXCEEDED")
+            context.set_trailing_metadata(error_trailer(8, "1 of 2 MiB are left", reason, {}))
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "1 of 2 MiB are left")
         if mode == "refuse_resumed" and spec["resumed"]:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not now")
@@ -275,10 +274,11 @@ def main():
     parser.add_argument("--python")
     parser.add_argument("--python-path", action="append")
     arguments = parser.parse_args()
-    if arguments.cache_dir == "refuse":
+    name = os.path.basename(arguments.cache_dir or "")
+    if name == "refuse":
         sys.stderr.write("cannot use the cache folder 'refuse'\n")
         return 1
-    if arguments.cache_dir == "never-ready":
+    if name == "never-ready":
         time.sleep(60)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -33,6 +33,19 @@ def test_a_size_that_is_none_is_named(size):
         bulkhead.Loader({}, memory_budget=size)
 
 
+@pytest.mark.parametrize(
+    "size, meant",
+    [("1GB", "1GiB"), ("2 gib", "2GiB"), ("512m", "512MiB"), ("8G", "8GiB"), ("1.5GiB", ""), ("512", ""), ("", "")],
+)
+def test_a_size_that_the_service_cannot_read_starts_none(size, meant, monkeypatch):
+    monkeypatch.setenv("BULKHEAD_SERVER", "/nowhere/bulkheadd")  # else ServiceNotFound
+    with pytest.raises(bulkhead.InvalidArgument) as raised:
+        bulkhead.Loader({}, worker_quota=size)
+    text = str(raised.value)
+    assert "worker_quota is a size such as '512MiB'" in text and f"not {size!r}" in text
+    assert text.endswith(f"; did you mean {meant!r}?") == bool(meant)
+
+
 def test_an_unknown_argument_is_named_with_the_nearest():
     with pytest.raises(TypeError, match="no argument 'worker_quoto'; did you mean 'worker_quota'"):
         bulkhead.Loader({}, worker_quoto="1GiB")
@@ -55,6 +68,7 @@ def test_a_service_of_somebody_else_cannot_be_told():
         ("start bulkheadd with --allow-fault-stages", "start bulkheadd with --allow-fault-stages"),
         ("below a --root or a --python-path of the service", "below a folder of the data or of sys.path"),
         ("a file called x--workers", "a file called x--workers"),
+        ("write Loader(..., workers=8), or start bulkheadd --workers 8", "write Loader(..., workers=8)"),
     ],
 )
 def test_messages_name_what_the_reader_has(said, read):
@@ -67,15 +81,21 @@ _OF_DAEMONS = {
     "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
     "--allow-stream", "--allow-status", "--allow-operate", "--token-rights", "--token-instead-of-certificate",
     "--allow",  # the begin of three of them
-    "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp",
+    "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate",
 }
 
 
 def test_arguments_of_another_loader_are_answered_with_what_does_that_here():
     with pytest.raises(TypeError, match="no argument 'shuffle'; write order: global in the spec"):
         bulkhead.Loader({}, shuffle=True)
-    with pytest.raises(TypeError, match="no argument 'num_workers'; give workers=N"):
+    with pytest.raises(TypeError, match="no argument 'num_workers'; give workers=4$"):
         bulkhead.Loader({}, num_workers=4)
+    with pytest.raises(TypeError, match="no argument 'num_workers'; give workers=N$"):
+        bulkhead.Loader({}, num_workers=0)
+    with pytest.raises(TypeError, match="no argument 'batch_size'; write batch: {size: 64} in the spec"):
+        bulkhead.Loader({}, batch_size=64)
+    with pytest.raises(TypeError, match="'drop_last'; write batch: {size: N, last: drop} in the spec"):
+        bulkhead.Loader({}, drop_last=True)
 
 
 @pytest.mark.parametrize("arguments, message", [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from bulkhead import _loader
+from bulkhead import _stats
 from bulkhead._batch.batch import Batch
 from bulkhead._rpc import proto
 
@@ -200,10 +200,10 @@ def test_metrics_forget_a_loader_that_is_gone(fake):
     loader = bulkhead.Loader("{}", fake.open().target, name="gone", timeout=10)
     assert 'loader="gone"' in bulkhead.metrics_text()
     known = weakref.ref(loader)
-    assert known in _loader._loaders  # equal while the loader lives
+    assert known in _stats._loaders  # equal while the loader lives
     del loader
     gc.collect()
-    assert known() is None and all(other() is not None for other in _loader._loaders)
+    assert known() is None and all(other() is not None for other in _stats._loaders)
     assert 'loader="gone"' not in bulkhead.metrics_text()
 
 

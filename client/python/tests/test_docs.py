@@ -1,13 +1,12 @@
 """Pages about the package are about this package."""
 
-import importlib.util
 import pathlib
 import re
 import sys
 import types
 
 import pytest
-import stage_table
+from conftest import check_fresh, generator
 
 import bulkhead
 
@@ -16,10 +15,7 @@ GUIDE = ROOT.parents[1] / "docs" / "python.md"
 
 
 def update_api():
-    spec = importlib.util.spec_from_file_location("update_api", ROOT / "update_api.py")
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
-    return update
+    return generator("client/python/update_api.py")
 
 
 def test_the_reference_is_that_of_the_docstrings():
@@ -28,13 +24,11 @@ def test_the_reference_is_that_of_the_docstrings():
 
 
 def test_the_tables_of_options_are_those_of_the_declarations():
-    if not stage_table.path().exists():
-        pytest.skip(f"{stage_table.path()} is not built")
-    script = ROOT.parents[1] / "scripts" / "update_stage_tables.py"
-    spec = importlib.util.spec_from_file_location("update_stage_tables", script)
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
-    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+    check_fresh("scripts/update_stage_tables.py")
+
+
+def test_the_schema_of_specs_is_that_of_the_declarations():
+    check_fresh("scripts/update_spec_schema.py")
 
 
 def test_the_reference_has_the_adapters_and_what_they_offer():

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import bulkhead
-from bulkhead._service import embedded, runtime_folder
+from bulkhead._service import embedded, runtime_folder, service_process
 
 PACKAGE = str(pathlib.Path(bulkhead.__file__).resolve().parents[1])
 
@@ -76,7 +76,7 @@ def test_a_service_that_does_not_start_says_why(fake_program):
 
 
 def test_a_service_that_is_never_ready_meets_the_deadline(fake_program):
-    with pytest.raises(bulkhead.DeadlineExceeded, match="not ready within 0.5 s"):
+    with pytest.raises(bulkhead.DeadlineExceeded, match="not ready within 0[.]"):
         bulkhead.Loader({}, cache_dir="never-ready", timeout=0.5)
 
 
@@ -88,6 +88,17 @@ def test_without_a_program_the_error_says_what_to_install(monkeypatch, tmp_path)
     monkeypatch.setenv("BULKHEAD_SERVER", str(tmp_path / "none"))
     with pytest.raises(bulkhead.ServiceNotFound, match="BULKHEAD_SERVER names"):
         bulkhead.Loader({})
+
+
+def test_a_program_of_a_relative_path_is_found_from_elsewhere_too(monkeypatch, tmp_path):
+    program = tmp_path / "bin/bulkheadd"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.delenv("BULKHEAD_SERVER", raising=False)
+    monkeypatch.setattr(service_process, "_OF_THE_WHEEL", "/none")
+    monkeypatch.setenv("PATH", "bin:/usr/bin")
+    monkeypatch.chdir(tmp_path)
+    assert service_process.find_program() == str(program)
 
 
 def test_a_long_runtime_folder_is_passed_over(fake_program, monkeypatch, tmp_path):
@@ -220,7 +231,7 @@ def test_a_live_services_folder_is_left_alone(fake_program, runtime):
         with bulkhead.Loader({}, timeout=30, workers=3) as second:
             assert {str(path) for path in runtime.iterdir()} == {folder_of(first), folder_of(second)}
         first._endpoint.service.kill()  # nobody listens, but this process locks
-        runtime_folder._remove_stale(str(runtime))
+        runtime_folder.remove_stale([str(runtime)])
         assert os.path.isdir(folder_of(first))
 
 
@@ -238,7 +249,7 @@ def test_a_live_services_folder_is_left_alone(fake_program, runtime):
 )
 def test_only_what_nobody_uses_is_removed(runtime, left, options):
     folder, listener = stray(runtime, **options)
-    runtime_folder._remove_stale(str(runtime))
+    runtime_folder.remove_stale([str(runtime)])
     assert folder.exists() == left
     listener.close()
 
@@ -254,7 +265,7 @@ def test_what_is_not_certainly_ours_is_left(runtime):
     new.mkdir(mode=0o700)
     (new / "lock").touch()
     before = sorted(runtime.rglob("*"))
-    runtime_folder._remove_stale(str(runtime))
+    runtime_folder.remove_stale([str(runtime)])
     assert sorted(runtime.rglob("*")) == before
 
 
@@ -262,5 +273,5 @@ def test_what_is_not_certainly_ours_is_left(runtime):
 def test_another_users_folder_is_left(runtime):
     folder, _ = stray(runtime, age=3600)
     os.chown(folder, 12345, 12345)
-    runtime_folder._remove_stale(str(runtime))
+    runtime_folder.remove_stale([str(runtime)])
     assert folder.exists()

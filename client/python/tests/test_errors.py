@@ -105,6 +105,10 @@ def test_nobody_at_the_target(tmp_path):
     with pytest.raises(bulkhead.ServiceUnavailable) as caught:
         bulkhead.Loader({}, f"unix:{tmp_path}/nobody.sock", timeout=10)
     assert caught.value.metadata["target"].endswith("nobody.sock")
+    assert str(caught.value).endswith("check that bulkheadd runs there, then go on from the last cursor")
+    with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+        bulkhead.service_status(f"unix:{tmp_path}/nobody.sock")
+    assert str(caught.value).endswith("check that bulkheadd runs there")  # there is no stream to go on with
     with pytest.raises(ConnectionError):
         bulkhead.Loader({}, "127.0.0.1:1", timeout=10)
 

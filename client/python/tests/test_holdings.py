@@ -1,6 +1,7 @@
 """Small arrays keep no slot; who keeps slots is told which arrays; and what only the collector frees is freed."""
 
 import gc
+import inspect
 import logging
 import pathlib
 import weakref
@@ -52,8 +53,7 @@ def test_the_limit_is_the_first_size_that_is_not_copied(fake_shm, limit, copied)
 
 
 def test_by_default_what_is_under_64_kib_is_copied():
-    defaults = bulkhead.Loader.__init__.__kwdefaults__
-    assert defaults["copy_below"] == 65536
+    assert inspect.signature(bulkhead.Loader).parameters["copy_below"].default == 65536
 
 
 def test_copies_have_rows_offsets_and_names(fake):

@@ -32,10 +32,22 @@ def test_the_next_loop_gives_the_next_epoch_and_then_the_epochs_are_exhausted(fa
     loader = fake.open(samples=20, batch=8, epochs=2)
     list(loader)
     assert indices(loader) == list(range(1000, 1020))
-    with pytest.raises(bulkhead.EpochsExhausted):
+    with pytest.raises(bulkhead.EpochsExhausted, match="^all 2 epochs that the spec asks for have been delivered"):
         list(loader)
     with pytest.raises(bulkhead.EpochsExhausted):
         list(loader)
+    loader = fake.open(samples=20, batch=8, epochs=1)
+    list(loader)
+    with pytest.raises(bulkhead.EpochsExhausted, match="^the one epoch that the spec asks for has been delivered"):
+        list(loader)
+
+
+def test_a_closed_loader_says_how_to_go_on(fake):
+    with fake.open(samples=20, batch=8) as loader:
+        loader.next_batch()
+    with pytest.raises(bulkhead.LoaderClosed, match=r"closed; open another: Loader\(spec, cursor=loader.state_dict\(\)\)"):
+        next(iter(loader))
+    assert loader.state_dict()["consumed"] == 8
 
 
 def test_a_loop_left_by_break_is_continued(fake):

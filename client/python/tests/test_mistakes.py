@@ -1,14 +1,13 @@
 """What the builder and the readers of specs say of mistakes: all at once, with the nearest name."""
 
-import importlib.util
-import pathlib
+import re
+import sys
 
 import pytest
+from conftest import check_fresh
 
 from bulkhead import Feature, Pipeline, SpecError
-from bulkhead._spec import option_limits
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from bulkhead._spec import foreign_words, option_limits
 
 MISTAKES = """source: {range: {sise: 10}}
 batch: {size: x}
@@ -91,9 +90,84 @@ def test_a_misspelt_option_is_answered_with_the_nearest(make, words):
         make(Pipeline.range(9))
 
 
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda p: p.resize(64), r"resize takes its options by name: resize\(size=64\); its options are: input, size"),
+        (lambda p: p.normalize([1, 2]), r"normalize\(mean=\[1, 2\]\)"),
+        (lambda p: p.batch(8, True), r"batch takes all but size by name: batch\(8, drop_remainder=True\)"),
+        (lambda p: p.random_resized_crop(), "missing a required argument: 'size'; its options are: size, input"),
+        (lambda p: p.random_resized_crop(8, size=8), "multiple values for argument 'size'; its options"),
+        (lambda p: Pipeline.resize(64), "resize is a method of a pipeline, which begins with a source"),
+        (lambda p: Pipeline.image_folder(), "image_folder: missing a required argument: 'path'; its options"),
+    ],
+)
+def test_a_wrong_call_is_answered_with_the_options(make, words):
+    with pytest.raises(TypeError, match=words):
+        make(Pipeline.range(9))
+
+
+@pytest.mark.parametrize(
+    "make, kind, words",
+    [
+        (lambda p: p.shuffle(100), AttributeError, "unknown method `shuffle`; write `order_global()`"),
+        (lambda p: p.ToTensor(), AttributeError, "write `normalize(divide=255)`, for channels first `layout(to='nchw')`"),
+        (lambda p: p.repeat(3), AttributeError, "write `epochs(10)`, or leave it out to go on forever"),
+        (lambda p: p.image_size(64), AttributeError, "write `resize(size=224)`"),
+        (lambda p: p.transform, AttributeError, "call each step: `.decode_image().resize(size=224)`"),
+        (lambda p: p.validation_split(0.2), AttributeError, "in the spec of the validation `use='validation'`"),
+        (lambda p: p.RandomHorizontalFlip, AttributeError, "`random_horizontal_flip()`, or `probability=0.5` in it"),
+        (lambda p: p.CenterCrop, AttributeError, "write `center_crop(size=224)`"),
+        (lambda p: Pipeline.ImageFolder("x"), AttributeError, "write `image_folder(path='photos')`"),
+        (lambda p: Pipeline.imagefolder_("x"), AttributeError, "unknown method"),
+        (lambda p: p.batch(8, drop_last=True), TypeError, "unknown option `drop_last`; write `drop_remainder=True`"),
+    ],
+)
+def test_words_of_other_libraries_are_answered_with_the_call(make, kind, words):
+    pytest.importorskip("yaml")
+    with pytest.raises(kind) as raised:
+        make(Pipeline.range(9))
+    assert words in str(raised.value)
+
+
+def test_each_word_of_other_libraries_is_answered_in_python():
+    pytest.importorskip("yaml")
+    pipeline = Pipeline.range(9)
+    of_files = re.compile(r"`\w+:[^`]*`|behind a dash|among `stages`|below it")
+    for message in ("PipelineSpec", "Stage", "Source", "Order"):
+        for word in foreign_words.WORDS[f"bulkhead.v1.{message}"]:
+            if word in dir(Pipeline):
+                continue
+            with pytest.raises(AttributeError) as raised:
+                getattr(pipeline, word)
+            said = str(raised.value).replace("belongs at the top of the spec: `epochs: forever`", "")
+            assert f"unknown method `{word}`; " in said and not of_files.search(said), said
+
+
+def test_a_stage_that_is_not_named_is_left_out_of_the_code():
+    spec = {"source": {"range": {"size": 3}}, "stages": [{}, {"cast": {"input": "index", "dtype": "float32"}}]}
+    assert ".range(size=3).cast(" in repr(Pipeline.from_dict(spec))
+
+
+def test_without_pyyaml_they_are_answered_as_in_yaml(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(AttributeError, match="write `order: global`"):
+        Pipeline.range(9).shuffle()
+
+
+def test_words_of_other_libraries_are_answered_in_dicts_too():
+    spec = {"source": {"folder": "x"}, "shuffle": False, "batch": {"drop_last": True}, "stages": ["Resize((2, 3))"]}
+    lines, _ = lines_of(lambda: Pipeline.from_dict(spec))
+    assert [line.partition("; ")[2] for line in lines] == [
+        "write `image_folder: {path: x}`",
+        "leave it out: samples come in the source's own order",
+        "write `drop_remainder: true`",
+        "torchvision's gives the shorter side that length: write `resize: {shorter_side: [2, 3]}`; for exactly that "
+        "height and width write `resize: {size: [2, 3]}`",
+    ]
+
+
 def test_what_is_declared_of_options_is_known():
-    spec = importlib.util.spec_from_file_location("update", ROOT / "update_option_limits.py")
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
-    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
-    assert len(option_limits.ZEROS) > 20
+    assert len(option_limits.ZEROS) > 20 and len(foreign_words.WORDS["bulkhead.v1.Stage"]) > 50
+    update = check_fresh("client/python/update_option_limits.py")
+    assert update.WORDS.read_text() == update.generate_words(), "run scripts/update_generated.sh"

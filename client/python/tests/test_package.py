@@ -1,5 +1,5 @@
-import importlib.util
 import pathlib
+import re
 import shutil
 import sys
 import types
@@ -7,6 +7,7 @@ import types
 import bulkhead
 import numpy as np
 import pytest
+from conftest import generator
 from google.protobuf import descriptor_pb2
 
 from bulkhead._batch import batch
@@ -19,9 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 def test_descriptors_are_those_of_the_protos(tmp_path):
     if shutil.which("protoc") is None:
         pytest.skip("protoc is not installed")
-    spec = importlib.util.spec_from_file_location("update", ROOT / "update_descriptors.py")
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
+    update = generator("client/python/update_descriptors.py")
     update.generate(tmp_path / "fresh")
     committed, fresh = (
         {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(data).file}
@@ -135,3 +134,15 @@ def test_a_string_without_a_colon_is_a_path(tmp_path, monkeypatch, name, words):
 )
 def test_repeated_fields_are_known_to_old_and_new_protobuf(field, repeated):
     assert descriptor.is_repeated(types.SimpleNamespace(**field)) is repeated
+
+
+def test_clients_send_as_much_as_a_service_takes():
+    found = {}
+    for path, name in (
+        ("server/service/loader_server.cc", "kMaxRequestBytes"),
+        ("client/cpp/internal/rpc/channel.h", "kMaxRequestBytes"),
+        ("client/python/bulkhead/_rpc/stream_call.py", "MAX_REQUEST_BYTES"),
+    ):
+        text = (ROOT.parents[1] / path).read_text()
+        found[path] = re.findall(rf"^(?:inline )?(?:constexpr int )?{name} = ([^;\n]+)", text, re.MULTILINE)
+    assert set(map(tuple, found.values())) == {("8 << 20",)}, found

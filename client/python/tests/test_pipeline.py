@@ -1,23 +1,20 @@
 """Specs built in Python are the specs that YAML writes."""
 
-import importlib.util
 import inspect
 import json
-import pathlib
 import pickle
 import shutil
 
 import numpy as np
 import pytest
 import repository_specs
-import stage_table
+from conftest import check_fresh
 
 import bulkhead
 from bulkhead import Feature, Pipeline, SpecError
 from bulkhead._rpc import descriptor, proto
 from bulkhead._spec import spec_message
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 SPECS = list(repository_specs.specs())
 
 
@@ -178,12 +175,7 @@ def test_every_option_has_a_parameter():
 def test_the_methods_are_those_of_the_protos():
     if shutil.which("protoc") is None:
         pytest.skip("protoc is not installed")
-    if not stage_table.path().exists():
-        pytest.skip(f"{stage_table.path()} is not built")
-    spec = importlib.util.spec_from_file_location("update", ROOT / "update_pipeline.py")
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
-    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+    check_fresh("client/python/update_pipeline.py")
 
 
 def test_options_are_required_where_their_stage_is_declared_so():

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import types
 
 import pytest
 
@@ -16,7 +17,63 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_line_is_written_over_and_cleared(fake, monkeypatch):
+@pytest.fixture
+def without_tqdm(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+
+
+@pytest.fixture
+def with_tqdm(monkeypatch):
+    """A tqdm with Bar for its bars, in notebooks with NotebookBar; ipywidgets is there if `widgets` says so."""
+    tqdm, std, notebook = (types.ModuleType(name) for name in ("tqdm", "tqdm.std", "tqdm.notebook"))
+    tqdm.std, tqdm.notebook = std, notebook
+    std.tqdm, notebook.tqdm, notebook.IProgress = Bar, type("NotebookBar", (Bar,), {}), object
+    for module in (tqdm, std, notebook):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    Bar.made.clear()
+    return notebook
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """This process is a kernel of Jupyter."""
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+
+
+def test_true_is_a_bar_where_tqdm_is(fake, with_tqdm, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": True})
+    (bar,) = Bar.made
+    assert type(bar) is Bar and bar.closed and not bar.leave and (bar.n, bar.total) == (2, 9)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_a_bar_is_closed_when_the_opening_fails(fake, with_tqdm, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with pytest.raises(bulkhead.SpecError):
+        fake.open(mode="spec_error", loader={"progress": True})
+    assert [bar.closed for bar in Bar.made] == [True]
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_has_its_own_bar_though_it_is_no_terminal(fake, with_tqdm, kernel, monkeypatch, widgets):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    if not widgets:
+        with_tqdm.IProgress = None
+    fake.open(**PREPARING, loader={"progress": True})
+    assert [type(bar).__name__ for bar in Bar.made] == ["NotebookBar" if widgets else "Bar"]
+
+
+def test_true_shows_no_bar_where_no_terminal_is(fake, with_tqdm, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    fake.open(**PREPARING, loader={"progress": True})
+    fake.open(**PREPARING)
+    assert not Bar.made
+
+
+def test_a_line_is_written_over_and_cleared(fake, without_tqdm, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     fake.open(**PREPARING, progress_seconds=0.1, loader={"progress": True})
@@ -89,7 +146,7 @@ def test_what_can_not_be_called_is_refused(fake):
     assert not fake.opens  # before anything is asked of a service
 
 
-def test_the_line_says_what_is_known():
+def test_the_line_says_what_is_known(without_tqdm):
     sys_stderr, sys.stderr = sys.stderr, Terminal()
     try:
         line = _progress_line.reporter(True)

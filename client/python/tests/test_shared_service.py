@@ -168,6 +168,20 @@ def test_the_log_is_kept_for_whoever_still_has_the_service(job):
         assert said.endswith("alas") and len(said) < service_process.LAST_WORDS_BYTES + 400
 
 
+def test_a_replacement_has_the_same_cache_folder_wherever_the_program_went(job, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    with bulkhead.Loader({}, cache_dir="own", timeout=30) as loader:
+        first = loader._endpoint.service
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        first.kill()
+        loader._endpoint.revive(30, lambda: False)
+        second = loader._endpoint.service
+        assert second.pid != first.pid
+        for service in (first, second):
+            assert os.path.dirname(service.log) == str(tmp_path / "own/logs")
+            assert service.command[service.command.index("--cache-dir") + 1] == str(tmp_path / "own")
+
+
 def test_a_path_that_is_too_long_for_sockets_is_passed_over(job, monkeypatch, tmp_path):
     long = tmp_path / ("x" * 60)
     long.mkdir()

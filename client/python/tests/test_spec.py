@@ -38,6 +38,18 @@ def test_what_is_no_spec_in_a_dict_is_refused(spec, words):
         spec_input.load(spec)
 
 
+def test_a_file_that_is_not_there_is_answered_with_the_nearest_spec(tmp_path, monkeypatch):
+    for name in ("train.yaml", "data.yaml", "trian.txt"):
+        (tmp_path / name).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for given, near in (("trian.yaml", "train.yaml"), (f"{tmp_path}/trian.yaml", f"{tmp_path}/train.yaml")):
+        with pytest.raises(bulkhead.errors.DataError) as raised:
+            spec_input.load(given)
+        assert str(raised.value) == f"cannot read the spec {given}: No such file or directory; did you mean {near}?"
+    with pytest.raises(bulkhead.errors.DataError, match=f"directory; looked for {tmp_path}/no/train.yaml$"):
+        spec_input.load("no/train.yaml")
+
+
 def test_a_text_that_is_not_utf8_is_refused():
     with pytest.raises(bulkhead.SpecError, match="not UTF-8"):
         spec_input.load("source: {image_folder: {path: '\udc80'}}")

@@ -1,7 +1,6 @@
 """The JSON Schema of specs takes every spec that the service takes, and no misspelt key."""
 
 import copy
-import importlib.util
 import json
 import pathlib
 
@@ -22,12 +21,7 @@ def mistakes(spec):
     return [error.message for error in VALIDATOR.iter_errors(spec)]
 
 
-def test_it_is_fresh():
-    script = ROOT / "scripts" / "update_spec_schema.py"
-    spec = importlib.util.spec_from_file_location("update_spec_schema", script)
-    update = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(update)
-    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+def test_it_is_a_schema():
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 

@@ -1,11 +1,13 @@
 """The adapters with the real frameworks and the real programs of $BULKHEAD_BIN_DIR."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,6 +22,16 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 sys.path[:0] = [str(PACKAGE), str(ROOT / "examples")]
 
 import bulkhead  # noqa: E402,F401  (the package of this tree, not an installed one)
+
+# Set by scripts/extended.sh: what takes minutes more is run as well.
+EXTENDED = "BULKHEAD_EXTENDED" in os.environ
+
+
+def orders(*modules):
+    """Every order to import them in, or those in which each comes first once."""
+    if EXTENDED:
+        return list(itertools.permutations(modules))
+    return [(*modules[first:], *modules[:first]) for first in range(len(modules))]
 
 
 @pytest.fixture(autouse=True)
@@ -106,10 +118,44 @@ def import_runs(request):
         yield running
 
 
-def check_facts(make):
-    """An adapter tells what its loader knows, until it is closed; `make` takes a spec."""
-    with make(numbers(20, 8)) as adapter:
+def check_facts(cls, folder):
+    """An adapter tells what its loader knows by the same names, until it is closed."""
+    photos = folder / "photos"
+    for name in ("ant", "bee"):
+        (photos / name).mkdir(parents=True)
+        (photos / name / "1.jpg").write_bytes(b"not decoded")
+    with cls(numbers(20, 8), structure=("index",)) as adapter:
         assert [output.name for output in adapter.schema] == ["index"]
         assert (adapter.batch_size, adapter.batches_per_epoch, len(adapter)) == (8, 3, 3)
-    with pytest.raises(bulkhead.LoaderClosed):
+        assert adapter.samples_per_epoch == 20 and adapter.class_names == {} and adapter.classes == ()
+        assert adapter.stats.batches == adapter.loader.stats.batches
+        assert (adapter.substitutions, adapter.quarantined, adapter.hangs) == ([], {}, [])
+        assert adapter.target == adapter.loader.target
+        state = adapter.state_dict()
+        assert (state["epoch"], state["consumed"]) == (0, 0)
+        adapter.load_state_dict(state)
+        assert repr(adapter).startswith(f"<{type(adapter).__name__} spec: spec, service: of its own at unix:")
+        assert "<td>index</td><td>int64</td>" in adapter._repr_html_()
+    assert "service: closed" in repr(adapter) and adapter.stats.reconnects == 0
+    with pytest.raises(bulkhead.LoaderClosed) as raised:
         adapter.batch_size
+    assert [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)] == ["check_facts"]
+    labelled = {"source": {"image_folder": {"path": str(photos)}}, "outputs": "label", "batch": {"size": 1}}
+    with cls(labelled, structure=("label",)) as adapter:
+        assert adapter.classes == ("ant", "bee") and adapter.class_names == {"label": ("ant", "bee")}
+
+
+def check_arguments(cls):
+    """What an adapter's class says of arguments that it lacks."""
+    for given, words in (
+        ({"batch_size": 8}, "has no argument 'batch_size'; write batch: {size: N} in the spec"),
+        ({"num_workers": 8}, "has no argument 'num_workers'; give workers=N"),
+        ({"structrue": "index"}, "has no argument 'structrue'; did you mean 'structure'?"),
+        ({"worker_quoto": "1GiB"}, "has no argument 'worker_quoto'; did you mean 'worker_quota'?"),
+    ):
+        with pytest.raises(TypeError) as raised:
+            cls(numbers(9, 3), **{"structure": ("index",), **given})
+        assert str(raised.value) == f"{cls.__name__} {words}"
+        assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "check_arguments"
+    with pytest.raises(bulkhead.InvalidArgument, match="outputs are 'index'; did you mean 'index'"):
+        cls(numbers(9, 3), structure=("idnex",))

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "server/base/error.h"
 #include "server/image/codecs/exif.h"
 #include "server/image/codecs/imgcodecs_plugin.h"
@@ -21,9 +24,23 @@ uint64_t PixelCount(ImageSize size) {
   return static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width);
 }
 
+// How a text begins, such as a web page that was saved as an image; empty: it is no text.
+absl::string_view BeginOfText(absl::string_view file) {
+  constexpr size_t kMost = 40;
+  const absl::string_view line = absl::StripLeadingAsciiWhitespace(file.substr(0, 2 * kMost));
+  const absl::string_view begin = line.substr(0, std::min(line.find_first_of("\r\n"), kMost));
+  return std::all_of(begin.begin(), begin.end(), absl::ascii_isprint) ? begin : "";
+}
+
 absl::Status UnknownFormat(absl::string_view file) {
   if (file.empty()) {
     return SampleError(reason::kTruncatedImage, "the image is empty (0 bytes); copy it again");
+  }
+  if (const absl::string_view text = BeginOfText(file); !text.empty()) {
+    return SampleError(reason::kUnsupportedImage,
+                       absl::StrCat("this is a text, such as a web page, and no image; it begins "
+                                    "with `",
+                                    text, "`; get the image again"));
   }
   return SampleError(reason::kUnsupportedImage,
                      "the first bytes are those of no image format that is decoded; JPEG, PNG, "

@@ -11,10 +11,10 @@ namespace bulkhead {
 
 // Bounds of an erased rectangle's share of the image's area, and of its height / width.
 struct EraseBounds {
-  double scale_low = 0.02;
-  double scale_high = 0.33;
-  double ratio_low = 0.3;
-  double ratio_high = 3.3;
+  double scale_low;
+  double scale_high;
+  double ratio_low;
+  double ratio_high;
 };
 
 // A random rectangle as torchvision's RandomErasing.get_params chooses it: up to ten tries of an

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "absl/strings/str_cat.h"
+
 namespace bulkhead {
 
 absl::StatusOr<UniqueFd> DuplicateFd(int fd) {
@@ -13,6 +15,10 @@ absl::StatusOr<UniqueFd> DuplicateFd(int fd) {
 }
 
 absl::Status SystemError(int error_number, absl::string_view what) {
+  if (error_number == ELOOP) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, ": its symbolic links lead in a circle; repair them"));
+  }
   return absl::ErrnoToStatus(error_number, what);
 }
 

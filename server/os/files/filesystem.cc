@@ -277,10 +277,13 @@ void RemoveFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
-  std::string prefix(bytes, '\0');
+  constexpr size_t kFirstStep = size_t{64} << 10;
+  std::string prefix;
   size_t got = 0;
   while (got < bytes) {
-    const ssize_t count = pread(fd, prefix.data() + got, bytes - got, static_cast<off_t>(got));
+    if (got == prefix.size()) prefix.resize(std::min(bytes, std::max(kFirstStep, 2 * got)));
+    const ssize_t count =
+        pread(fd, prefix.data() + got, prefix.size() - got, static_cast<off_t>(got));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return SystemError(errno, "reading a file");
     if (count == 0) break;

@@ -124,7 +124,7 @@ TreeSize SizeOfTree(const std::string& path, uint64_t most_files);
 // right to look.
 uint64_t NamelessBytes(pid_t pid, const std::string& folder);
 
-// Up to `bytes` from the start of a file.
+// Up to `bytes` from the start of a file. Takes memory for what is there, not for `bytes`.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
 

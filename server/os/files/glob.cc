@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -37,11 +38,17 @@ std::string Unescaped(const std::string& component) {
   return name;
 }
 
+// Matches of all expansions under way.
+std::atomic<uint64_t> paths_of_all{0};
+
 // Follows a pattern from component to component.
 class Expansion {
  public:
   Expansion(const std::string& pattern, const GlobLimits& limits)
       : pattern_(pattern), limits_(limits) {}
+  ~Expansion() { paths_of_all -= counted_; }
+  Expansion(const Expansion&) = delete;
+  Expansion& operator=(const Expansion&) = delete;
 
   // Every path so far goes on with `text`, in which nothing is a pattern.
   void Append(const std::string& text) {
@@ -64,6 +71,7 @@ class Expansion {
   // The paths that exist, sorted.
   std::vector<std::string> Take() {
     const auto is_missing = [](const std::string& path) {
+      const StorageCall call(path);
       struct stat info;
       return lstat(path.c_str(), &info) != 0;
     };
@@ -76,12 +84,18 @@ class Expansion {
  private:
   absl::Status MatchIn(const std::string& folder, const std::string& component, bool is_last,
                        std::vector<std::string>& matches) {
+    const StorageCall call(folder.empty() ? "." : folder);
+    if (!call.status().ok()) return call.status();
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(
         opendir(folder.empty() ? "." : folder.c_str()), closedir);
     if (listing == nullptr) {
       // In a folder that is missing nothing matches; one that cannot be read may hide what would.
       if (errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
-      // Which one is not for everybody to know.
+      // Which folder it is, is not for everybody to know.
+      if (errno == ELOOP) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "a folder of ", pattern_, ": its symbolic links lead in a circle; repair them"));
+      }
       return absl::PermissionDeniedError(absl::StrCat("cannot read a folder of ", pattern_));
     }
     while (const dirent* entry = readdir(listing.get())) {
@@ -89,8 +103,18 @@ class Expansion {
           entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN;
       if (++entries_ > limits_.entries) return TooMany("entries to look at", limits_.entries);
       if (!is_last && !may_be_folder) continue;
+      const absl::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
       if (fnmatch(component.c_str(), entry->d_name, FNM_PERIOD) != 0) continue;
       if (matches.size() == limits_.paths) return TooMany("paths", limits_.paths);
+      if (matches.size() >= counted_) {
+        ++counted_;
+        if (++paths_of_all > limits_.paths_of_all && counted_ > limits_.few_paths) {
+          return absl::ResourceExhaustedError(absl::StrCat(
+              "the pattern gives more than ", limits_.few_paths, " paths, and those of others ",
+              limits_.paths_of_all, " at the same time; try again"));
+        }
+      }
       matches.push_back(absl::StrCat(folder, entry->d_name));
     }
     return absl::OkStatus();
@@ -105,6 +129,7 @@ class Expansion {
   const std::string& pattern_;
   const GlobLimits limits_;
   uint64_t entries_ = 0;
+  uint64_t counted_ = 0;  // of paths_of_all: the most matches of a component
   std::vector<std::string> paths_ = {""};
   bool exist_ = true;  // all of them
 };
@@ -113,8 +138,6 @@ class Expansion {
 
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
                                                     const GlobLimits& limits) {
-  const StorageCall call(pattern);
-  if (!call.status().ok()) return call.status();
   if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
   Expansion expansion(pattern, limits);
   for (size_t begin = 0; begin < pattern.size();) {

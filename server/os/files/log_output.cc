@@ -16,9 +16,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
-#include "server/base/record_name.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/foreign_lines.h"
 #include "server/os/process/thread.h"
 
 namespace bulkhead {
@@ -78,6 +78,7 @@ struct LogOutput::State {
   UniqueFd write_end;  // closed with the object, which ends the reading thread
   absl::Mutex mutex;
   std::string queue ABSL_GUARDED_BY(mutex);
+  ForeignLines foreign ABSL_GUARDED_BY(mutex);  // of the pipe
   uint64_t dropped ABSL_GUARDED_BY(mutex) = 0;
   uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of the dropped lines
   bool writing ABSL_GUARDED_BY(mutex) = false;
@@ -134,8 +135,8 @@ void LogOutput::State::ReadPipe() {
     if (count < 0) continue;
     absl::string_view text(part.data(), held + static_cast<size_t>(count));
     held = count == 0 ? 0 : UnfinishedBytes(text);
-    // The text may come from any code, and its reader has a terminal.
-    Queue(PrintableLines(text.substr(0, text.size() - held)));
+    const std::string lines = foreign.Take(text.substr(0, text.size() - held), MonotonicNanos());
+    if (!lines.empty()) Queue(lines);
     if (count == 0) return;
     std::copy(text.end() - held, text.end(), part.begin());
   }
@@ -186,14 +187,15 @@ LogOutput::~LogOutput() {
 
 void LogOutput::Write(absl::string_view text) {
   absl::MutexLock lock(&state_->mutex);
-  state_->Queue(text);
+  const absl::string_view end = state_->foreign.End();
+  state_->Queue(end.empty() ? text : absl::StrCat(end, text));
 }
 
 int LogOutput::pipe() const { return state_->write_end.get(); }
 
 uint64_t LogOutput::lines_dropped() const {
   absl::MutexLock lock(&state_->mutex);
-  return state_->dropped;
+  return state_->dropped + state_->foreign.dropped();
 }
 
 bool LogOutput::Flush(absl::Duration patience) {

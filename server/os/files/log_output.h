@@ -20,9 +20,9 @@ namespace bulkhead {
 //                                       └───────┘
 //
 // A second descriptor, of a file, gets the same: when it exceeds kMostFileBytes, it is cut to its
-// newest kKeptFileBytes. Text from the pipe is made printable: control characters except newlines
-// and tabs become "\xHH", because they could command a terminal. After dropped lines a line tells
-// their number. The threads are detached, because writing may hang in the kernel for ever; they end
+// newest kKeptFileBytes. Text from the pipe goes through ForeignLines, so that it cannot pass for
+// lines of this process or command a terminal. After dropped lines a line tells their number. The
+// threads are detached, because writing may hang in the kernel for ever; they end
 // after this object, if they can. Thread-safe.
 class LogOutput {
  public:

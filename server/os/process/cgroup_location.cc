@@ -13,7 +13,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{4} << 20;
+constexpr size_t kMaxHostFileBytes = size_t{4} << 20;
 
 struct Mount {
   std::string root;   // the mounted part of the hierarchy
@@ -88,7 +88,7 @@ class Finder {
     for (const Mount& mount : mounts_) {
       if (mount.type != "cgroup2" || !group.has_value()) continue;
       const std::string folder = FolderOf(mount, *group);
-      const auto controllers = ReadPrefix(folder + "/cgroup.controllers", kMaxFileBytes);
+      const auto controllers = ReadPrefix(folder + "/cgroup.controllers", kMaxHostFileBytes);
       if (!controllers.ok()) continue;
       for (const auto& name : absl::StrSplit(*controllers, absl::ByAnyChar(" \n"))) {
         if (name == "memory" && HoldsThisProcess(folder)) return folder;
@@ -115,7 +115,7 @@ class Finder {
 
  private:
   bool HoldsThisProcess(const std::string& folder) {
-    const auto procs = ReadPrefix(folder + "/cgroup.procs", kMaxFileBytes);
+    const auto procs = ReadPrefix(folder + "/cgroup.procs", kMaxHostFileBytes);
     if (procs.ok()) {
       for (const absl::string_view line : absl::StrSplit(*procs, '\n')) {
         if (pid_t pid = 0; absl::SimpleAtoi(line, &pid) && pid == pid_) return true;
@@ -136,9 +136,9 @@ class Finder {
 }  // namespace
 
 absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources) {
-  const auto mount_text = ReadPrefix(sources.mounts, kMaxFileBytes);
+  const auto mount_text = ReadPrefix(sources.mounts, kMaxHostFileBytes);
   if (!mount_text.ok()) return mount_text.status();
-  const auto groups = ReadPrefix(sources.groups, kMaxFileBytes);
+  const auto groups = ReadPrefix(sources.groups, kMaxHostFileBytes);
   if (!groups.ok()) return groups.status();
   std::vector<Mount> mounts;
   for (const auto& line : absl::StrSplit(*mount_text, '\n')) {

@@ -133,4 +133,13 @@ absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
   return fd;
 }
 
+absl::StatusOr<pid_t> PeerProcess(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return SystemError(errno, "SO_PEERCRED");
+  }
+  return peer.pid;
+}
+
 }  // namespace bulkhead

@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_OS_SOCKETS_UNIX_ADDRESS_H_
 #define BULKHEAD_SERVER_OS_SOCKETS_UNIX_ADDRESS_H_
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,6 +57,10 @@ absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog);
 // `send_bytes`, or as much as the kernel grants (net.core.wmem_max). UNAVAILABLE if no process
 // waits.
 absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes);
+
+// The process that made the other end of a Unix connection (SO_PEERCRED); 0 if it is outside this
+// PID namespace.
+absl::StatusOr<pid_t> PeerProcess(int connection);
 
 }  // namespace bulkhead
 

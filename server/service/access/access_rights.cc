@@ -98,7 +98,8 @@ absl::StatusOr<std::string> AccessRights::Check(const grpc::ServerContextBase& c
   const std::vector<std::string> names = NamesOf(call);
   if (const std::string* const name = granted_->Find(names, right)) return Printable(*name);
   const std::string token = TokenOf(call);
-  const std::string& known = files_->current()->token;
+  const auto files = files_->current();  // which may be replaced meanwhile
+  const std::string& known = files->token;
   const bool knows_token = !known.empty() && !token.empty() && SameSecret(token, known);
   if (knows_token && granted_->HasToken(right)) return std::string(kTokenName);
   if (names.empty() && !knows_token) {

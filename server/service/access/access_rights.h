@@ -17,10 +17,6 @@
 
 namespace bulkhead {
 
-namespace reason {
-inline constexpr absl::string_view kAccessDenied = "ACCESS_DENIED";
-}  // namespace reason
-
 // What a client may ask of a service; docs/security.md says which calls are which.
 enum class Right {
   kStream,   // Stream, Describe

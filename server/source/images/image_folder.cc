@@ -30,8 +30,6 @@ constexpr uint64_t kProgressRecords = 64;
 // Instead of a label.
 constexpr int64_t kUnlabeled = -1;
 constexpr int64_t kNoClass = -2;
-constexpr absl::string_view kDefaultExtensions[] = {"jpg", "jpeg", "png", "webp", "bmp",
-                                                    "tif", "tiff", "ppm", "pgm"};
 
 struct Entry {
   std::string name;
@@ -55,10 +53,6 @@ class FolderIndexer {
         progress_(progress) {
     for (const std::string& extension : folder_.extensions()) {
       extensions_.push_back(absl::AsciiStrToLower(extension));
-    }
-    if (!extensions_.empty()) return;
-    for (const absl::string_view extension : kDefaultExtensions) {
-      extensions_.emplace_back(extension);
     }
   }
 

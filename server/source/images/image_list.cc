@@ -1,5 +1,6 @@
 #include "server/source/images/image_list.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/source/file.h"
@@ -25,26 +27,33 @@ constexpr size_t kMaxLineBytes = 64 << 10;
 constexpr uint64_t kProgressRecords = 64;
 
 // Calls `take` with each line of a list, without its newline, until it returns false or an error,
-// and `note` with each piece of the file before its lines. Errors: those of `take`, and of reading.
+// and `note` with each piece of the file before its lines. Of a line of more than kMaxLineBytes it
+// takes a beginning that is longer than that, once that is read. Errors: those of `take`, and of
+// reading.
 absl::Status EachLine(const DataFile& file, absl::FunctionRef<void(absl::string_view)> note,
                       absl::FunctionRef<absl::StatusOr<bool>(absl::string_view)> take) {
   const std::unique_ptr<char[]> buffer(new char[kReadBytes]);
-  std::string rest;  // a line's beginning, at the end of what was read
+  std::string rest;      // a line's beginning, at the end of what was read
+  bool is_left = false;  // the rest of an overlong line
   for (uint64_t offset = 0;;) {
     BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(offset, buffer.get(), kReadBytes));
     if (got == 0) break;
     offset += got;
     absl::string_view text(buffer.get(), got);
     note(text);
-    for (size_t end; (end = text.find('\n')) != absl::string_view::npos;) {
-      rest.append(text.data(), end);
-      BULKHEAD_ASSIGN_OR_RETURN(const bool more, take(rest));
-      if (!more) return absl::OkStatus();
-      rest.clear();
-      text.remove_prefix(end + 1);
+    while (!text.empty()) {
+      const size_t end = text.find('\n');
+      const bool ends = end != absl::string_view::npos;
+      if (!is_left) rest.append(text.data(), ends ? end : text.size());
+      const bool is_overlong = rest.size() > kMaxLineBytes;
+      if (!is_left && (ends || is_overlong)) {
+        BULKHEAD_ASSIGN_OR_RETURN(const bool more, take(rest));
+        if (!more) return absl::OkStatus();
+        rest.clear();
+      }
+      is_left = !ends && (is_left || is_overlong);
+      text.remove_prefix(ends ? end + 1 : text.size());
     }
-    rest.append(text.data(), text.size());
-    if (rest.size() > kMaxLineBytes) return take(rest).status();
   }
   return rest.empty() ? absl::OkStatus() : take(rest).status();
 }
@@ -58,6 +67,7 @@ class ListIndexer {
         learner_(list_, name, &labels_),
         parser_(list_, name, &labels_),
         keep_missing_(request.keep_missing()),
+        keep_malformed_(request.keep_malformed()),
         name_(name),
         folder_(std::move(folder)),
         roots_(request.roots()),
@@ -66,7 +76,12 @@ class ListIndexer {
 
   absl::Status AddFile(const DataFile& file) {
     BULKHEAD_RETURN_IF_ERROR(EachLine(
-        file, [](absl::string_view) {}, [&](absl::string_view line) { return LearnFrom(line); }));
+        file,
+        [&](absl::string_view text) {
+          learned_ += text.size();
+          Report();
+        },
+        [&](absl::string_view line) { return LearnFrom(line); }));
     BULKHEAD_RETURN_IF_ERROR(EndLearning());
     const auto note = [&](absl::string_view text) {
       text_.Update(text);
@@ -109,9 +124,15 @@ class ListIndexer {
   // Whether the next line is to be learned from as well.
   absl::StatusOr<bool> LearnFrom(absl::string_view line) {
     if (!labels_.learns()) return false;
-    if (line.size() > kMaxLineBytes) return false;  // AddLine says so
-    BULKHEAD_RETURN_IF_ERROR(learner_.Parse(line).status());
+    const absl::Status parsed = Parse(line, learner_).status();
+    if (!parsed.ok() && !keep_malformed_) return parsed;
     return labels_.learns();
+  }
+
+  // A list that is read twice is half done when it was read once.
+  void Report() const {
+    const bool twice = learned_ > kReadBytes;
+    if (progress_) progress_(rows_.count(), twice ? (learned_ + bytes_done_) / 2 : bytes_done_);
   }
 
   absl::Status EndLearning() {
@@ -119,22 +140,40 @@ class ListIndexer {
     return rows_.AddNames(labels_.names());
   }
 
+  static absl::StatusOr<bool> Parse(absl::string_view line, ListParser& parser) {
+    if (line.size() <= kMaxLineBytes) return parser.Parse(line);
+    (void)parser.Parse("");  // counts the line
+    return parser.Invalid("is longer than 64 KiB; this is not an image list");
+  }
+
   absl::Status AddLine(absl::string_view line) {
-    if (line.size() > kMaxLineBytes) {
-      (void)parser_.Parse("");  // counts the line
-      return parser_.Invalid("is longer than 64 KiB; this is not an image list");
-    }
-    BULKHEAD_ASSIGN_OR_RETURN(const bool sample, parser_.Parse(line));
-    if (!sample) return absl::OkStatus();
+    const absl::StatusOr<bool> sample = Parse(line, parser_);
     row_.line = parser_.line_number();
+    if (!sample.ok()) return keep_malformed_ ? AddMalformed(sample.status()) : sample.status();
+    if (!*sample) return absl::OkStatus();
     row_.labels = parser_.labels();
     row_.images.clear();
     for (const absl::string_view path : parser_.paths()) {
       BULKHEAD_ASSIGN_OR_RETURN(const FileIdentity image, Identify(path));
       row_.images.push_back({path, image});
     }
+    return AddRow();
+  }
+
+  // A row of the line that could not be read, which keeps what is wrong with it.
+  absl::Status AddMalformed(const absl::Status& status) {
+    const std::string what(
+        absl::StripPrefix(status.message(), absl::StrCat(parser_.place(), ": ")));
+    const std::string labels(
+        LabelColumns(list_) * (list_.label_dtype() == v1::DTYPE_FLOAT32 ? 4 : 8), '\0');
+    row_.labels = labels;
+    row_.images.assign(PathColumns(list_), {what, ImageRow::kMalformed});
+    return AddRow();
+  }
+
+  absl::Status AddRow() {
     BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
-    if (progress_ && rows_.count() % kProgressRecords == 0) progress_(rows_.count(), bytes_done_);
+    if (rows_.count() % kProgressRecords == 0) Report();
     return absl::OkStatus();
   }
 
@@ -151,12 +190,16 @@ class ListIndexer {
     // A title would become a sample that is always missing, and a class.
     const bool title = missing && rows_.count() == 0 && !absl::StrContains(path, ".");
     if (missing && keep_missing_ && !title) return ImageRow::kMissing;
-    if (title) {
-      status =
-          MakeError(status.code(), info->reason,
-                    absl::StrCat(status.message(),
-                                 "; if this line holds the columns' titles, write `header: true`"),
-                    info->metadata);
+    if (missing) {
+      status = MakeError(
+          status.code(), info->reason,
+          absl::StrCat(status.message(),
+                       title ? "; if this line holds the columns' titles, write `header: true`"
+                             : absl::StrCat("; relative paths start from the ",
+                                            list_.entries().empty() ? "list" : "spec",
+                                            "'s folder, and `errors: {policy: substitute}` takes "
+                                            "others in place of missing images")),
+          info->metadata);
     }
     return Annotate(status, parser_.place(),
                     {{"list", name_}, {"line", absl::StrCat(parser_.line_number())}});
@@ -167,6 +210,7 @@ class ListIndexer {
   ListParser learner_;
   ListParser parser_;
   const bool keep_missing_;
+  const bool keep_malformed_;
   const std::string name_;
   const std::string folder_;
   const Roots roots_;
@@ -174,7 +218,8 @@ class ListIndexer {
   const IndexProgressFn& progress_;
   Sha256 text_;
   ImageRow row_;
-  uint64_t bytes_done_ = 0;
+  uint64_t learned_ = 0;     // bytes of the list
+  uint64_t bytes_done_ = 0;  // the same, of what became rows
 };
 
 }  // namespace

@@ -124,12 +124,13 @@ absl::Status ImageRows::Get(uint64_t i, ImageRow& row) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<absl::string_view> ImageRows::PathOf(uint64_t i) const {
+absl::StatusOr<ImageRow::Image> ImageRows::FirstImage(uint64_t i, uint64_t& line) const {
   BULKHEAD_ASSIGN_OR_RETURN(absl::string_view bytes, RowOf(i));
+  line = LoadLittle<uint64_t>(bytes.data());
   bytes.remove_prefix(8 + label_bytes_);
   ImageRow::Image image;
   if (!TakeImage(bytes, image)) return Damaged();
-  return image.path;
+  return image;
 }
 
 }  // namespace bulkhead

@@ -23,8 +23,11 @@ struct ImageRow {
     absl::string_view path;  // as the list writes it; relative to the folder
     FileIdentity file;       // kMissing: there was no such file when the index was built
     bool is_missing() const { return file.size_bytes == kMissing.size_bytes; }
+    bool is_malformed() const { return file.size_bytes == kMalformed.size_bytes; }
   };
   static constexpr FileIdentity kMissing = {UINT64_MAX, 0, 0};
+  // Of the images of a line that could not be read: the path of the first one is what is wrong.
+  static constexpr FileIdentity kMalformed = {UINT64_MAX - 1, 0, 0};
   uint64_t line = 0;         // in the list, from 1; 0 for folders
   absl::string_view labels;  // little-endian numbers, one after the other
   std::vector<Image> images;
@@ -69,8 +72,8 @@ class ImageRows {
   uint64_t record_count() const { return index_.header().record_count; }
   // Reads row i < record_count() into `row`, reusing its memory. INDEX_DAMAGED.
   absl::Status Get(uint64_t i, ImageRow& row) const;
-  // The path of its first image.
-  absl::StatusOr<absl::string_view> PathOf(uint64_t i) const;
+  // Its first image; sets `line` to the row's. INDEX_DAMAGED.
+  absl::StatusOr<ImageRow::Image> FirstImage(uint64_t i, uint64_t& line) const;
 
  private:
   absl::StatusOr<absl::string_view> RowOf(uint64_t i) const;

@@ -86,6 +86,7 @@ class ImageSource final : public Source {
     auto& mine = static_cast<Context&>(context);
     BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, mine.row));
     SetOrigin(mine.row, mine, record);
+    if (mine.row.images[0].is_malformed()) return Malformed(mine.row.images[0], mine.row.line);
     mine.buffers.resize(mine.row.images.size());
     record.values.resize(parts_.columns.size());
     for (size_t i = 0; i < parts_.columns.size(); ++i) {
@@ -109,6 +110,7 @@ class ImageSource final : public Source {
   void Expect(uint64_t index, ReadContext& context) const override {
     auto& mine = static_cast<Context&>(context);
     if (!parts_.rows.Get(index, mine.expected_row).ok()) return;
+    if (mine.expected_row.images[0].is_malformed()) return;
     for (const Column& column : parts_.columns) {
       if (column.kind != Column::Kind::kImage || mine.IsExpected(index, column.number)) continue;
       const ImageRow::Image& image = mine.expected_row.images[column.number];
@@ -123,17 +125,34 @@ class ImageSource final : public Source {
   }
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
-    BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view path, parts_.rows.PathOf(index));
-    return RecordIdentity{path, 0};
+    uint64_t line = 0;
+    BULKHEAD_ASSIGN_OR_RETURN(const ImageRow::Image image, parts_.rows.FirstImage(index, line));
+    if (image.is_malformed()) return Malformed(image, line);
+    return RecordIdentity{image.path, 0};
   }
 
   void NameRecord(uint64_t index, std::string& name) const override {
-    const auto path = parts_.rows.PathOf(index);
+    uint64_t line = 0;
+    const auto image = parts_.rows.FirstImage(index, line);
     name.clear();
-    if (path.ok()) NamePath(*path, name);
+    if (image.ok()) NameImage(*image, line, name);
   }
 
  private:
+  absl::Status Malformed(const ImageRow::Image& image, uint64_t line) const {
+    const std::string number = absl::StrCat(line);
+    return SampleError(reason::kListInvalid,
+                       absl::StrCat(parts_.name, ":", number, ": ", image.path),
+                       {{"file", parts_.name}, {"line", number}});
+  }
+
+  // "cats/one.jpg"; of a malformed line "train.txt:17".
+  void NameImage(const ImageRow::Image& image, uint64_t line, std::string& name) const {
+    if (!image.is_malformed()) return NamePath(image.path, name);
+    name.clear();
+    absl::StrAppend(&name, parts_.name, ":", line);
+  }
+
   // A list may spell the path of one file in many ways.
   static void NamePath(absl::string_view path, std::string& name) {
     name.assign(path.data(), path.size());
@@ -142,10 +161,10 @@ class ImageSource final : public Source {
   }
 
   void SetOrigin(const ImageRow& row, Context& context, Record& record) const {
-    NamePath(row.images[0].path, record.origin);
+    NameImage(row.images[0], row.line, record.origin);
     record.list = parts_.name;
     record.line = row.line;
-    if (parts_.name.empty()) return;
+    if (parts_.name.empty() || row.images[0].is_malformed()) return;
     context.path.swap(record.origin);
     record.origin.clear();
     absl::StrAppend(&record.origin, parts_.name, ":", row.line, " (", context.path, ")");

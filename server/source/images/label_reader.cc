@@ -72,13 +72,15 @@ void LabelReader::Decide(absl::string_view text, uint64_t line, Column& column) 
   has_unknown_names_ = has_unknown_names_ || is_name;
 }
 
+std::string LabelReader::NumberAmongNames(absl::string_view text, const Column& column) {
+  return absl::StrCat("label ", Quoted(text), " is a number, but that of line ", column.first_line,
+                      " is the name ", column.first,
+                      "; write `header: true` if that line holds titles, or name the `classes` "
+                      "if numbers are among their names");
+}
+
 std::string LabelReader::Learn(absl::string_view text, Column& column) {
-  if (IsNumber(text)) {
-    return absl::StrCat("label ", Quoted(text), " is a number, but that of line ",
-                        column.first_line, " is the name ", column.first,
-                        "; write `header: true` if that line holds titles, or name the `classes` "
-                        "if numbers are among their names");
-  }
+  if (IsNumber(text)) return NumberAmongNames(text, column);
   if (column.numbers.count(text) > 0) return "";
   learned_bytes_ += text.size() + 1;
   if (learned_bytes_ > kMaxClassNamesBytes) {
@@ -105,6 +107,7 @@ std::string LabelReader::ReadName(absl::string_view text, const Column& column,
     AppendLittle<int64_t>(numbers, found->second);
     return "";
   }
+  if (classes_.empty() && IsNumber(text)) return NumberAmongNames(text, column);
   const std::string near = NearestName(text, classes_);
   return absl::StrCat("label ", Quoted(text), " is not among the ", column.numbers.size(),
                       " `classes`; ",

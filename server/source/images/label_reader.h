@@ -49,6 +49,7 @@ class LabelReader {
   };
 
   void Decide(absl::string_view text, uint64_t line, Column& column);
+  static std::string NumberAmongNames(absl::string_view text, const Column& column);
   std::string Learn(absl::string_view text, Column& column);
   std::string ReadName(absl::string_view text, const Column& column, std::string& numbers) const;
   std::string ReadInteger(absl::string_view text, const Column& column, std::string& numbers) const;

@@ -69,17 +69,30 @@ void ListParser::ChooseDelimiter(absl::string_view line) {
   delimiter_known_ = true;
 }
 
-void ListParser::Split(absl::string_view line) {
-  columns_.clear();
-  const char delimiter = DelimiterChar(delimiter_);
-  for (bool more = true; more;) {
-    const size_t at = line.find(delimiter);
-    more = at != absl::string_view::npos;
-    const absl::string_view column = absl::StripAsciiWhitespace(line.substr(0, at));
-    if (more) line.remove_prefix(at + 1);
-    if (column.empty() && delimiter == ' ') continue;
-    columns_.push_back(column);
+absl::Status ListParser::Split(absl::string_view line, bool whole_line) {
+  const bool reads_quotes = !whole_line && delimiter_ == v1::DELIMITER_COMMA;
+  if (line[0] == '\'' || (line[0] == '"' && !reads_quotes)) {
+    return Invalid(
+        "begins with a quote; quotes are read with `delimiter: comma` only, and double ones: "
+        "separate columns by tabs, then paths may hold spaces and commas");
   }
+  if (whole_line) {
+    columns_.assign(1, line);
+  } else {
+    const std::string problem = cut_.Split(line, DelimiterChar(delimiter_));
+    if (!problem.empty()) return Invalid(problem);
+    columns_ = cut_.columns();
+  }
+  const size_t wanted = path_columns_ + label_columns_;
+  if (columns_.size() == wanted) return absl::OkStatus();
+  const bool missing = columns_.size() < wanted;
+  return Invalid(absl::StrCat(
+      "has ", columns_.size(), columns_.size() == 1 ? " column" : " columns", " separated by ",
+      DelimiterName(delimiter_), ", but ", wanted, " are needed (", path_columns_,
+      path_columns_ == 1 ? " path, " : " paths, ", label_columns_,
+      label_columns_ == 1 ? " label); " : " labels); ",
+      missing ? "add what is missing, or set `unlabeled` or `delimiter`"
+              : "remove the rest, or set `labels` or `delimiter` (paths with spaces need tabs)"));
 }
 
 absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
@@ -97,26 +110,7 @@ absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
     header_left_ = false;
     return false;
   }
-  if (whole_line) {
-    columns_.assign(1, line);
-  } else {
-    Split(line);
-  }
-  if (line[0] == '"' || line[0] == '\'') {
-    return Invalid(
-        "begins with a quote; quotes are not read: separate columns by tabs, then paths "
-        "may hold spaces and commas");
-  }
-  if (columns_.size() != wanted) {
-    const bool missing = columns_.size() < wanted;
-    return Invalid(absl::StrCat(
-        "has ", columns_.size(), columns_.size() == 1 ? " column" : " columns", " separated by ",
-        DelimiterName(delimiter_), ", but ", wanted, " are needed (", path_columns_,
-        path_columns_ == 1 ? " path, " : " paths, ", label_columns_,
-        label_columns_ == 1 ? " label); " : " labels); ",
-        missing ? "add what is missing, or set `unlabeled` or `delimiter`"
-                : "remove the rest, or set `labels` or `delimiter` (paths with spaces need tabs)"));
-  }
+  BULKHEAD_RETURN_IF_ERROR(Split(line, whole_line));
   paths_.assign(columns_.begin(), columns_.begin() + static_cast<ptrdiff_t>(path_columns_));
   for (const absl::string_view path : paths_) {
     if (path.empty()) return Invalid("has an empty path");

@@ -10,13 +10,14 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/source/images/label_reader.h"
+#include "server/source/images/list_line.h"
 
 namespace bulkhead {
 
 // Splits the lines of an image list into paths and labels. Lines come in order, one a call; CRLF
-// and a byte order mark are taken off. Columns are trimmed of blanks; several spaces separate as
-// one. A list of one column has nothing to separate: the whole line is the path, unless a
-// delimiter is given. Not thread-safe.
+// and a byte order mark are taken off. How a line is cut into columns: list_line.h. A list of one
+// column has nothing to separate: the whole line is the path, unless a delimiter is given. Not
+// thread-safe.
 class ListParser {
  public:
   // `name` is what messages call the list: an error reads "train.txt:17: …". `labels` belongs to
@@ -27,7 +28,7 @@ class ListParser {
   // blank. LIST_INVALID (INVALID_ARGUMENT) with metadata `file` and `line` when it cannot be used.
   absl::StatusOr<bool> Parse(absl::string_view line);
 
-  // Of the line just parsed; views of it.
+  // Of the line just parsed; views of it, or of this object.
   const std::vector<absl::string_view>& paths() const { return paths_; }
   // Little-endian int64 or float32, one after the other; of a reader that learns, nothing.
   const std::string& labels() const { return labels_; }
@@ -40,7 +41,8 @@ class ListParser {
 
  private:
   void ChooseDelimiter(absl::string_view line);
-  void Split(absl::string_view line);
+  // Cuts `line` into columns; LIST_INVALID when there are not as many as needed.
+  absl::Status Split(absl::string_view line, bool whole_line);
 
   const std::string name_;
   const size_t path_columns_;
@@ -51,6 +53,7 @@ class ListParser {
   bool header_left_;
   bool delimiter_known_ = false;
   uint64_t line_number_ = 0;
+  ListLine cut_;
   std::vector<absl::string_view> columns_;
   std::vector<absl::string_view> paths_;
   std::string labels_;

@@ -1,6 +1,7 @@
 #include "server/source/index/index_builder.h"
 
 #include "server/base/error.h"
+#include "server/source/images/classes_file.h"
 #include "server/source/images/image_folder.h"
 #include "server/source/images/image_list.h"
 #include "server/source/index/selection_builder.h"
@@ -11,6 +12,12 @@ namespace bulkhead {
 absl::StatusOr<uint64_t> BuildIndex(const internal::v1::BuildIndex& request, int fd,
                                     const IndexProgressFn& progress) {
   if (request.has_selection()) return BuildSelection(request, fd, progress);
+  if (request.has_classes()) {
+    internal::v1::BuildIndex with_names = request;
+    BULKHEAD_RETURN_IF_ERROR(ReadClassesFile(with_names));
+    with_names.clear_classes();
+    return BuildIndex(with_names, fd, progress);
+  }
   switch (request.source().source_case()) {
     case v1::Source::kTfrecord:
       return BuildTfRecordIndex(request, fd, progress);

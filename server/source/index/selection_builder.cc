@@ -46,8 +46,10 @@ class Selector {
   // Whether record `index` is kept.
   absl::StatusOr<bool> Keeps(uint64_t index) {
     if (split_.has_value()) {
-      BULKHEAD_ASSIGN_OR_RETURN(const RecordIdentity identity, source_.Identity(index));
-      if (!split_->Contains(identity)) return false;
+      const absl::StatusOr<RecordIdentity> identity = source_.Identity(index);
+      const bool unreadable = keep_unreadable_ && IsSampleError(identity.status());
+      if (!identity.ok() && !unreadable) return identity.status();
+      if (identity.ok() && !split_->Contains(*identity)) return false;
     }
     ++part_count_;
     if (filter_.empty()) return true;

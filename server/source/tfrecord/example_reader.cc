@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
@@ -54,9 +55,19 @@ absl::Status ExampleReader::SetDefault(const v1::Feature& feature, Declared& dec
   const bool variable = declared.signature.variable;
   const uint64_t elements = declared.row_elements;
   uint64_t given = 0;
+  if (declared.type == v1::Feature::kBoxes) {
+    declared.optional = true;
+    return absl::OkStatus();
+  }
   if (declared.type == v1::Feature::kBytes) {
-    declared.optional = feature.bytes().has_default_();
-    declared.missing = feature.bytes().default_();
+    const std::string& missing = feature.bytes().default_();
+    declared.optional = declared.is_list ? variable : feature.bytes().has_default_();
+    if (declared.is_list) return absl::OkStatus();
+    if (declared.is_length) {
+      AppendLittle<int64_t>(declared.missing, static_cast<int64_t>(missing.size()));
+    } else {
+      declared.missing = missing;
+    }
     return absl::OkStatus();
   }
   if (declared.type == v1::Feature::kTensor) {
@@ -89,17 +100,33 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
     const google::protobuf::Map<std::string, v1::Feature>& features) {
   ExampleReader reader;
   for (const FeatureSignature& signature : signatures) {
-    const v1::Feature& feature = features.at(signature.name);
+    const std::string name = DeclarationOf(features, signature.name);
+    const v1::Feature& feature = features.at(name);
     Declared declared;
     declared.signature = signature;
-    declared.key = feature.key().empty() ? signature.name : feature.key();
     declared.type = feature.type_case();
+    declared.key = !feature.key().empty() ? feature.key() : feature.has_boxes() ? kBoxesKey : name;
+    declared.is_list = !feature.bytes().shape().empty();
+    declared.is_length = name != signature.name;
+    declared.max_bytes = feature.bytes().max_bytes();
     declared.cast = feature.tensor().cast();
     for (size_t i = signature.variable ? 1 : 0; i < signature.shape.size(); ++i) {
       declared.row_elements *= static_cast<uint64_t>(signature.shape[i]);
     }
+    declared.row_values = declared.row_elements;
+    if (declared.is_list && !declared.is_length) declared.row_values /= declared.max_bytes;
     BULKHEAD_RETURN_IF_ERROR(SetDefault(feature, declared));
-    reader.by_key_[declared.key].push_back(static_cast<int>(reader.declared_.size()));
+    declared.found = reader.keys_;
+    const auto look_for = [&](const std::string& key) {
+      reader.by_key_[key].push_back(static_cast<int>(reader.keys_++));
+    };
+    if (feature.has_boxes()) {
+      for (const absl::string_view side : kBoxSides) {
+        look_for(absl::StrCat(declared.key, "/", side));
+      }
+    } else {
+      look_for(declared.key);
+    }
     reader.declared_.push_back(std::move(declared));
   }
   return reader;
@@ -127,6 +154,19 @@ std::vector<std::string> KeysOf(absl::string_view record) {
     }
   }
   return {keys.begin(), keys.end()};
+}
+
+// OVER_BOUND where there are more rows than the feature's bound.
+absl::Status CheckRowBound(uint64_t rows, const FeatureSignature& signature) {
+  if (rows <= static_cast<uint64_t>(signature.shape[0])) return absl::OkStatus();
+  return SampleError(reason::kOverBound,
+                     absl::StrCat("the record holds ", rows, " rows, max_count is ",
+                                  signature.shape[0], "; raise max_count to take it"));
+}
+
+absl::Status TooLong(absl::string_view bytes, uint64_t max_bytes) {
+  return SampleError(reason::kOverBound, absl::StrCat("the string has ", bytes.size(),
+                                                      " bytes, max_bytes is ", max_bytes));
 }
 
 // What a record that lacks `key` has, for people: "did you mean `image`? ".
@@ -163,7 +203,7 @@ absl::Status ExampleReader::FindInFeatures(absl::string_view message,
 }
 
 absl::Status ExampleReader::Find(absl::string_view record, ExampleScratch& scratch) const {
-  scratch.found.resize(declared_.size());
+  scratch.found.resize(keys_);
   scratch.buffers.resize(declared_.size());
   for (auto& messages : scratch.found) messages.clear();
   WireReader example(record);
@@ -181,7 +221,9 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
   for (size_t i = 0; i < declared_.size(); ++i) {
     const Declared& declared = declared_[i];
     absl::Status status;
-    if (!ReadFeatureList(scratch.found[i], scratch.list)) {
+    if (declared.type == v1::Feature::kBoxes) {
+      status = ReadBoxes(declared, scratch, scratch.buffers[i], values[i]);
+    } else if (!ReadFeatureList(scratch.found[declared.found], scratch.list)) {
       status = SampleError(reason::kMalformedExample, "its list of values is damaged");
     } else if (scratch.list.kind == Kind::kNone) {
       status = SetMissing(declared, record, values[i]);
@@ -198,12 +240,13 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
 absl::Status ExampleReader::SetMissing(const Declared& declared, absl::string_view record,
                                        FeatureValue& value) {
   if (!declared.optional) {
-    const bool tensor = declared.type == v1::Feature::kTensor;
+    const absl::string_view advice = declared.type == v1::Feature::kTensor ? "`allow_missing: true`"
+                                     : declared.is_list                    ? "`shape: [-1]`"
+                                                                           : "a `default`";
     return SampleError(
         reason::kMissingFeature,
         absl::StrCat("the record does not hold it; ", HeldInstead(record, declared.key),
-                     "correct its `key`, or give it ",
-                     tensor ? "`allow_missing: true`" : "a `default`"));
+                     "correct its `key`, or give it ", advice));
   }
   value.data = AsBytes(declared.missing);
   value.size_bytes = declared.missing.size();
@@ -219,12 +262,18 @@ absl::Status ExampleReader::ReadFeature(const Declared& declared, const FeatureL
                                         ByteBuffer& buffer, FeatureValue& value) const {
   const Kind expected = ExpectedKind(declared.type);
   if (list.kind != expected) {
-    return SampleError(reason::kWrongDType, absl::StrCat("the record holds ", KindName(list.kind),
-                                                         ", the spec says ", KindName(expected)));
+    absl::string_view type = absl::StripSuffix(KindName(list.kind), " list");
+    type.remove_prefix(type.find(' ') + 1);  // the article
+    return SampleError(
+        reason::kWrongDType,
+        absl::StrCat("the record holds ", KindName(list.kind), ", the spec says ",
+                     KindName(expected),
+                     list.kind == Kind::kNone ? "" : absl::StrCat("; declare it as ", type)));
   }
   switch (declared.type) {
     case v1::Feature::kBytes:
-      return ReadBytes(declared, list, value);
+      if (declared.is_list) return ReadStrings(declared, list, buffer, value);
+      return ReadBytes(declared, list, buffer, value);
     case v1::Feature::kTensor:
       return ReadTensorFeature(declared, list, buffer, value);
     default:
@@ -233,18 +282,103 @@ absl::Status ExampleReader::ReadFeature(const Declared& declared, const FeatureL
 }
 
 absl::Status ExampleReader::ReadBytes(const Declared& declared, const FeatureList& list,
-                                      FeatureValue& value) const {
+                                      ByteBuffer& buffer, FeatureValue& value) const {
   if (list.count != 1) {
     return SampleError(reason::kWrongShape,
-                       absl::StrCat("the record holds ", list.count, " byte strings, not one"));
+                       absl::StrCat("the record holds ", list.count,
+                                    " byte strings, not one; a list of them has a `shape`"));
   }
   const absl::string_view bytes = list.chunks[0];
-  const uint64_t bound = declared.signature.max_bytes;
-  if (bound > 0 && bytes.size() > bound) {
-    return SampleError(reason::kOverBound, absl::StrCat("the string has ", bytes.size(),
-                                                        " bytes, max_bytes is ", bound));
+  if (declared.max_bytes > 0 && bytes.size() > declared.max_bytes) {
+    return TooLong(bytes, declared.max_bytes);
   }
   value = FeatureValue{AsBytes(bytes), bytes.size(), 1};
+  if (declared.is_length) {
+    char* const out = buffer.Reserve(8);
+    StoreLittle<uint64_t>(out, bytes.size());
+    value = FeatureValue{reinterpret_cast<const std::byte*>(out), 8, 1};
+  }
+  return absl::OkStatus();
+}
+
+// How many rows the values of `list` are; of a fixed shape 1.
+absl::StatusOr<uint64_t> ExampleReader::CountRows(const Declared& declared,
+                                                  const FeatureList& list) {
+  const FeatureSignature& signature = declared.signature;
+  const uint64_t row = declared.row_values;
+  if (signature.variable ? list.count % row != 0 : list.count != row) {
+    return SampleError(
+        reason::kWrongShape,
+        absl::StrCat("the record holds ", list.count, " values, the spec's shape needs ",
+                     signature.variable ? "a multiple of " : "", row));
+  }
+  if (!signature.variable) return 1;
+  BULKHEAD_RETURN_IF_ERROR(CheckRowBound(list.count / row, signature));
+  return list.count / row;
+}
+
+absl::Status ExampleReader::ReadStrings(const Declared& declared, const FeatureList& list,
+                                        ByteBuffer& buffer, FeatureValue& value) const {
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows, CountRows(declared, list));
+  const uint64_t width = declared.max_bytes;
+  for (const absl::string_view bytes : list.chunks) {
+    if (bytes.size() > width) return TooLong(bytes, declared.max_bytes);
+  }
+  const uint64_t element_bytes = declared.is_length ? 8 : width;
+  value.count = static_cast<int64_t>(rows);
+  value.size_bytes = list.count * element_bytes;
+  char* out = buffer.Reserve(value.size_bytes);
+  value.data = reinterpret_cast<const std::byte*>(out);
+  for (const absl::string_view bytes : list.chunks) {
+    if (declared.is_length) {
+      StoreLittle<uint64_t>(out, bytes.size());
+    } else {
+      std::copy(bytes.begin(), bytes.end(), out);
+      std::fill(out + bytes.size(), out + width, '\0');
+    }
+    out += element_bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExampleReader::ReadBoxes(const Declared& declared, ExampleScratch& scratch,
+                                      ByteBuffer& buffer, FeatureValue& value) const {
+  constexpr size_t kSides = std::size(kBoxSides);
+  std::string lengths;
+  for (size_t side = 0; side < kSides; ++side) {
+    FeatureList& list = scratch.sides[side];
+    if (!ReadFeatureList(scratch.found[declared.found + side], list)) {
+      return SampleError(reason::kMalformedExample,
+                         absl::StrCat("its list `", kBoxSides[side], "` is damaged"));
+    }
+    if (list.kind != Kind::kFloat && list.kind != Kind::kNone) {
+      return SampleError(reason::kWrongDType,
+                         absl::StrCat("the record's `", kBoxSides[side], "` is ",
+                                      KindName(list.kind), ", boxes are read from float lists"));
+    }
+    absl::StrAppend(&lengths, side == 0 ? "" : ", ", kBoxSides[side], " ", list.count);
+  }
+  const uint64_t rows = scratch.sides[0].count;
+  for (const FeatureList& list : scratch.sides) {
+    if (list.count == rows) continue;
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("its lists have unequal lengths: ", lengths,
+                                    "; each box has one value in each"));
+  }
+  BULKHEAD_RETURN_IF_ERROR(CheckRowBound(rows, declared.signature));
+  value.count = static_cast<int64_t>(rows);
+  value.size_bytes = rows * kSides * sizeof(float);
+  char* const boxes = buffer.Reserve(value.size_bytes);
+  value.data = reinterpret_cast<const std::byte*>(boxes);
+  for (size_t side = 0; side < kSides; ++side) {
+    char* out = boxes + side * sizeof(float);
+    for (const absl::string_view chunk : scratch.sides[side].chunks) {
+      for (size_t at = 0; at < chunk.size(); at += sizeof(float)) {
+        std::memcpy(out, chunk.data() + at, sizeof(float));
+        out += kSides * sizeof(float);
+      }
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -263,22 +397,9 @@ absl::Status ExampleReader::ReadTensorFeature(const Declared& declared, const Fe
 
 absl::Status ExampleReader::ReadNumbers(const Declared& declared, const FeatureList& list,
                                         ByteBuffer& buffer, FeatureValue& value) const {
-  const FeatureSignature& signature = declared.signature;
-  const uint64_t row = declared.row_elements;
-  if (signature.variable ? list.count % row != 0 : list.count != row) {
-    return SampleError(
-        reason::kWrongShape,
-        absl::StrCat("the record holds ", list.count, " values, the spec's shape needs ",
-                     signature.variable ? "a multiple of " : "", row));
-  }
-  const uint64_t rows = signature.variable ? list.count / row : 1;
-  if (signature.variable && rows > static_cast<uint64_t>(signature.shape[0])) {
-    return SampleError(reason::kOverBound,
-                       absl::StrCat("the record holds ", rows, " rows, max_count is ",
-                                    signature.shape[0], "; raise max_count to take it"));
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows, CountRows(declared, list));
   value.count = static_cast<int64_t>(rows);
-  value.size_bytes = list.count * ElementBytes(signature.dtype);
+  value.size_bytes = list.count * ElementBytes(declared.signature.dtype);
   const bool floats = list.kind == Kind::kFloat;
   if (floats && list.chunks.size() == 1) {
     value.data = AsBytes(list.chunks[0]);

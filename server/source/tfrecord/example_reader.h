@@ -1,7 +1,9 @@
 #ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_
 #define BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -13,15 +15,17 @@
 #include "server/source/source.h"
 #include "server/source/tfrecord/byte_buffer.h"
 #include "server/source/tfrecord/feature_list.h"
+#include "server/spec/source_signature.h"
 
 namespace bulkhead {
 
 // Memory of one thread for ExampleReader::Read; reused from record to record.
 struct ExampleScratch {
-  // Where each declared feature's Feature message(s) lie in the record.
+  // Where the Feature message(s) of each key lie in the record.
   std::vector<absl::InlinedVector<absl::string_view, 1>> found;
   std::vector<ByteBuffer> buffers;  // one a feature, for values that cannot be views of the record
   FeatureList list;
+  std::array<FeatureList, std::size(kBoxSides)> sides;
 };
 
 // Takes the declared features out of serialized tf.Examples, without protobuf's classes: image
@@ -45,9 +49,14 @@ class ExampleReader {
  private:
   struct Declared {
     FeatureSignature signature;
-    std::string key;  // the record's name for it
+    std::string key;   // the record's name for it
+    size_t found = 0;  // in ExampleScratch; of boxes the first of four
     v1::Feature::TypeCase type = v1::Feature::TYPE_NOT_SET;
     uint64_t row_elements = 1;  // elements of one row, or of the whole where not variable
+    uint64_t row_values = 1;    // as many values the record's list has for them
+    bool is_list = false;       // of byte strings
+    bool is_length = false;     // of the byte strings, not they themselves
+    uint64_t max_bytes = 0;     // of a byte string; 0: no bound
     bool optional = false;      // a record without it is no error
     std::string missing;        // its value in such a record, in bytes
     bool cast = false;
@@ -57,7 +66,12 @@ class ExampleReader {
   absl::Status FindInFeatures(absl::string_view message, ExampleScratch& scratch) const;
   absl::Status ReadFeature(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
                            FeatureValue& value) const;
-  absl::Status ReadBytes(const Declared& declared, const FeatureList& list,
+  absl::Status ReadBytes(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
+                         FeatureValue& value) const;
+  static absl::StatusOr<uint64_t> CountRows(const Declared& declared, const FeatureList& list);
+  absl::Status ReadStrings(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
+                           FeatureValue& value) const;
+  absl::Status ReadBoxes(const Declared& declared, ExampleScratch& scratch, ByteBuffer& buffer,
                          FeatureValue& value) const;
   absl::Status ReadTensorFeature(const Declared& declared, const FeatureList& list,
                                  ByteBuffer& buffer, FeatureValue& value) const;
@@ -68,6 +82,7 @@ class ExampleReader {
   static absl::Status SetDefault(const v1::Feature& feature, Declared& declared);
 
   std::vector<Declared> declared_;
+  size_t keys_ = 0;  // that are looked for
   absl::flat_hash_map<std::string, absl::InlinedVector<int, 1>> by_key_;
 };
 

@@ -37,9 +37,7 @@ void NormalizeErrors(v1::ErrorPolicy& errors, SpecProblems& problems) {
     return;
   }
   if (!errors.has_max_fraction()) errors.set_max_fraction(kDefaultMaxFraction);
-  if (!(errors.max_fraction() >= 0 && errors.max_fraction() <= 1)) {
-    problems.Add("errors.max_fraction", "must lie between 0 and 1");
-  }
+  DeclaredOptions(v1::ErrorPolicy::descriptor())->Normalize(errors, "errors", problems);
 }
 
 void CheckOutputs(const v1::PipelineSpec& spec, SpecProblems& problems) {
@@ -68,7 +66,7 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
     NormalizeMixture(spec, problems);
   } else {
     NormalizeSource(*spec.mutable_source(), *spec.mutable_features(), problems);
-    NormalizeSelection(spec, "", problems);
+    NormalizeSelection(spec, problems);
     NormalizeOrder(*spec.mutable_order(), problems);
   }
   for (int i = 0; i < spec.stages_size(); ++i) {
@@ -76,9 +74,7 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
   }
   NormalizeBatchStages(spec, problems);
   NormalizeBatch(spec, problems);
-  if (spec.has_epochs() && spec.epochs() == 0) {
-    problems.Add("epochs", "must be at least 1, or forever");
-  }
+  DeclaredOptions(v1::PipelineSpec::descriptor())->Normalize(spec, "", problems);
   NormalizeErrors(*spec.mutable_errors(), problems);
   CheckOutputs(spec, problems);
 }

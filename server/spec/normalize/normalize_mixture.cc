@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxSources = 256;
 
 // What says something about one source stands on each source of a mixture.
-void RefuseAtTheTop(const v1::PipelineSpec& spec, SpecProblems& problems) {
+void RefuseAtTheTop(v1::PipelineSpec& spec, SpecProblems& problems) {
   const auto refuse = [&](bool given, absl::string_view field) {
     if (!given) return;
     problems.Add(field, absl::StrCat("stands on each source of a mixture: move it to "
@@ -31,6 +31,7 @@ void RefuseAtTheTop(const v1::PipelineSpec& spec, SpecProblems& problems) {
   refuse(spec.has_split(), "split");
   refuse(spec.skip() != 0, "skip");
   refuse(spec.has_take(), "take");
+  spec.clear_take();  // enough is said of it
 }
 
 void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
@@ -57,14 +58,10 @@ void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
 
 // `problems` of this source: places are relative to it.
 void NormalizeMixed(v1::MixedSource& mixed, SpecProblems& problems) {
-  if (mixed.weight() == 0) {
-    problems.Add("weight", "is required: this source's share of the samples, above 0");
-  } else if (!(mixed.weight() >= kMinWeight && mixed.weight() <= kMaxWeight)) {
-    problems.Add("weight", absl::StrCat("is ", mixed.weight(), "; it must lie between ", kMinWeight,
-                                        " and ", kMaxWeight));
-  }
+  mixed.mutable_source();  // NormalizeSource says which there are
+  DeclaredOptions(v1::MixedSource::descriptor())->Normalize(mixed, "", problems);
   NormalizeSource(*mixed.mutable_source(), *mixed.mutable_features(), problems);
-  NormalizeSelection(mixed, "", problems);
+  NormalizeSelection(mixed, problems);
   NormalizeOrder(*mixed.mutable_order(), problems);
   for (int i = 0; i < mixed.stages_size(); ++i) {
     NormalizeStageOptions(*mixed.mutable_stages(i), absl::StrCat("stages[", i, "]"), problems);

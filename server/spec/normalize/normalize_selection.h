@@ -23,16 +23,12 @@ void NormalizeFilter(const v1::Source& source,
 void CheckSplit(const v1::Source& source, const v1::Split& split, const std::string& path,
                 SpecProblems& problems);
 
-// Filter, split, skip and take of a message that has them beside a normalized source and its
-// features: PipelineSpec, MixedSource. `prefix` is empty, or the message's place and a dot.
+// Filter and split of a message that has them beside a normalized source and its features:
+// PipelineSpec, MixedSource.
 template <typename Spec>
-void NormalizeSelection(Spec& spec, const std::string& prefix, SpecProblems& problems) {
-  NormalizeFilter(spec.source(), spec.features(), *spec.mutable_filter(), prefix + "filter",
-                  problems);
-  if (spec.has_split()) CheckSplit(spec.source(), spec.split(), prefix + "split", problems);
-  if (spec.has_take() && spec.take() == 0) {
-    problems.Add(prefix + "take", "must be at least 1; leave it out to take everything");
-  }
+void NormalizeSelection(Spec& spec, SpecProblems& problems) {
+  NormalizeFilter(spec.source(), spec.features(), *spec.mutable_filter(), "filter", problems);
+  if (spec.has_split()) CheckSplit(spec.source(), spec.split(), "split", problems);
 }
 
 }  // namespace bulkhead

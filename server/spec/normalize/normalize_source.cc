@@ -12,24 +12,28 @@
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
 #include "server/spec/source_signature.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
 
 constexpr uint64_t kMaxRange = static_cast<uint64_t>(INT64_MAX);
-constexpr size_t kMaxNameBytes = 128;
 
 constexpr const char* kImageExtensions[] = {"bmp", "jpeg", "jpg",  "pgm", "png",
                                             "ppm", "tif",  "tiff", "webp"};
 
 bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
 
+void CheckNoNul(const std::string& value, const std::string& path, SpecProblems& problems) {
+  if (HasNul(value)) problems.Add(path, "holds a zero byte, which no file name can");
+}
+
 void CheckPath(const std::string& value, const std::string& path, absl::string_view what,
                SpecProblems& problems) {
   if (value.empty()) {
     problems.Add(path, absl::StrCat("is required: ", what));
-  } else if (HasNul(value)) {
-    problems.Add(path, "holds a zero byte, which no file name can");
+  } else {
+    CheckNoNul(value, path, problems);
   }
 }
 
@@ -41,14 +45,8 @@ void CheckPattern(const std::string& value, const std::string& path, SpecProblem
   }
 }
 
-// Names of features become output names, keys of NumPy structures and places in messages.
 void CheckName(const std::string& name, const std::string& path, SpecProblems& problems) {
-  const bool fits = !name.empty() && name.size() <= kMaxNameBytes &&
-                    (absl::ascii_isalpha(name[0]) || name[0] == '_') &&
-                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
-                      return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '/' || c == '.';
-                    });
-  if (!fits) {
+  if (!IsFeatureName(name)) {
     problems.Add(path, absl::StrCat("`", name.substr(0, kMaxNameBytes),
                                     "` cannot be a feature's name: a letter or _ first, then "
                                     "letters, digits and _ - / . (at most ",
@@ -56,20 +54,9 @@ void CheckName(const std::string& name, const std::string& path, SpecProblems& p
   }
 }
 
-// Of lists and folders.
-template <typename Files>
-void NormalizeMaxPath(Files& source, const std::string& path, SpecProblems& problems) {
-  if (source.max_path_bytes() == 0) source.set_max_path_bytes(kDefaultMaxPathBytes);
-  if (source.max_path_bytes() <= kMaxMaxPathBytes) return;
-  problems.Add(path + ".max_path_bytes", absl::StrCat("is ", source.max_path_bytes(),
-                                                      ", over the limit of ", kMaxMaxPathBytes));
-}
-
 void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
   const std::string path = "source.tfrecord";
-  if (source.files().empty()) {
-    problems.Add(path + ".files", "is required: paths or globs, such as files: data/*.tfrecord");
-  }
+  DeclaredOptions(source.GetDescriptor())->Normalize(source, path, problems);
   for (int i = 0; i < source.files_size(); ++i) {
     CheckPattern(source.files(i), absl::StrCat(path, ".files[", i, "]"), problems);
   }
@@ -79,10 +66,20 @@ void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
   }
 }
 
-// Names of classes: none of them empty or given twice, all of them tellable. `labeled` says that
-// there are integer labels.
-void CheckClasses(const google::protobuf::RepeatedPtrField<std::string>& classes, bool labeled,
-                  const std::string& path, SpecProblems& problems) {
+// Names of classes, of a list or a folder: none of them empty or given twice, all of them tellable;
+// those of a file are looked at when it is read. `labeled` says that there are integer labels.
+template <typename Files>
+void CheckClasses(const Files& source, bool labeled, const std::string& source_path,
+                  SpecProblems& problems) {
+  const auto& classes = source.classes();
+  if (!source.classes_file().empty()) {
+    const std::string path = source_path + ".classes_file";
+    CheckPath(source.classes_file(), path, "the file with a name a line", problems);
+    if (!classes.empty()) problems.Add(path, "stands in for `classes`; give one of them");
+    if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");
+    return;
+  }
+  const std::string path = source_path + ".classes";
   if (classes.empty()) return;
   if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");
   std::set<std::string> names;
@@ -120,8 +117,7 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
     if (source.labels().empty()) source.add_labels("label");
     if (source.label_dtype() == v1::DTYPE_UNSPECIFIED) source.set_label_dtype(v1::DTYPE_INT64);
   }
-  CheckClasses(source.classes(), source.label_dtype() == v1::DTYPE_INT64, path + ".classes",
-               problems);
+  CheckClasses(source, source.label_dtype() == v1::DTYPE_INT64, path, problems);
   std::set<std::string> names = {"path"};
   for (const auto* columns : {&source.images(), &source.labels()}) {
     const std::string field = columns == &source.images() ? ".images" : ".labels";
@@ -134,12 +130,13 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
       }
     }
   }
-  NormalizeMaxPath(source, path, problems);
+  DeclaredOptions(source.GetDescriptor())->Normalize(source, path, problems);
 }
 
 void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   const std::string path = "source.image_folder";
-  CheckPath(source.path(), path + ".path", "the folder", problems);
+  DeclaredOptions(source.GetDescriptor())->Normalize(source, path, problems);
+  CheckNoNul(source.path(), path + ".path", problems);
   std::set<std::string> extensions;
   for (int i = 0; i < source.extensions_size(); ++i) {
     const std::string& extension = source.extensions(i);
@@ -153,16 +150,14 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   if (extensions.empty()) {
     extensions.insert(std::begin(kImageExtensions), std::end(kImageExtensions));
   }
-  CheckClasses(source.classes(), !source.unlabeled(), path + ".classes", problems);
+  CheckClasses(source, !source.unlabeled(), path, problems);
   source.clear_extensions();
   for (const std::string& extension : extensions) source.add_extensions(extension);
-  NormalizeMaxPath(source, path, problems);
 }
 
-void NormalizeRange(const v1::RangeSource& source, SpecProblems& problems) {
-  if (source.size() == 0) {
-    problems.Add("source.range.size", "is required: how many integers, at least 1");
-  } else if (source.size() > kMaxRange) {
+void NormalizeRange(v1::RangeSource& source, SpecProblems& problems) {
+  DeclaredOptions(source.GetDescriptor())->Normalize(source, "source.range", problems);
+  if (source.size() > kMaxRange) {
     problems.Add("source.range.size", absl::StrCat("is over the limit of ", kMaxRange));
   }
 }
@@ -196,16 +191,25 @@ void CheckTensor(const v1::TensorFeature& tensor, const std::string& path, SpecP
   }
 }
 
+void CheckBytes(const v1::BytesFeature& bytes, const std::string& path, SpecProblems& problems) {
+  if (!bytes.length().empty()) CheckName(bytes.length(), path + ".length", problems);
+  if (!bytes.has_default_()) return;
+  if (!bytes.shape().empty()) {
+    problems.Add(path + ".default",
+                 "is for a single byte string; a list that may be missing has shape: [-1], and is "
+                 "empty then");
+  } else if (bytes.max_bytes() != 0 && bytes.default_().size() > bytes.max_bytes()) {
+    problems.Add(path + ".default", "is longer than max_bytes");
+  }
+}
+
 void NormalizeFeature(const std::string& name, v1::Feature& feature, SpecProblems& problems) {
   const std::string path = absl::StrCat("features.", name);
   CheckName(name, path, problems);
-  if (feature.key().empty()) feature.set_key(name);
+  if (feature.key().empty()) feature.set_key(feature.has_boxes() ? kBoxesKey : name);
   switch (feature.type_case()) {
     case v1::Feature::kBytes:
-      if (feature.bytes().max_bytes() != 0 && feature.bytes().has_default_() &&
-          feature.bytes().default_().size() > feature.bytes().max_bytes()) {
-        problems.Add(path + ".bytes.default", "is longer than max_bytes");
-      }
+      CheckBytes(feature.bytes(), path + ".bytes", problems);
       break;
     case v1::Feature::kInt64:
       CheckDefault(feature.int64(), path + ".int64", problems);
@@ -216,6 +220,7 @@ void NormalizeFeature(const std::string& name, v1::Feature& feature, SpecProblem
     case v1::Feature::kTensor:
       CheckTensor(feature.tensor(), path + ".tensor", problems);
       break;
+    case v1::Feature::kBoxes:
     case v1::Feature::TYPE_NOT_SET:
       break;
   }
@@ -237,7 +242,7 @@ void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::
       NormalizeFolder(*source.mutable_image_folder(), problems);
       break;
     case v1::Source::kRange:
-      NormalizeRange(source.range(), problems);
+      NormalizeRange(*source.mutable_range(), problems);
       break;
     case v1::Source::kMixture:  // refused by SourceFeatures
     case v1::Source::SOURCE_NOT_SET:

@@ -1,10 +1,15 @@
 #include "server/spec/yaml/foreign_words.h"
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "bulkhead/v1/pipeline.pb.h"
@@ -16,13 +21,17 @@ namespace {
 struct Advice {
   const char* sentence;
   const char* example = "";
+  // The stage that takes the same options, which are then repeated as they were written.
+  const char* stage = "";
 };
 using Words = std::map<std::string, Advice>;  // by Folded
 
+// Of what is repeated.
 constexpr size_t kMaxValueBytes = 64;
+constexpr size_t kMaxMapBytes = 200;
 
-constexpr char kFlip[] = "write `random_horizontal_flip`, or `{probability: 0.5}` below it";
-constexpr char kVerticalFlip[] = "write `random_vertical_flip`, or `{probability: 0.5}` below it";
+constexpr char kFlip[] = "write `random_horizontal_flip`, or `{probability: $0}` below it";
+constexpr char kVerticalFlip[] = "write `random_vertical_flip`, or `{probability: $0}` below it";
 constexpr char kGlobal[] = "write `order: global`: the whole epoch is shuffled, without a buffer";
 constexpr char kFloats[] =
     "images are arrays already: for values of 0 to 1 write `normalize: {divide: 255}`, for "
@@ -43,9 +52,9 @@ constexpr char kLayout[] = "write `layout: {to: nchw}`";
 constexpr char kFunction[] =
     "write `python: {function: \"module:name\", inputs: [image], outputs: [{name: image, dtype: "
     "uint8, shape: [224, 224, 3]}]}`";
-constexpr char kChance[] = "give the stage itself `probability: 0.5`";
+constexpr char kChance[] = "give the stage itself `probability: $0`";
 constexpr char kBatchSize[] = "write `batch: {size: $0}`";
-constexpr char kDropLast[] = "write `batch: {size: 64, drop_remainder: true}`";
+constexpr char kDropLast[] = "write `batch: {size: 64, drop_remainder: $0}`";
 constexpr char kTopOfSpec[] = "belongs at the top of the spec: $0";
 
 const Words& StageWords() {
@@ -54,13 +63,14 @@ const Words& StageWords() {
        {"torchvision's gives the shorter side that length: write `resize: {shorter_side: $0}`; for "
         "exactly that height and width write `resize: {size: $0}`",
         "256"}},
-      {"resizewithpad", {"write `letterbox: {size: $0}`", "224"}},
+      {"resizewithpad", {"write `letterbox: {size: $0}`", "224", "letterbox"}},
       {"longestmaxsize", {"write `resize: {longer_side: $0}`", "640"}},
       {"smallestmaxsize", {"write `resize: {shorter_side: $0}`", "256"}},
-      {"randomresizedcrop", {"write `random_resized_crop: {size: $0}`", "224"}},
-      {"centercrop", {"write `center_crop: {size: $0}`", "224"}},
-      {"centralcrop", {"write `center_crop: {size: $0}`", "224"}},
-      {"randomcrop", {"write `random_crop: {size: $0}`", "224"}},
+      {"randomresizedcrop",
+       {"write `random_resized_crop: {size: $0}`", "224", "random_resized_crop"}},
+      {"centercrop", {"write `center_crop: {size: $0}`", "224", "center_crop"}},
+      {"centralcrop", {"write `center_crop: {size: $0}`", "224", "center_crop"}},
+      {"randomcrop", {"write `random_crop: {size: $0}`", "224", "random_crop"}},
       {"totensor", {kFloats}},
       {"totensorv2", {kLayout}},
       {"piltotensor", {kLayout}},
@@ -73,11 +83,13 @@ const Words& StageWords() {
       {"transpose", {kLayout}},
       {"normalize",
        {"write `normalize: {mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375]}`: "
-        "torchvision's constants times 255, because values are 0 to 255 here"}},
+        "torchvision's constants times 255, because values are 0 to 255 here",
+        "", "normalize"}},
       {"perimagestandardization",
        {"write `normalize` with constants, or a `python` stage with a function of your own"}},
       {"colorjitter",
-       {"write `color_jitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}`"}},
+       {"write `color_jitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}`", "",
+        "color_jitter"}},
       {"randombrightness", {"write `color_jitter: {brightness: $0}`", "0.2"}},
       {"randomcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
       {"randomsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
@@ -86,20 +98,20 @@ const Words& StageWords() {
       {"adjustcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
       {"adjustsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
       {"adjusthue", {"write `color_jitter: {hue: $0}`", "0.1"}},
-      {"randomflipleftright", {kFlip}},
-      {"flipleftright", {kFlip}},
-      {"horizontalflip", {kFlip}},
-      {"randomhorizontalflip", {kFlip}},
-      {"randomflip", {kFlip}},
-      {"randomflipupdown", {kVerticalFlip}},
-      {"flipupdown", {kVerticalFlip}},
-      {"verticalflip", {kVerticalFlip}},
-      {"randomverticalflip", {kVerticalFlip}},
-      {"randomrotation", {kRotation, "15"}},
-      {"randomrotate", {kRotation, "15"}},
-      {"rotate", {kRotation, "15"}},
-      {"gaussianblur", {"write `gaussian_blur: {kernel: $0}`", "5"}},
-      {"randomgrayscale", {"write `grayscale: {probability: $0}`", "0.1"}},
+      {"randomflipleftright", {kFlip, "0.5", "random_horizontal_flip"}},
+      {"flipleftright", {kFlip, "0.5", "random_horizontal_flip"}},
+      {"horizontalflip", {kFlip, "0.5", "random_horizontal_flip"}},
+      {"randomhorizontalflip", {kFlip, "0.5", "random_horizontal_flip"}},
+      {"randomflip", {kFlip, "0.5", "random_horizontal_flip"}},
+      {"randomflipupdown", {kVerticalFlip, "0.5", "random_vertical_flip"}},
+      {"flipupdown", {kVerticalFlip, "0.5", "random_vertical_flip"}},
+      {"verticalflip", {kVerticalFlip, "0.5", "random_vertical_flip"}},
+      {"randomverticalflip", {kVerticalFlip, "0.5", "random_vertical_flip"}},
+      {"randomrotation", {kRotation, "15", "random_affine"}},
+      {"randomrotate", {kRotation, "15", "random_affine"}},
+      {"rotate", {kRotation, "15", "random_affine"}},
+      {"gaussianblur", {"write `gaussian_blur: {kernel: $0}`", "5", "gaussian_blur"}},
+      {"randomgrayscale", {"write `grayscale: {probability: $0}`", "0.1", "grayscale"}},
       {"rgbtograyscale", {"write `grayscale`, or decode with `decode_image: {color: gray}`"}},
       {"trivialaugmentwide", {"write `trivial_augment`"}},
       {"autoaugment", {"there is none here: `rand_augment` and `trivial_augment` are alike"}},
@@ -114,8 +126,8 @@ const Words& StageWords() {
       {"map", {kFunction}},
       {"pyfunction", {kFunction}},
       {"numpyfunction", {kFunction}},
-      {"randomapply", {kChance}},
-      {"randomchoice", {kChance}},
+      {"randomapply", {kChance, "0.5"}},
+      {"randomchoice", {kChance, "0.5"}},
       {"shuffle", {kTopOfSpec, "`order: global`"}},
       {"batch", {kTopOfSpec, "`batch: {size: 64}`"}},
       {"repeat", {kTopOfSpec, "`epochs: forever`"}},
@@ -132,8 +144,8 @@ const Words& SpecWords() {
       {"buffersize", {kGlobal}},
       {"reshuffleeachiteration", {"write `order: {global: {reshuffle: $0}}`", "true"}},
       {"batchsize", {kBatchSize, "64"}},
-      {"droplast", {kDropLast}},
-      {"dropremainder", {kDropLast}},
+      {"droplast", {kDropLast, "true"}},
+      {"dropremainder", {kDropLast, "true"}},
       {"numworkers", {kWorkers, "4"}},
       {"workers", {kWorkers, "4"}},
       {"numparallelcalls", {kWorkers, "4"}},
@@ -158,6 +170,9 @@ const Words& SpecWords() {
       {"manualseed", {"write `seed: $0`", "1"}},
       {"imagesize", {"write `resize: {size: $0}` among `stages`", "224"}},
       {"targetsize", {"write `resize: {size: $0}` among `stages`", "224"}},
+      {"validationsplit",
+       {"write `split: {parts: {train: 0.8, validation: 0.2}, use: train}`, and in the spec of the "
+        "validation `use: validation`"}},
       {"cache", {"write `cache` among `stages`, behind what it is to keep"}},
       {"shard", {kRanks}},
       {"numshards", {kRanks}},
@@ -227,27 +242,104 @@ std::string Argument(absl::string_view word) {
   return argument.find_first_not_of("0123456789.,[] ") == std::string::npos ? argument : "";
 }
 
+// An option's name here, by that in other libraries.
+std::string OptionName(absl::string_view name) {
+  static const auto& names = *new std::map<absl::string_view, const char*>{
+      {"p", "probability"}, {"prob", "probability"}, {"kernel_size", "kernel"}};
+  const auto found = names.find(name);
+  return found == names.end() ? std::string(name) : found->second;
+}
+
+// A list of constants for values of 0 to 1, times 255; as it is where it has another one.
+std::string Times255(const YamlNode& value) {
+  std::vector<std::string> products;
+  const std::vector<const YamlNode*> one = {&value};
+  for (const YamlNode* item : value.kind == YamlNode::Kind::kSequence ? value.items : one) {
+    double number = 0;
+    if (!absl::SimpleAtod(item->text, &number) || number > 1) return YamlText(value);
+    products.push_back(absl::StrFormat("%.6g", number * 255));
+  }
+  return value.kind == YamlNode::Kind::kSequence
+             ? absl::StrCat("[", absl::StrJoin(products, ", "), "]")
+             : products[0];
+}
+
+// "{size: 32, padding: 4}": those of a map's options that `stage` has as well; empty: none.
+std::string OptionsOf(const std::string& stage, const YamlNode& map) {
+  const auto* const field = v1::Stage::descriptor()->FindFieldByName(stage);
+  std::vector<std::string> options;
+  for (const auto& [key, value] : map.entries) {
+    const std::string name = OptionName(key->text);
+    if (field == nullptr || field->message_type()->FindFieldByName(name) == nullptr) continue;
+    const std::string text = stage == "normalize" ? Times255(*value) : YamlText(*value);
+    if (!text.empty()) options.push_back(absl::StrCat(name, ": ", text));
+  }
+  const std::string text = absl::StrCat("{", absl::StrJoin(options, ", "), "}");
+  return options.empty() || text.size() > kMaxMapBytes ? "" : text;
+}
+
+// What the word's one value is: itself, or that of a map's `size`, or else of its first option.
+std::string ValueText(const YamlNode& value) {
+  if (value.kind != YamlNode::Kind::kMap) return YamlText(value);
+  std::string first;
+  for (const auto& [key, option] : value.entries) {
+    if (key->text == "size") return YamlText(*option);
+    if (first.empty()) first = YamlText(*option);
+  }
+  return first;
+}
+
+// Whether a number is wanted and `text` is none.
+bool IsNoSuchNumber(absl::string_view example, absl::string_view text) {
+  return !example.empty() && absl::ascii_isdigit(example[0]) &&
+         text.find_first_not_of("0123456789.,[] -+e") != absl::string_view::npos;
+}
+
+// Null: none are known for `type`.
+const Words* WordsOf(const google::protobuf::Descriptor& type) {
+  return &type == v1::Stage::descriptor()          ? &StageWords()
+         : &type == v1::PipelineSpec::descriptor() ? &SpecWords()
+         : &type == v1::Batch::descriptor()        ? &BatchWords()
+         : &type == v1::Order::descriptor()        ? &OrderWords()
+         : &type == v1::Source::descriptor()       ? &SourceWords()
+                                                   : nullptr;
+}
+
 }  // namespace
 
-std::string ForeignWordAdvice(absl::string_view word, absl::string_view value,
+std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type) {
+  std::vector<ForeignWord> all;
+  const Words* const words = WordsOf(type);
+  if (words == nullptr) return all;
+  for (const auto& [word, advice] : *words) all.push_back({word, advice.sentence, advice.example});
+  return all;
+}
+
+std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
                               const google::protobuf::Descriptor& type) {
-  const Words* const words = &type == v1::Stage::descriptor()          ? &StageWords()
-                             : &type == v1::PipelineSpec::descriptor() ? &SpecWords()
-                             : &type == v1::Batch::descriptor()        ? &BatchWords()
-                             : &type == v1::Order::descriptor()        ? &OrderWords()
-                             : &type == v1::Source::descriptor()       ? &SourceWords()
-                                                                       : nullptr;
+  const std::string text = value == nullptr ? "" : ValueText(*value);
+  if (const std::string name = OptionName(word);
+      name != word && type.FindFieldByName(name) != nullptr) {
+    return absl::StrCat("write `", name, ": ", text.empty() ? "0.5" : text, "`");
+  }
+  const Words* const words = WordsOf(type);
   if (words == nullptr) return "";
   const auto found = words->find(Folded(word));
   if (found == words->end()) return "";
-  if (found->first == "shuffle" && absl::EqualsIgnoreCase(value, "false")) {
+  if (found->first == "shuffle" && absl::EqualsIgnoreCase(text, "false")) {
     return "leave it out: samples come in the source's own order";
   }
-  std::string shown = value.empty() ? Argument(word) : std::string(value);
-  if (shown.empty() || shown.size() > kMaxValueBytes || found->second.sentence == kTopOfSpec) {
-    shown = found->second.example;
+  const Advice& advice = found->second;
+  if (value != nullptr && value->kind == YamlNode::Kind::kMap) {
+    const std::string options = OptionsOf(advice.stage, *value);
+    if (!options.empty()) return absl::StrCat("write `", advice.stage, ": ", options, "`");
   }
-  return absl::Substitute(found->second.sentence, shown);
+  std::string shown = value == nullptr ? Argument(word) : text;
+  if (shown.empty() || shown.size() > kMaxValueBytes || advice.sentence == kTopOfSpec ||
+      IsNoSuchNumber(advice.example, shown)) {
+    shown = advice.example;
+  }
+  return absl::Substitute(advice.sentence, shown);
 }
 
 std::string OtherMeaning(const google::protobuf::Descriptor& type, absl::string_view value) {

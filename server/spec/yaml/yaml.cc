@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/spec/lint.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
@@ -54,8 +55,8 @@ bool FollowsFrom(const SpecProblems& unread, const MappedYaml& mapped, const std
 // "f.yaml:3:7: stages: what is wrong".
 std::string Line(absl::string_view name, YamlMark mark, absl::string_view what,
                  absl::string_view path, absl::string_view message) {
-  return absl::StrCat(name, ":", mark.line, ":", mark.column, ": ", what, path,
-                      path.empty() ? "" : ": ", message);
+  return PrintableLines(absl::StrCat(name, ":", mark.line, ":", mark.column, ": ", what, path,
+                                     path.empty() ? "" : ": ", message));
 }
 
 absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_view name) {
@@ -73,10 +74,10 @@ absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_vi
   const MappedYaml::Problem& first = problems.front();
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                    absl::StrJoin(lines, "\n"),
-                   {{"file", std::string(name)},
+                   {{"file", Printable(name)},
                     {"line", absl::StrCat(first.mark.line)},
                     {"column", absl::StrCat(first.mark.column)},
-                    {"path", first.path}});
+                    {"path", Printable(first.path)}});
 }
 
 }  // namespace

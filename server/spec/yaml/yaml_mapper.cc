@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/declared_options.h"
@@ -20,9 +19,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-// Of values that messages repeat.
-constexpr size_t kMaxShownItems = 8;
-constexpr size_t kMaxShownBytes = 64;
+constexpr size_t kMaxShownBytes = 64;  // of a value that messages repeat
 
 // The one thing a spec writes differently: `epochs: forever` is epochs left out.
 constexpr absl::string_view kEpochs = "bulkhead.v1.PipelineSpec.epochs";
@@ -95,16 +92,15 @@ std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
   return "";
 }
 
-// "224", "[224, 224]": a value as it may be written; empty for a map, or what is nested.
-std::string TextOf(const YamlNode& value) {
-  if (value.kind == YamlNode::Kind::kScalar) return value.text;
-  if (value.kind != YamlNode::Kind::kSequence || value.items.size() > kMaxShownItems) return "";
-  std::vector<std::string> items;
-  for (const YamlNode* item : value.items) {
-    if (item->kind != YamlNode::Kind::kScalar) return "";
-    items.push_back(item->text);
+// "size: 8" of `size:8`, which YAML takes for one word, where `type` has a field of that name.
+std::string LacksSpace(absl::string_view text, const Descriptor& type) {
+  const size_t colon = text.find(':');
+  if (colon == absl::string_view::npos || colon + 1 == text.size() ||
+      FindField(type, std::string(text.substr(0, colon))) == nullptr) {
+    return "";
   }
-  return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
+  return absl::StrCat("`", text, "` lacks a space behind the colon: write `", text.substr(0, colon),
+                      ": ", text.substr(colon + 1), "`");
 }
 
 // A key that `type` lacks, and its value. The commonest slip is an option that stands beside its
@@ -116,7 +112,8 @@ std::string UnknownKey(const std::string& key, const YamlNode& value, const Desc
       return absl::StrCat("`", key, "` belongs to `", field->name(), "`: indent it further");
     }
   }
-  const std::string advice = ForeignWordAdvice(key, TextOf(value), type);
+  if (std::string problem = LacksSpace(key, type); !problem.empty()) return problem;
+  const std::string advice = ForeignWordAdvice(key, &value, type);
   if (!advice.empty()) return absl::StrCat("unknown ", KeyNoun(type), " `", key, "`; ", advice);
   return UnknownName(KeyNoun(type), key, FieldNames(type)) + StageOfAnotherList(key, type);
 }
@@ -151,8 +148,9 @@ const FieldDescriptor* MeantField(const YamlNode& value, const Message& message)
 // What is wrong with a value that stands in a message's place, `path`.
 std::string NoMap(const YamlNode& node, const Message& message, const std::string& path) {
   const Descriptor& type = *message.GetDescriptor();
+  const std::string text = YamlText(node);
+  if (std::string problem = LacksSpace(text, type); !problem.empty()) return problem;
   const FieldDescriptor* const meant = MeantField(node, message);
-  const std::string text = TextOf(node);
   // "resize", "batch"; an item of a list has no name.
   const std::string name = path.substr(path.find_last_of('.') + 1);
   if (meant == nullptr || text.empty() || text.size() > kMaxShownBytes || name.empty() ||
@@ -214,7 +212,7 @@ class Mapper {
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      const std::string advice = ForeignWordAdvice(node.text, "", *message.GetDescriptor());
+      const std::string advice = ForeignWordAdvice(node.text, nullptr, *message.GetDescriptor());
       Problem(node.mark, path,
               advice.empty()
                   ? UnknownName(oneof.name(), node.text, MemberNames(oneof)) +

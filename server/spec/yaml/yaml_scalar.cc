@@ -54,15 +54,21 @@ std::string WholeNumberAdvice(absl::string_view text) {
 }
 
 template <typename Integer>
-std::string ParseWhole(absl::string_view text, Integer& value) {
+std::string ParseWhole(absl::string_view text, const FieldDescriptor& field, Integer& value) {
   if (!IsWholeNumber(text)) {
     return absl::StrCat("must be a whole number", But(text), WholeNumberAdvice(text));
   }
-  if (!absl::SimpleAtoi(text, &value)) {
-    return absl::StrCat("must lie between ", std::numeric_limits<Integer>::min(), " and ",
-                        std::numeric_limits<Integer>::max(), But(text));
-  }
-  return "";
+  if (absl::SimpleAtoi(text, &value)) return "";
+  // What the field's type cannot hold: the limits of its meaning say more than those of the type.
+  const Option* const option = DeclaredOption(field);
+  using Limits = std::numeric_limits<Integer>;
+  const bool limited = option != nullptr && std::isfinite(option->most);
+  const auto most = limited ? static_cast<Integer>(option->most) : Limits::max();
+  const auto least =
+      limited && std::isfinite(option->least) ? static_cast<Integer>(option->least) : Limits::min();
+  if (limited) return absl::StrCat("must lie between ", least, " and ", most, But(text));
+  return absl::StartsWith(text, "-") ? absl::StrCat("must be at least ", least, But(text))
+                                     : absl::StrCat("must be at most ", most, But(text));
 }
 
 // Digits, with a point and an exponent if need be.
@@ -151,25 +157,25 @@ std::string SetScalar(absl::string_view text, const FieldDescriptor& field, Mess
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
       int32_t value = 0;
-      problem = ParseWhole(text, value);
+      problem = ParseWhole(text, field, value);
       if (problem.empty()) BULKHEAD_STORE(Int32, value);
       break;
     }
     case FieldDescriptor::CPPTYPE_INT64: {
       int64_t value = 0;
-      problem = ParseWhole(text, value);
+      problem = ParseWhole(text, field, value);
       if (problem.empty()) BULKHEAD_STORE(Int64, value);
       break;
     }
     case FieldDescriptor::CPPTYPE_UINT32: {
       uint32_t value = 0;
-      problem = ParseWhole(text, value);
+      problem = ParseWhole(text, field, value);
       if (problem.empty()) BULKHEAD_STORE(UInt32, value);
       break;
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
       uint64_t value = 0;
-      problem = ParseWhole(text, value);
+      problem = ParseWhole(text, field, value);
       if (problem.empty()) BULKHEAD_STORE(UInt64, value);
       break;
     }

@@ -10,12 +10,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/base/utf8.h"
 
 namespace bulkhead {
 namespace {
 
+// Of values that messages repeat.
+constexpr size_t kMaxShownItems = 8;
 constexpr absl::string_view kPunctuation = "{}[],:?\"'";
 
 YamlMark MarkOf(const YAML::Mark& mark) {
@@ -86,7 +89,52 @@ std::optional<YamlFault> TabFault(absl::string_view text) {
   return fault;
 }
 
+// The last bracket that is not closed, in a text that is no YAML: most probably because of it.
+std::optional<YamlFault> BracketFault(absl::string_view text) {
+  std::vector<size_t> open;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool after_space = i == 0 || absl::ascii_isspace(text[i - 1]);
+    if (quote != 0) {
+      // \" in double quotes, and '' in single ones, end nothing.
+      if (quote == '"' ? c == '\\' : text.substr(i, 2) == "''") {
+        ++i;
+      } else if (c == quote) {
+        quote = 0;
+      }
+    } else if (c == '#' && after_space) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if ((c == '"' || c == '\'') && (after_space || absl::StrContains("{[,:", text[i - 1]))) {
+      quote = c;
+    } else if (c == '{' || c == '[') {
+      open.push_back(i);
+    } else if ((c == '}' || c == ']') && !open.empty()) {
+      open.pop_back();
+    }
+  }
+  // A document that is one bracket, as JSON is, was most probably cut off: its end is the place.
+  if (open.empty() || quote != 0 || open.back() == text.find_first_not_of(" \t\r\n")) {
+    return std::nullopt;
+  }
+  const char* const end = text[open.back()] == '{' ? "}" : "]";
+  return YamlFault{MarkAt(text, open.back()), absl::StrCat("the `", text.substr(open.back(), 1),
+                                                           "` here is not closed; write `", end,
+                                                           "` behind what belongs to it")};
+}
+
 }  // namespace
+
+std::string YamlText(const YamlNode& value) {
+  if (value.kind == YamlNode::Kind::kScalar) return value.text;
+  if (value.kind != YamlNode::Kind::kSequence || value.items.size() > kMaxShownItems) return "";
+  std::vector<std::string> items;
+  for (const YamlNode* item : value.items) {
+    if (item->kind != YamlNode::Kind::kScalar) return "";
+    items.push_back(item->text);
+  }
+  return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
+}
 
 // Turns yaml-cpp's events into nodes. Lives for one parse.
 class YamlTreeBuilder : public YAML::EventHandler {
@@ -218,6 +266,7 @@ std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
     return over.fault;
   } catch (const YAML::Exception& error) {
     if (auto tab = TabFault(text)) return *std::move(tab);
+    if (auto bracket = BracketFault(text)) return *std::move(bracket);
     return YamlFault{MarkOf(error.mark), absl::StrCat("not valid YAML: ", error.msg)};
   }
 }

@@ -29,6 +29,9 @@ struct YamlNode {
   std::vector<std::pair<const YamlNode*, const YamlNode*>> entries;  // of a map, as written
 };
 
+// "224", "[224, 224]": a value as it may be written; empty for a map, or what is nested or long.
+std::string YamlText(const YamlNode& value);
+
 // Why a text is not a YAML document.
 struct YamlFault {
   YamlMark mark;

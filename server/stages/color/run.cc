@@ -97,7 +97,7 @@ class PixelStage : public ChanceStage {
  public:
   template <typename Chancy>
   PixelStage(StagePlace place, const Chancy& spec)
-      : ChanceStage(std::move(place), ProbabilityOf(spec)) {}
+      : ChanceStage(std::move(place), spec.probability()) {}
 
  protected:
   void Change(const MutableImageView& image, SampleRandom&, StageScratch&) const override {
@@ -109,7 +109,7 @@ class PixelStage : public ChanceStage {
 class PosterizeStage : public ChanceStage {
  public:
   PosterizeStage(StagePlace place, const v1::Posterize& spec)
-      : ChanceStage(std::move(place), ProbabilityOf(spec)), bits_(static_cast<int>(spec.bits())) {}
+      : ChanceStage(std::move(place), spec.probability()), bits_(static_cast<int>(spec.bits())) {}
 
  protected:
   void Change(const MutableImageView& image, SampleRandom&, StageScratch&) const override {
@@ -124,8 +124,8 @@ class PosterizeStage : public ChanceStage {
 class SolarizeStage : public ChanceStage {
  public:
   SolarizeStage(StagePlace place, const v1::Solarize& spec)
-      : ChanceStage(std::move(place), ProbabilityOf(spec)),
-        threshold_(spec.has_threshold() ? static_cast<int>(spec.threshold()) : 128) {}
+      : ChanceStage(std::move(place), spec.probability()),
+        threshold_(static_cast<int>(spec.threshold())) {}
 
  protected:
   void Change(const MutableImageView& image, SampleRandom&, StageScratch&) const override {
@@ -143,7 +143,7 @@ absl::Status ChanceStage::Run(Value& value, const StageContext& context) const {
 }
 
 ColorJitterStage::ColorJitterStage(StagePlace place, const v1::ColorJitter& spec)
-    : ChanceStage(std::move(place), ProbabilityOf(spec)),
+    : ChanceStage(std::move(place), spec.probability()),
       ranges_{DrawRange::Of(spec.brightness(), {1, 1}), DrawRange::Of(spec.contrast(), {1, 1}),
               DrawRange::Of(spec.saturation(), {1, 1}), DrawRange::Of(spec.hue(), {0, 0})} {}
 
@@ -166,11 +166,9 @@ void ColorJitterStage::Change(const MutableImageView& image, SampleRandom& rando
 PhotometricDistortStage::PhotometricDistortStage(StagePlace place,
                                                  const v1::RandomPhotometricDistort& spec)
     : ValueStage(std::move(place)),
-      probability_(ProbabilityOf(spec, 0.5)),
-      ranges_{DrawRange::Of(spec.brightness(), {0.875, 1.125}),
-              DrawRange::Of(spec.contrast(), {0.5, 1.5}),
-              DrawRange::Of(spec.saturation(), {0.5, 1.5}),
-              DrawRange::Of(spec.hue(), {-0.05, 0.05})} {}
+      probability_(spec.probability()),
+      ranges_{DrawRange::Of(spec.brightness()), DrawRange::Of(spec.contrast()),
+              DrawRange::Of(spec.saturation()), DrawRange::Of(spec.hue())} {}
 
 absl::Status PhotometricDistortStage::Run(Value& value, const StageContext& context) const {
   SampleRandom random = place().Random(context.key);
@@ -195,9 +193,9 @@ absl::Status PhotometricDistortStage::Run(Value& value, const StageContext& cont
 }
 
 GaussianBlurStage::GaussianBlurStage(StagePlace place, const v1::GaussianBlur& spec)
-    : ChanceStage(std::move(place), ProbabilityOf(spec)),
+    : ChanceStage(std::move(place), spec.probability()),
       width_(static_cast<int>(spec.kernel())),
-      sigma_(DrawRange::Of(spec.sigma(), {0.1, 2})) {}
+      sigma_(DrawRange::Of(spec.sigma())) {}
 
 void GaussianBlurStage::Change(const MutableImageView& image, SampleRandom& random,
                                StageScratch& scratch) const {
@@ -205,12 +203,9 @@ void GaussianBlurStage::Change(const MutableImageView& image, SampleRandom& rand
 }
 
 RandomErasingStage::RandomErasingStage(const StageSite& site, const v1::RandomErasing& spec)
-    : ChanceStage(site.place, ProbabilityOf(spec, 0.5)),
-      fill_(FillOf(spec.fill(), site.channels())) {
-  const DrawRange scale = DrawRange::Of(spec.scale(), {bounds_.scale_low, bounds_.scale_high});
-  const DrawRange ratio = DrawRange::Of(spec.ratio(), {bounds_.ratio_low, bounds_.ratio_high});
-  bounds_ = {scale.low, scale.high, ratio.low, ratio.high};
-}
+    : ChanceStage(site.place, spec.probability()),
+      bounds_{spec.scale().at(0), spec.scale().at(1), spec.ratio().at(0), spec.ratio().at(1)},
+      fill_(FillOf(spec.fill(), site.channels())) {}
 
 void RandomErasingStage::Change(const MutableImageView& image, SampleRandom& random,
                                 StageScratch&) const {

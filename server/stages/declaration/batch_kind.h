@@ -31,6 +31,9 @@ class BatchKind {
   // Whether this stage, which is normalized, draws random numbers that decide anything.
   virtual bool IsRandom(const v1::BatchStage& stage) const = 0;
 
+  // Whether rows of a batch, padding among them, go into others.
+  virtual bool MixesRows() const { return true; }
+
   // What the table of options cannot say: adds what else is wrong to `problems`.
   virtual void CheckRules(const v1::BatchStage& stage, const std::string& path,
                           SpecProblems& problems) const {}
@@ -69,10 +72,6 @@ BatchKinds UserBatchKinds();  // the user's own code
 
 // The kind of `stage`; null when none is set.
 const BatchKind* BatchKindOf(const v1::BatchStage& stage);
-
-// The options of `stage`, which has some: v1::Mixup.
-const google::protobuf::Message& OptionsOf(const v1::BatchStage& stage);
-google::protobuf::Message& MutableOptionsOf(v1::BatchStage& stage);
 
 }  // namespace bulkhead
 

@@ -25,6 +25,37 @@ std::string SpelledFor(const FieldDescriptor& field, double value) {
                                                     : absl::StrCat(value);
 }
 
+// Calls `visit` with what gets, gets one of a list, sets and adds values of `field`.
+template <typename Visit>
+auto WithAccess(const FieldDescriptor& field, const Visit& visit) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return visit(&Reflection::GetDouble, &Reflection::GetRepeatedDouble, &Reflection::SetDouble,
+                   &Reflection::AddDouble);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return visit(&Reflection::GetFloat, &Reflection::GetRepeatedFloat, &Reflection::SetFloat,
+                   &Reflection::AddFloat);
+    case FieldDescriptor::CPPTYPE_INT32:
+      return visit(&Reflection::GetInt32, &Reflection::GetRepeatedInt32, &Reflection::SetInt32,
+                   &Reflection::AddInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return visit(&Reflection::GetInt64, &Reflection::GetRepeatedInt64, &Reflection::SetInt64,
+                   &Reflection::AddInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return visit(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32, &Reflection::SetUInt32,
+                   &Reflection::AddUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return visit(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64, &Reflection::SetUInt64,
+                   &Reflection::AddUInt64);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return visit(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue,
+                   &Reflection::SetEnumValue, &Reflection::AddEnumValue);
+    default:
+      return visit(&Reflection::GetBool, &Reflection::GetRepeatedBool, &Reflection::SetBool,
+                   &Reflection::AddBool);
+  }
+}
+
 // The values of one field of a message, as numbers.
 class FieldValues {
  public:
@@ -42,37 +73,18 @@ class FieldValues {
   }
 
   double at(int i) const {
-    switch (field_->cpp_type()) {
-      case FieldDescriptor::CPPTYPE_DOUBLE:
-        return Get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble, i);
-      case FieldDescriptor::CPPTYPE_FLOAT:
-        return Get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat, i);
-      case FieldDescriptor::CPPTYPE_UINT32:
-        return Get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32, i);
-      case FieldDescriptor::CPPTYPE_UINT64:
-        return Get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64, i);
-      case FieldDescriptor::CPPTYPE_ENUM:
-        return Get(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue, i);
-      default:
-        return Get(&Reflection::GetBool, &Reflection::GetRepeatedBool, i);
-    }
+    return WithAccess(*field_, [&](auto get, auto get_of_list, auto, auto) {
+      return static_cast<double>(field_->is_repeated()
+                                     ? (reflection_.*get_of_list)(message_, field_, i)
+                                     : (reflection_.*get)(message_, field_));
+    });
   }
 
   void Add(double value) {
-    switch (field_->cpp_type()) {
-      case FieldDescriptor::CPPTYPE_DOUBLE:
-        return Put(&Reflection::SetDouble, &Reflection::AddDouble, value);
-      case FieldDescriptor::CPPTYPE_FLOAT:
-        return Put(&Reflection::SetFloat, &Reflection::AddFloat, value);
-      case FieldDescriptor::CPPTYPE_UINT32:
-        return Put(&Reflection::SetUInt32, &Reflection::AddUInt32, value);
-      case FieldDescriptor::CPPTYPE_UINT64:
-        return Put(&Reflection::SetUInt64, &Reflection::AddUInt64, value);
-      case FieldDescriptor::CPPTYPE_ENUM:
-        return Put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, value);
-      default:
-        return Put(&Reflection::SetBool, &Reflection::AddBool, value);
-    }
+    WithAccess(*field_, [&](auto get, auto, auto set, auto add) {
+      const auto typed = static_cast<decltype((reflection_.*get)(message_, field_))>(value);
+      (reflection_.*(field_->is_repeated() ? add : set))(&message_, field_, typed);
+    });
   }
 
   void SetName(const std::string& name) {
@@ -85,20 +97,6 @@ class FieldValues {
   std::string Spelled(double value) const { return SpelledFor(*field_, value); }
 
  private:
-  template <typename Value>
-  double Get(Value (Reflection::*one)(const Message&, const FieldDescriptor*) const,
-             Value (Reflection::*of_list)(const Message&, const FieldDescriptor*, int) const,
-             int i) const {
-    return static_cast<double>(field_->is_repeated() ? (reflection_.*of_list)(message_, field_, i)
-                                                     : (reflection_.*one)(message_, field_));
-  }
-  template <typename Value>
-  void Put(void (Reflection::*set)(Message*, const FieldDescriptor*, Value) const,
-           void (Reflection::*add)(Message*, const FieldDescriptor*, Value) const, double value) {
-    (reflection_.*(field_->is_repeated() ? add : set))(&message_, field_,
-                                                       static_cast<Value>(value));
-  }
-
   Message& message_;
   const Reflection& reflection_;
   const FieldDescriptor* field_;
@@ -147,7 +145,7 @@ std::string Problem(const Option& option, const FieldDescriptor* field, const Fi
 void NormalizeOption(const Option& option, const FieldDescriptor* field, const std::string& path,
                      Message& message, SpecProblems& problems) {
   FieldValues values(message, field);
-  const std::string place = absl::StrCat(path, ".", option.name);
+  const std::string place = absl::StrCat(path, path.empty() ? "" : ".", option.name);
   if (values.size() == 0) {
     if (!option.needs.empty()) return problems.Add(place, option.needs);
     if (option.implied.has_value()) return;

@@ -5,13 +5,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 
 namespace bulkhead {
 
 absl::Status SpecError(absl::string_view path, absl::string_view message) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                   path.empty() ? std::string(message) : absl::StrCat(path, ": ", message),
-                   {{"path", std::string(path)}});
+                   PrintableLines(path.empty() ? message : absl::StrCat(path, ": ", message)),
+                   {{"path", PrintableLines(path)}});
 }
 
 bool IsAtOrBelow(absl::string_view path, absl::string_view whole) {
@@ -61,8 +62,8 @@ absl::Status SpecProblems::ToStatus() const {
       absl::StrJoin(problems_, "\n", [](std::string* out, const SpecProblem& problem) {
         absl::StrAppend(out, problem.path, problem.path.empty() ? "" : ": ", problem.message);
       });
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, text,
-                   {{"path", problems_.front().path}});
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, PrintableLines(text),
+                   {{"path", PrintableLines(problems_.front().path)}});
 }
 
 }  // namespace bulkhead

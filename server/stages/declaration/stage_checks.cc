@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -21,6 +22,14 @@ std::string LastPart(absl::string_view path) {
 }
 
 }  // namespace
+
+bool IsFeatureName(absl::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         (absl::ascii_isalpha(name[0]) || name[0] == '_') &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '/' || c == '.';
+         });
+}
 
 FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name) {
   return *std::find_if(features.begin(), features.end(),

@@ -24,6 +24,11 @@ inline std::string NameOr(const std::string& name, absl::string_view otherwise) 
   return name.empty() ? std::string(otherwise) : name;
 }
 
+// Whether features can be called so: their names become output names, keys of NumPy structures and
+// places in messages. A letter or _ first, then letters, digits and _ - / .
+inline constexpr size_t kMaxNameBytes = 128;
+bool IsFeatureName(absl::string_view name);
+
 // The one of `features` that is called `name`, which must be there.
 FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name);
 

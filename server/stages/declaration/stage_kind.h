@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
 #define BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
 
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +42,8 @@ struct StageTraits {
   bool declares = false;
   // It changes nothing, and may fail on purpose: stages before and behind it may be joined.
   bool fails_on_purpose = false;
+  // It is the user's own code.
+  bool runs_user_code = false;
   // Other samples that a sample may have made for it, at most. Where it has some, it moves what
   // belongs to its image itself.
   int partners = 0;
@@ -102,12 +106,41 @@ std::vector<std::unique_ptr<const Kind>> Family(Kinds... kinds) {
   return all;
 }
 
-// "resize": how specs call the stage; empty when none is set.
-std::string StageName(const v1::Stage& stage);
+// "resize", "mixup": how specs call the stage, v1::Stage or v1::BatchStage; empty when none is set.
+template <typename Stage>
+std::string StageName(const Stage& stage) {
+  if (stage.stage_case() == Stage::STAGE_NOT_SET) return "";
+  return Stage::descriptor()->FindFieldByNumber(stage.stage_case())->name();
+}
 
-// The options of `stage`, which has some: v1::Resize.
-const google::protobuf::Message& OptionsOf(const v1::Stage& stage);
-google::protobuf::Message& MutableOptionsOf(v1::Stage& stage);
+// The options of such a stage, which has some: v1::Resize.
+template <typename Stage>
+const google::protobuf::Message& OptionsOf(const Stage& stage) {
+  return stage.GetReflection()->GetMessage(
+      stage, Stage::descriptor()->FindFieldByNumber(stage.stage_case()));
+}
+template <typename Stage>
+google::protobuf::Message& MutableOptionsOf(Stage& stage) {
+  return *stage.GetReflection()->MutableMessage(
+      &stage, Stage::descriptor()->FindFieldByNumber(stage.stage_case()));
+}
+
+// The kind of such a stage among those of the `families`, which are asked once; null when none is
+// set.
+template <typename Kind, typename Stage>
+const Kind* KindAmong(
+    std::initializer_list<std::vector<std::unique_ptr<const Kind>> (*)()> families,
+    const Stage& stage) {
+  static const auto& kinds = *new auto([&] {
+    std::map<const google::protobuf::Descriptor*, std::unique_ptr<const Kind>> all;
+    for (auto* family : families) {
+      for (auto& kind : family()) all.emplace(kind->options().message(), std::move(kind));
+    }
+    return all;
+  }());
+  if (stage.stage_case() == Stage::STAGE_NOT_SET) return nullptr;
+  return kinds.at(OptionsOf(stage).GetDescriptor()).get();
+}
 
 // The kind of `stage`; null when none is set.
 const StageKind* KindOf(const v1::Stage& stage);

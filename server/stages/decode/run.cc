@@ -53,7 +53,7 @@ MutableImageView Upright(const ImageView& view, int orientation, StageScratch& s
 DecodeStage::DecodeStage(StagePlace place, const v1::DecodeImage& spec)
     : ValueStage(std::move(place)),
       format_(FormatOf(spec)),
-      max_pixels_(spec.max_pixels() == 0 ? kDefaultMaxPixels : spec.max_pixels()),
+      max_pixels_(spec.max_pixels()),
       options_(OptionsOf(spec)),
       exif_orientation_(spec.exif_orientation()),
       deep_(spec.keep_16_bit()) {}

@@ -3,19 +3,9 @@
 #include "server/image/geometry/flip.h"
 
 namespace bulkhead {
-namespace {
-
-constexpr double kDefaultProbability = 0.5;
-
-template <typename Flip>
-double ProbabilityOf(const Flip& spec) {
-  return spec.has_probability() ? spec.probability() : kDefaultProbability;
-}
-
-}  // namespace
 
 RandomFlipStage::RandomFlipStage(StagePlace place, const v1::RandomHorizontalFlip& spec)
-    : ValueStage(std::move(place)), probability_(ProbabilityOf(spec)) {}
+    : ValueStage(std::move(place)), probability_(spec.probability()) {}
 
 bool RandomFlipStage::Flips(const SampleKey& key) const {
   SampleRandom random = place().Random(key);
@@ -31,7 +21,7 @@ absl::Status RandomFlipStage::Run(Value& value, const StageContext& context) con
 
 RandomVerticalFlipStage::RandomVerticalFlipStage(StagePlace place,
                                                  const v1::RandomVerticalFlip& spec)
-    : ValueStage(std::move(place)), probability_(ProbabilityOf(spec)) {}
+    : ValueStage(std::move(place)), probability_(spec.probability()) {}
 
 absl::Status RandomVerticalFlipStage::Run(Value& value, const StageContext& context) const {
   SampleRandom random = place().Random(context.key);

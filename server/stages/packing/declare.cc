@@ -25,6 +25,7 @@ class PackRowsKind : public BatchKind {
                   {Option("inputs").Otherwise("all that are not packed yet")}) {}
 
   bool IsRandom(const v1::BatchStage&) const override { return false; }
+  bool MixesRows() const override { return false; }
 
   void CheckRules(const v1::BatchStage& stage, const std::string& path,
                   SpecProblems& problems) const override {
@@ -80,6 +81,7 @@ class MultiScaleKind : public BatchKind {
   bool IsRandom(const v1::BatchStage& stage) const override {
     return stage.multi_scale().sizes_size() > 1;
   }
+  bool MixesRows() const override { return false; }
 
   void CheckRules(const v1::BatchStage& stage, const std::string& path,
                   SpecProblems& problems) const override {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/spec/batch_stages.h"
+#include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
 
@@ -12,7 +13,7 @@ BatchSite::BatchSite(const v1::PipelineSpec& spec, const PipelineSignature& sign
       features_(signature.sources[0].FeaturesBefore(signature.sources[0].features_after.size())),
       index_(index) {}
 
-StagePlace BatchSite::place() const { return {BatchStagePath(index_), BatchStageName(stage())}; }
+StagePlace BatchSite::place() const { return {BatchStagePath(index_), StageName(stage())}; }
 
 bool BatchSite::Has(const std::string& name) const {
   return NumberOf(name) < static_cast<size_t>(schema_.tensors_size());

@@ -47,12 +47,6 @@ Margins MarginsOf(const Padded& spec) {
   return {side(0), side(1), side(2), side(3)};
 }
 
-// Of stages that may leave a sample as it is: how often they act; always where the spec is silent.
-template <typename Chancy>
-double ProbabilityOf(const Chancy& spec, double otherwise = 1) {
-  return spec.has_probability() ? spec.probability() : otherwise;
-}
-
 // `fill` for an image of `channels`: one value a channel; 0 where there is none.
 std::vector<uint8_t> FillOf(const google::protobuf::RepeatedField<uint32_t>& fill, size_t channels);
 
@@ -61,9 +55,13 @@ struct DrawRange {
   double low;
   double high;
 
-  // Of a normalized list: its two numbers, or `otherwise` when it is empty.
+  // Of a normalized list: its two numbers.
+  static DrawRange Of(const google::protobuf::RepeatedField<double>& list) {
+    return {list.at(0), list.at(1)};
+  }
+  // The same, or `otherwise` when it is empty.
   static DrawRange Of(const google::protobuf::RepeatedField<double>& list, DrawRange otherwise) {
-    return list.size() == 2 ? DrawRange{list[0], list[1]} : otherwise;
+    return list.empty() ? otherwise : Of(list);
   }
   double Draw(SampleRandom& random) const { return random.NextUniform(low, high); }
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -17,7 +18,6 @@ namespace {
 
 using Kind = FeatureSignature::Kind;
 
-constexpr size_t kMaxNameBytes = 128;
 constexpr int kMaxFeatures = 64;
 constexpr int kMaxDimensions = 8;
 constexpr int64_t kMaxExtent = int64_t{1} << 32;
@@ -29,15 +29,6 @@ bool IsName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && !absl::ascii_isdigit(name[0]) &&
          std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_'; });
-}
-
-// As of features of records (normalize_source.cc).
-bool IsFeatureName(absl::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes &&
-         (absl::ascii_isalpha(name[0]) || name[0] == '_') &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '/' || c == '.';
-         });
 }
 
 bool IsDottedName(absl::string_view name) {
@@ -138,10 +129,11 @@ FeatureSignature SignatureOf(const v1::StageOutput& output, absl::string_view pa
   feature.shape.assign(output.shape().begin(), output.shape().end());
   feature.variable = !feature.shape.empty() && feature.shape[0] == -1;
   if (feature.variable) feature.shape[0] = static_cast<int64_t>(output.max_count());
-  const bool image = !feature.variable && feature.shape.size() == 3 &&
-                     feature.shape[0] <= kMaxExtent && feature.shape[1] <= kMaxExtent &&
-                     feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL &&
-                     !IsForDelivery(output.dtype());
+  const bool image =
+      !feature.variable && feature.shape.size() == 3 &&
+      std::max(feature.shape[0], feature.shape[1]) <= std::numeric_limits<int>::max() &&
+      feature.shape[2] <= kMaxImageChannels && output.dtype() != v1::DTYPE_BOOL &&
+      !IsForDelivery(output.dtype());
   if (image) feature.kind = Kind::kImage;
   return feature;
 }
@@ -160,9 +152,11 @@ class UserKind : public StageKind {
   using CheckFn = void (*)(const Message& stage, const std::string& path, SpecProblems& problems);
 
   UserKind(std::vector<Option> options, CheckFn check)
-      : StageKind(
-            Message::descriptor(), std::move(options),
-            {.is_random = true, .holds_result = true, .motion = StageTraits::Motion::kReplaces}),
+      : StageKind(Message::descriptor(), std::move(options),
+                  {.is_random = true,
+                   .holds_result = true,
+                   .motion = StageTraits::Motion::kReplaces,
+                   .runs_user_code = true}),
         check_(check) {}
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {

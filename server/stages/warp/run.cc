@@ -96,11 +96,9 @@ class AugmentStage : public ValueStage {
 };
 
 template <typename Warp>
-WarpSettings SettingsOf(const Warp& spec, size_t channels, v1::Interpolation otherwise) {
-  const v1::Interpolation chosen =
-      spec.interpolation() == v1::INTERPOLATION_UNSPECIFIED ? otherwise : spec.interpolation();
-  return {chosen == v1::INTERPOLATION_LINEAR ? WarpMethod::kLinear : WarpMethod::kNearest,
-          FillOf(spec.fill(), channels)};
+WarpSettings SettingsOf(const Warp& spec, size_t channels) {
+  const bool is_linear = spec.interpolation() == v1::INTERPOLATION_LINEAR;
+  return {is_linear ? WarpMethod::kLinear : WarpMethod::kNearest, FillOf(spec.fill(), channels)};
 }
 
 // `bend` says where pixels come from, and `geometry` what that does to their places.
@@ -127,9 +125,9 @@ double Rounded(double x) {
 
 RandomAffineStage::RandomAffineStage(const StageSite& site, const v1::RandomAffine& spec)
     : ValueStage(site.place),
-      settings_(SettingsOf(spec, site.channels(), v1::INTERPOLATION_NEAREST)),
-      degrees_(DrawRange::Of(spec.degrees(), {0, 0})),
-      scale_(DrawRange::Of(spec.scale(), {1, 1})) {
+      settings_(SettingsOf(spec, site.channels())),
+      degrees_(DrawRange::Of(spec.degrees())),
+      scale_(DrawRange::Of(spec.scale())) {
   if (spec.translate_size() == 2) {
     shift_x_ = spec.translate(0);
     shift_y_ = spec.translate(1);
@@ -156,9 +154,9 @@ absl::Status RandomAffineStage::Run(Value& value, const StageContext& context) c
 RandomPerspectiveStage::RandomPerspectiveStage(const StageSite& site,
                                                const v1::RandomPerspective& spec)
     : ValueStage(site.place),
-      settings_(SettingsOf(spec, site.channels(), v1::INTERPOLATION_LINEAR)),
-      distortion_(spec.has_distortion() ? spec.distortion() : 0.5),
-      probability_(ProbabilityOf(spec, 0.5)) {}
+      settings_(SettingsOf(spec, site.channels())),
+      distortion_(spec.distortion()),
+      probability_(spec.probability()) {}
 
 absl::Status RandomPerspectiveStage::Run(Value& value, const StageContext& context) const {
   SampleRandom random = place().Random(context.key);
@@ -171,7 +169,7 @@ absl::Status RandomPerspectiveStage::Run(Value& value, const StageContext& conte
 
 ElasticStage::ElasticStage(const StageSite& site, const v1::Elastic& spec)
     : ValueStage(site.place),
-      settings_(SettingsOf(spec, site.channels(), v1::INTERPOLATION_LINEAR)),
+      settings_(SettingsOf(spec, site.channels())),
       probability_(spec.probability()),
       spacing_(std::max(2, static_cast<int>(spec.sigma() / 2))),
       strength_(static_cast<float>(spec.alpha() / spacing_)),
@@ -235,14 +233,14 @@ void ElasticStage::DrawPlane(SampleRandom& random, const Displacement& nodes, fl
 
 AugmentStage::AugmentStage(const StageSite& site, const v1::RandAugment& spec)
     : ValueStage(site.place),
-      settings_(SettingsOf(spec, site.channels(), v1::INTERPOLATION_NEAREST)),
+      settings_(SettingsOf(spec, site.channels())),
       space_(AugmentSpace::kRandAugment),
-      operations_(spec.operations() == 0 ? 2 : static_cast<int>(spec.operations())),
-      magnitude_(spec.has_magnitude() ? static_cast<int>(spec.magnitude()) : 9) {}
+      operations_(static_cast<int>(spec.operations())),
+      magnitude_(static_cast<int>(spec.magnitude())) {}
 
 AugmentStage::AugmentStage(const StageSite& site, const v1::TrivialAugment& spec)
     : ValueStage(site.place),
-      settings_(SettingsOf(spec, site.channels(), v1::INTERPOLATION_NEAREST)),
+      settings_(SettingsOf(spec, site.channels())),
       space_(AugmentSpace::kTrivialAugmentWide),
       operations_(1),
       magnitude_(0) {}

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/base/shell_quoted.h"
 #include "server/supervisor/leases/lease_word.h"
 
 namespace bulkhead {
@@ -30,10 +30,6 @@ uint32_t LeaseSamples(const internal::v1::StreamBinding& binding) {
   const uint64_t batch_size = binding.schema().batch_size();
   if (!binding.whole_batches()) return LeaseSamples(batch_size);
   return static_cast<uint32_t>(std::max<uint64_t>(1, batch_size));
-}
-
-std::string ShellQuoted(const std::string& text) {
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 // Under policy `fail` a person decides, not the service.

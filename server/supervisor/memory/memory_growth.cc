@@ -38,6 +38,12 @@ double MemoryGrowth::Slope(const Point& from, const Point& to) {
          static_cast<double>(to.samples - from.samples);
 }
 
+double MemoryGrowth::WholeSlope() const {
+  Point to = Last();
+  to.samples = std::max(to.samples, First().samples + kMinSamples);
+  return Slope(First(), to);
+}
+
 double MemoryGrowth::LaterSlope() const {
   return Last().samples >= Middle().samples + kMinSamples ? Slope(Middle(), Last()) : 0;
 }
@@ -60,7 +66,7 @@ bool MemoryGrowth::IsAsExpected() const {
 
 double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   if (is_known()) {
-    return std::max({0.0, Slope(First(), Last()), LaterSlope()});
+    return std::max({0.0, WholeSlope(), LaterSlope()});
   }
   if (IsAsExpected()) return expected_;
   const auto by_bytes = [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; };
@@ -91,7 +97,7 @@ double MemoryGrowth::Rate(const Point& from, const Point& to) {
 
 bool MemoryGrowth::IsSteady(uint64_t quota_bytes) const {
   if (!is_known()) return false;
-  const double whole = Slope(First(), Last());
+  const double whole = WholeSlope();
   const uint64_t base = std::min(first_.used_bytes, used_bytes_);
   return whole > 0 && Slope(Middle(), Last()) >= whole / 2 && used_bytes_ - base >= quota_bytes / 4;
 }

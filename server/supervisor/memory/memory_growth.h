@@ -72,6 +72,9 @@ class MemoryGrowth {
 
   static double Slope(const Point& from, const Point& to);
   static double Rate(const Point& from, const Point& to);
+  // The growth since the warm-up. The lowest looks may be close together, and one step of memory
+  // between them is no slope: it is measured over kMinSamples at least.
+  double WholeSlope() const;
   // The growth over the later half; 0 if that is too few samples.
   double LaterSlope() const;
   // Whether the looks since the warm-up show at least half the expected growth; memory comes in

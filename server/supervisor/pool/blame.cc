@@ -175,14 +175,18 @@ void Blame::Quarantine(Stream& stream, const std::string& record, const std::str
 
 absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
                               const std::string& work) const {
-  const std::string advice =
-      cause == v1::EXIT_CAUSE_HUNG
-          ? absl::StrCat(
-                "The storage may hang. If such samples can take this long, raise "
-                "--worker-hang-timeout (now ",
-                absl::FormatDuration(hang_), ")")
-          : absl::StrCat("If memory ran out, raise --worker-quota (now ",
-                         FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels");
+  std::string advice =
+      absl::StrCat("If memory ran out, raise --worker-quota (now ",
+                   FormatBytes(config_.quota_bytes), ") or lower decode_image.max_pixels");
+  if (cause == v1::EXIT_CAUSE_HUNG) {
+    advice = absl::StrCat(
+        "The storage may hang. If such samples can take this long, raise --worker-hang-timeout "
+        "(now ",
+        absl::FormatDuration(hang_), ")");
+  } else if (cause == v1::EXIT_CAUSE_PROTOCOL && !config_.user_code.empty()) {
+    advice = "Code of a stage disturbs the worker: it must leave descriptors that it did not open "
+             "alone";
+  }
   return MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
                    absl::StrCat("the same samples ended ", deaths,
                                 " workers; the last one: ", reason, ", at ", work, ". ", advice),

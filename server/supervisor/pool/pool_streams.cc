@@ -15,13 +15,17 @@ void PoolStreams::Tell(uint64_t stream_id, const v1::Note& note) {
   if (one != nullptr) {
     one->notes().Pass(note, now_ns);
   } else if (streams_.empty()) {
-    early_.size() < kMostEarlyNotes ? early_.push_back(note) : CountLeftOut();
+    if (early_.size() == kMostEarlyNotes) return CountLeftOut(stream_id);
+    early_.push_back(note);
   } else {
     for (const auto& stream : streams_) stream->notes().Pass(note, now_ns);
   }
 }
 
-void PoolStreams::CountLeftOut() {
+void PoolStreams::CountLeftOut(uint64_t stream_id) {
+  if (const std::shared_ptr<Stream> one = Find(stream_id); one != nullptr) {
+    return one->notes().CountLeftOut();
+  }
   if (streams_.empty()) ++early_left_out_;
   for (const auto& stream : streams_) stream->notes().CountLeftOut();
 }

@@ -38,8 +38,8 @@ class PoolStreams {
   // A worker's line goes to the log of stream `stream_id`, or of all if it is none of the pool's.
   // Without a stream it waits for the first.
   void Tell(uint64_t stream_id, const v1::Note& note);
-  // A worker's line was left out.
-  void CountLeftOut();
+  // A worker's line was left out, of the same streams.
+  void CountLeftOut(uint64_t stream_id);
   // Gives a stream what waits.
   void TellEarly(Stream& stream);
   // The same for what befell a worker, in the streams' summaries (StreamNotes).

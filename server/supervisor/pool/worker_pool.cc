@@ -235,13 +235,15 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
         worker.code_at_bind.insert(file.name());
       }
       return;
-    case internal::v1::FromWorker::kNote:
+    case internal::v1::FromWorker::kNote: {
+      const uint64_t stream = worker.held.empty() ? 0 : worker.held.front().stream_id;
       if (worker.notes.Take(MonotonicNanos())) {
-        streams_.Tell(worker.held.empty() ? 0 : worker.held.front().stream_id, message.note());
+        streams_.Tell(stream, message.note());
       } else {
-        streams_.CountLeftOut();
+        streams_.CountLeftOut(stream);
       }
       return;
+    }
     case internal::v1::FromWorker::kFailed:
       OnFailed(worker, message.failed());
       return;

@@ -17,7 +17,7 @@ namespace bulkhead {
 namespace {
 
 constexpr char kLockSuffix[] = ".lock";
-constexpr absl::Duration kLookInterval = absl::Seconds(1);
+constexpr absl::Duration kFolderLookInterval = absl::Seconds(1);
 constexpr absl::Duration kEndPatience = absl::Seconds(2);
 
 // Removes what killed services left: nobody holds its lock any more.
@@ -53,7 +53,7 @@ class ScratchFolders::State {
   void LookSoon() {
     absl::MutexLock lock(&mutex_);
     const int64_t now_ns = MonotonicNanos();
-    if (absl::Nanoseconds(now_ns - looked_ns_) < kLookInterval) return;
+    if (absl::Nanoseconds(now_ns - looked_ns_) < kFolderLookInterval) return;
     looked_ns_ = now_ns;
     look_ = true;
   }

@@ -22,7 +22,7 @@ std::string DescribeExit(const ProcessExit& exit, bool told) {
     case kExitOutOfMemory:
       return "out of memory under its quota";
     case kExitProtocol:
-      return "lost its supervisor";
+      return "lost its connection to the service";
     case 127:
       return "exited with code 127: the program could not be loaded, perhaps because a library is "
              "missing";

@@ -62,7 +62,7 @@ PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, s
   absl::MutexLock lock(&one_at_a_time_);
   NoteTurn(FlightTurn::kInside);
   Attach();
-  thread_local ErrorText text;
+  ErrorText text;  // on the stack: with 8 KiB a thread, some C libraries do not load this library
   text[0] = 0;
   const int verdict = functions_.call(number, words.data(), text.data(), text.size());
   NoteTurn(FlightTurn::kNone);

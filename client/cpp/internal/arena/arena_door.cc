@@ -118,10 +118,7 @@ absl::Status ArenaDoor::Dial(absl::Duration patience, const std::function<bool()
     }
     if (received == Received::kHungUp) return Shut(path_, "the service turned us away");
     if (received != Received::kNothing) return Shut(path_, "what listens there is no arena door");
-    if (cancelled()) {
-      return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
-                             "the loader was closed");
-    }
+    if (cancelled()) return ClosedError();
     if (until.passed()) {
       return Shut(path_, absl::StrCat("nobody answered within ", absl::FormatDuration(patience)));
     }

@@ -56,6 +56,11 @@ absl::Status ProtocolError(absl::string_view message) {
                                       "; client and service may be of different versions"));
 }
 
+absl::Status ClosedError() {
+  return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
+                         "the loader was closed");
+}
+
 absl::Status ForkedError() {
   return MakeClientError(absl::StatusCode::kFailedPrecondition, client_reason::kForked,
                          "this process was forked from one that used a loader, and neither the "
@@ -63,7 +68,7 @@ absl::Status ForkedError() {
                          "start another program (exec)");
 }
 
-absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target, bool embedded) {
+absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target, Caller caller) {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   internal::v1::RpcStatus details;
   if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
@@ -86,9 +91,11 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
           absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
           absl::StrCat("the service at ", target, " cannot be reached or has ended (",
                        status.error_message(), "); ",
-                       embedded ? "it was started for this job, and the next loader starts another;"
-                                : "check that bulkheadd runs there, then",
-                       " go on from the last cursor"),
+                       caller == Caller::kOwnStream
+                           ? "it was started for this job, and the next loader starts another; "
+                             "go on from the last cursor"
+                           : "check that bulkheadd runs there",
+                       caller == Caller::kStream ? ", then go on from the last cursor" : ""),
           metadata);
     case absl::StatusCode::kDeadlineExceeded:
       return MakeClientError(code, client_reason::kDeadlineExceeded,

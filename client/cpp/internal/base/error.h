@@ -12,6 +12,9 @@
 
 namespace bulkhead::client_internal {
 
+// The service's reason for a call that may be tried again a little later.
+inline constexpr char kOpenedTooOften[] = "OPENED_TOO_OFTEN";
+
 // A status that carries `reason` and `metadata` as a google.rpc.ErrorInfo payload.
 absl::Status MakeClientError(absl::StatusCode code, absl::string_view reason,
                              absl::string_view message,
@@ -20,14 +23,23 @@ absl::Status MakeClientError(absl::StatusCode code, absl::string_view reason,
 // Something from the wire that the protocol does not allow.
 absl::Status ProtocolError(absl::string_view message);
 
+// What whoever waits for a loader hears when it is closed.
+absl::Status ClosedError();
+
 // What a loader says in a forked child of the process that opened it.
 absl::Status ForkedError();
 
+// What called a service, which decides what to do when the service is gone.
+enum class Caller {
+  kOneCall,
+  kStream,     // which can go on from its last cursor
+  kOwnStream,  // the same, of a service that this client started
+};
+
 // The error of a call to `target`: code, message and ErrorInfo of the service where it answered,
-// else what gRPC noticed, in words that say what to do. `status` is not OK. `embedded`: the service
-// is one of our own.
+// else what gRPC noticed, in words that say what to do. `status` is not OK.
 absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
-                           bool embedded = false);
+                           Caller caller = Caller::kOneCall);
 
 }  // namespace bulkhead::client_internal
 

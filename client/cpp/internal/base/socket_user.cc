@@ -42,7 +42,11 @@ absl::Status CheckSocketUser(int fd, const std::string& path, const std::string&
                                         ": ", std::strerror(errno)),
                            {{"path", path}});
   }
-  if (peer.uid == geteuid() || peer.uid == 0) return absl::OkStatus();
+  return CheckUser(peer.uid, geteuid(), path, allowed);
+}
+
+absl::Status CheckUser(uid_t peer, uid_t own, const std::string& path, const std::string& allowed) {
+  if (peer == own || peer == 0) return absl::OkStatus();
   if (!allowed.empty()) {
     const std::optional<uid_t> user = UserOf(allowed);
     if (!user.has_value()) {
@@ -50,14 +54,14 @@ absl::Status CheckSocketUser(int fd, const std::string& path, const std::string&
                              absl::StrCat("there is no user '", allowed,
                                           "'; BULKHEAD_SOCKET_USER is a user's name or number"));
     }
-    if (peer.uid == *user) return absl::OkStatus();
+    if (peer == *user) return absl::OkStatus();
   }
   return MakeClientError(
       absl::StatusCode::kPermissionDenied, client_reason::kUntrustedService,
-      absl::StrCat("user ", peer.uid, " listens at ", path, ", neither this process's user ",
-                   geteuid(), " nor root", allowed.empty() ? "" : absl::StrCat(" nor ", allowed),
-                   ". If that service is the one you mean, set BULKHEAD_SOCKET_USER=", peer.uid),
-      {{"path", path}, {"user", absl::StrCat(peer.uid)}});
+      absl::StrCat("user ", peer, " listens at ", path, ", neither this process's user ", own,
+                   " nor root", allowed.empty() ? "" : absl::StrCat(" nor ", allowed),
+                   ". If that service is the one you mean, set BULKHEAD_SOCKET_USER=", peer),
+      {{"path", path}, {"user", absl::StrCat(peer)}});
 }
 
 }  // namespace bulkhead::client_internal

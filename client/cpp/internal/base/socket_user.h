@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_
 #define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +13,9 @@ namespace bulkhead::client_internal {
 // `allowed`, a name or a number (empty: nobody else). PERMISSION_DENIED (UNTRUSTED_SERVICE) for
 // anybody else; INVALID_ARGUMENT when `allowed` is no user.
 absl::Status CheckSocketUser(int fd, const std::string& path, const std::string& allowed);
+
+// The same where user `peer` listens and this process is user `own`'s.
+absl::Status CheckUser(uid_t peer, uid_t own, const std::string& path, const std::string& allowed);
 
 }  // namespace bulkhead::client_internal
 

@@ -58,25 +58,27 @@ grpc::ChannelArguments MakeArguments() {
 }
 
 // The words of FromRpcStatus for what gRPC would find itself.
-absl::Status NobodyListens(const std::string& target, int error) {
-  return FromRpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, std::strerror(error)), target);
+absl::Status NobodyListens(const std::string& target, int error, Caller caller) {
+  return FromRpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, std::strerror(error)), target,
+                       caller);
 }
 
 // gRPC would not show its socket; and between a look of ours and its connecting, another could take
 // the place of who listens there.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectUnix(const std::string& target,
                                                            const std::string& path,
-                                                           const Credentials& credentials) {
+                                                           const Credentials& credentials,
+                                                           Caller caller) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return NobodyListens(target, ENAMETOOLONG);
+  if (path.size() >= sizeof(address.sun_path)) return NobodyListens(target, ENAMETOOLONG, caller);
   std::memcpy(address.sun_path, path.c_str(), path.size());
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return NobodyListens(target, errno);
+  if (fd < 0) return NobodyListens(target, errno, caller);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     const int error = errno;
     close(fd);
-    return NobodyListens(target, error);
+    return NobodyListens(target, error, caller);
   }
   absl::Status trusted = CheckSocketUser(fd, path, credentials.socket_user);
   if (!trusted.ok()) {
@@ -89,22 +91,23 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectUnix(const std::string& ta
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
-                                                           const Credentials& credentials) {
+                                                           const Credentials& credentials,
+                                                           Caller caller) {
   channel_process = getpid();
   static const bool calmed = CalmMalloc();
   (void)calmed;
   const std::string path = UnixPathOf(target);
-  if (!path.empty()) return ConnectUnix(target, path, credentials);
+  if (!path.empty()) return ConnectUnix(target, path, credentials, caller);
   auto made = TcpCredentials(credentials);
   if (!made.ok()) return made.status();
   return grpc::CreateCustomChannel(target, *made, MakeArguments());
 }
 
 absl::Status FailureToConnect(const grpc::Status& status, const std::string& target,
-                              const Credentials& credentials, bool embedded) {
-  absl::Status failure = FromRpcStatus(status, target, embedded);
+                              const Credentials& credentials, Caller caller) {
+  absl::Status failure = FromRpcStatus(status, target, caller);
   if (ErrorReason(failure) != client_reason::kServiceUnavailable) return failure;
-  if (embedded || !UnixPathOf(target).empty()) return failure;
+  if (caller == Caller::kOwnStream || !UnixPathOf(target).empty()) return failure;
   const std::string why = ExplainTls(target, credentials);
   if (why.empty()) return failure;
   return MakeClientError(failure.code(), ErrorReason(failure),

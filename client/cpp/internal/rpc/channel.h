@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "bulkhead/credentials.h"
+#include "client/cpp/internal/base/error.h"
 
 namespace bulkhead::client_internal {
 
@@ -22,12 +23,13 @@ inline constexpr int kMaxRequestBytes = 8 << 20;
 // user does (CheckSocketUser). CREDENTIALS_INVALID as TcpCredentials. The credentials are those of
 // WithEnvironment.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
-                                                           const Credentials& credentials);
+                                                           const Credentials& credentials,
+                                                           Caller caller = Caller::kOneCall);
 
 // FromRpcStatus for a call that no service ever answered: says what is wrong with TLS, if that is
 // why. May block as ExplainTls does.
 absl::Status FailureToConnect(const grpc::Status& status, const std::string& target,
-                              const Credentials& credentials, bool embedded = false);
+                              const Credentials& credentials, Caller caller = Caller::kOneCall);
 
 // FAILED_PRECONDITION (FORKED) when this process was forked from one that had made channels: gRPC's
 // threads did not come along, so a call would hang.

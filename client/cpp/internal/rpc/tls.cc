@@ -18,13 +18,20 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/internal/base/error.h"
 
 namespace bulkhead::client_internal {
 namespace {
 
-constexpr timeval kPatience = {2, 0};  // of each step of a connection that is to explain
+// Of each step of a connection that is to explain.
+timeval Patience() {
+  const char* const text = std::getenv("BULKHEAD_TLS_EXPLAIN_SECONDS");
+  int seconds = 0;
+  const bool given = text != nullptr && absl::SimpleAtoi(text, &seconds) && seconds > 0;
+  return {given ? seconds : 2, 0};
+}
 
 struct FreeContext {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -107,6 +114,8 @@ absl::StatusOr<Context> LoadFiles(const Credentials& credentials) {
                                 ")"));
   }
   if (credentials.cert.empty()) return context;
+  // Nobody is asked for a passphrase.
+  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });
   if (SSL_CTX_use_certificate_chain_file(context.get(), credentials.cert.c_str()) != 1) {
     return Invalid(absl::StrCat("BULKHEAD_TLS_CERT ", credentials.cert,
                                 ": holds no whole certificate (", LastError(), ")"));
@@ -143,11 +152,12 @@ int Dial(const std::string& host, const std::string& port) {
   addrinfo* addresses = nullptr;
   if (getaddrinfo(host.c_str(), port.c_str(), &hints, &addresses) != 0) return -1;
   int connected = -1;
+  const timeval patience = Patience();
   for (const addrinfo* one = addresses; one != nullptr && connected < 0; one = one->ai_next) {
     const int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof(kPatience));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(fd, one->ai_addr, one->ai_addrlen) == 0) {
       connected = fd;
     } else {

@@ -21,7 +21,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
 
 // Why no connection to "host:port" came about, where TLS is the reason, as a sentence without a
 // beginning: "its certificate has expired; …". Empty when it is not. gRPC itself says no more than
-// that a socket was closed. Makes a connection of its own; blocks for some seconds at most.
+// that a socket was closed. Makes a connection of its own; blocks for as long as the host's name is
+// looked up, then at most 2 s ($BULKHEAD_TLS_EXPLAIN_SECONDS) for each of its addresses and for
+// each step over TLS.
 std::string ExplainTls(const std::string& target, const Credentials& credentials);
 
 }  // namespace bulkhead::client_internal

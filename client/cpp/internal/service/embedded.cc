@@ -133,11 +133,6 @@ absl::Status NotReady(absl::Duration deadline) {
       absl::StrCat("the embedded service was not ready within ", absl::FormatDuration(deadline)));
 }
 
-absl::Status Cancelled() {
-  return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
-                         "the loader was closed");
-}
-
 void SendSignal(int pidfd, int signal) {
   syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
 }
@@ -199,7 +194,7 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
     absl::MutexLock lock(&entry.mutex);
     while (entry.starting) {
       if (until.passed()) return NotReady(deadline);
-      if (cancelled()) return Cancelled();
+      if (cancelled()) return ClosedError();
       entry.started.Wait(&entry.mutex, std::min(kCancelPoll, until.left()));
     }
     if (auto service = entry.service.lock(); service != nullptr && service->Alive()) return service;
@@ -328,7 +323,7 @@ absl::Status EmbeddedService::AwaitReady(int ready_fd, absl::Duration deadline,
   std::string said;
   for (;;) {
     if (until.passed()) return NotReady(deadline);
-    if (cancelled()) return Cancelled();
+    if (cancelled()) return ClosedError();
     pollfd poller{ready_fd, POLLIN, 0};
     const absl::Duration wait = std::min(until.left() + absl::Milliseconds(1), kCancelPoll);
     if (poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(wait))) <= 0) continue;

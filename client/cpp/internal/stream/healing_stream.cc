@@ -27,10 +27,10 @@ constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 // as soon as others have given back what they got meanwhile.
 bool IsRefused(const absl::Status& status) { return ErrorReason(status) == "BUDGET_EXCEEDED"; }
 
-// The service says that a later opening will be another matter: it is replaced, or builds a damaged
-// index anew.
+// The service says that a later opening will be another matter: it is replaced, builds a damaged
+// index anew, or takes so many openings in a time.
 bool IsServicesWord(const std::string& reason) {
-  return reason == "SHUTTING_DOWN" || reason == "INDEX_DAMAGED";
+  return reason == "SHUTTING_DOWN" || reason == "INDEX_DAMAGED" || reason == kOpenedTooOften;
 }
 
 // Whether another connection may help.
@@ -46,11 +46,6 @@ bool IsLost(const absl::Status& status) {
 
 std::string SecondsText(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
-}
-
-absl::Status Closed() {
-  return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
-                         "the loader was closed");
 }
 
 // CURSOR_MISMATCH when the stream would not go on with the same samples and bytes.
@@ -167,7 +162,7 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBy(
   std::shared_ptr<Stream> before;  // destroyed after the lock is released
   {
     absl::MutexLock lock(&mutex_);
-    if (closed_) return Closed();
+    if (closed_) return ClosedError();
     before = std::move(candidate_);
     candidate_ = *stream;
   }
@@ -252,7 +247,7 @@ absl::StatusOr<std::optional<Batch>> HealingStream::Await(absl::Duration deadlin
     {
       absl::MutexLock lock(&mutex_);
       while (!closed_ && healing_ && !until.passed()) changed_.Wait(&mutex_, until.left());
-      if (closed_) return Closed();
+      if (closed_) return ClosedError();
       if (healing_) {
         return MakeClientError(
             absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
@@ -361,7 +356,9 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::FindAgain(
     }
     auto stream = Reconnect(open, first_sequence, patience, on_progress);
     if (stream.ok()) return stream;
-    const bool slow = ErrorReason(stream.status()) == client_reason::kDeadlineExceeded;
+    // An attempt without any time left says nothing of the service.
+    const bool slow = patience == absl::ZeroDuration() ||
+                      ErrorReason(stream.status()) == client_reason::kDeadlineExceeded;
     if (!slow && !MayPass(stream.status())) return stream;
     if (!slow) {
       cause = stream.status();
@@ -370,12 +367,12 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::FindAgain(
     std::shared_ptr<Stream> failed;  // destroyed after the lock is released
     absl::MutexLock lock(&mutex_);
     failed = std::move(candidate_);
-    if (closed_) return Closed();
+    if (closed_) return ClosedError();
     absl::Status given_up = GivenUp(cause);
     if (!given_up.ok()) return given_up;
     const Deadline pause(pause_);
     while (!closed_ && !pause.passed()) changed_.Wait(&mutex_, pause.left());
-    if (closed_) return Closed();
+    if (closed_) return ClosedError();
     pause_ = std::min(2 * pause_, kLongestPause);
   }
 }
@@ -407,7 +404,9 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(
 
 absl::Status HealingStream::GivenUp(const absl::Status& cause) {
   const absl::Duration tried = lost_since_->elapsed();
-  if (IsRefused(cause)) return tried >= config_.deadline ? cause : absl::OkStatus();
+  if (IsRefused(cause) || ErrorReason(cause) == kOpenedTooOften) {
+    return tried >= config_.deadline ? cause : absl::OkStatus();
+  }
   ++losses_;
   std::string why;
   if (tried >= config_.deadline) {

@@ -62,7 +62,8 @@ class HealingStream {
   ~HealingStream();
 
   absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
-  // Ends everything, and returns promptly even while a stream is being opened.
+  // Ends everything. Returns promptly even while a stream is being opened, but waits for an
+  // ExplainTls that has begun.
   void Close();
 
   // Of the first stream.

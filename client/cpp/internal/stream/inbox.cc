@@ -14,11 +14,6 @@ constexpr absl::Duration kWarnAfter = absl::Seconds(5);
 // How often what the door's socket did not take is tried again.
 constexpr absl::Duration kFlushPause = absl::Milliseconds(20);
 
-absl::Status Closed() {
-  return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
-                         "the loader was closed");
-}
-
 absl::Status CheckWithin(const Inbox::Limits& limits, uint64_t batches, uint64_t bytes) {
   if (batches > limits.batches) {
     return ProtocolError(absl::StrCat("more than the ", limits.batches, " batches of credit came"));
@@ -158,7 +153,7 @@ absl::Status Inbox::WaitOpened(absl::Duration silence,
       while (!opened_ && !ended_ && !closed_ && !progress_.has_value() && !until.passed()) {
         changed_.Wait(&mutex_, until.left());
       }
-      if (closed_) return Closed();
+      if (closed_) return ClosedError();
       // What came last is told first, even when the stream has opened since.
       progress.swap(progress_);
       if (!progress.has_value()) {
@@ -181,7 +176,7 @@ absl::Status Inbox::WaitOpened(absl::Duration silence,
 
 std::optional<absl::StatusOr<std::optional<Batch>>> Inbox::Take() {
   using Result = absl::StatusOr<std::optional<Batch>>;
-  if (closed_) return Result(Closed());
+  if (closed_) return Result(ClosedError());
   if (!ready_.empty()) {
     std::unique_ptr<BatchData> batch = std::move(ready_.front());
     ready_.pop_front();

@@ -26,7 +26,7 @@ void TakeWorkingMemory() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Stream>> Stream::Start(Config config) {
-  auto channel = MakeChannel(config.target, config.credentials);
+  auto channel = MakeChannel(config.target, config.credentials, Caller::kStream);
   if (!channel.ok()) return channel.status();
   std::shared_ptr<Stream> stream(new Stream(std::move(config), *std::move(channel)));
   const auto release = [weak = std::weak_ptr<Stream>(stream)](uint64_t sequence) {
@@ -93,11 +93,10 @@ void Stream::OnFinished(const grpc::Status& status) {
 }
 
 absl::Status Stream::Explain(const grpc::Status& status) const {
-  const bool embedded = config_.post_mortem != nullptr;
-  absl::Status error =
-      answered_ || inbox_.given_up()
-          ? FromRpcStatus(status, config_.target, embedded)
-          : FailureToConnect(status, config_.target, config_.credentials, embedded);
+  const Caller caller = config_.post_mortem != nullptr ? Caller::kOwnStream : Caller::kStream;
+  absl::Status error = answered_ || inbox_.given_up()
+                           ? FromRpcStatus(status, config_.target, caller)
+                           : FailureToConnect(status, config_.target, config_.credentials, caller);
   if (ErrorReason(error) != client_reason::kServiceUnavailable) return error;
   return WithPostMortem(std::move(error));
 }

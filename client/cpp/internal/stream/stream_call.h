@@ -35,9 +35,10 @@ class StreamCallReader {
 
 // One call of Loader.Stream: what is sent, what is received, and how it ends.
 //
-//   Run: start ─▶ read ◀─▶ OnMessage … ─▶ finish ─▶ OnFinished     one completion queue; at most
-//   one
-//         └────▶ write Open ─▶ write Release …                     read, write and finish under way
+//   Run: start ─▶ read ◀─▶ OnMessage … ─▶ finish ─▶ OnFinished
+//         └────▶ write Open ─▶ write Release …
+//
+// One completion queue has at most one read, one write and one finish under way.
 //
 // Release and Cancel may be called by any thread, Run once and by one.
 class StreamCall {

@@ -9,8 +9,11 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTup
 import numpy as np
 
 from .. import errors
-from .._batch.batch import Batch, TensorSpec, copy_cursor
+from .._batch.batch import Batch, copy_cursor
+from .._batch.schema import TensorSpec
+from .._boundary import ends_at_caller, public
 from .._loader import Loader
+from .._words import nearest
 from .facts import LoaderFacts
 
 # How an element is put together from outputs: an output's name, or a dict, tuple or list of such.
@@ -40,9 +43,10 @@ def checked_structure(structure: Optional[Structure], schema: Tuple[TensorSpec, 
     fill(structure, named.append)
     unknown = sorted({name for name in named if name not in known})
     if unknown:
+        near = nearest(unknown[0], known)
         raise errors.InvalidArgument(
             f"the structure names {', '.join(map(repr, unknown))}; the pipeline's outputs are "
-            f"{', '.join(map(repr, known))}"
+            f"{', '.join(map(repr, known))}" + (f"; did you mean {near!r}?" if near else "")
         )
     return structure
 
@@ -67,6 +71,7 @@ def at_start(cursor: Mapping[str, Any], epoch: int) -> bool:
     return (cursor["epoch"], cursor["consumed"]) == (epoch, 0) and "completed" not in cursor
 
 
+@public
 class Validation:
     """What `Adapter.validation` gives."""
 
@@ -89,6 +94,7 @@ class _Item(NamedTuple):
     last: bool
 
 
+@public
 class Adapter(LoaderFacts):
     """A Loader whose batches become another framework's, `in_flight` of them ahead of the loop.
 
@@ -160,6 +166,7 @@ class Adapter(LoaderFacts):
 
     # Nothing here keeps an element that was given: its slot of shared memory would stay taken.
 
+    @ends_at_caller
     def _loop(self, endless: bool) -> Iterator[Any]:
         batches = self.loader.stream() if endless else iter(self.loader)
         while True:

@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Tuple, TypeVar
+from typing import Any, Dict, List, Mapping, Tuple, TypeVar
 
-from .._batch.batch import TensorSpec
+from .._batch.schema import Schema
+from .._boundary import public
+from .._display.loaders import described, described_html
 from .._loader import Loader
+from .._loader_arguments import refuse_unknown
+from .._stats import LoaderStats
+from .._stream.events import Hang, Substitution
 
 _Self = TypeVar("_Self", bound="LoaderFacts")
 
 
+@public
 class LoaderFacts:
-    """Facts about `loader`, and its end. The class that mixes this in sets `loader`."""
+    """Facts about `loader`, by the names that they have there, and its end.
+
+    The class that mixes this in sets `loader`, and gives `state_dict` and `load_state_dict` of its own: they
+    count what the training got, where the loader's would count what was fetched.
+    """
 
     loader: Loader
+
+    @classmethod
+    def _check_options(cls, options: Mapping[str, Any]) -> None:
+        """TypeError for a further argument that Loader lacks."""
+        refuse_unknown(cls, options, Loader)
 
     def __bool__(self) -> bool:
         return True  # whatever `len` is
 
+    def __repr__(self) -> str:
+        loader = vars(self).get("loader")
+        return described(type(self).__name__, loader) if loader is not None else object.__repr__(self)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, self.loader)
+
     @property
-    def schema(self) -> Tuple[TensorSpec, ...]:
+    def schema(self) -> Schema:
         """The pipeline's outputs."""
         return self.loader.schema
+
+    @property
+    def class_names(self) -> Dict[str, Tuple[str, ...]]:
+        """By output, the names of its classes in the order of their numbers."""
+        return self.loader.class_names
+
+    @property
+    def classes(self) -> Tuple[str, ...]:
+        """The names of the label's classes; () where they have none.
+
+        InvalidArgument if several labels have them: then `class_names` says which has which.
+        """
+        return self.loader.classes
 
     @property
     def batch_size(self) -> int:
@@ -32,6 +67,36 @@ class LoaderFacts:
     def batches_per_epoch(self) -> int:
         """Of a whole epoch, on this rank."""
         return self.loader.batches_per_epoch
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """The samples of an epoch, of all ranks together."""
+        return self.loader.samples_per_epoch
+
+    @property
+    def target(self) -> str:
+        """Where the service listens; an embedded service started again has another address."""
+        return self.loader.target
+
+    @property
+    def stats(self) -> LoaderStats:
+        """What the loader did so far, with what it fetched ahead. Can also be read after `close`."""
+        return self.loader.stats
+
+    @property
+    def substitutions(self) -> List[Substitution]:
+        """The newest samples that others replaced; each is also logged as a warning."""
+        return self.loader.substitutions
+
+    @property
+    def quarantined(self) -> Dict[str, str]:
+        """Records that ended worker after worker, and what they did; left out from then on."""
+        return self.loader.quarantined
+
+    @property
+    def hangs(self) -> List[Hang]:
+        """The newest samples at which a worker hung until the service ended it."""
+        return self.loader.hangs
 
     def close(self) -> None:
         """Ends the loader. Idempotent."""

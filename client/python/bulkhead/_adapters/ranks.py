@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
 from .. import errors
+from .._boundary import public
 from .adapter import Adapter
 
 _log = logging.getLogger("bulkhead")
@@ -25,6 +26,7 @@ class Standing(NamedTuple):
     sizes: Mapping[str, int]
 
 
+@public
 class RankedAdapter(Adapter):
     """An adapter whose ranks compare where they stand when they open, and when they load a state.
 

@@ -9,8 +9,12 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 
 from .._rpc import proto
-from ..errors import InvalidArgument, ProtocolError
+from .._boundary import public
+from .._display import amounts, html
+from .._words import did_you_mean
+from ..errors import InvalidArgument, ProtocolError, UnknownOutput
 from .buffers import aligned_copy
+from .schema import TensorSpec
 
 try:
     import ml_dtypes
@@ -18,22 +22,6 @@ try:
     _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 except ImportError:  # bfloat16 then comes as its bits
     _BFLOAT16 = np.dtype(np.uint16)
-
-
-class TensorSpec(NamedTuple):
-    """One output of a pipeline."""
-
-    name: str
-    dtype: np.dtype  # 'S<n>' for byte strings; uint16 for bfloat16 unless ml_dtypes is installed
-    shape: Tuple[int, ...]  # of one sample
-    dtype_name: str  # as the service calls it: "bfloat16"
-    # How a batch has its samples. "samples": [samples, *shape]. "rows": those of all samples one
-    # behind the other, [rows, *shape[1:]]; where each sample's begin and end says the output
-    # `<name>_offsets`, which is "offsets": [samples + 1]. "extents": [samples, *shape] with a
-    # height and width of the batch's own, which `shape` bounds.
-    packing: str = "samples"
-    batch_shape: Tuple[Optional[int], ...] = ()  # of a batch's array; None for what varies
-    class_names: Tuple[str, ...] = ()  # of a label, in the order of their numbers; (): not known
 
 
 class Layout(NamedTuple):
@@ -252,6 +240,7 @@ def _own_extents(tensor: TensorSpec, size: List[int]) -> Tuple[int, ...]:
     return tuple(extents)
 
 
+@public
 class Batch(Mapping[str, np.ndarray]):
     """A batch: its arrays by name, as 64-byte-aligned views of one block of memory.
 
@@ -293,7 +282,14 @@ class Batch(Mapping[str, np.ndarray]):
         self._first_position: int = header.first_position
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[name]
+        try:
+            return self._arrays[name]
+        except KeyError:
+            told = f"the batch has no output {name!r}{did_you_mean(str(name), self._arrays)}"
+            raise UnknownOutput(told) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -366,4 +362,23 @@ class Batch(Mapping[str, np.ndarray]):
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
-        return f"Batch(epoch={self.epoch}, sequence={self.sequence}, {{{arrays}}})"
+        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        return f"Batch({facts}, {{{arrays}}})"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                name,
+                array.dtype,
+                list(array.shape),
+                *amounts.span(array),
+                amounts.classes(self.class_names.get(name, ())),
+            )
+            for name, array in self.items()
+        )
+        head = ("output", "dtype", "shape", "min", "max", "classes")
+        return html.card("Batch", self._facts(), html.table(head, rows))
+
+    def _facts(self) -> Dict[str, int]:
+        facts = {"epoch": self.epoch, "sequence": self.sequence, "samples": self.sample_count}
+        return facts if self.valid_count == self.sample_count else {**facts, "genuine": self.valid_count}

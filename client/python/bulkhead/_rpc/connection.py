@@ -14,7 +14,7 @@ Options = List[Tuple[str, Any]]
 
 
 class Connection:
-    """`channel`, until `close`. Over TCP gRPC connects with the first call, over a Unix socket, too.
+    """`channel`, until `close`. gRPC connects with the first call, over TCP and over a Unix socket.
 
     Errors: ServiceUnavailable when nothing listens at a Unix socket, UntrustedService when the wrong
     user does, CredentialsInvalid for a file that cannot be used.
@@ -75,7 +75,7 @@ class _PinnedSocket:
                 raise
             raise ServiceUnavailable(
                 f"the service at {target} cannot be reached or has ended ({failure.strerror}); check "
-                "that bulkheadd runs there, then go on from the last cursor",
+                "that bulkheadd runs there",
                 metadata={"target": target},
             ) from None
         except BaseException:

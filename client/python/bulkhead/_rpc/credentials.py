@@ -1,4 +1,4 @@
-"""By what a service and its client know each other."""
+"""How a service and its client identify each other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Optional
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """By what a service and its client know each other (docs/security.md).
+    """How a service and its client identify each other (docs/security.md).
 
     A field that is None is taken from its environment variable. Files are read for every
     connection, so a new one is used from the next connection on. An embedded service takes none of
-    this. Over TCP:
+    this. `ca`, `cert`, `key` and `token_file` are for TCP, `socket_user` is for Unix sockets.
 
     `ca` ($BULKHEAD_TLS_CA): PEM file of the authority that signs services' certificates. With it
     connections over TCP use TLS, without it they do not.
@@ -22,8 +22,6 @@ class Credentials:
     its key.
 
     `token_file` ($BULKHEAD_TOKEN_FILE): file with the token for a service that takes one instead.
-
-    Over a Unix socket:
 
     `socket_user` ($BULKHEAD_SOCKET_USER): name or number of the user whose service may listen there,
     beside this process's own user and root.

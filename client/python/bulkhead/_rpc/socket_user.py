@@ -19,12 +19,16 @@ def check(connection: socket.socket, path: str, allowed: Optional[str]) -> None:
     `allowed` is a name or a number; InvalidArgument if there is no such user.
     """
     answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    user = _CREDENTIALS.unpack(answer)[1]
-    if user in (os.geteuid(), 0) or (allowed and user == _number_of(allowed)):
+    check_user(_CREDENTIALS.unpack(answer)[1], os.geteuid(), path, allowed)
+
+
+def check_user(user: int, own: int, path: str, allowed: Optional[str]) -> None:
+    """The same where `user` listens and this process is user `own`'s."""
+    if user in (own, 0) or (allowed and user == _number_of(allowed)):
         return
     others = f" nor {allowed}" if allowed else ""
     raise UntrustedService(
-        f"user {user} listens at {path}, neither this process's user {os.geteuid()} nor root{others}. "
+        f"user {user} listens at {path}, neither this process's user {own} nor root{others}. "
         f"If that service is the one you mean, set BULKHEAD_SOCKET_USER={user}",
         metadata={"path": path, "user": str(user)},
     )

@@ -52,7 +52,8 @@ class StreamCall:
         try:
             self.connection = Connection(target, credentials, _CHANNEL_OPTIONS)
         except ServiceUnavailable as failure:
-            self.messages = _NoCall(failure)
+            text = f"{failure.message}, then go on from the last cursor"
+            self.messages = _NoCall(ServiceUnavailable(text, metadata=failure.metadata))
             return
         start = self.connection.channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",

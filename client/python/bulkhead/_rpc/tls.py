@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
@@ -11,7 +12,6 @@ from ..errors import CredentialsInvalid
 from . import grpc_library
 from .credentials import Credentials
 
-_PATIENCE_SECONDS = 2.0  # of each step of a connection that is to explain
 _SCHEMES = re.compile(r"^(dns:///|dns:|ipv4:|ipv6:)")
 # Of X509_verify_cert_error (openssl/x509_vfy.h).
 _NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
@@ -107,18 +107,25 @@ def explain(target: str, credentials: Credentials) -> str:
     """Why no connection to "host:port" came about, where TLS is the reason; empty when it is not.
 
     A sentence without a beginning: "its certificate has expired; …". gRPC itself says no more than
-    that a socket was closed. Makes a connection of its own; blocks for some seconds at most.
+    that a socket was closed. Makes a connection of its own; blocks for as long as the host's name is
+    looked up, then at most 2 s ($BULKHEAD_TLS_EXPLAIN_SECONDS) for each of its addresses and for each
+    step over TLS.
     """
     address = _host_and_port(target)
     if address is None:
         return ""
     try:
-        with socket.create_connection(address, _PATIENCE_SECONDS) as connection:
+        with socket.create_connection(address, _patience_seconds()) as connection:
             if credentials.ca is None:
                 return _explain_plain(connection)
             return _explain_tls(connection, address[0], credentials)
     except (OSError, CredentialsInvalid):
         return ""
+
+
+def _patience_seconds() -> int:
+    text = os.environ.get("BULKHEAD_TLS_EXPLAIN_SECONDS", "")
+    return int(text) if re.fullmatch("[1-9][0-9]{0,8}", text) else 2
 
 
 def _host_and_port(target: str) -> Optional[Tuple[str, int]]:

@@ -67,11 +67,22 @@ def checked(
     )
 
 
+# As the service reads them (server/base/byte_size.cc).
+_SIZE = re.compile("[0-9]+(?:B|KiB|MiB|GiB|TiB)")
+_UNIT_OF_OTHERS = re.compile(r"([0-9]+) *([kmgt])i?b?", re.IGNORECASE)
+
+
 def _size(name: str, value: Optional[Size]) -> Optional[str]:
-    if value is None or isinstance(value, str):
+    """What the service is told. InvalidArgument for what is no size, before a service is started."""
+    if value is None or isinstance(value, str) and _SIZE.fullmatch(value):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidArgument(f"{name} is a size such as '512MiB', or a number of bytes, not {value!r}")
+        near = _UNIT_OF_OTHERS.fullmatch(value.strip()) if isinstance(value, str) else None
+        meant = f"; did you mean '{near[1]}{near[2].upper()}iB'?" if near else ""
+        raise InvalidArgument(
+            f"{name} is a size such as '512MiB' (a whole number and B, KiB, MiB, GiB or TiB, without a "
+            f"blank), or a number of bytes, not {value!r}{meant}"
+        )
     return f"{value}B"
 
 
@@ -82,6 +93,8 @@ _PHRASES = (
     ("with --python", "by starting this program with that one"),
     ("Run with --help for more information.", ""),
 )
+# For who has a bulkheadd to start, behind what a program can do.
+_OWN_SERVICE = re.compile(r", or start bulkheadd --[a-z-]+ [^\s;]+")
 _OTHERS = {
     "--python-path": "sys.path",
     "--worker-env": "the environment variable BULKHEAD_WORKER_ENV",
@@ -103,5 +116,6 @@ def in_arguments(text: str) -> str:
     """
     for phrase, words in _PHRASES:
         text = re.sub(re.escape(phrase) + r"(?![\w-])", words, text)
+    text = _OWN_SERVICE.sub("", text)
     text = _START.sub(lambda it: "give the Loader " if _argument(it[1]) else it[0], text)
     return _FLAG.sub(lambda it: _argument(it[1]) or _OTHERS.get(it[1], it[0]), text)

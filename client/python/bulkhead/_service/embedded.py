@@ -143,7 +143,7 @@ def _start(
     if isinstance(old, SharedService):  # wherever the environment points by now, the others are there
         rendezvous, command = old.rendezvous, old.command
     else:
-        group, command = rendezvous_module.group_key(), options.absolute().command()
+        group, command = rendezvous_module.group_key(), options.command()
         if group is not None:
             rendezvous = rendezvous_module.Rendezvous(group, command)
     if rendezvous is not None:

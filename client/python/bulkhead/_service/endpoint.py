@@ -30,7 +30,7 @@ def check_target(target: Any) -> None:
     )
 
 
-# With a target they say nothing, as they always did.
+# Are ignored where there is a target.
 _HARMLESS = ("workers", "threads", "cache_dir")
 
 
@@ -60,7 +60,7 @@ class Endpoint:
             check_target(target)
             _refuse(arguments)
         self._suffix = suffix
-        self._arguments = arguments
+        self._arguments = arguments.absolute()  # the program may change its folder
         self.embedded = target is None
         self.service: Optional[embedded.Service] = None
         self.target = target or ""

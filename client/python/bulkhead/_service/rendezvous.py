@@ -8,6 +8,7 @@ can lock it alone has no users any more, and ends.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -19,7 +20,7 @@ from typing import Callable, List, NamedTuple, Optional, Union
 
 from ..errors import DeadlineExceeded, LoaderClosed
 from .lock_file import LockFile
-from .runtime_folder import listens, parents
+from .runtime_folder import for_each_folder, listens, parents
 
 _NAME = re.compile(r"bulkhead-[0-9a-f]{16}")
 _LONGEST_NAME = len("/bulkhead-0123456789abcdef/abcdef.sock.arena")
@@ -250,16 +251,7 @@ def _unlink(path: str) -> None:
 
 def remove_stale() -> None:
     """Removes the folders that no process uses; those with unknown contents are left."""
-    for parent in parents(0):
-        try:
-            names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]
-        except OSError:
-            continue
-        for name in names:
-            try:
-                _remove_if_stale(os.path.join(parent, name))
-            except (OSError, CannotMeet):  # another process was faster, or it is not ours to touch
-                continue
+    for_each_folder(_NAME, _remove_if_stale)
 
 
 def _remove_if_stale(folder: str) -> None:
@@ -269,7 +261,8 @@ def _remove_if_stale(folder: str) -> None:
     if not names:  # who has just made it makes it again
         os.rmdir(folder)
     elif all(name in (_SPAWN, _CURRENT) or _PART.fullmatch(name) for name in names):
-        turn = _try_to_enter(folder, 0)
-        if isinstance(turn, Turn):
-            with turn:
-                turn.leave()
+        with contextlib.suppress(CannotMeet):
+            turn = _try_to_enter(folder, 0)
+            if isinstance(turn, Turn):
+                with turn:
+                    turn.leave()

@@ -5,6 +5,7 @@ A folder is in use while somebody holds the lock on the file `lock` in it, or li
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -14,7 +15,7 @@ import socket
 import stat
 import tempfile
 import time
-from typing import Iterator
+from typing import Callable, Iterator, Sequence
 
 from ..errors import ServiceStartFailed
 
@@ -61,21 +62,23 @@ class RuntimeFolder:
             os.close(lock)
 
 
-def remove_stale() -> None:
-    for parent in parents(0):
-        _remove_stale(parent)
+def remove_stale(among: Sequence[str] = ()) -> None:
+    """Removes those that nobody uses."""
+    for_each_folder(_NAME, _remove_if_stale, among)
 
 
-def _remove_stale(parent: str) -> None:
-    try:
-        names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]
-    except OSError:
-        return
-    for name in names:
-        try:
-            _remove_if_stale(os.path.join(parent, name))
-        except OSError:  # another process was faster, or it is not ours to touch
-            continue
+def for_each_folder(
+    name: "re.Pattern[str]", act: Callable[[str], None], among: Sequence[str] = ()
+) -> None:
+    """Calls `act` with the path of each whose name matches in `among`, else wherever they are made.
+
+    An OSError of it ends nothing: another process was faster, or it is not ours to touch.
+    """
+    for parent in among or parents(0):
+        with contextlib.suppress(OSError):
+            for entry in filter(name.fullmatch, os.listdir(parent)):
+                with contextlib.suppress(OSError):
+                    act(os.path.join(parent, entry))
 
 
 def _remove_if_stale(path: str) -> None:

@@ -15,8 +15,11 @@ from ..errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceSta
 from .arguments import Arguments, in_arguments
 
 LAST_WORDS_BYTES = 8192
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Of bulkhead.try_stage.
-_PROBE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_trial", "worker")
+_PROBE = os.path.join(_PACKAGE, "_trial", "worker")
+# The wheel for this platform brings it; the client-only wheel and the repository do not.
+_OF_THE_WHEEL = os.path.join(os.path.dirname(_PACKAGE), "bulkhead_programs", "bin", "bulkheadd")
 TERM_GRACE_SECONDS = 10.0
 KILL_GRACE_SECONDS = 10.0
 
@@ -27,23 +30,21 @@ class Options(NamedTuple):
     program: str
     arguments: Arguments
 
-    def absolute(self) -> "Options":
-        """The same from wherever it is started."""
-        return Options(os.path.abspath(self.program), self.arguments.absolute())
-
     def command(self) -> List[str]:
         return [self.program, "--embedded", *_python_options(), *self.arguments.flags()]
 
 
 def find_program() -> str:
-    """$BULKHEAD_SERVER, else bulkheadd on the PATH or beside the interpreter."""
+    """$BULKHEAD_SERVER, else bulkheadd of the wheel with this package, else on the PATH or beside the interpreter."""
     asked = os.environ.get("BULKHEAD_SERVER", "")
     if asked:
         if os.path.isfile(asked) and os.access(asked, os.X_OK):
-            return asked
+            return os.path.abspath(asked)
         raise ServiceNotFound(
             f"BULKHEAD_SERVER names '{asked}', which is not a program", metadata={"program": asked}
         )
+    if os.access(_OF_THE_WHEEL, os.X_OK):
+        return _OF_THE_WHEEL
     own = os.path.dirname(os.path.abspath(sys.executable or "python"))
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), own, os.path.join(own, "../bin")])
     found = shutil.which("bulkheadd", path=path)
@@ -51,10 +52,10 @@ def find_program() -> str:
         raise ServiceNotFound(
             "no target was given and the program bulkheadd was found neither through "
             "$BULKHEAD_SERVER nor on the PATH; install Bulkhead's server (bulkheadd and "
-            "bulkhead-worker), set BULKHEAD_SERVER to bulkheadd, or give the target of a running "
-            "service"
+            "bulkhead-worker: the wheel for Linux on x86-64 brings them), set BULKHEAD_SERVER to "
+            "bulkheadd, or give the target of a running service"
         )
-    return found
+    return os.path.abspath(found)  # a relative folder of the PATH is another one after chdir
 
 
 def _python_options() -> List[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
+from .._display import html
 from .._rpc import proto
 from ..errors import SpecError
 from . import pipeline_repr, spec_input, spec_message, spec_yaml
 from .list_file import ListFile, Rows
-from .pipeline_base import PathLike, mixed, names_options
+from .pipeline_base import PathLike, mixed
+from .pipeline_calls import names_options
 from .pipeline_methods import MixtureStop, PipelineMethods
 
 
@@ -147,3 +149,7 @@ class Pipeline(PipelineMethods):
 
     def __repr__(self) -> str:
         return pipeline_repr.code(self)
+
+    def _repr_html_(self) -> str:
+        rows = ((call.strip(".").partition("(")[0], call) for call in pipeline_repr.steps(self))
+        return html.card("Pipeline", {"base_dir": self.base_dir or "the current folder"}, html.table(("step", "call"), rows))

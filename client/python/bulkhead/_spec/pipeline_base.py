@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
+from .._boundary import meant, public
 from .._rpc import descriptor, proto
 from ..errors import SpecError
 from . import spec_message, spec_text
 from .list_file import ListFile
+from .pipeline_calls import Named, no_method
 
 PathLike = Union[str, "os.PathLike[str]"]
 
 _Self = TypeVar("_Self", bound="PipelineBase")
-_Methods = TypeVar("_Methods")
 
 
 def given(**options: Any) -> Dict[str, Any]:
@@ -23,35 +22,8 @@ def given(**options: Any) -> Dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def names_options(methods: Type[_Methods]) -> Type[_Methods]:
-    """Lets every method of a class answer a misspelt option with the nearest one, as a TypeError."""
-    for name, member in list(vars(methods).items()):
-        wrapped = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-        if name.startswith("_") or not inspect.isfunction(wrapped):
-            continue
-        checked = _checked(wrapped)
-        kind = type(member) if isinstance(member, (classmethod, staticmethod)) else None
-        setattr(methods, name, checked if kind is None else kind(checked))
-    return methods
-
-
-def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    code = method.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    options = [name for name in names if name not in ("self", "cls")]
-
-    @functools.wraps(method)
-    def call(*args: Any, **given_options: Any) -> Any:
-        for name in given_options:
-            if name not in options:
-                told = spec_message.unknown("option", name, options)
-                raise TypeError(f"{method.__name__}: {told}")
-        return method(*args, **given_options)
-
-    return call
-
-
-class PipelineBase:
+@public
+class PipelineBase(metaclass=Named):
     """Immutable: every method returns another pipeline. Thread-safe."""
 
     __slots__ = ("_base_dir", "_list", "_message")
@@ -61,9 +33,11 @@ class PipelineBase:
     _list: Optional[ListFile]  # the lines of a source that names no path
 
     def __init__(self) -> None:
-        raise TypeError(
-            "a Pipeline begins with a source: Pipeline.tfrecord(…), image_folder, image_list, "
-            "range, mixture or from_lists; or with Pipeline.from_yaml(…)"
+        raise meant(
+            TypeError(
+                "a Pipeline begins with a source: Pipeline.tfrecord(…), image_folder, image_list, "
+                "range, mixture or from_lists; or with Pipeline.from_yaml(…)"
+            )
         )
 
     @classmethod
@@ -80,10 +54,10 @@ class PipelineBase:
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a Pipeline does not change; its methods return another one")
+        raise meant(AttributeError("a Pipeline does not change; its methods return another one"))
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError("a Pipeline does not change; its methods return another one")
+        raise meant(AttributeError("a Pipeline does not change; its methods return another one"))
 
     # What the generated methods call.
 
@@ -172,10 +146,7 @@ class PipelineBase:
     if not TYPE_CHECKING:  # else every name would pass for a method
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            names = [word for word in dir(type(self)) if not word.startswith("_")]
-            raise AttributeError("a Pipeline: " + spec_message.unknown("method", name, names))
+            raise no_method(type(self), name)
 
 
 def _unpickled(

@@ -16,7 +16,8 @@ from typing import (
     Union,
 )
 
-from .pipeline_base import PathLike, PipelineBase, given, names_options
+from .pipeline_base import PathLike, PipelineBase, given
+from .pipeline_calls import names_options
 
 _Self = TypeVar("_Self", bound="PipelineMethods")
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
@@ -73,17 +74,28 @@ class Feature:
         *,
         max_bytes: Optional[int] = None,
         default: Optional[str] = None,
+        length: Optional[str] = None,
+        shape: Optional[Union[int, Sequence[int]]] = None,
+        max_count: Optional[int] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
-        """A byte string: an encoded image, or text.
+        """A byte string: an encoded image, or text. With a `shape` a list of byte strings, each
+        padded with zeros to max_bytes: uint8 [shape…, max_bytes].
 
-        max_bytes: Bound of its length in bytes; needed only to deliver the string itself as an
-            output.
+        max_bytes: Bound of its length in bytes; needed to deliver the string itself as an
+            output, and for lists.
         default: Used where the record lacks the feature; without it a missing feature is a
-            sample error.
+            sample error. Not for lists.
+        length: Name of one more feature: the length in bytes, int64; of a list, that of each
+            string.
+        shape: Shape of a list of byte strings; absent: a single one. The first dimension may be
+            -1 (variable), which needs max_count. A missing list of variable shape is empty.
+        max_count: As for `int64`.
         key: The record's name for it, where it differs.
         """
-        options = given(max_bytes=max_bytes, default=default)
+        options = given(
+            max_bytes=max_bytes, default=default, length=length, shape=shape, max_count=max_count,
+        )
         return given(key=key, **{"bytes": options})
 
     @staticmethod
@@ -152,6 +164,24 @@ class Feature:
         )
         return given(key=key, **{"tensor": options})
 
+    @staticmethod
+    def boxes(
+        max_count: int,
+        *,
+        key: Optional[str] = None,
+    ) -> Dict[str, Any]:
+        """Boxes that a record holds as four lists of float32, as TensorFlow's Object Detection API
+        writes them: `<key>/xmin`, `<key>/ymin`, `<key>/xmax` and `<key>/ymax`. Gives float32
+        [-1, 4] with a row for each box: xmin, ymin, xmax, ymax. A record without the lists has
+        no box; lists of unequal length are a sample error. The default of `key` is
+        `image/object/bbox`.
+
+        max_count: Bound of the number of boxes; a record with more is a sample error. Required.
+        key: The record's name for it, where it differs.
+        """
+        options = given(max_count=max_count)
+        return given(key=key, **{"boxes": options})
+
 
 @names_options
 class PipelineMethods(PipelineBase):
@@ -196,12 +226,14 @@ class PipelineMethods(PipelineBase):
         unlabeled: Optional[bool] = None,
         max_path_bytes: Optional[int] = None,
         classes: Optional[Union[str, Sequence[str]]] = None,
+        classes_file: Optional[str] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
         """A text file with one sample per line: image path(s), then label(s). Empty lines and
         lines that begin with `#` are ignored. Gives the features named by `images` (encoded
         bytes) and `labels`, and `path`. The labels of a column are all numbers or all names of
-        classes, whose numbers are delivered.
+        classes, whose numbers are delivered. Between commas, a column that begins with `"` is
+        quoted, as in CSV files.
 
         path: The list; image paths in it are relative to the list's own folder. Either this or
             `entries`.
@@ -219,13 +251,15 @@ class PipelineMethods(PipelineBase):
         classes: Names of the classes, in the order of their numbers, for labels that are names.
             Default: the names that a label column holds, sorted by their bytes. A label that is
             not among them is an error that names its line.
+        classes_file: A text file with these names, one a line, in place of `classes`; relative
+            to the spec's folder. The names count as if `classes` held them.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
         options = given(
             path=path, entries=entries, delimiter=delimiter, header=header, images=images,
             labels=labels, label_dtype=label_dtype, unlabeled=unlabeled,
-            max_path_bytes=max_path_bytes, classes=classes,
+            max_path_bytes=max_path_bytes, classes=classes, classes_file=classes_file,
         )
         return cls._source("image_list", options, base_dir)
 
@@ -238,6 +272,7 @@ class PipelineMethods(PipelineBase):
         unlabeled: Optional[bool] = None,
         max_path_bytes: Optional[int] = None,
         classes: Optional[Union[str, Sequence[str]]] = None,
+        classes_file: Optional[str] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
         """A folder whose sub-folders are classes: the label is the index of the sub-folder's name
@@ -255,12 +290,13 @@ class PipelineMethods(PipelineBase):
         classes: Names of the sub-folders, in the order of their numbers; a sub-folder with
             images that is not among them is an error. Default: all sub-folders, sorted by the
             bytes of their names.
+        classes_file: As for `image_list`.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
         options = given(
             path=path, extensions=extensions, unlabeled=unlabeled, max_path_bytes=max_path_bytes,
-            classes=classes,
+            classes=classes, classes_file=classes_file,
         )
         return cls._source("image_folder", options, base_dir)
 

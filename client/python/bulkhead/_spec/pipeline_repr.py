@@ -17,18 +17,27 @@ _OF_ALL = ("batch_stages", "outputs", "batch", "seed", "epochs", "errors", "dete
 
 
 def code(pipeline: PipelineBase) -> str:
-    """Python, which evaluates to an equal Pipeline unless it has a list file."""
+    """Python, which evaluates to an equal Pipeline unless it has a list file or a stage that is not named."""
+    return _chain(steps(pipeline), "")
+
+
+def steps(pipeline: PipelineBase) -> List[str]:
+    """The calls that make it, one behind the other, each with its point."""
     spec = spec_text.to_dict(pipeline._message)
-    steps = [_source(spec, pipeline._base_dir, pipeline._list), *_calls(spec)]
-    return _chain(steps, "")
+    return [_source(spec, pipeline._base_dir, pipeline._list), *_calls(spec)]
 
 
-def _chain(steps: List[str], indent: str) -> str:
-    line = "Pipeline" + "".join(steps)
+def calls(spec: Dict[str, Any]) -> List[str]:
+    """The call of each part of a spec: ".image_folder(path='photos')", ".resize(size=224)"."""
+    return [*([_source(spec, None)] if spec.get("source") else []), *_calls(spec)]
+
+
+def _chain(parts: List[str], indent: str) -> str:
+    line = "Pipeline" + "".join(parts)
     if len(indent) + len(line) <= _LINE and "\n" not in line:
         return line
     inner = indent + "    "
-    return f"(\n{inner}Pipeline" + f"\n{inner}".join(steps) + f"\n{indent})"
+    return f"(\n{inner}Pipeline" + f"\n{inner}".join(parts) + f"\n{indent})"
 
 
 def _source(
@@ -55,8 +64,8 @@ def _source(
 
 
 def _part(part: Dict[str, Any], base_dir: Optional[str], indent: str) -> str:
-    steps = [_source(part, base_dir, indent=indent + "    "), *_calls(part)]
-    return f"({part.get('weight', 0)!r}, {_chain(steps, indent + '    ')})"
+    parts = [_source(part, base_dir, indent=indent + "    "), *_calls(part)]
+    return f"({part.get('weight', 0)!r}, {_chain(parts, indent + '    ')})"
 
 
 def _calls(spec: Dict[str, Any]) -> Iterator[str]:
@@ -67,7 +76,7 @@ def _calls(spec: Dict[str, Any]) -> Iterator[str]:
         if name == "filter":
             yield from (f".filter({_arguments(condition)})" for condition in value)
         elif name in ("stages", "batch_stages"):
-            yield from (_stage(stage, name == "batch_stages") for stage in value)
+            yield from (_stage(stage, name == "batch_stages") for stage in value if stage)
         elif name == "order":
             yield from (f".order_{kind}({_arguments(options)})" for kind, options in value.items())
         elif name == "outputs":

@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, Union
 
+from .._words import nearest
 from ..errors import DataError, SpecError
 from .pipeline_base import PipelineBase
 
@@ -39,6 +40,17 @@ def _cannot_read(path: str, why: str, missing: bool) -> DataError:
     )
 
 
+def _instead(path: str) -> str:
+    """The spec of the same folder that is called nearly so, or where the path led."""
+    folder, name = os.path.split(path)
+    try:
+        names = [each for each in os.listdir(folder or ".") if each.endswith(_SUFFIXES)]
+    except OSError:
+        names = []
+    near = nearest(name, names)
+    return f"; did you mean {os.path.join(folder, near)}?" if near else f"; looked for {os.path.abspath(path)}"
+
+
 def _read(path: str) -> SpecInput:
     try:
         with open(path, "rb") as file:
@@ -50,7 +62,8 @@ def _read(path: str) -> SpecInput:
         ) from None
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        raise _cannot_read(path, error.strerror or str(error), missing) from None
+        why = error.strerror or str(error)
+        raise _cannot_read(path, why + _instead(path) if missing else why, missing) from None
     return SpecInput(text, path, os.path.dirname(os.path.abspath(path)), True)
 
 

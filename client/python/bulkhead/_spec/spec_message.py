@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 import os
@@ -10,8 +9,9 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .._rpc import descriptor
+from .._words import did_you_mean
 from ..errors import SpecError
-from . import option_limits
+from . import foreign_advice, option_limits
 from .spec_yaml import Mark, Path, Text
 
 # More than anyone reads at once; as the service's.
@@ -53,13 +53,10 @@ def fill(
     filler.raise_mistakes()
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """ "unknown stage `resise`; did you mean `resize`?" """
-    names = list(known)
-    nearest = difflib.get_close_matches(name, names, 1)
-    if nearest:
-        return f"unknown {kind} `{name}`; did you mean `{nearest[0]}`?"
-    return f"unknown {kind} `{name}`; there are: {', '.join(names)}"
+def unknown(kind: str, name: str, known: Iterable[str], message: str = "", value: Any = "") -> str:
+    """ "unknown stage `resise`; did you mean `resize`?" `message`: the full name of the one that lacks it."""
+    told = foreign_advice.advice(message, name, value)
+    return f"unknown {kind} `{name}`" + (f"; {told}" if told else did_you_mean(name, known, "`"))
 
 
 def place_text(path: Path) -> str:
@@ -111,7 +108,7 @@ class _Filler:
             if field is None:
                 noun = descriptor.choices_of(kind)[0] if descriptor.is_choice(kind) else "field"
                 names = descriptor.field_names(kind)
-                self._wrong(path + (key,), unknown(noun, str(key), names))
+                self._wrong(path + (key,), unknown(noun, str(key), names, kind.full_name, value))
                 continue
             choice = descriptor.choice_of(field)
             if choice is not None and chosen.setdefault(choice, field.name) != field.name:
@@ -128,7 +125,8 @@ class _Filler:
         ]
         field = descriptor.find_field(kind, name)
         if field is None or field.name not in names:
-            self._wrong(path, unknown(descriptor.choices_of(kind)[0], str(name), names))
+            noun = descriptor.choices_of(kind)[0]
+            self._wrong(path, unknown(noun, str(name), names, kind.full_name))
             return None
         return str(field.name)
 

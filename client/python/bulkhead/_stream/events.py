@@ -9,6 +9,8 @@ import sys
 from typing import Deque, Dict, NamedTuple, Optional
 
 from .._rpc import proto
+from .._words import printable_lines
+from .line_limit import LineLimit
 
 _log = logging.getLogger("bulkhead")
 
@@ -20,18 +22,6 @@ _LEVELS = {
     proto.LEVEL_WARNING: logging.WARNING,
     proto.LEVEL_ERROR: logging.ERROR,
 }
-
-
-def log_note(note) -> None:
-    """A line of a stage or of the service. No lock may be held: logging runs code of the program."""
-    level = _LEVELS.get(note.level, logging.INFO)
-    text = f"{note.stage}: {note.text}" if note.stage else note.text
-    if level == logging.INFO and _log.level == logging.NOTSET and not _log.hasHandlers():
-        # The program has set up no logging, which would hide it; but who prints wants to see it.
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
-            print(text, file=sys.stderr)
-    else:
-        _log.log(level, "%s", text)
 
 
 class Progress(NamedTuple):
@@ -68,9 +58,37 @@ class Events:
         self.substitutions: Deque[Substitution] = collections.deque(maxlen=_MOST_EVENTS)
         self.quarantined: Dict[str, str] = {}  # message by record
         self.hangs: Deque[Hang] = collections.deque(maxlen=_MOST_EVENTS)
+        self._limit = LineLimit()
+
+    # No lock may be held in what follows: logging runs code of the program.
+
+    def log_note(self, note) -> None:
+        """A line of a stage or of the service, which neither ends the line nor hides a part of it."""
+        if not self._admitted():
+            return
+        level = _LEVELS.get(note.level, logging.INFO)
+        text = printable_lines(f"{note.stage}: {note.text}" if note.stage else note.text)
+        if level == logging.INFO and _log.level == logging.NOTSET and not _log.hasHandlers():
+            # The program has set up no logging, which would hide it; but who prints wants to see it.
+            if sys.stderr is None:  # of a daemon or a window; print() would take stdout
+                return
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+                print(text, file=sys.stderr)
+        else:
+            _log.log(level, "%s", text)
+
+    def _admitted(self) -> bool:
+        left_out = self._limit.admit()
+        if left_out:
+            _log.warning("%d lines were left out here", left_out)
+        return left_out is not None
+
+    def _warn(self, text: str, *arguments: object) -> None:
+        if self._admitted():
+            _log.warning("%s", printable_lines(text % arguments))
 
     def note(self, event) -> None:
-        """An event of a stream. No lock may be held: logging runs code of the program."""
+        """An event of a stream."""
         if event.kind == proto.KIND_SUBSTITUTED:
             substitution = Substitution(
                 event.epoch, event.position, event.substitute_position, event.message
@@ -78,12 +96,12 @@ class Events:
             if substitution in self.substitutions:
                 return  # of a batch that is sent again after a lost connection
             self.substitutions.append(substitution)
-            _log.warning("epoch %d, position %d: substituted by position %d: %s", *substitution)
+            self._warn("epoch %d, position %d: substituted by position %d: %s", *substitution)
         elif event.kind == proto.KIND_QUARANTINED:
             if event.record not in self.quarantined:
                 self.quarantined[event.record] = event.message
-                _log.warning("quarantined from now on: %s", event.message or event.record)
+                self._warn("quarantined from now on: %s", event.message or event.record)
         elif event.kind == proto.KIND_HUNG:
             hang = Hang(event.epoch, event.position, event.message)
             self.hangs.append(hang)
-            _log.warning("epoch %d, position %d: a worker hung and was ended: %s", *hang)
+            self._warn("epoch %d, position %d: a worker hung and was ended: %s", *hang)

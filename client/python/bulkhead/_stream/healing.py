@@ -27,6 +27,7 @@ _LONGEST_PAUSE = 1.0
 _MOST_EMBEDDED_LOSSES = 5
 _AGAIN_SECONDS = 30.0  # for a stream that was open a moment ago
 _HEALER_END_SECONDS = 10.0
+_TOO_OFTEN = "OPENED_TOO_OFTEN"
 # A damaged index is built anew at the next opening.
 _LOST = frozenset(
     (
@@ -36,9 +37,11 @@ _LOST = frozenset(
         "SERVICE_START_FAILED",
         "INDEX_DAMAGED",
         "STREAM_IDLE",
+        _TOO_OFTEN,
     )
 )
-
+# The service says that a later opening will be another matter.
+_SERVICES_WORDS = ("SHUTTING_DOWN", "INDEX_DAMAGED", _TOO_OFTEN)
 
 # What a stream had that was open it gets again, as soon as others have given back what they got meanwhile.
 _REFUSED = "BUDGET_EXCEEDED"
@@ -232,7 +235,7 @@ class HealingStream:
         try:
             self._wait_opened(silence, progress)
         except errors.BulkheadError as error:
-            answered = self._stream.answered or error.reason in ("SHUTTING_DOWN", "INDEX_DAMAGED")
+            answered = self._stream.answered or error.reason in _SERVICES_WORDS
             if not answered or not _is_loss(error) or self._deadline <= 0:
                 raise
             self._open_again(error.again(), progress)
@@ -458,7 +461,7 @@ class HealingStream:
     def _given_up(self, cause: errors.BulkheadError) -> Optional[errors.BulkheadError]:
         """Counts a loss; the error when no more is to be tried."""
         tried = time.monotonic() - (self._lost_since or 0.0)
-        if cause.reason == _REFUSED:
+        if cause.reason in (_REFUSED, _TOO_OFTEN):
             return cause.again() if tried >= self._deadline else None
         self._losses += 1
         if tried >= self._deadline:

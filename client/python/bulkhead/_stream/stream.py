@@ -21,7 +21,7 @@ from .._rpc.credentials import Credentials
 from .._rpc.stream_call import StreamCall
 from .._rpc.wire import Part, parse
 from .._service.arguments import in_arguments
-from .events import Events, Progress, log_note
+from .events import Events, Progress
 from .opening import Opening
 from .silence import SilenceWatch
 from .transport import OverArena, OverGrpc, Transport, receive_arena
@@ -193,7 +193,7 @@ class Stream:
         elif kind == "note":
             if not item.note.stage:
                 item.note.text = self._words(item.note.text)
-            log_note(item.note)
+            self._events.log_note(item.note)
         elif kind == "heartbeat":
             silent = item.heartbeat.supervisor_silent
             self._silence.told(silent.seconds + silent.nanos * 1e-9)

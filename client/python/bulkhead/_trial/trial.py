@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import inspect
 import json
 import random
 import sys
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple, Union
 
 import numpy as np
 
-from .._loader import Loader
-from .._rpc import proto
+from .._boundary import ends_at_caller, meant
 from .._spec import spec_input
 from .._spec.pipeline import Pipeline
 from .._spec.pipeline_base import PipelineBase
+from .._words import did_you_mean
 from ..errors import BulkheadError, DeadlineExceeded, InvalidArgument, LoaderClosed, ServiceUnavailable
-from . import difference
-from .worker import bulkhead_probe
-
-_FIRST_ROOM = 16 << 20
-_MOST_ROOM = 1 << 30
-_OUTPUT = "bulkhead_probe"
+from . import declared, difference
+from .place import Place, find
+from .probing import probed
 
 
 class TriedSample(NamedTuple):
-    """One sample of `bulkhead.try_stage`."""
+    """One sample, or batch, of `bulkhead.try_stage`."""
 
-    position: int  # in epoch 0
+    position: int  # in epoch 0; of a batch, that of its first sample
     inputs: Tuple[Any, ...]  # what the function got
     outputs: Tuple[Any, ...]  # what it returned here
     worker: Tuple[Any, ...]  # what a worker made; empty if the stage fails there
@@ -44,7 +40,8 @@ class StageTrial:
     said if the stage fails there, else empty.
     """
 
-    def __init__(self, function: str, samples: List[TriedSample], failure: str):
+    def __init__(self, function: str, samples: List[TriedSample], failure: str, kind: str = "sample"):
+        self._kind = kind
         self.function = function
         self.samples = samples
         self.failure = failure
@@ -56,7 +53,7 @@ class StageTrial:
 
     def __repr__(self) -> str:
         count = len(self.samples)
-        head = f"{self.function}: {count} sample{'s' if count != 1 else ''}"
+        head = f"{self.function}: {count} {self._kind}{'' if count == 1 else 's' if self._kind == 'sample' else 'es'}"
         if self.equal:
             return f"{head}, the same bytes as a worker makes"
         lines = [
@@ -65,17 +62,18 @@ class StageTrial:
             for text in sample.differences
         ]
         if self.failure:
-            lines.append(f"  in a worker it fails: {self.failure}")
+            return "\n".join([f"{head}; in a worker it fails: {self.failure}", *lines])
         differing = sum(bool(sample.differences) for sample in self.samples)
         return "\n".join([f"{head}, {differing} of them other than a worker makes:", *lines])
 
 
+@ends_at_caller
 def try_stage(
     function: Union[str, Callable[..., Any]],
     spec: Any,
     n: int = 8,
     *,
-    stage: Optional[int] = None,
+    stage: Union[int, str, None] = None,
     **options: Any,
 ) -> StageTrial:
     """Calls the function of a Python stage in this process, where pdb and breakpoints work.
@@ -88,48 +86,42 @@ def try_stage(
     holds inputs and outputs. What the function raises is raised.
 
     `function` is the name in the spec, "module:function", imported anew; or a function, for
-    instance one that was just changed in a notebook. `spec` is what Loader takes. `stage` is the
-    stage's index in `stages`, if the spec calls the function more than once. Further arguments
-    go to the Loader (`worker_quota`, `cache_dir` …), which starts a service of its own.
+    instance one that was just changed in a notebook. `spec` is what Loader takes. `stage` says which one
+    is meant if the spec calls the function more than once: an index in `stages`, or the stage's place as
+    messages name it, "batch_stages[0]" or "source.mixture.sources[1].stages[0]". Further arguments go to
+    the Loader (`worker_quota`, `cache_dir` …), which starts a service of its own.
 
-    Raises InvalidArgument when the spec has no such stage, and what Loader raises. A YAML spec
-    needs PyYAML.
+    A stage of `batch_stages` gets the first `n` batches, a mixture's source's own stage the first `n`
+    samples of that source.
+
+    Raises InvalidArgument when the spec has no such stage or the file no such function, and what Loader
+    raises. A YAML spec needs PyYAML.
     """
     if n < 1:
         raise InvalidArgument("n must be at least 1")
     pipeline = _pipeline(spec)
-    place = _place(function, pipeline, stage)
-    python = pipeline._message.stages[place].python
+    place = find(function, pipeline._message, stage)
+    python = place.python_in(pipeline._message)
     called = function if callable(function) else _imported(function)
     options = {"workers": 1, **options}
-    packs = _probed(pipeline, place, list(python.inputs), dict(python.arguments), n, options)
-    outputs = [_call(called, pack, position) for position, pack in enumerate(packs)]
+    got = probed(pipeline, place, list(python.inputs), dict(python.arguments), n, options)
+    outputs = [_as_list(_call(called, pack, position, place), len(python.outputs)) for position, pack in got]
     names = [output.name for output in python.outputs]
+    made: Dict[int, Tuple[Any, ...]] = {}
     failure = ""
-    made: List[Tuple[Any, ...]] = []
     try:
-        made += [
-            tuple(pack["inputs"])
-            for pack in _probed(pipeline, place + 1, names, {}, n, options)
-        ]
+        behind = place._replace(index=place.index + 1)
+        made = {position: tuple(pack["inputs"]) for position, pack in probed(pipeline, behind, names, {}, n, options)}
     except (ServiceUnavailable, DeadlineExceeded, LoaderClosed):
         raise
     except BulkheadError as error:
         failure = error.message
-    made += [()] * (len(packs) - len(made))
-    samples = [
-        TriedSample(
-            position,
-            tuple(pack["inputs"]),
-            tuple(here),
-            there,
-            tuple(difference.of_outputs(names, here, list(there))) if there else (),
-        )
-        for position, (pack, here, there) in enumerate(
-            zip(packs, (_as_list(output, len(names)) for output in outputs), made)
-        )
-    ]
-    return StageTrial(python.function, samples, failure)
+    samples = []
+    for (position, pack), here in zip(got, outputs):
+        there = made.get(position, ())
+        differences = difference.of_outputs(names, here, list(there)) if there else declared.wrong(python, here)
+        samples.append(TriedSample(position, tuple(pack["inputs"]), tuple(here), there, tuple(differences)))
+    return StageTrial(python.function, samples, failure, "batch" if place.of_batch else "sample")
 
 
 def _pipeline(spec: Any) -> Pipeline:
@@ -145,87 +137,28 @@ def _pipeline(spec: Any) -> Pipeline:
     return Pipeline.from_dict(values, base_dir=base_dir)
 
 
-def _place(function: Any, pipeline: Pipeline, stage: Optional[int]) -> int:
-    """The index of the stage that is meant."""
-    stages = pipeline._message.stages
-    names = {place: each.python.function for place, each in enumerate(stages) if each.HasField("python")}
-    if stage is not None:
-        if stage not in names:
-            raise InvalidArgument(f"stages[{stage}] is no Python stage; those are at {sorted(names)}")
-        return stage
-    if not names:
-        raise InvalidArgument(
-            "the spec's `stages` have no Python stage; those of batch_stages and of a mixture's "
-            "sources cannot be tried alone"
-        )
-    if callable(function):
-        own = getattr(function, "__qualname__", "")
-        name = f"{getattr(function, '__module__', '')}:{own}"
-        found = [place for place in names if names[place] == name]
-        found = found or [place for place in names if names[place].partition(":")[2] == own]
-        found = found or (list(names) if len(names) == 1 else [])
-    else:
-        name = str(function)
-        found = [place for place in names if names[place] == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InvalidArgument(f"{name} is called at stages {found}; say which one by stage=")
-    near = difflib.get_close_matches(name, names.values(), 1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(names.values())}"
-    raise InvalidArgument(f"no stage of the spec calls {name!r}{hint}")
-
-
 def _imported(name: str) -> Callable[..., Any]:
-    """The function as its file is now."""
+    """The function as its file is now. InvalidArgument when there is none of that name."""
     module_name, _, path = name.partition(":")
     known = sys.modules.get(module_name)
     importlib.invalidate_caches()
-    found: Any = importlib.reload(known) if known is not None else importlib.import_module(module_name)
+    try:
+        found: Any = importlib.reload(known) if known is not None else importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # one that the file imports
+        raise InvalidArgument(f"there is no module {error.name!r} on sys.path, which has to have its folder") from None
     for part in path.split("."):
+        if not hasattr(found, part):
+            own = [
+                word
+                for word, value in vars(found).items()
+                if callable(value) and getattr(value, "__module__", None) == module_name
+            ]
+            file = getattr(sys.modules[module_name], "__file__", module_name)
+            raise InvalidArgument(f"{file} has no {part!r}{did_you_mean(part, own)}")
         found = getattr(found, part)
     return found
-
-
-def _probed(
-    pipeline: Pipeline, place: int, inputs: List[str], arguments: Dict[str, str], n: int, options: Dict[str, Any]
-) -> List[Dict[str, Any]]:
-    """What a stage with these inputs and arguments at `place` gets, for the first samples."""
-    room = _FIRST_ROOM
-    while True:
-        packs: List[Dict[str, Any]] = []
-        with Loader(_with_probe(pipeline, place, inputs, arguments, room), **options) as loader:
-            for batch in loader.stream():
-                packs.append(bulkhead_probe.unpack(bytes(batch[_OUTPUT][0])))
-                if len(packs) == n:
-                    break
-        needed = max((pack.get("needs", 0) for pack in packs), default=0)
-        if needed == 0:
-            return packs
-        if needed > _MOST_ROOM:
-            raise InvalidArgument(f"a sample's inputs take {needed} bytes, more than can be tried")
-        room = 1 << needed.bit_length()
-
-
-def _with_probe(
-    pipeline: Pipeline, place: int, inputs: List[str], arguments: Dict[str, str], room: int
-) -> Pipeline:
-    """The spec up to `place`, with the probe there. The stages before it keep their places, and so
-    their random numbers."""
-    message = pipeline._copy()
-    del message.stages[place:], message.batch_stages[:], message.outputs[:]
-    probe = message.stages.add().python
-    probe.function = "bulkhead_probe:pack"
-    probe.inputs.extend(inputs)
-    probe.outputs.add(name=_OUTPUT, dtype=proto.DTYPE_BYTES, max_count=room)
-    probe.arguments.update(arguments)
-    probe.arguments["bulkhead_room"] = str(room)
-    message.outputs.append(_OUTPUT)
-    for field in ("batch", "epochs", "deterministic"):
-        message.ClearField(field)
-    message.batch.size = 1
-    message.epochs = 1
-    return pipeline._changed(message)
 
 
 def _as_list(output: Any, count: int) -> List[Any]:
@@ -235,18 +168,26 @@ def _as_list(output: Any, count: int) -> List[Any]:
     return list(output) if isinstance(output, (tuple, list)) else [output]
 
 
-def _call(function: Callable[..., Any], pack: Dict[str, Any], position: int) -> Any:
+def _call(function: Callable[..., Any], pack: Dict[str, Any], position: int, place: Place) -> Any:
     arguments = dict(pack["arguments"])
     if "key" in pack and _wants_rng(function, len(pack["inputs"]), arguments):
         key = np.array(pack["key"], np.uint64)
         arguments["rng"] = np.random.Generator(np.random.Philox(key=key))
-    with _seeded(pack["word"]):
-        try:
-            return function(*pack["inputs"], **arguments)
-        except Exception as error:
-            if hasattr(error, "add_note"):  # Python 3.11
-                error.add_note(f"(bulkhead.try_stage: at position {position} of epoch 0)")
-            raise
+    # The sample's random numbers; the program's own generators go on behind it. No context manager of contextlib's:
+    # that sets the error's traceback, which a frozen dataclass does not take.
+    states = random.getstate(), np.random.get_state()
+    random.seed(pack["word"])
+    np.random.seed(pack["word"] & 0xFFFFFFFF)
+    try:
+        return function(*pack["inputs"], **arguments)
+    except Exception as error:
+        with contextlib.suppress(Exception):  # the same, and Python before 3.11 has no notes
+            error.add_note(f"(bulkhead.try_stage: {place}, at position {position} of epoch 0)")
+        meant(error)  # of the function, which its traceback leads to
+        raise
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
 
 
 def _wants_rng(function: Callable[..., Any], inputs: int, arguments: Dict[str, Any]) -> bool:
@@ -259,16 +200,3 @@ def _wants_rng(function: Callable[..., Any], inputs: int, arguments: Dict[str, A
     if rng is None or "rng" in arguments:
         return False
     return rng.kind is inspect.Parameter.KEYWORD_ONLY or list(parameters).index("rng") >= inputs
-
-
-@contextlib.contextmanager
-def _seeded(word: int) -> Iterator[None]:
-    """The sample's random numbers; the program's own generators go on behind it."""
-    states = random.getstate(), np.random.get_state()
-    random.seed(word)
-    np.random.seed(word & 0xFFFFFFFF)
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])

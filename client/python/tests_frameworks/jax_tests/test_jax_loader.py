@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
-from conftest import PACKED_OFFSETS, PACKED_RUNS, check_facts, numbers, packed_runs, run_python
+from conftest import PACKED_OFFSETS, PACKED_RUNS, check_arguments, check_facts, numbers, packed_runs, run_python
 
 
 INT32 = numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])
@@ -169,8 +169,12 @@ def test_a_killed_service_is_a_longer_wait(service):
         assert loader.loader.reconnects == 1
 
 
-def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
-    check_facts(Loader)
+def test_an_argument_that_it_lacks_is_answered():
+    check_arguments(Loader)
+
+
+def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left(tmp_path):
+    check_facts(Loader, tmp_path)
     with Loader(numbers(16, 8, epochs=1)) as loader:
         for _ in loader:
             pass

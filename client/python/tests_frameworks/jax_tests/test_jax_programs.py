@@ -1,11 +1,10 @@
 """Whole programs: the example, JAX beside gRPC in any order of import."""
 
-import itertools
 
 import pytest
-from conftest import ROOT, run_python, stream_after_imports
+from conftest import ROOT, orders, run_python, stream_after_imports
 
-IMPORTS = list(itertools.permutations(["jax", "bulkhead.jax", "grpc", "google.protobuf"]))
+IMPORTS = orders("jax", "bulkhead.jax", "grpc", "google.protobuf")
 
 
 def test_the_example_learns_the_same_when_its_service_is_killed():

@@ -5,7 +5,7 @@ import bulkhead.keras
 import keras
 import pytest
 from bulkhead.keras import PyDataset
-from conftest import check_facts, numbers
+from conftest import check_arguments, check_facts, numbers
 from recorder import STRUCTURE, Recorder, floats
 
 
@@ -101,5 +101,9 @@ def test_a_killed_service_is_a_longer_wait_in_the_midst_of_training(service):
         assert (place["epoch"], place["consumed"]) == (1, 0)
 
 
-def test_it_tells_what_its_loader_knows():
-    check_facts(lambda spec: PyDataset(spec, structure=("index",)))
+def test_an_argument_that_it_lacks_is_answered():
+    check_arguments(PyDataset)
+
+
+def test_it_tells_what_its_loader_knows(tmp_path):
+    check_facts(PyDataset, tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bulkhead.tf import Loader
-from conftest import PACKED_RUNS, check_facts, numbers, packed_runs
+from conftest import PACKED_RUNS, check_arguments, check_facts, numbers, packed_runs
 from recorder import STRUCTURE, Recorder, floats
 
 
@@ -233,8 +233,12 @@ def test_a_killed_service_is_a_longer_wait(service):
         assert loader.loader.reconnects == 1
 
 
-def test_it_tells_what_its_loader_knows():
-    check_facts(Loader)
+def test_an_argument_that_it_lacks_is_answered():
+    check_arguments(Loader)
+
+
+def test_it_tells_what_its_loader_knows(tmp_path):
+    check_facts(Loader, tmp_path)
 
 
 @pytest.mark.parametrize("copy", [False, True])

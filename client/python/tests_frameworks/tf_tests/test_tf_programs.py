@@ -1,14 +1,13 @@
 """Whole programs: the example, and TensorFlow beside gRPC and protobuf in every order of import."""
 
-import itertools
 
 import pytest
-from conftest import ROOT, run_python, stream_after_imports
+from conftest import EXTENDED, ROOT, orders, run_python, stream_after_imports
 
-IMPORTS = list(itertools.permutations(["tensorflow", "bulkhead.tf", "grpc"]))
+IMPORTS = orders("tensorflow", "bulkhead.tf", "grpc")
 
 
-@pytest.mark.parametrize("color", ["bgr", "gray"])
+@pytest.mark.parametrize("color", ["bgr", "gray"] if EXTENDED else ["bgr"])
 def test_the_example_learns_the_same_when_its_service_is_killed(color):
     examples = ROOT / "examples"
     output = run_python(examples / "twice.py", examples / "keras_train.py", "--color", color)

@@ -1,17 +1,16 @@
-"""PyTorch, TensorFlow and JAX in one process with Bulkhead, imported in every order.
+"""PyTorch, TensorFlow and JAX in one process with Bulkhead, whichever was imported first.
 
 Each brings its own gRPC or protobuf in its shared libraries; Bulkhead uses those of Python.
 """
 
-import itertools
 import json
 import pathlib
 
 import pytest
-from conftest import run_python, two_at_a_time
+from conftest import orders, run_python, two_at_a_time
 
 PROGRAM = pathlib.Path(__file__).with_name("read_together.py")
-ORDERS = list(itertools.permutations(["bulkhead", "torch", "tensorflow", "jax"]))
+ORDERS = orders("bulkhead", "torch", "tensorflow", "jax")
 IMAGES, BATCH = 40, 8
 
 

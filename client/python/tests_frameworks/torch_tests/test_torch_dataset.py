@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bulkhead.torch import Dataset
-from conftest import PACKED_OFFSETS, PACKED_RUNS, check_facts, numbers, packed_runs
+from conftest import PACKED_OFFSETS, PACKED_RUNS, check_arguments, check_facts, numbers, packed_runs
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -342,8 +342,12 @@ def test_a_killed_service_is_a_longer_wait(service):
         assert dataset.loader.reconnects == 1
 
 
-def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left():
-    check_facts(Dataset)
+def test_an_argument_that_it_lacks_is_answered():
+    check_arguments(Dataset)
+
+
+def test_it_tells_what_its_loader_knows_and_is_true_when_nothing_is_left(tmp_path):
+    check_facts(Dataset, tmp_path)
     with Dataset(numbers(16, 8, epochs=1)) as loader:
         for _ in loader:
             pass

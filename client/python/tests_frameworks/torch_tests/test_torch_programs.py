@@ -1,11 +1,13 @@
 """Whole programs: the example, and PyTorch beside gRPC in every order of import."""
 
-import itertools
+import re
+import subprocess
 
 import pytest
-from conftest import ROOT, run_python, stream_after_imports
+import torch
+from conftest import BIN, ROOT, orders, run_python, stream_after_imports
 
-IMPORTS = list(itertools.permutations(["torch", "bulkhead.torch", "grpc", "google.protobuf"]))
+IMPORTS = orders("torch", "bulkhead.torch", "grpc", "google.protobuf")
 
 
 def test_the_example_learns_the_same_when_its_service_is_killed():
@@ -15,6 +17,19 @@ def test_the_example_learns_the_same_when_its_service_is_killed():
     assert len(losses) > 90 and "the second time" not in "".join(losses)
     assert float(losses[-1].split()[-1]) < float(losses[0].split()[-1]) / 10
     assert "equal: " in output
+
+
+def test_the_program_of_the_first_hour_trains(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/first-hour.md").read_text()
+    files = dict(re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    for name in ("train.yaml", "torch_train.py"):
+        (tmp_path / name).write_text(files[name])
+    [drawn] = re.findall(r"^\$ bulkhead (synth .*) 2>", page, re.MULTILINE)
+    subprocess.run([BIN / "bulkhead", *drawn.split()], check=True, capture_output=True)
+    losses = [float(line.split()[-1]) for line in run_python("torch_train.py").splitlines()]
+    assert len(losses) == 3 and max(losses) < 3
+    assert torch.load("checkpoint.pt")["loader"]["epoch"] == 3
 
 
 def run_after_imports(*imports):

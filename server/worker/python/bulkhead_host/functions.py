@@ -14,6 +14,11 @@ import types
 from bulkhead_host.verdict import MAX_TEXT, UNUSABLE, Refusal
 
 _MAX_FRAMES = 6
+_NO_SOCKETS = (
+    "; the workers' sandbox denies sockets, other processes and some system calls: do that before, and let "
+    "the stage read the result, or allow it with --sandbox=landlock,capabilities (docs/sandbox.md)"
+)
+_MOST_NAMES = 20
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 allowed_folders: list[str] = []  # where functions may come from
@@ -22,6 +27,17 @@ allowed_folders: list[str] = []  # where functions may come from
 def _is_allowed(path: str) -> bool:
     path = os.path.realpath(path)
     return any(path.startswith(folder + os.sep) for folder in allowed_folders)
+
+
+def _modules() -> list[str]:
+    """Those that a function may come from."""
+    names = {name.partition(".")[0] for folder in allowed_folders if os.path.isdir(folder) for name in os.listdir(folder)}
+    return sorted(names)
+
+
+def _near(typed: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(typed, names, 1)
+    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def _check_origin(module: str) -> None:
@@ -35,7 +51,7 @@ def _check_origin(module: str) -> None:
     if found is None:
         raise Refusal(
             UNUSABLE,
-            f"there is no module `{top}` below a --python-path of the service ({folders})",
+            f"there is no module `{top}` below a --python-path of the service ({folders})" + _near(top, _modules()),
         )
     places = list(found.submodule_search_locations or [])
     if found.origin and found.has_location:
@@ -59,11 +75,10 @@ def import_function(text: str):
         raise Refusal(UNUSABLE, import_failed(module_name, error)) from None
     for name in path.split("."):
         if not hasattr(found, name):
-            near = difflib.get_close_matches(name, dir(found), 1)
             raise Refusal(
                 UNUSABLE,
                 f"{module_name} ({getattr(sys.modules[module_name], '__file__', '')}) has no `{name}`"
-                + (f"; did you mean `{near[0]}`?" if near else ""),
+                + _instead(name, vars(found), module_name),
             )
         found = getattr(found, name)
         if isinstance(found, types.ModuleType):
@@ -75,6 +90,15 @@ def import_function(text: str):
         raise Refusal(UNUSABLE, f"{text} is a {type(found).__name__}, which cannot be called")
     _check_home(text, found)
     return found
+
+
+def _instead(name: str, known: dict, module: str) -> str:
+    """The functions of the file, the nearest or the first few; not those that it imported."""
+    own = [word for word, value in known.items() if callable(value) and getattr(value, "__module__", "") == module]
+    near = difflib.get_close_matches(name, own, 1)
+    if near:
+        return f"; did you mean `{near[0]}`?"
+    return f"; its functions are {', '.join(own[:_MOST_NAMES])}" if own else "; it has no functions of its own"
 
 
 def import_failed(module: str, error: BaseException) -> str:
@@ -99,6 +123,10 @@ def advice(error: BaseException | None) -> str:
         if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
             return _allowed(error)
         text = str(error)
+        if type(error).__name__ == "gaierror" and not _has_sockets():  # so no name is found
+            return _NO_SOCKETS
+        if isinstance(error, ValueError) and "read-only" in text:
+            return "; a stage's inputs are read-only: change a copy of them (.copy())"
         if "failed to map segment" in text or "annot allocate memory" in text:
             return (
                 "; its memory limit refused that: import it at the top of your module, not inside a function, "
@@ -108,13 +136,20 @@ def advice(error: BaseException | None) -> str:
     return ""
 
 
+def _has_sockets() -> bool:
+    import socket  # its error is at hand, so it was imported
+
+    try:
+        socket.socket().close()
+    except PermissionError:
+        return False
+    return True
+
+
 def _allowed(error: PermissionError) -> str:
     """What the workers' sandbox denied, and what allows it."""
     if not error.filename:
-        return (
-            "; the workers' sandbox denies sockets, other processes and some system calls: do that before, and let "
-            "the stage read the result, or allow it with --sandbox=landlock,capabilities (docs/sandbox.md)"
-        )
+        return _NO_SOCKETS
     path = os.fsdecode(error.filename)
     return (
         f"; the workers' sandbox denies {path!r}: files to read must be below a --root or a --python-path of the "

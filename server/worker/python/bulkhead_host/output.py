@@ -53,7 +53,8 @@ class Output:
         if self.of_batch or not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
             raise Refusal(
                 WRONG_SHAPE,
-                f"output `{self.name}` has the shape {list(value.shape)}, but is declared as {self.declared()}",
+                f"output `{self.name}` has the shape {list(value.shape)}, but is declared as {self.declared()}; "
+                "return that shape, or correct the spec",
             )
         count = value.shape[0]
         if count > self.max_count:

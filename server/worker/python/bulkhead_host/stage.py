@@ -170,7 +170,7 @@ class Stage:
             got = f"{len(result)} values"
         else:
             got = "None" if result is None else f"one {type(result).__name__}"
-        return f"it returned {got}, but is declared to return {len(self._outputs)} ({names})"
+        return f"it returned {got}, but is declared to return {len(self._outputs)} ({names}); correct the function, or `outputs` in the spec"
 
     def _check_kept(self, arguments, views, before) -> None:
         """Checks that no code keeps an input: it is a view of memory that the next sample reuses."""

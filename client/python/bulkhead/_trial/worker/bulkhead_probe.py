@@ -15,6 +15,29 @@ def pack(*inputs, rng=None, bulkhead_room, **arguments):
 
     More than `bulkhead_room` bytes: only how many there are.
     """
+    packed = _packed(inputs, rng, arguments)
+    return packed if len(packed) <= bulkhead_room else _joined({"needs": len(packed)}, [])
+
+
+def pack_batch(*inputs, rng=None, bulkhead_room, **arguments):
+    """The same of a stage of batches, as uint8 [rows, bulkhead_room]; of too many bytes those of a row.
+
+    The last batch of an epoch may have fewer rows than the others.
+    """
+    rows = len(inputs[0])
+    room = rows * bulkhead_room
+    packed = _packed(inputs, rng, arguments)
+    if len(packed) > room:
+        packed = _joined({"needs": -(-len(packed) // rows)}, [])
+    return np.frombuffer(packed.ljust(room, b"."), np.uint8).reshape(-1, bulkhead_room)
+
+
+def pass_by(_):
+    """For samples that do not come to the stage."""
+    return _joined({"passed": True}, [])
+
+
+def _packed(inputs, rng, arguments):
     facts = {"arguments": arguments, "word": random._inst._key, "inputs": []}
     if isinstance(rng, np.random.Generator):
         facts["key"] = [int(word) for word in rng.bit_generator.state["state"]["key"]]
@@ -29,8 +52,7 @@ def pack(*inputs, rng=None, bulkhead_room, **arguments):
             array = np.ascontiguousarray(value)
             facts["inputs"].append({"dtype": str(array.dtype), "shape": list(np.shape(value))})
             parts.append(array.tobytes())
-    packed = _joined(facts, parts)
-    return packed if len(packed) <= bulkhead_room else _joined({"needs": len(packed)}, [])
+    return _joined(facts, parts)
 
 
 def _joined(facts, parts):

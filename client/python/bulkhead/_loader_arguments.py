@@ -1,0 +1,125 @@
+"""What a Loader was given: names that it lacks, and values that cannot be."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, Mapping
+
+from . import errors
+from ._boundary import meant
+from ._rpc import proto
+from ._spec.spec_input import SpecInput
+from ._words import did_you_mean
+
+_TRANSPORTS = ("auto", "shm", "grpc")
+
+_BATCH = "write batch: {size: N} in the spec"
+_ORDER = "write order: global in the spec"
+_STAGES = "write `stages` in the spec"
+_AHEAD = "leave it out: the service works ahead by itself"
+_RANKS = "give rank= and world_size="
+# Arguments of PyTorch's DataLoader and of Keras's and TensorFlow's data sets, and what does that here; N is what was given.
+_FOREIGN = {
+    "batch_sampler": _ORDER,
+    "batch_size": _BATCH,
+    "buffer_size": _ORDER,
+    "collate_fn": "samples become batches by the spec's batch and batch_stages",
+    "directory": "the first argument is the spec: Loader({'source': {'image_folder': {'path': ...}}, ...})",
+    "drop_last": "write batch: {size: N, last: drop} in the spec",
+    "drop_remainder": "write batch: {size: N, last: drop} in the spec",
+    "image_size": "write `resize` among the spec's stages",
+    "max_queue_size": "give credits=N",
+    "num_parallel_calls": "give workers=N",
+    "num_replicas": _RANKS,
+    "num_shards": _RANKS,
+    "num_workers": "give workers=N",
+    "persistent_workers": "leave it out: the workers are the service's, and stay",
+    "pin_memory": "leave it out: bulkhead.torch.Dataset(spec, device='cuda') copies through pinned memory",
+    "prefetch": _AHEAD,
+    "prefetch_factor": _AHEAD,
+    "sampler": _ORDER,
+    "seed": "write seed: N in the spec",
+    "shard": _RANKS,
+    "shuffle": _ORDER,
+    "transform": _STAGES,
+    "transforms": _STAGES,
+    "use_multiprocessing": "leave it out: the service has worker processes",
+    "validation_split": "write `split` in the spec",
+    "worker_init_fn": "leave it out: a Python stage's module is imported once in each worker",
+}
+
+
+def refuse_unknown(owner: type, given: Mapping[str, Any], *more: type) -> None:
+    """TypeError for the first argument that neither `owner` nor a class in `more` has."""
+    known = [
+        name
+        for cls in (owner, *more)
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()  # type: ignore[misc]
+        if name != "self" and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    for name, value in given.items():
+        if name in known:
+            continue
+        text = f"{owner.__name__} has no argument {name!r}"
+        advice = _FOREIGN.get(name, "")
+        if type(value) is int and value > 0:
+            advice = re.sub(r"\bN\b", str(value), advice)
+        raise meant(TypeError(f"{text}; {advice}" if advice else text + did_you_mean(name, dict.fromkeys(known))))
+
+
+def check(
+    *,
+    rank: int,
+    world_size: int,
+    credits: int,
+    credit_bytes: int,
+    timeout: float,
+    reconnect_timeout: float,
+    copy_below: int,
+    transport: str,
+    cursor: Any,
+) -> None:
+    """InvalidArgument for the first value that cannot be."""
+    if world_size < 1 or not 0 <= rank < world_size:
+        raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
+    if not 1 <= credits < 1 << 32:
+        raise errors.InvalidArgument(f"credits must be at least 1, not {credits}")
+    if not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise errors.InvalidArgument(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    if cursor is not None and not (isinstance(cursor, Mapping) and cursor):
+        raise errors.InvalidArgument(
+            f"cursor must be the dict that state_dict() gave, not {cursor!r:.60}; json.loads "
+            "reads one from its text, and without a cursor a stream begins at its start"
+        )
+    if not 0 <= credit_bytes < 1 << 64:
+        raise errors.InvalidArgument("credit_bytes must not be negative")
+    if copy_below < 0:
+        raise errors.InvalidArgument("copy_below must not be negative; 0 copies nothing")
+    if reconnect_timeout < 0:
+        raise errors.InvalidArgument("reconnect_timeout must not be negative")
+    if transport not in _TRANSPORTS:
+        raise errors.InvalidArgument(
+            f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
+        )
+
+
+def open_request(
+    spec: SpecInput,
+    name: str,
+    rank: int,
+    world_size: int,
+    credits: int,
+    credit_bytes: int,
+    allow_changed_bytes: bool,
+) -> Any:
+    """What a stream is opened with, but for what each opening has of its own."""
+    return proto.Open(
+        spec={"text": {"text": spec.text, "name": spec.name}, "base_dir": spec.base_dir},
+        name=name,
+        rank=rank,
+        world_size=world_size,
+        # One batch may always be sent; 0 would ask for the service's default.
+        credits={"batches": credits, "bytes": max(credit_bytes, 1)},
+        allow_changed_bytes=allow_changed_bytes,
+    )

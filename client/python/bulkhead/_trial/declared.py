@@ -1,0 +1,39 @@
+"""What a function returned here against what its stage declares, where no worker made anything."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+
+from .._rpc import proto
+
+# Types that NumPy lacks, or has under no name that each of its versions knows.
+_WRITTEN = {"bfloat16": "ml_dtypes.bfloat16", "bool": "'bool'"}
+
+
+def wrong(python: Any, here: List[Any]) -> List[str]:
+    """For people, with what to write; `here`: a value for each output of the stage `python`."""
+    outputs = list(python.outputs)
+    if len(here) != len(outputs):
+        return [f"{len(here)} values here, but {len(outputs)} are declared"]
+    return [text for text in map(_wrong, outputs, here) if text]
+
+
+def _wrong(output: Any, value: Any) -> str:
+    wanted = proto.DTYPE_NAMES.get(output.dtype, "")
+    if value is None:
+        return f"{output.name}: None here; does the function return it?"
+    if wanted == "bytes" or isinstance(value, (bytes, bytearray)):
+        same = wanted == "bytes" and isinstance(value, (bytes, bytearray))
+        return "" if same else f"{output.name}: a {type(value).__name__} here, declared as {wanted}"
+    if isinstance(value, (bool, int, float, complex)):
+        return ""  # it takes the declared type
+    try:
+        found = np.asarray(value).dtype.name
+    except ValueError:
+        return f"{output.name}: arrays of different shapes here; one output is one array"
+    if found == wanted or (wanted, found) == ("bfloat16", "uint16"):
+        return ""
+    text = f"{output.name}: dtype {found} here, declared as {wanted}; return it with .astype({_WRITTEN.get(wanted, f'numpy.{wanted}')})"
+    return f"{text}, or declare dtype: {found}" if found in proto.DTYPE_NAMES.values() else text

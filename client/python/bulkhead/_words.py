@@ -1,0 +1,53 @@
+"""Words for people: the nearest name, and text that a terminal or a log cannot be misled by."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Iterable
+
+_MOST_NAMES = 100
+# Control characters, and those that reverse or hide text or end a line: bidirectional marks, overrides
+# and isolates, line and paragraph separators, zero-width ones, surrogates that stand for no character.
+_MISLEADING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def printable(text: str, most: int = 2048) -> str:
+    """One line of at most `most` characters: what would mislead is escaped, as in `\\x1b` and `\\u202e`."""
+    cut = text[: most + 1]
+    line = _MISLEADING.sub(lambda match: _escaped(match[0]), cut)
+    return line if len(line) <= most and len(cut) <= most else line[: most - 1] + "…"
+
+
+def printable_lines(text: str, most: int = 8192) -> str:
+    """The same for a text of several lines; those behind the first stand indented behind a bar.
+
+    So none of them passes for a line of its own.
+    """
+    lines = text[:most].split("\n")
+    continued = [line[4:] if line.startswith("  | ") else line for line in lines[1:]]
+    return "\n  | ".join(printable(line) for line in (lines[0], *continued))
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is meant; empty: none is near."""
+    folded = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), folded, 1)
+    return folded[near[0]] if near else ""
+
+
+def did_you_mean(name: str, known: Iterable[str], quote: str = "'") -> str:
+    """ "; did you mean 'image'?", or "; there are: image, label"."""
+    names = list(known)
+    near = nearest(name, names)
+    if near:
+        return f"; did you mean {quote}{near}{quote}?"
+    more = f", … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
+    return f"; there are: {', '.join(names[:_MOST_NAMES])}{more}"

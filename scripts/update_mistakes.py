@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+"""Writes docs/mistakes.md: mistakes that newcomers make, each really made, and the message that it gets.
+
+scripts/update_generated.sh runs it; a test fails while the page is stale. It needs the built programs, and takes some
+seconds: all mistakes but a few go to one service.
+"""
+
+import contextlib
+import logging
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "docs" / "mistakes.md"
+BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR") or pathlib.Path(os.environ.get("BULKHEAD_BUILD_DIR") or ROOT / "build/release") / "bin")
+os.environ["BULKHEAD_SERVER"] = str(BIN / "bulkheadd")
+sys.path.insert(0, str(ROOT / "client" / "python"))
+
+import bulkhead  # noqa: E402
+from bulkhead import Loader, Pipeline  # noqa: E402
+from bulkhead._arena.exhaustion import LIMIT_SECONDS  # noqa: E402
+
+HEAD = """# What went wrong?
+
+Mistakes that newcomers make, and what each of them is told. `scripts/update_mistakes.py` makes them and writes this page. `bulkhead validate` finds
+those of a spec before a training does, and `bulkhead scan` those of the data. What an error's *reason* means: [errors.md](errors.md).
+"""
+
+# What most mistakes are made in.
+SPEC = """source:
+  image_folder: {path: photos}
+stages:
+- decode_image
+- resize: {size: 64}
+batch: {size: 8}
+order: global
+"""
+
+# A stage's function, its declared output, and the spec it stands in.
+STAGE = """source: {range: {size: 64}}
+stages:
+- python:
+    function: "%s"
+    inputs: [index]
+    outputs: [{name: value, dtype: float32, shape: [2]}]
+batch: {size: 8}
+"""
+CODE = """import socket
+
+import numpy as np
+
+
+def doubled(index):
+    return np.full(2, index * 2.0)
+
+
+def triple(index):
+    return np.full(3, index, np.float32)
+
+
+def pair(index):
+    return np.full(2, index, np.float32), index
+
+
+def divides(index):
+    return np.full(2, 100 // (int(index) - 3), np.float32)
+
+
+def saves(index):
+    open("/srv/values.txt", "a").write(str(index))
+
+
+def downloads(index):
+    socket.create_connection(("example.org", 80))
+
+
+def stops(index):
+    breakpoint()
+
+
+def changes(image):
+    image -= image.min()
+    return image
+"""
+
+_sections = []
+
+
+def section(title, text=""):
+    """The mistakes after it stand below this heading."""
+    _sections.append((title, text, []))
+
+
+def mistake(written):
+    """The function below makes the mistake and gives what is said; `written` is what one wrote, as Markdown."""
+
+    def add(make):
+        _sections[-1][2].append((written, make))
+        return make
+
+    return add
+
+
+def spec_mistake(written, instead, to):
+    """A spec whose line `instead` (empty: a further line) reads `to`."""
+    text = SPEC.replace(instead + "\n", to + "\n") if instead else SPEC + to + "\n"
+    assert text != SPEC
+    mistake(written or code(to))(lambda: said_of(text))
+
+
+def code(text):
+    """Text as a cell of a table shows it."""
+    return "<br>".join(map(_code_line, text.split("\n")))
+
+
+def _code_line(line):
+    line = line.replace("|", r"\|")
+    line = "\u00a0" * (len(line) - len(line.lstrip(" "))) + line.lstrip(" ")
+    if "`" not in line:
+        return f"`{line}`"
+    return f"`` {line} ``" if line[0] == "`" or line[-1] == "`" else f"``{line}``"
+
+
+def said_of(spec, **options):
+    """What a Loader says of a spec, and of its first samples."""
+    path = pathlib.Path("train.yaml")
+    if isinstance(spec, str):
+        path.write_text(spec)
+        spec = path
+    with warnings() as warned:
+        try:
+            with Loader(spec, timeout=60, **options) as loader:
+                for _ in loader:
+                    pass
+        except (bulkhead.BulkheadError, TypeError) as error:
+            return str(error)
+    return "\n".join(warned)
+
+
+@contextlib.contextmanager
+def warnings():
+    """The warnings about a spec that the package logs meanwhile."""
+    lines = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: "warning: " in record.getMessage() and lines.append(record.getMessage())
+    log = logging.getLogger("bulkhead")
+    log.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        log.removeHandler(handler)
+
+
+def raised(call):
+    """What the error of a call says; of one that is not this package's, with its type."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  (whatever a newcomer would see)
+        return str(error) if isinstance(error, bulkhead.BulkheadError) else f"{type(error).__name__}: {error}"
+    raise AssertionError("nothing was wrong")
+
+
+def tool(words, program="bulkhead"):
+    """What a command says on stderr."""
+    result = subprocess.run([BIN / program, *words.split()], capture_output=True, text=True, timeout=60)
+    assert result.returncode, f"{words}: nothing was wrong"
+    return result.stderr
+
+
+def command_mistake(words, program="bulkhead"):
+    mistake(code(f"{program} {words}"))(lambda: tool(words, program))
+
+
+section("In a spec", "Each stands in a spec that is right otherwise: photos in folders of classes, decoded and resized.")
+spec_mistake("", "order: global", "shuffle: true")
+spec_mistake("", "batch: {size: 8}", "batch_size: 8")
+spec_mistake("", "batch: {size: 8}", "batch: {sise: 8}")
+spec_mistake("", "batch: {size: 8}", "batch: {size:8}")
+spec_mistake("", "order: global", "order: random")
+spec_mistake("", "", "num_workers: 8")
+spec_mistake("", "", "validation_split: 0.2")
+spec_mistake("", "  image_folder: {path: photos}", "  image_folder: photos")
+spec_mistake("", "  image_folder: {path: photos}", "  image_folder: {path: ~/photos}")
+spec_mistake("", "- resize: {size: 64}", "- RandomResizedCrop(64)")
+spec_mistake("", "- resize: {size: 64}", "- resize: 64")
+spec_mistake("", "- resize: {size: 64}", "- resize:\n  size: 64")
+spec_mistake("a tab: " + code("- resize:\n→   size: 64"), "- resize: {size: 64}", "- resize:\n\tsize: 64")
+spec_mistake("", "- resize: {size: 64}", "- resize: {size: 64}\n- ToTensor")
+spec_mistake("", "- resize: {size: 64}", "- resize: {size: 64}\n- rescale: 0.00392")
+spec_mistake("", "- resize: {size: 64}", "- resize: {size: 64}\n- map: augment")
+spec_mistake("", "- resize: {size: 64}", "- resize: {size: 64}\n- one_hot")
+spec_mistake("", "- resize: {size: 64}", "- resize: {size: 64}\n- center_crop: {size: 96}")
+spec_mistake("no `resize` or crop, and photos of several sizes", "- resize: {size: 64}", "")
+spec_mistake("`resize` before `decode_image`", "- decode_image\n- resize: {size: 64}", "- resize: {size: 64}\n- decode_image")
+spec_mistake("", "- resize: {size: 64}", "- resize: {size: 64}\n- normalize: {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}")
+spec_mistake("a flip after " + code("layout: {to: nchw}"), "- resize: {size: 64}", "- resize: {size: 64}\n- layout: {to: nchw}\n- random_horizontal_flip")
+spec_mistake("", "", "outputs: [images, label]")
+spec_mistake("no `order`: the folders of classes come one after the other", "order: global", "")
+
+section("In data and lists")
+spec_mistake("a folder that is called otherwise", "  image_folder: {path: photos}", "  image_folder: {path: photo}")
+spec_mistake("a folder without folders of classes", "  image_folder: {path: photos}", "  image_folder: {path: photos/class-000}")
+
+
+def list_spec(options=""):
+    return SPEC.replace("  image_folder: {path: photos}", f"  image_list: {{path: train.txt{options}}}")
+
+
+def list_mistake(written, *lines):
+    def make():
+        pathlib.Path("train.txt").write_text("\n".join(lines) + "\n")
+        return said_of(list_spec())
+
+    mistake(written)(make)
+
+
+A, B = "photos/class-000/000000.jpg", "photos/class-001/000001.jpg"  # as make_data() makes sure
+list_mistake("a list whose first line has titles", "path,label", f"{A},1")
+list_mistake("a list that names a photo that is not there", f"{A} 1", "photos/class-000/missing.jpg 2")
+list_mistake("a list with names of classes and numbers", f"{A} cat", f"{B} 2")
+list_mistake("a list with a line that lacks its label", f"{A} 1", B)
+list_mistake("a list with a space in a path", f"{A} 1", "photos/class-000/my cat.jpg 2")
+list_mistake("a photo that was copied in part", "cut.jpg 1")
+list_mistake("a photo that is a web page", "page.jpg 1")
+
+
+section("In TFRecords")
+RECORDS = """source: {tfrecord: {files: "%s"}}
+features:
+  image: %s
+  label: %s
+stages: [decode_image, resize: {size: 64}%s]
+batch: {size: 8}
+"""
+
+
+def record_mistake(written, files="photos/*.tfrecord", image="bytes", label="int64", stage=""):
+    mistake(written)(lambda: said_of(RECORDS % (files, image, label, stage)))
+
+
+mistake("a `tfrecord` source without `features`")(lambda: said_of(re.sub(r"features:\n(  .*\n)+", "", RECORDS) % ("photos/*.tfrecord", "")))
+record_mistake(code('files: "data/*.tfrecord"') + ", which matches nothing", files="data/*.tfrecord")
+record_mistake(code('files: "photos/*"') + ", which matches other files, too", files="photos/*")
+record_mistake(code("image: string"), image="string")
+record_mistake(code("image: {key: image/encoded, bytes: {}}") + ", but records have `image`", image="{key: image/encoded, bytes: {}}")
+record_mistake(code("label: float") + ", but records have an int64", label="float")
+record_mistake(code("one_hot: {classes: 3}") + ", but labels go to 3", stage=", one_hot: {classes: 3}")
+
+section("In a stage of your own")
+
+
+@mistake("a function of the notebook itself: " + code("pipeline.python(augment, ...)"))
+def _():
+    notebook = {"__name__": "__main__"}
+    exec("def augment(index):\n    return index", notebook)
+    return raised(lambda: Pipeline.range(8).python(notebook["augment"], inputs=["index"], outputs=[]))
+
+
+def stage_mistake(written, function):
+    mistake(written)(lambda: said_of(STAGE % function))
+
+
+stage_mistake('`function: "my_stage:doubled"`, but the file is called `my_stages.py`', "my_stage:doubled")
+stage_mistake('`function: "my_stages:double"`, but it is called `doubled`', "my_stages:double")
+stage_mistake("it returns float64 where float32 is declared", "my_stages:doubled")
+stage_mistake("it returns 3 numbers where 2 are declared", "my_stages:triple")
+stage_mistake("it returns two values where one is declared", "my_stages:pair")
+stage_mistake("it raises an exception", "my_stages:divides")
+
+
+@mistake("it writes into its input: " + code("image -= image.min()"))
+def _():
+    stage = '- resize: {size: 64}\n- python: {function: "my_stages:changes", inputs: [image], outputs: [{name: image, dtype: uint8, shape: [64, 64, 3]}]}'
+    return said_of(SPEC.replace("- resize: {size: 64}", stage).replace("global", "sequential"))
+
+
+stage_mistake("it writes a file", "my_stages:saves")
+stage_mistake("it opens a connection", "my_stages:downloads")
+stage_mistake("it calls `breakpoint()`", "my_stages:stops")
+
+section("On the command line")
+command_mistake("validat train.yaml")
+command_mistake("validate trian.yaml")
+command_mistake("preview train.yaml --output sheet.png")
+command_mistake("status --target unix:loader.sock")
+command_mistake("--listen 0.0.0.0:8000", "bulkheadd")
+command_mistake("--worker 4", "bulkheadd")
+
+section("In the training program")
+
+
+def program_mistake(written):
+    """The function below raises what the program would end with."""
+
+    def add(make):
+        mistake(written)(lambda: raised(make))
+
+    return add
+
+
+def good(more=""):
+    pathlib.Path("train.yaml").write_text(SPEC + more)
+    return "train.yaml"
+
+
+@program_mistake(code('bulkhead.Loader("trian.yaml")'))
+def _():
+    Loader("trian.yaml")
+
+
+@program_mistake(code('bulkhead.Loader("train.yaml", batch_size=64)'))
+def _():
+    Loader(good(), batch_size=64)
+
+
+@program_mistake(code('bulkhead.Loader("train.yaml", "unix:loader.sock")') + ", where no service listens")
+def _():
+    Loader(good(), f"unix:{os.getcwd()}/loader.sock")
+
+
+@program_mistake(code('batch["images"]'))
+def _():
+    with Loader(good()) as loader:
+        next(iter(loader))["images"]
+
+
+@program_mistake(code("kept = [batch for batch in loader]"))
+def _():
+    with Loader(good()) as loader:
+        kept = [loader.next_batch() for _ in range(4)]
+        kept.append(loader.next_batch(timeout=0.1))
+
+
+@program_mistake("a cursor of the same spec with another `seed`")
+def _():
+    with Loader(good("seed: 1\n")) as loader:
+        state = loader.state_dict()
+    with Loader(good("seed: 2\n"), cursor=state):
+        pass
+
+
+@program_mistake("a loop behind the `with` block")
+def _():
+    with Loader(good()) as loader:
+        pass
+    next(iter(loader))
+
+
+@program_mistake("a loop after the last of `epochs`")
+def _():
+    with Loader(good("epochs: 1\n")) as loader:
+        for _ in range(2):
+            for _ in loader:
+                pass
+
+
+def generate():
+    """The text of the page."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        os.chdir(folder)
+        home = {name: os.environ.get(name) for name in ("XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "HOME")}
+        os.environ.update({name: folder for name in home})
+        sys.path.insert(0, folder)
+        try:
+            make_data()
+            with Loader({"source": {"range": {"size": 1}}, "batch": {"size": 1}}):  # its service stays for all
+                return page(folder)
+        finally:
+            os.chdir(before)
+            sys.path.remove(folder)
+            for name, value in home.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def make_data():
+    """Photos in folders of classes, the same as TFRecords, and files that are no whole photos."""
+    size = ("--count", "16", "--size", "80x60..120x90", "--classes", "4")
+    subprocess.run([BIN / "bulkhead", "synth", "drawn", *size], check=True, capture_output=True)
+    shutil.move("drawn/folder", "photos")
+    for path in pathlib.Path("drawn").glob("*.tfrecord"):
+        shutil.move(path, "photos")
+    for name, path in zip((A, B), sorted(pathlib.Path("photos").rglob("*.jpg"))):
+        path.rename(name)
+    pathlib.Path("cut.jpg").write_bytes(pathlib.Path(A).read_bytes()[:1500])
+    pathlib.Path("page.jpg").write_text("<html>404</html>")
+    pathlib.Path("my_stages.py").write_text(CODE)
+
+
+def page(folder):
+    parts = [HEAD]
+    for title, text, mistakes in _sections:
+        parts += [f"## {title}\n"] + ([text + "\n"] if text else []) + ["| mistake | message |", "|---|---|"]
+        for written, make in mistakes:
+            said = masked(make(), folder)
+            assert said, written
+            parts.append(f"| {written} | {code(said)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def masked(said, folder):
+    """Without what differs between two runs and two machines."""
+    said = said.strip().replace(folder, "/home/me")
+    said = re.sub(r"\(/home/me, [^)]*\)", "(/home/me, ...)", said)  # sys.path
+    said = re.sub(r"/usr/lib/python3[\d.]*/([\w/]+\.py):\d+", r"\1", said)
+    said = re.sub(r"within [\d.]+ s:", f"within {LIMIT_SECONDS:g} s:", said)
+    return re.sub(r"/[\w./-]+/update_mistakes.py:\d+", "train.py:8", said)
+
+
+if __name__ == "__main__":
+    OUTPUT.write_text(generate())
+    sys.stdout.write(f"wrote {OUTPUT}\n")

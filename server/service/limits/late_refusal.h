@@ -1,0 +1,83 @@
+#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_LATE_REFUSAL_H_
+#define BULKHEAD_SERVER_SERVICE_LIMITS_LATE_REFUSAL_H_
+
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+#include "server/service/rpc_error.h"
+
+namespace bulkhead {
+
+// The place of refused calls that wait for their answer. Thread-safe.
+class LateRefusals {
+ public:
+  // Who is refused has to wait so long: a connection has few calls at a time, so it cannot have
+  // more than some hundreds refused in a second.
+  static constexpr absl::Duration kDelay = absl::Seconds(1);
+  // Others are answered at once.
+  static constexpr int kMost = 1024;
+
+  bool Enter() {
+    if (waiting_.fetch_add(1) < kMost) return true;
+    waiting_.fetch_sub(1);
+    return false;
+  }
+  void Leave() { waiting_.fetch_sub(1); }
+
+ private:
+  std::atomic<int> waiting_{0};
+};
+
+// Refuses a call after a while, or once its client has cancelled it; at once with UNAVAILABLE,
+// which sends the client to another service. Keeps itself alive until gRPC is done with it. `loop`
+// and `places` outlive it.
+template <typename Reactor>
+class LateRefusal final : public Reactor,
+                          public std::enable_shared_from_this<LateRefusal<Reactor>> {
+ public:
+  // The reactor to return to gRPC.
+  static Reactor* Start(const absl::Status& status, EventLoop* loop, LateRefusals* places) {
+    std::shared_ptr<LateRefusal> refusal(new LateRefusal(status, places));
+    refusal->self_ = refusal;
+    if (absl::IsUnavailable(status) || !places->Enter()) {
+      refusal->places_ = nullptr;
+      refusal->End();
+      return refusal.get();
+    }
+    loop->Post([loop, weak = refusal->weak_from_this()] {
+      loop->After(LateRefusals::kDelay, [weak] {
+        if (const auto late = weak.lock()) late->End();
+      });
+    });
+    return refusal.get();
+  }
+
+  void OnCancel() override { End(); }
+  void OnDone() override {
+    if (places_ != nullptr) places_->Leave();
+    self_.reset();  // may delete this
+  }
+
+ private:
+  LateRefusal(absl::Status status, LateRefusals* places)
+      : status_(std::move(status)), places_(places) {}
+
+  void End() {
+    if (!ended_.exchange(true)) this->Finish(ToRpcStatus(status_));
+  }
+
+  const absl::Status status_;
+  LateRefusals* places_;               // null: it takes none
+  std::shared_ptr<LateRefusal> self_;  // until OnDone
+  std::atomic<bool> ended_{false};
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_LATE_REFUSAL_H_

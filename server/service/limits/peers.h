@@ -1,0 +1,42 @@
+#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_PEERS_H_
+#define BULKHEAD_SERVER_SERVICE_LIMITS_PEERS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace bulkhead {
+
+// Who is at the other end of a connection, for those that have no names (AccessRights): of a Unix
+// socket the process, of TCP the host. Thread-safe.
+class Peers {
+ public:
+  // The descriptor of a new connection over a Unix socket, before gRPC gets it. Holds until another
+  // connection gets its number.
+  void Connected(int fd, int process) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // "process 17" or "ipv4:10.0.0.7", of a peer as gRPC names it ("fd:12", "ipv4:10.0.0.7:4321").
+  std::string ClientOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // A name that no other connection has, also none of the past.
+  std::string ConnectionOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Connection {
+    int process = 0;  // its id
+    uint64_t number = 0;
+  };
+
+  // Null: it is not over a Unix socket.
+  const Connection* Find(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_PEERS_H_

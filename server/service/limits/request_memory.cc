@@ -1,0 +1,76 @@
+#include "server/service/limits/request_memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/os/memory/process_memory.h"
+
+namespace bulkhead {
+namespace {
+
+// From a request of this size on, or one that holds this much, its turn may have taken megabytes
+// that are scattered over the heap of its thread. Another's turn would take as much.
+constexpr uint64_t kWorthTrimming = uint64_t{16} << 10;
+
+}  // namespace
+
+absl::StatusOr<RequestMemory::Place> RequestMemory::Enter(uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  BULKHEAD_RETURN_IF_ERROR(Take(bytes));
+  const auto may_go_on = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !turn_taken_ || draining_;
+  };
+  ++waiting_;
+  mutex_.Await(absl::Condition(&may_go_on));
+  --waiting_;
+  if (draining_) {
+    bytes_ -= bytes;
+    return absl::CancelledError("the service is shutting down");
+  }
+  turn_taken_ = true;
+  return Place(this, bytes);
+}
+
+absl::Status RequestMemory::Take(uint64_t bytes) {
+  if (bytes > kMostBytes - bytes_) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+        absl::StrCat("this request takes ", FormatBytes(bytes), " and those of others ",
+                     FormatBytes(bytes_), "; the service has ", FormatBytes(kMostBytes),
+                     " for requests. Try again, or write patterns instead of lists of files"));
+  }
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+RequestMemory::Place& RequestMemory::Place::operator=(Place&& other) noexcept {
+  Leave();
+  memory_ = std::exchange(other.memory_, nullptr);
+  bytes_ = other.bytes_;
+  has_turn_ = other.has_turn_;
+  return *this;
+}
+
+absl::Status RequestMemory::Place::Understood(uint64_t bytes) {
+  if (memory_ == nullptr) return absl::OkStatus();
+  if (std::max(bytes_, bytes) > kWorthTrimming) TrimHeap();
+  absl::MutexLock lock(&memory_->mutex_);
+  memory_->turn_taken_ = has_turn_ = false;
+  memory_->bytes_ -= std::exchange(bytes_, 0);
+  BULKHEAD_RETURN_IF_ERROR(memory_->Take(bytes));
+  bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+void RequestMemory::Place::Leave() {
+  if (memory_ == nullptr) return;
+  if (has_turn_ && bytes_ > kWorthTrimming) TrimHeap();
+  absl::MutexLock lock(&memory_->mutex_);
+  if (has_turn_) memory_->turn_taken_ = false;
+  memory_->bytes_ -= bytes_;
+  memory_ = nullptr;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,70 @@
+#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_
+#define BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+
+namespace bulkhead {
+
+// Bounds what all requests together take of the supervisor's memory, however many come at a time: a
+// message takes many times its bytes when it is parsed, and many times that while it is understood.
+// Requests are parsed and understood one after the other; the others wait as bytes. What a request
+// holds after that counts until its call has its answer. Thread-safe.
+class RequestMemory {
+ public:
+  // Of all requests: the bytes that wait, and what of the others was understood.
+  static constexpr uint64_t kMostBytes = uint64_t{96} << 20;
+
+  // A request's place among them; left on destruction. Movable.
+  class Place {
+   public:
+    Place() = default;
+    ~Place() { Leave(); }
+    Place(Place&& other) noexcept { *this = std::move(other); }
+    Place& operator=(Place&& other) noexcept;
+
+    // Ends this request's turn: from now on it holds `bytes`. Errors: those of Enter.
+    absl::Status Understood(uint64_t bytes);
+
+   private:
+    friend class RequestMemory;
+    Place(RequestMemory* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
+    void Leave();
+
+    RequestMemory* memory_ = nullptr;  // null: no request's
+    uint64_t bytes_ = 0;
+    bool has_turn_ = true;
+  };
+
+  // Waits until it is the turn of a request of `bytes`; no turn takes more than a second or two,
+  // most less than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when it would exceed
+  // kMostBytes; CANCELLED once the service drains.
+  absl::StatusOr<Place> Enter(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Requests that wait for their turn.
+  int waiting() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return waiting_;
+  }
+  // Nobody waits for a turn any more.
+  void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+  }
+
+ private:
+  absl::Status Take(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool turn_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_

@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_LIST_LINE_H_
+#define BULKHEAD_SERVER_SOURCE_IMAGES_LIST_LINE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// Cuts one line of an image list into columns at `delimiter`, a tab, comma or space; several spaces
+// separate as one. Columns are trimmed of blanks. Between commas a column that begins with `"` is
+// quoted as in CSV files (RFC 4180): it ends at the next single `"`, holds commas and blanks as
+// they are, and `""` stands for a quote; it has no line break. Not thread-safe.
+class ListLine {
+ public:
+  // Returns what is wrong with the line, for people; empty when nothing is.
+  std::string Split(absl::string_view line, char delimiter);
+
+  // Of the last line; views of it, or of this object.
+  const std::vector<absl::string_view>& columns() const { return columns_; }
+
+ private:
+  std::string TakeQuoted(absl::string_view& line);
+
+  std::vector<absl::string_view> columns_;
+  std::string unquoted_;  // the contents of quoted columns, one after the other
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_LIST_LINE_H_

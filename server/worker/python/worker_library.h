@@ -1,0 +1,18 @@
+#ifndef BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_
+#define BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_
+
+#include <cstdint>
+
+#include "server/worker/python/interpreter.h"
+
+// Runs a worker to its end, and ends the process with it. What libbulkhead_worker.so shows: called
+// by the interpreter that loads it (worker_host.py), which must not hold its lock, and by
+// bulkhead-worker, which has no interpreter and gives null for all of its functions. The paths are
+// null-terminated; native ones are readable, too.
+extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
+    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
+    BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonStacks stacks,
+    BulkheadPythonNotes notes, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
+    const char* const* readable, const char* const* python_paths, const char* const* native_paths);
+
+#endif  // BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_

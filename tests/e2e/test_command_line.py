@@ -1,0 +1,156 @@
+"""The command line of `bulkhead` as people meet it: help, suggestions, completion, colours, where a service is found."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import bulkhead
+from conftest import BIN, tool, write_spec
+
+# What they print is not a report, or is JSON.
+WITHOUT_JSON = {"schema", "cursor advance", "cursor diff", "health", "completion"}
+
+
+def subcommands(*begun):
+    """Those of `bulkhead BEGUN`, as the command itself completes them: `scan`, `bench run`."""
+    offered = tool("completion", *(f"--for={word}" for word in (*begun, ""))).splitlines()
+    words = [word for word, told in (line.split("\t") for line in offered) if told]
+    if begun and not words:
+        return [" ".join(begun)]
+    return [command for word in words for command in subcommands(*begun, word)]
+
+
+def numbers(folder, **more):
+    return write_spec(folder / "numbers.yaml", source={"range": {"size": 100}}, batch={"size": 10}, epochs=1, **more)
+
+
+def test_each_subcommand_has_help_with_examples():
+    commands = subcommands()
+    assert {"scan", "bench run", "health"} <= set(commands)
+    for command in commands:
+        said = tool(*command.split(), "--help")
+        assert f"bulkhead {command}" in said and "Example" in said and "--help" in said
+        assert ("--json" in said) == (command not in WITHOUT_JSON), command
+
+
+def completed(line):
+    """What bash offers for a line, with the script that the command itself prints."""
+    script = f"""
+        source <(bulkhead completion bash)
+        COMP_WORDS=({line}); [[ {line!r} == *' ' ]] && COMP_WORDS+=('')
+        COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        $(complete -p bulkhead | sed 's/.*-F \\([^ ]*\\) .*/\\1/')
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60,
+                         env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"})
+    assert run.stderr == ""
+    return run.stdout.split()
+
+
+def test_a_real_bash_completes():
+    assert completed("bulkhead sc") == ["scan", "schema"]
+    assert completed("bulkhead bench ") == ["run", "recovery", "leak", "decode-limit"]
+    assert completed("bulkhead scan --ex") == ["--exclude-list"]
+    assert completed("bulkhead stream train.yaml --transport ") == ["auto", "shm", "grpc"]
+    assert completed("bulkhead completion ") == ["bash", "zsh", "fish"]
+    assert completed("bulkhead scan ") == [], "bash offers files then"
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_take_their_script(shell):
+    script = tool("completion", shell)
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=60)
+
+
+def on_terminal(*words, **environment):
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen([BIN / "bulkhead", *map(str, words)], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                           env={**os.environ, "TERM": "xterm", **environment})
+    os.close(theirs)
+    said = b""
+    try:
+        while part := os.read(ours, 4096):
+            said += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    run.wait(60)
+    return said.decode()
+
+
+def test_colours_are_for_terminals(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\033[31mbulkhead:\033[0m unknown subcommand" in on_terminal("foo")
+    assert "\033[1mOptions\033[0m" in on_terminal("scan", "--help")
+    assert "\033" not in on_terminal("foo", NO_COLOR="1") and "\033" not in on_terminal("foo", TERM="dumb")
+    assert "\033" not in tool("foo", code=2) + tool("scan", "--help")
+
+
+def test_a_spec_is_an_argument_everywhere(folder):
+    spec = numbers(folder)
+    for command in (["explain", "--samples", 1], ["order"], ["index"], ["bench", "run"], ["stream"]):
+        assert json.loads(tool(*command, spec, "--json"))
+    assert tool("order", spec) == tool("order", "--spec", spec)
+
+
+def test_what_is_given_in_the_place_of_a_spec_is_named(folder, photos):
+    for command in (["scan"], ["explain"], ["order"], ["index"], ["validate"], ["bench", "run"]):
+        assert f"`bulkhead inspect {photos}` proposes one" in tool(*command, photos, code=2)
+
+
+def test_a_path_with_spaces_wants_quotes(folder, photos):
+    shutil.copytree(photos / "folder", folder / "my photos")
+    said = tool("inspect", folder / "my", "photos", code=2)
+    assert f"the path '{folder}/my photos' has spaces" in said
+    assert "150 images" in tool("inspect", folder / "my photos")
+
+
+def test_a_sheet_that_cannot_be_written_is_refused_before_any_work(folder, photos):
+    spec = photos / "folder.yaml"
+    assert f"write {folder}/sheet.png" in tool("preview", spec, "--out", folder / "sheet.jpg", code=2)
+    assert f"there is no folder {folder}/none" in tool("preview", spec, "--out", folder / "none/sheet.png", code=2)
+    assert f"there is no folder {folder}/none" in tool("order", spec, "--png", folder / "none/a.png", code=2)
+
+
+def test_advice_names_the_option_that_the_reader_has(folder):
+    stage = {"python": {"function": "code:f", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}}
+    spec = numbers(folder, stages=[stage])
+    for command in (["stream"], ["index"], ["scan"], ["bench", "run"]):
+        said = tool(*command, spec, code=1)
+        assert "add --python-path FOLDER" in said and "bulkheadd" not in said
+
+
+def test_stages_of_ones_own_run_wherever_a_spec_does(folder):
+    (folder / "code.py").write_text("def f(index):\n    print('seen')\n    return index\n")
+    stage = {"python": {"function": "code:f", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}}
+    spec = numbers(folder, stages=[stage])
+    python = ["--python", os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable), "--python-path", folder]
+    digests = {json.loads(tool("bench", "run", spec, "--json", *more, *python))["digest"] for more in ([], ["--in-process"])}
+    assert len(digests) == 1
+    for command in (["stream"], ["index"], ["scan"]):
+        tool(*command, spec, *python)
+
+
+def test_stream_names_what_it_substituted_and_warns(folder, photos):
+    files = sorted((photos / "folder").rglob("*.jpg"))[:8]
+    for number, path in enumerate(files):
+        shutil.copy(path, folder / f"{number}.jpg")
+    (folder / "3.jpg").write_bytes(b"no image")
+    (folder / "train.txt").write_text("".join(f"{number}.jpg {number % 2}\n" for number in range(8)))
+    spec = write_spec(folder / "spec.json", source={"image_list": {"path": "train.txt"}},
+                      stages=["decode_image", {"resize": {"size": 8}}, {"normalize": {"mean": 0.5, "std": 0.5}}],
+                      batch={"size": 4}, epochs=1, errors={"policy": "substitute", "max_fraction": 0.5})
+    run = subprocess.run([BIN / "bulkhead", "stream", spec, "--json"], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["substituted"] == 1
+    assert "epoch 0, position 3 was substituted by " in run.stderr and "3.jpg" in run.stderr
+    assert "warning: " in run.stderr and "stages[2].normalize" in run.stderr

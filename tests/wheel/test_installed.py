@@ -1,0 +1,116 @@
+"""What pip installed works: without a PATH, with stages of one's own, beside the libraries of others."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+READ = """
+import bulkhead, hashlib, sys
+with bulkhead.Loader(sys.argv[1], workers=1) as loader:
+    digest = hashlib.sha256()
+    batches = 0
+    for batch in loader:
+        batches += 1
+        for name in sorted(batch):
+            digest.update(name.encode() + batch[name].tobytes())
+    print(batches, digest.hexdigest())
+"""
+
+
+def test_a_loader_finds_the_service_without_a_path(environment):
+    code = ("import bulkhead\n"
+            "spec = bulkhead.Pipeline.range(10).batch(4)\n"
+            "print([batch['index'].tolist() for batch in bulkhead.Loader(spec)])")
+    assert environment.python(code).strip() == "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]"
+
+
+def test_photos_become_the_bytes_of_an_ordinary_build(environment, photos):
+    ours = environment.python(READ, photos / "tfrecord.yaml").split()
+    assert int(ours[0]) > 0
+    ordinary = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin")) / "bulkheadd"
+    if not ordinary.exists():
+        pytest.skip(f"there is no {ordinary} to compare with")
+    code = f"import os; os.environ['BULKHEAD_SERVER'] = {str(ordinary)!r}\n" + READ
+    assert environment.python(code, photos / "tfrecord.yaml").split() == ours
+
+
+def test_its_commands_are_on_the_path(environment):
+    version = environment.python("import bulkhead; print(bulkhead.__version__)").strip()
+    assert version in environment.run(environment.program("bulkhead"), "--version").stdout
+    assert "--listen" in environment.run(environment.program("bulkheadd"), "--help").stdout
+
+
+def test_the_command_starts_the_service_of_the_wheel(environment, photos):
+    said = environment.run(environment.program("bulkhead"), "stream", photos / "tfrecord.yaml", "--batches", "2").stdout
+    assert re.search(r"\bbatch", said)
+
+
+def test_python_stages_run(environment, tmp_path):
+    (tmp_path / "mine.py").write_text("def double(index):\n    return index * 2\n")
+    code = ("import bulkhead, sys\n"
+            "spec = {'source': {'range': {'size': 4}}, 'batch': {'size': 4}, 'epochs': 1, 'outputs': ['twice'],\n"
+            "        'stages': [{'python': {'function': 'mine:double', 'inputs': ['index'],\n"
+            "                               'outputs': [{'name': 'twice', 'dtype': 'int64'}]}}]}\n"
+            "sys.path.append(sys.argv[1])\n"
+            "print([batch['twice'].tolist() for batch in bulkhead.Loader(spec)])")
+    assert environment.python(code, tmp_path).strip() == "[[0, 2, 4, 6]]"
+
+
+def test_native_stages_run(environment, photos, tmp_path):
+    # Compiled with the header of the wheel.
+    library = tmp_path / "libchannel_means.so"
+    subprocess.run(["g++", "-shared", "-fPIC", "-O2", "-ffp-contract=off", f"-I{environment.programs / 'include'}",
+                    ROOT / "examples/native_stage/channel_means.cc", "-o", library], check=True)
+    code = ("import bulkhead, sys\n"
+            "spec = {'source': {'image_folder': {'path': sys.argv[1]}}, 'batch': {'size': 4}, 'order': 'global', 'outputs': ['means'],\n"
+            "        'stages': ['decode_image', {'resize': {'size': 32}},\n"
+            "                   {'native': {'library': 'libchannel_means.so', 'inputs': ['image'],\n"
+            "                               'outputs': [{'name': 'means', 'dtype': 'float32', 'shape': [3]}]}}]}\n"
+            "with bulkhead.Loader(spec, native_path=sys.argv[2]) as loader:\n"
+            "    print(loader.next_batch()['means'].min() > 0)")
+    assert environment.python(code, photos / "folder", tmp_path).strip() == "True"
+
+
+# What a user's interpreter may have loaded, and a call that shows it works.
+OTHERS = {
+    "torch": "torch.ones(2, 2).matmul(torch.ones(2, 2)).sum().item() == 8",
+    "tensorflow": "tensorflow.linalg.matmul([[1.0]], [[2.0]]).numpy()[0, 0] == 2",
+    "cv2": "cv2.resize(__import__('numpy').zeros((4, 4, 3), 'uint8'), (2, 2)).shape == (2, 2, 3)",
+    "google.protobuf.wrappers_pb2": "google.protobuf.wrappers_pb2.Int32Value(value=3).SerializeToString() == b'\\x08\\x03'",
+    "grpc": "grpc.insecure_channel('unix:/nowhere') is not None",
+}
+
+
+def interpreters(module):
+    """Those that can import it: Debian's, and the environments of scripts/frameworks.sh."""
+    candidates = ["/usr/bin/python3", *sorted(map(str, (ROOT / "build/frameworks").glob("*/bin/python")))]
+    look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module.partition('.')[0]!r}) is None)"
+    return [found for found in candidates if os.access(found, os.X_OK) and subprocess.run([found, "-c", look]).returncode == 0]
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("module", OTHERS)
+def test_its_library_and_those_of_others_leave_each_other_alone(environment, module, order):
+    found = interpreters(module)
+    if not found:
+        pytest.skip(f"no interpreter here has {module}; scripts/frameworks.sh --prepare makes some")
+    load = f"import ctypes; library = ctypes.CDLL({str(environment.programs / 'lib/libbulkhead_worker.so')!r}); library.bulkhead_worker_run"
+    bring = f"import {module}"
+    steps = [load, bring] if order == "before" else [bring, load]
+    code = "\n".join([*steps, f"assert {OTHERS[module]}", "print('both work')"])
+    for interpreter in found:
+        done = subprocess.run([interpreter, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0 and "both work" in done.stdout, f"{interpreter}: {done.stdout}"
+
+
+def test_the_client_alone_says_what_is_missing(client_only):
+    code = ("import bulkhead\n"
+            "try:\n    bulkhead.Loader(bulkhead.Pipeline.range(1).batch(1))\n"
+            "except bulkhead.ServiceNotFound as error:\n    print(error)")
+    assert "the wheel for Linux on x86-64 brings them" in client_only.python(code)
+    assert not client_only.program("bulkheadd").exists()

@@ -1,0 +1,19 @@
+#ifndef BULKHEAD_TOOLS_COMMON_COLOUR_H_
+#define BULKHEAD_TOOLS_COMMON_COLOUR_H_
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead::tools {
+
+enum class Colour { kBold, kRed, kYellow };
+
+// `text` in that colour where `stream` is a terminal that has colours; as it is elsewhere, and
+// where the variable NO_COLOR is set (no-color.org).
+std::string Coloured(absl::string_view text, Colour colour, std::FILE* stream);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_COLOUR_H_

@@ -1,0 +1,31 @@
+#ifndef BULKHEAD_TOOLS_COMMON_COMMANDS_H_
+#define BULKHEAD_TOOLS_COMMON_COMMANDS_H_
+
+#include "tools/common/options.h"
+
+// The subcommands of `bulkhead`, each defined in a folder of its name. Each call makes one with
+// arguments of its own. Those of other forms are in validate/validate_command.h and
+// completion/completion_command.h.
+namespace bulkhead::tools {
+
+Command BenchCommand();  // in measure
+Command CursorCommand();
+Command ExplainCommand();
+Command HealthCommand();
+Command IndexCommand();
+Command InspectCommand();
+Command OrderCommand();
+Command PackCommand();
+Command PreviewCommand();
+Command QuarantineCommand();
+Command RecycleCommand();
+Command ReplayCommand();
+Command ScanCommand();
+Command SchemaCommand();
+Command StatusCommand();
+Command StreamCommand();
+Command SynthCommand();
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_COMMANDS_H_

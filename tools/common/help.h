@@ -1,0 +1,16 @@
+#ifndef BULKHEAD_TOOLS_COMMON_HELP_H_
+#define BULKHEAD_TOOLS_COMMON_HELP_H_
+
+#include <cstdio>
+#include <string>
+
+#include "tools/common/options.h"
+
+namespace bulkhead::tools {
+
+// The help of a subcommand or a group, whose whole name is `called`, for `stream`.
+std::string HelpText(const Command& command, const std::string& called, std::FILE* stream);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_HELP_H_

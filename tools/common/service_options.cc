@@ -1,0 +1,117 @@
+#include "tools/common/service_options.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/base/record_name.h"
+#include "tools/common/colour.h"
+
+namespace bulkhead::tools {
+namespace {
+
+// Substitutions that are told one by one; a report has the number of all.
+constexpr uint64_t kMostToldSubstitutions = 20;
+
+void TellSubstitutions(LoaderOptions& options) {
+  const auto told = std::make_shared<uint64_t>(0);
+  options.on_substitution = [told](const SubstitutionEvent& event) {
+    if (*told == kMostToldSubstitutions) {
+      Say("more records were substituted; `bulkhead scan` lists all that cannot be used");
+    } else if (*told < kMostToldSubstitutions) {
+      Say(absl::StrFormat("epoch %d, position %d was substituted by %d: %s", event.epoch,
+                          event.position, event.substitute_position,
+                          PrintableLines(event.message)));
+    }
+    ++*told;
+  };
+}
+
+// Warnings, and what stages print: the rest is for logs.
+void TellNote(const NoteEvent& note) {
+  const bool warns = note.level >= NoteEvent::Level::kWarning;
+  if (!warns && (note.stage.empty() || note.level < NoteEvent::Level::kInfo)) return;
+  // Warnings of a spec name themselves behind their place.
+  const bool named = absl::StrContains(note.text, "warning: ");
+  Say(absl::StrCat(warns && !named ? Coloured("warning: ", Colour::kYellow, stderr) : "",
+                   note.stage.empty() ? "" : PrintableLines(note.stage) + ": ",
+                   PrintableLines(note.text)));
+}
+
+}  // namespace
+
+Option TransportOption(Transport& transport) {
+  Value value{
+      .word = "auto|shm|grpc",
+      .preset = TransportName(transport),
+      .choices = {"auto", "shm", "grpc"},
+      .take = [&transport](const std::string& name) {
+        for (const Transport known : {Transport::kAuto, Transport::kShm, Transport::kGrpc}) {
+          if (name == TransportName(known)) transport = known;
+        }
+        return "";
+      }};
+  return {
+      "--transport",
+      "How batches travel: by shared memory, by gRPC, or by shared memory where it is available",
+      std::move(value)};
+}
+
+std::vector<Option> ServiceOptions::OwnOptions() {
+  std::vector<Option> options = {
+      {"--workers", "Worker processes; left out: one per CPU", Number(workers, 1)},
+      {"--threads", "Decode threads of each worker", Number(threads, 1)},
+      {"--cache-dir", "Folder for record indexes and seek entries", Text(cache_dir, "FOLDER")}};
+  Append(code.Options(), options);
+  return options;
+}
+
+std::vector<Option> ServiceOptions::Options() {
+  std::vector<Option> options = {
+      {"--target", "A running service, unix:/path or host:port; left out: one of its own",
+       Text(target, "ADDRESS")},
+      TransportOption(transport)};
+  for (Option& option : OwnOptions()) {
+    option.without.emplace_back("--target");
+    options.push_back(std::move(option));
+  }
+  return options;
+}
+
+EmbeddedOptions ServiceOptions::Embedded() const {
+  EmbeddedOptions embedded;
+  embedded.workers = workers;
+  embedded.threads = threads;
+  embedded.cache_dir = cache_dir;
+  embedded.python = code.python;
+  embedded.python_path = code.python_paths;
+  embedded.native_path = code.native_paths;
+  return embedded;
+}
+
+LoaderOptions ServiceOptions::ForLoader(SpecSource spec, ProgressLine& line) const {
+  LoaderOptions options;
+  options.spec = std::move(spec);
+  options.target = target;
+  options.transport = transport;
+  options.embedded = Embedded();
+  options.on_progress = [&line](const LoaderProgress& progress) {
+    if (!line.Due()) return;
+    line.Show(absl::StrFormat("preparing: %s, %d of %d files, %d records", progress.activity,
+                              progress.files_done, progress.files_total, progress.records));
+  };
+  TellSubstitutions(options);
+  options.on_quarantine = [](const QuarantineEvent& event) {
+    Say(absl::StrCat("quarantined from now on: ", PrintableLines(event.message)));
+  };
+  options.on_hang = [](const HangEvent& event) {
+    Say(absl::StrFormat("epoch %d, position %d: a worker hung and was ended: %s", event.epoch,
+                        event.position, PrintableLines(event.message)));
+  };
+  options.on_note = TellNote;
+  return options;
+}
+
+}  // namespace bulkhead::tools

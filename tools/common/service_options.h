@@ -1,0 +1,42 @@
+#ifndef BULKHEAD_TOOLS_COMMON_SERVICE_OPTIONS_H_
+#define BULKHEAD_TOOLS_COMMON_SERVICE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bulkhead/loader.h"
+#include "tools/common/options.h"
+#include "tools/common/progress_line.h"
+#include "tools/common/user_code_options.h"
+
+namespace bulkhead::tools {
+
+// --transport, for commands that always start services of their own.
+Option TransportOption(Transport& transport);
+
+// The service that makes a command's samples: a running one, or one of its own.
+struct ServiceOptions {
+  std::string target;  // empty: its own
+  Transport transport = Transport::kAuto;
+  uint32_t workers = 0;  // 0: the service chooses
+  uint32_t threads = 0;
+  std::string cache_dir;
+  UserCodeOptions code;
+
+  // --target, --transport, and those of OwnOptions, which --target excludes. This object must
+  // outlive them.
+  std::vector<Option> Options();
+  // --workers, --threads, --cache-dir and those of UserCodeOptions.
+  std::vector<Option> OwnOptions();
+
+  EmbeddedOptions Embedded() const;
+  // Of a stream of `spec`. What befalls the stream - substitutions, quarantine, hung workers, the
+  // notes that a trainer would log - is printed to standard error, and how far the preparation is
+  // to `line`, which must outlive the loader.
+  LoaderOptions ForLoader(SpecSource spec, ProgressLine& line) const;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_SERVICE_OPTIONS_H_

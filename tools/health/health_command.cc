@@ -1,0 +1,45 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "bulkhead/service.h"
+#include "server/base/error.h"
+#include "tools/common/commands.h"
+#include "tools/common/own_services.h"
+
+namespace bulkhead::tools {
+namespace {
+
+struct HealthArguments {
+  std::string target;
+  double timeout_seconds = 5;
+};
+
+absl::StatusOr<int> Run(const HealthArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
+  BULKHEAD_RETURN_IF_ERROR(CheckHealth(target, absl::Seconds(arguments.timeout_seconds)));
+  absl::PrintF("the service at %s serves\n", target);
+  return 0;
+}
+
+}  // namespace
+
+Command HealthCommand() {
+  const auto arguments = std::make_shared<HealthArguments>();
+  return {.name = "health",
+          .about = "Say whether a service serves, for probes: exit code 0 or 1",
+          .more =
+              "Asks gRPC's health check, for which no right is needed. Certificates come from the\n"
+              "environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).\n"
+              "\n"
+              "Examples:\n"
+              "  bulkhead health\n"
+              "  bulkhead health --target unix:/run/bulkhead/loader.sock --timeout 1\n"
+              "  BULKHEAD_TLS_CA=ca.pem bulkhead health --target loader.example:7077\n",
+          .options = {FoundTargetOption(arguments->target),
+                      {"--timeout", "Seconds in which the service must answer",
+                       Seconds(arguments->timeout_seconds)}},
+          .run = [arguments] { return Run(*arguments); }};
+}
+
+}  // namespace bulkhead::tools
