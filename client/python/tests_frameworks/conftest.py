@@ -148,8 +148,8 @@ def check_facts(cls, folder):
 def check_arguments(cls):
     """What an adapter's class says of arguments that it lacks."""
     for given, words in (
-        ({"batch_size": 8}, "has no argument 'batch_size'; write batch: {size: N} in the spec"),
-        ({"num_workers": 8}, "has no argument 'num_workers'; give workers=N"),
+        ({"batch_size": 8}, "has no argument 'batch_size'; write batch: {size: 8} in the spec"),
+        ({"num_workers": 8}, "has no argument 'num_workers'; give workers=8"),
         ({"structrue": "index"}, "has no argument 'structrue'; did you mean 'structure'?"),
         ({"worker_quoto": "1GiB"}, "has no argument 'worker_quoto'; did you mean 'worker_quota'?"),
     ):

@@ -48,7 +48,9 @@ def _instead(path: str) -> str:
     except OSError:
         names = []
     near = nearest(name, names)
-    return f"; did you mean {os.path.join(folder, near)}?" if near else f"; looked for {os.path.abspath(path)}"
+    if near:
+        return f"; did you mean {os.path.join(folder, near)}?"
+    return "" if os.path.isabs(path) else f"; looked for {os.path.abspath(path)}"
 
 
 def _read(path: str) -> SpecInput:
