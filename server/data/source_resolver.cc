@@ -22,10 +22,19 @@ std::string FolderOf(const std::string& path) {
   return path.substr(0, std::max<size_t>(1, path.rfind('/')));
 }
 
-// The absolute `path` with its existing part's links resolved.
-std::string PlaceOf(const std::string& path) {
+// As many links in a row as Linux follows.
+constexpr int kMostLinks = 40;
+
+// The absolute `path` with its existing part's links resolved, and those that lead nowhere.
+std::string PlaceOf(const std::string& path, int links = 0) {
   for (std::string begin = path;; begin = FolderOf(begin)) {
     const auto real = RealPath(begin);
+    std::error_code no_link;
+    const std::filesystem::path target = std::filesystem::read_symlink(begin, no_link);
+    if (!real.ok() && !no_link && links < kMostLinks) {
+      const std::filesystem::path led = std::filesystem::path(FolderOf(begin)) / target;
+      return PlaceOf(led.string() + path.substr(begin.size()), links + 1);
+    }
     if (!real.ok() && begin != "/") continue;
     const std::filesystem::path rest =
         std::filesystem::path(path.substr(begin.size())).relative_path();
@@ -148,20 +157,17 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   if (!IsAllowed(begin)) return NotAllowed(pattern);
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
   const bool relative = !absl::StartsWith(pattern, "/");
-  const auto paths =
-      ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern);
+  // What lies outside is not told from what does not exist.
+  const auto paths = ExpandGlob(
+      relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern, {},
+      [this](const std::string& folder) {
+        return IsAllowed(folder) ? absl::OkStatus() : NotAllowed(folder);
+      });
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      Printable(paths.status().message()), {{"file", pattern}});
   }
-  // What lies outside is not named, nor is it told from what does not exist.
-  std::set<std::string> folders;
-  for (const std::string& path : *paths) folders.insert(FolderOf(path));
-  const bool leads_outside =
-      std::any_of(folders.begin(), folders.end(),
-                  [&](const std::string& folder) { return !IsAllowed(folder); });
-  if (leads_outside) return NotAllowed(pattern);
   if (paths->empty()) {
     return MakeError(
         absl::StatusCode::kNotFound, reason::kFileNotFound,

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <utility>
@@ -20,6 +21,9 @@
 
 namespace bulkhead {
 namespace {
+
+// As many links in a row as Linux follows.
+constexpr int kMostLinks = 40;
 
 // `path` with symbolic links resolved; empty, with errno set, when that fails.
 std::string Resolve(const std::string& path) {
@@ -100,8 +104,15 @@ const std::string* Roots::RootOf(const std::string& resolved) const {
 
 bool Roots::LeadsInside(std::string path) const {
   std::string resolved;
+  int links = 0;
   while (resolved.empty() && path.find('/') != std::string::npos) {
+    // A link to what is not there leads somewhere, too.
+    std::error_code no_link;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
     path.resize(path.rfind('/'));
+    if (!no_link && ++links <= kMostLinks) {
+      path = (std::filesystem::path(path + "/") / target).string();
+    }
     resolved = Resolve(path.empty() ? "/" : path);
   }
   return RootOf(resolved) != nullptr;

@@ -64,6 +64,9 @@ TEST_F(SourceResolverTest, WhatLeadsOutOfTheRootsIsRefused) {
   std::filesystem::create_symlink(folder_ + "/secret/key.rec", folder_ + "/data/link.rec");
   EXPECT_EQ(ReasonOf(Records({"../secret/key.rec"})), "PATH_NOT_ALLOWED");
   EXPECT_EQ(ReasonOf(Records({"link.rec"})), "PATH_NOT_ALLOWED");
+  std::filesystem::create_symlink(folder_ + "/secret/none", folder_ + "/data/to-nothing");
+  EXPECT_EQ(ReasonOf(Records({"to-nothing"})), "PATH_NOT_ALLOWED");
+  EXPECT_EQ(ReasonOf(Records({"to-nothing/x.rec"})), "PATH_NOT_ALLOWED");
   EXPECT_EQ(ReasonOf(Records({folder_ + "/secret/key.rec"})), "PATH_NOT_ALLOWED");
 }
 
@@ -101,13 +104,16 @@ TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
     return text.substr(text.find(" lies outside"));
   };
   std::filesystem::create_symlink(folder_ + "/secret", folder_ + "/data/link");
+  std::filesystem::create_symlink(folder_ + "/secret", folder_ + "/data/deep/link");
   const std::string expected = refusal(folder_ + "/secret/none-*");
   for (const std::string& pattern :
        {folder_ + "/secret/k*", std::string("../secret/k*"), std::string("../s*/k*.rec"),
         std::string("../s*/none*"), std::string("deep/../../secret/k?y.rec"),
         std::string("d*/../../secret/k*"), std::string("[d]*/../../secret/none*"),
         std::string("[d]*/\\.\\./../secret/k*"), folder_ + "/[ds]*/[ks][ne]*",
-        folder_ + "/[dx]*/[kz]*", std::string("link/k*"), folder_ + "/secret/k[e]y.rec",
+        folder_ + "/[dx]*/[kz]*", std::string("link/k*"), std::string("l*/k*"),
+        std::string("l*/none*"), std::string("*/key.rec"), std::string("*/none.rec"),
+        std::string("[d]*/link/key.rec"), std::string("[d]*/link/none.rec"), folder_ + "/secret/k[e]y.rec",
         folder_ + "/nowhere/*", std::string("/etc/shad*")}) {
     EXPECT_EQ(refusal(pattern), expected) << pattern;
   }

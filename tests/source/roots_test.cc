@@ -99,6 +99,21 @@ TEST_F(RootsTest, OutsideNobodyIsToldWhatThereIs) {
   }
 }
 
+TEST_F(RootsTest, ALinkThatLeadsOutTellsNotWhetherItsTargetIsThere) {
+  Link("../secret/key.rec", "data/there");
+  Link("../secret/none.rec", "data/missing");
+  Link("missing", "data/twice");
+  Link(folder_ / "secret/none", "data/folder");
+  Link("deep/none.rec", "data/inside");
+  Link("circle", "data/circle");
+  for (const char* path :
+       {"data/there", "data/missing", "data/twice", "data/folder", "data/folder/x"}) {
+    EXPECT_EQ(Read(path), reason::kPathNotAllowed) << path;
+  }
+  EXPECT_EQ(Read("data/inside"), reason::kFileNotFound);
+  EXPECT_EQ(Read("data/circle"), reason::kFileUnreadable);
+}
+
 TEST_F(RootsTest, ANameThatBeginsLikeARootIsNoneOfIt) {
   folder_.Write("data-secret/key.rec", "secret");
   EXPECT_EQ(Read("data-secret/key.rec"), reason::kPathNotAllowed);

@@ -402,3 +402,10 @@ def test_a_child_that_is_forked_in_the_middle_of_a_take_can_take():
     stop.set()
     for thread in threads:
         thread.join()
+
+
+@pytest.mark.parametrize("name, value", [("consumed", True), ("quarantined", "a@1"), ("quarantined", b"a@1")])
+def test_a_cursor_whose_member_is_of_another_kind_is_refused(fake, name, value):
+    state = {**fake.open().state_dict(), name: value}
+    with pytest.raises(bulkhead.InvalidArgument, match=f"not one that a batch gave: `{name}` is a "):
+        fake.open(loader={"cursor": state})

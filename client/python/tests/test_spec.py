@@ -50,6 +50,12 @@ def test_a_file_that_is_not_there_is_answered_with_the_nearest_spec(tmp_path, mo
         spec_input.load("no/train.yaml")
 
 
+def test_a_name_that_no_file_can_have_is_not_found():
+    with pytest.raises(bulkhead.errors.DataError, match=r"the spec 'a\\x00\.yaml': embedded null byte$") as raised:
+        spec_input.load("a\x00.yaml")
+    assert raised.value.reason == "FILE_NOT_FOUND"
+
+
 def test_a_text_that_is_not_utf8_is_refused():
     with pytest.raises(bulkhead.SpecError, match="not UTF-8"):
         spec_input.load("source: {image_folder: {path: '\udc80'}}")

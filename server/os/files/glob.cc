@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,8 +45,8 @@ std::atomic<uint64_t> paths_of_all{0};
 // Follows a pattern from component to component.
 class Expansion {
  public:
-  Expansion(const std::string& pattern, const GlobLimits& limits)
-      : pattern_(pattern), limits_(limits) {}
+  Expansion(const std::string& pattern, const GlobLimits& limits, const MayEnterFn& may_enter)
+      : pattern_(pattern), limits_(limits), may_enter_(may_enter) {}
   ~Expansion() { paths_of_all -= counted_; }
   Expansion(const Expansion&) = delete;
   Expansion& operator=(const Expansion&) = delete;
@@ -69,7 +70,15 @@ class Expansion {
   }
 
   // The paths that exist, sorted.
-  std::vector<std::string> Take() {
+  absl::StatusOr<std::vector<std::string>> Take() {
+    // Those of Match lie in folders that it looked into.
+    std::set<std::string> folders;
+    for (const std::string& path : exist_ ? std::vector<std::string>() : paths_) {
+      const std::string folder = path.substr(0, path.rfind('/') + 1);
+      if (!folders.insert(folder).second) continue;
+      const absl::Status allowed = Enter(folder);
+      if (!allowed.ok()) return allowed;
+    }
     const auto is_missing = [](const std::string& path) {
       const StorageCall call(path);
       struct stat info;
@@ -84,6 +93,8 @@ class Expansion {
  private:
   absl::Status MatchIn(const std::string& folder, const std::string& component, bool is_last,
                        std::vector<std::string>& matches) {
+    const absl::Status allowed = Enter(folder);
+    if (!allowed.ok()) return allowed;
     const StorageCall call(folder.empty() ? "." : folder);
     if (!call.status().ok()) return call.status();
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(
@@ -120,6 +131,10 @@ class Expansion {
     return absl::OkStatus();
   }
 
+  absl::Status Enter(const std::string& folder) const {
+    return may_enter_ == nullptr ? absl::OkStatus() : may_enter_(folder);
+  }
+
   static absl::Status TooMany(const std::string& of_what, uint64_t limit) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the pattern gives more than ", limit, " ", of_what,
@@ -128,6 +143,7 @@ class Expansion {
 
   const std::string& pattern_;
   const GlobLimits limits_;
+  const MayEnterFn& may_enter_;
   uint64_t entries_ = 0;
   uint64_t counted_ = 0;  // of paths_of_all: the most matches of a component
   std::vector<std::string> paths_ = {""};
@@ -137,9 +153,10 @@ class Expansion {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
-                                                    const GlobLimits& limits) {
+                                                    const GlobLimits& limits,
+                                                    const MayEnterFn& may_enter) {
   if (StatFile(pattern).ok()) return std::vector<std::string>{pattern};
-  Expansion expansion(pattern, limits);
+  Expansion expansion(pattern, limits, may_enter);
   for (size_t begin = 0; begin < pattern.size();) {
     const size_t end = std::min(pattern.find('/', begin), pattern.size());
     const size_t next = std::min(pattern.find_first_not_of('/', end), pattern.size());

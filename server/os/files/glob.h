@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_OS_FILES_GLOB_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,18 @@ struct GlobLimits {
   uint64_t few_paths = 10'000;
 };
 
+// Whether an expansion may look into `folder`, which need not exist; what is not OK ends it.
+using MayEnterFn = std::function<absl::Status(const std::string& folder)>;
+
 // Paths that match a shell pattern (`*`, `?`, `[…]`; a backslash takes the next character as it
 // is), as glob(3) finds them, sorted by bytes, but that nothing matches "." and ".."; a path that
 // exists as written matches itself. Empty when nothing matches. Blocks on the storage
 // (storage_watch.h). Errors: PERMISSION_DENIED for a folder that cannot be read,
-// FAILED_PRECONDITION for links in a circle, RESOURCE_EXHAUSTED above the limits.
+// FAILED_PRECONDITION for links in a circle, RESOURCE_EXHAUSTED above the limits, what `may_enter`
+// says of a folder behind the first wildcard.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
-                                                    const GlobLimits& limits = {});
+                                                    const GlobLimits& limits = {},
+                                                    const MayEnterFn& may_enter = nullptr);
 
 }  // namespace bulkhead
 

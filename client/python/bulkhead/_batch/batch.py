@@ -169,13 +169,21 @@ def copy_cursor(values: Mapping[str, Any]) -> Dict[str, Any]:
     return copy
 
 
+def _number(name: str, value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"`{name}` is a number, not {value}")
+    return int(value)
+
+
 def cursor_from_dict(values: Mapping[str, Any]):
     try:
         numbers = {
-            name: int(value)
+            name: _number(name, value)
             for name, value in values.items()
             if name not in _NO_NUMBERS
         }
+        if isinstance(values.get("quarantined"), (str, bytes)):
+            raise TypeError("`quarantined` is a list of records, not one text")
         return proto.Cursor(**{**values, **numbers})
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgument(f"the cursor is not one that a batch gave: {error}") from None

@@ -62,6 +62,8 @@ def _read(path: str) -> SpecInput:
         raise SpecError(
             f"{path}: not UTF-8 text: {error}", metadata={"file": path}, code="INVALID_ARGUMENT"
         ) from None
+    except ValueError as error:  # of a name that no file can have
+        raise _cannot_read(repr(path), str(error), True) from None
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         why = error.strerror or str(error)
