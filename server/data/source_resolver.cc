@@ -29,10 +29,9 @@ constexpr int kMostLinks = 40;
 std::string PlaceOf(const std::string& path, int links = 0) {
   for (std::string begin = path;; begin = FolderOf(begin)) {
     const auto real = RealPath(begin);
-    std::error_code no_link;
-    const std::filesystem::path target = std::filesystem::read_symlink(begin, no_link);
-    if (!real.ok() && !no_link && links < kMostLinks) {
-      const std::filesystem::path led = std::filesystem::path(FolderOf(begin)) / target;
+    const auto target = real.ok() ? real : ReadLink(begin);
+    if (!real.ok() && target.ok() && links < kMostLinks) {
+      const std::filesystem::path led = std::filesystem::path(FolderOf(begin)) / *target;
       return PlaceOf(led.string() + path.substr(begin.size()), links + 1);
     }
     if (!real.ok() && begin != "/") continue;
@@ -158,11 +157,11 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
   const bool relative = !absl::StartsWith(pattern, "/");
   // What lies outside is not told from what does not exist.
-  const auto paths = ExpandGlob(
-      relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern, {},
-      [this](const std::string& folder) {
-        return IsAllowed(folder) ? absl::OkStatus() : NotAllowed(folder);
-      });
+  const auto paths =
+      ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern, {},
+                 [this](const std::string& folder) {
+                   return IsAllowed(folder) ? absl::OkStatus() : NotAllowed(folder);
+                 });
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,

@@ -106,15 +106,26 @@ TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
   std::filesystem::create_symlink(folder_ + "/secret", folder_ + "/data/link");
   std::filesystem::create_symlink(folder_ + "/secret", folder_ + "/data/deep/link");
   const std::string expected = refusal(folder_ + "/secret/none-*");
-  for (const std::string& pattern :
-       {folder_ + "/secret/k*", std::string("../secret/k*"), std::string("../s*/k*.rec"),
-        std::string("../s*/none*"), std::string("deep/../../secret/k?y.rec"),
-        std::string("d*/../../secret/k*"), std::string("[d]*/../../secret/none*"),
-        std::string("[d]*/\\.\\./../secret/k*"), folder_ + "/[ds]*/[ks][ne]*",
-        folder_ + "/[dx]*/[kz]*", std::string("link/k*"), std::string("l*/k*"),
-        std::string("l*/none*"), std::string("*/key.rec"), std::string("*/none.rec"),
-        std::string("[d]*/link/key.rec"), std::string("[d]*/link/none.rec"), folder_ + "/secret/k[e]y.rec",
-        folder_ + "/nowhere/*", std::string("/etc/shad*")}) {
+  for (const std::string& pattern : {folder_ + "/secret/k*",
+                                     std::string("../secret/k*"),
+                                     std::string("../s*/k*.rec"),
+                                     std::string("../s*/none*"),
+                                     std::string("deep/../../secret/k?y.rec"),
+                                     std::string("d*/../../secret/k*"),
+                                     std::string("[d]*/../../secret/none*"),
+                                     std::string("[d]*/\\.\\./../secret/k*"),
+                                     folder_ + "/[ds]*/[ks][ne]*",
+                                     folder_ + "/[dx]*/[kz]*",
+                                     std::string("link/k*"),
+                                     std::string("l*/k*"),
+                                     std::string("l*/none*"),
+                                     std::string("*/key.rec"),
+                                     std::string("*/none.rec"),
+                                     std::string("[d]*/link/key.rec"),
+                                     std::string("[d]*/link/none.rec"),
+                                     folder_ + "/secret/k[e]y.rec",
+                                     folder_ + "/nowhere/*",
+                                     std::string("/etc/shad*")}) {
     EXPECT_EQ(refusal(pattern), expected) << pattern;
   }
   // "." and ".." match nothing, so that this is never there.

@@ -335,7 +335,10 @@ def test_status_shows_workers_streams_and_arenas(folder, service):
     with bulkhead.Loader(endless(folder), service.target, name="train", rank=1,
                          world_size=2) as loader:
         next(loader.stream())
-        status = status_of(service)
+        deadline = time.monotonic() + 60
+        while "WORKER_STATE_STARTING" in str(status := status_of(service)):
+            assert time.monotonic() < deadline, status
+            time.sleep(0.05)
         assert status.pid == service.process.pid and status.boot_id
         assert status.supervisor.memory_bytes > 1 << 20
         assert sorted(worker.pid for worker in status.workers) == sorted(service.workers())

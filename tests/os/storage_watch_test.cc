@@ -104,10 +104,10 @@ TEST(StorageWatchTest, FilesAreLookedForOnlyInATurn) {
   EXPECT_TRUE(StatFile("/").ok()) << "a thread that nobody watches";
   const StorageWatch::Scope scope(&watch, std::make_shared<StorageWatch::Caller>());
   for (const absl::Status& status :
-       {StatFile("/").status(), RealPath("/").status(), ExpandGlob("/*").status(),
-        ReadPrefix("/etc/passwd", 1).status(), OpenFile("/etc/passwd", false).status(),
-        OpenOwnFile("/etc/passwd", false).status(), CreateUnnamedFile("/tmp").status(),
-        PublishFile(0, "/tmp/x"), ReplaceFile("/tmp/x", "")}) {
+       {StatFile("/").status(), RealPath("/").status(), ReadLink("/").status(),
+        ExpandGlob("/*").status(), ReadPrefix("/etc/passwd", 1).status(),
+        OpenFile("/etc/passwd", false).status(), OpenOwnFile("/etc/passwd", false).status(),
+        CreateUnnamedFile("/tmp").status(), PublishFile(0, "/tmp/x"), ReplaceFile("/tmp/x", "")}) {
     EXPECT_EQ(ReasonOf(status), reason::kStorageStalled) << status;
   }
 }

@@ -48,6 +48,15 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
   return std::string(resolved);
 }
 
+absl::StatusOr<std::string> ReadLink(const std::string& path) {
+  const StorageCall call(path);
+  if (!call.status().ok()) return call.status();
+  char target[PATH_MAX];
+  const ssize_t size = readlink(path.c_str(), target, sizeof(target));
+  if (size < 0) return SystemError(errno, path);
+  return std::string(target, static_cast<size_t>(size));
+}
+
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   DIR* const listing = opendir(folder.c_str());

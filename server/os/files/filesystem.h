@@ -31,6 +31,9 @@ absl::StatusOr<FileInfo> StatFile(const std::string& path);
 // Absolute path without `.`, `..` and symbolic links; the file must exist.
 absl::StatusOr<std::string> RealPath(const std::string& path);
 
+// Where the symbolic link at `path` leads, as written in it; INVALID_ARGUMENT when it is no link.
+absl::StatusOr<std::string> ReadLink(const std::string& path);
+
 // Names of a folder's entries without `.` and `..`, unsorted; empty if it cannot be listed.
 std::vector<std::string> NamesIn(const std::string& folder);
 
