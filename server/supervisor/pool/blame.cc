@@ -184,8 +184,9 @@ absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::s
         "(now ",
         absl::FormatDuration(hang_), ")");
   } else if (cause == v1::EXIT_CAUSE_PROTOCOL && !config_.user_code.empty()) {
-    advice = "Code of a stage disturbs the worker: it must leave descriptors that it did not open "
-             "alone";
+    advice =
+        "Code of a stage disturbs the worker: it must leave descriptors that it did not open "
+        "alone";
   }
   return MakeError(absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
                    absl::StrCat("the same samples ended ", deaths,
