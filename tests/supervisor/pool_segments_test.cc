@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 
 #include "tests/supervisor/pool_world.h"
 
@@ -86,6 +87,24 @@ TEST_F(PoolSegmentsTest, WorkersAreGivenSomethingToWriteToWhereAStreamReadsAgain
   EXPECT_FALSE(segments_->Lend()) << "it is on its way";
   Await([&] { return segments_->Lend(); });
   EXPECT_EQ(Writable(), std::vector{CACHE_KIND_SEEK});
+}
+
+TEST_F(PoolSegmentsTest, WhoAsksAgainWhileTheDiskWorksIsGivenOneSegment) {
+  Begin();
+  Await([&] { return news_ == 2; });
+  std::promise<void> disk;
+  ASSERT_TRUE(io_->Post([works = disk.get_future().share()] { works.wait(); }));
+  EXPECT_FALSE(segments_->Lend());
+  EXPECT_FALSE(segments_->Lend());
+  disk.set_value();
+  Await([&] { return segments_->Lend(); });
+  // Whatever else was asked for arrives before this.
+  bool arrived = false;
+  ASSERT_TRUE(io_->Post([&] { loop_->Post([&] { arrived = true; }); }));
+  Await([&] { return arrived; });
+  v1::CacheStatus status;
+  seek_->Describe(status);
+  EXPECT_EQ(status.segments(), 1u);
 }
 
 TEST_F(PoolSegmentsTest, OnlyOfCachesThatThePipelineUses) {
