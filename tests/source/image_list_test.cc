@@ -478,6 +478,35 @@ TEST_F(ImageListTest, ABitThatFlipsInAMappedIndexIsDamageNotAnotherLabel) {
   EXPECT_GT(damaged, 1000);
 }
 
+TEST_F(ImageListTest, ABitThatFlipsInARowThatWasReadBeforeIsDamageToo) {
+  std::string text;
+  for (int i = 0; i < 8; ++i) absl::StrAppend(&text, "a.jpg ", i, "\n");
+  ASSERT_TRUE(Index(text).ok());
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  const std::string path = test_.resolved.files(0).index_path();
+  const size_t size = std::filesystem::file_size(path);
+  Record record;
+  int damaged = 0;
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE((*source)->Read(i, *context, record).ok());
+  for (size_t at = IndexHeader::kBytes; at < size; ++at) {
+    TempFolder::Flip(path, at);
+    for (uint64_t i = 0; i < 8; ++i) {
+      const absl::Status status = (*source)->Read(i, *context, record);
+      if (status.ok()) {
+        ASSERT_EQ(Numbers<int64_t>(record.values[1])[0], i) << at;
+        ASSERT_EQ(record.line, i + 1) << at;
+      } else {
+        ASSERT_EQ(ReasonOf(status), reason::kIndexDamaged) << at << ": " << status;
+        ++damaged;
+      }
+    }
+    TempFolder::Flip(path, at);
+  }
+  EXPECT_GT(damaged, 300);
+}
+
 TEST_F(ImageListTest, ControlCharactersOfANameAreEscaped) {
   const std::string name = "e\033[2J\n2026-01-01 forged.jpg";
   folder_.Write(name, "bytes");

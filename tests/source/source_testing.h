@@ -43,6 +43,15 @@ class TempFolder {
     return path;
   }
 
+  // Flips a bit of a file in place, which those who have mapped it see.
+  static void Flip(const std::string& path, size_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 1));
+  }
+
   // Changes a file's bytes as a failing disk does: nothing else tells of it.
   void Damage(const std::string& name, absl::string_view bytes) const {
     const auto before = std::filesystem::last_write_time(*this / name);

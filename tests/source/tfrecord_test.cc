@@ -308,6 +308,35 @@ TEST(TfRecordTest, DamagedOrMissingIndexIsRefusedAtOpen) {
       << "built anew, as a damaged one is";
 }
 
+TEST(TfRecordTest, AnIndexThatIsOverwrittenWhileItIsUsedIsNoDamagedRecord) {
+  const TempFolder folder;
+  TestSource test = MakeTfRecordSource();
+  ASSERT_TRUE(test.Index(folder.Write("a.tfrecord", ThreeRecords())).ok());
+  const auto source = test.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  const std::string path = test.resolved.files(0).index_path();
+  const size_t size = std::filesystem::file_size(path);
+  const std::vector<std::string> values = Values();
+  Record record;
+  int damaged = 0;
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE((*source)->Read(i, *context, record).ok());
+  for (size_t at = IndexHeader::kBytes; at < size; ++at) {
+    TempFolder::Flip(path, at);
+    for (uint64_t i = 0; i < 3; ++i) {
+      const absl::Status status = (*source)->Read(i, *context, record);
+      if (status.ok()) {
+        ASSERT_EQ(Text(record.values[0]), values[i]) << at;
+      } else {
+        ASSERT_EQ(ReasonOf(status), reason::kIndexDamaged) << at << ": " << status;
+        ++damaged;
+      }
+    }
+    TempFolder::Flip(path, at);
+  }
+  EXPECT_GT(damaged, 30);
+}
+
 TEST(TfRecordTest, ReportsProgressWhileIndexing) {
   const TempFolder folder;
   std::string bytes;

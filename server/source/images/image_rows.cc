@@ -10,10 +10,16 @@ namespace bulkhead {
 namespace {
 
 // A row: u64 line, labels, then for every image u64 size, i64 time of modification, u64 inode, u32
-// length of the path, the path.
+// length of the path, the path; at its end a u32 checksum.
 constexpr size_t kImageBytes = 28;
+constexpr size_t kChecksumBytes = 4;
 // u32 bytes of labels, u32 images of a row.
 constexpr size_t kFooterBytes = 8;
+
+// Also tells one row from another: a damaged offset may point to a row that is whole.
+uint32_t RowChecksum(uint64_t i, absl::string_view row) {
+  return Crc32c(row, static_cast<uint32_t>(i));
+}
 
 }  // namespace
 
@@ -37,6 +43,7 @@ absl::Status ImageRowsWriter::Add(const ImageRow& row) {
     AppendLittle<uint32_t>(bytes, static_cast<uint32_t>(image.path.size()));
     bytes.append(image.path.data(), image.path.size());
   }
+  AppendLittle<uint32_t>(bytes, RowChecksum(count_, bytes));
   label_bytes_ = static_cast<uint32_t>(row.labels.size());
   image_count_ = static_cast<uint32_t>(row.images.size());
   ++count_;
@@ -93,9 +100,13 @@ absl::StatusOr<absl::string_view> ImageRows::RowOf(uint64_t i) const {
   BULKHEAD_RETURN_IF_ERROR(index_.Verify(rows_bytes_ + 8 * i, 16));
   const uint64_t begin = LoadLittle<uint64_t>(offsets_ + 8 * i);
   const uint64_t end = LoadLittle<uint64_t>(offsets_ + 8 * (i + 1));
-  if (begin > end || end > rows_bytes_ || end - begin < 8 + label_bytes_) return Damaged();
+  if (begin > end || end > rows_bytes_ || end - begin < 8 + label_bytes_ + kChecksumBytes) {
+    return Damaged();
+  }
   BULKHEAD_RETURN_IF_ERROR(index_.Verify(begin, end - begin));
-  return index_.payload().substr(begin, end - begin);
+  const absl::string_view row = index_.payload().substr(begin, end - begin - kChecksumBytes);
+  if (LoadLittle<uint32_t>(row.data() + row.size()) != RowChecksum(i, row)) return Damaged();
+  return row;
 }
 
 absl::Status ImageRows::Damaged() const { return IndexDamaged(name_, "has an impossible row"); }

@@ -34,7 +34,8 @@ struct ImageRow {
 };
 
 // Writes the index of an image list or folder: the names of classes, rows, then record_count + 1
-// offsets (u64), then the size of the labels and the number of images of each row. Not thread-safe.
+// offsets (u64), then the size of the labels and the number of images of each row. A row has a
+// checksum of its own, so that it is checked at each use. Not thread-safe.
 class ImageRowsWriter {
  public:
   explicit ImageRowsWriter(int fd) : out_(fd) {}

@@ -173,6 +173,14 @@ absl::Status MappedIndex::Verify(uint64_t offset, uint64_t bytes) const {
   return matches ? absl::OkStatus() : IndexDamaged(name_, "does not match its checksum");
 }
 
+absl::Status MappedIndex::VerifyAgain(uint64_t offset, uint64_t bytes) const {
+  BULKHEAD_RETURN_IF_ERROR(Verify(offset, bytes));
+  for (uint64_t at = offset / kBlockBytes; at * kBlockBytes < offset + bytes; ++at) {
+    verified_[at].store(false, std::memory_order_relaxed);
+  }
+  return Verify(offset, bytes);
+}
+
 bool MappedIndex::BlocksMatch(uint64_t first, uint64_t last) const {
   for (uint64_t block = first; block <= last; ++block) {
     if (verified_[block].load(std::memory_order_relaxed)) continue;

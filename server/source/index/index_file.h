@@ -72,6 +72,8 @@ class MappedIndex {
   // bytes can be read now. DATA_LOSS (INDEX_DAMAGED) when a block does not match its checksum, the
   // range lies outside, or the disk fails.
   absl::Status Verify(uint64_t offset, uint64_t bytes) const;
+  // The same, also of blocks that were checked before: for when the data is not what they say.
+  absl::Status VerifyAgain(uint64_t offset, uint64_t bytes) const;
 
  private:
   MappedIndex(void* data, size_t size, absl::string_view name)

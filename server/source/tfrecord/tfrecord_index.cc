@@ -252,10 +252,17 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Open(const internal::v1::ResolvedFi
 }
 
 absl::StatusOr<TfRecordIndex::Extent> TfRecordIndex::Find(uint64_t i) const {
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify(OffsetAt(i), 2 * sizeof(uint64_t)));
   const char* at = offsets_ + 8 * i;
-  BULKHEAD_RETURN_IF_ERROR(
-      index_.Verify(static_cast<uint64_t>(at - index_.payload().data()), 2 * sizeof(uint64_t)));
   return Extent{LoadLittle<uint64_t>(at), LoadLittle<uint64_t>(at + 8)};
+}
+
+absl::Status TfRecordIndex::Recheck(uint64_t i) const {
+  return index_.VerifyAgain(OffsetAt(i), 2 * sizeof(uint64_t));
+}
+
+uint64_t TfRecordIndex::OffsetAt(uint64_t i) const {
+  return static_cast<uint64_t>(offsets_ - index_.payload().data()) + 8 * i;
 }
 
 const char* TfRecordIndex::restart(uint64_t i) const { return restarts_ + i * kRestartBytes; }

@@ -38,12 +38,17 @@ class TfRecordIndex {
   };
   // DATA_LOSS (INDEX_DAMAGED) when that part of the index is damaged.
   absl::StatusOr<Extent> Find(uint64_t i) const;
+  // Whether the index still says what it said when it was built: else INDEX_DAMAGED. For when
+  // record i is not where Find said.
+  absl::Status Recheck(uint64_t i) const;
   // The last restart point at or before `output_offset`; false when decompression has to begin at
   // the file's beginning. Errors as Find's.
   absl::StatusOr<bool> FindRestart(uint64_t output_offset, RestartPoint& point) const;
 
  private:
   explicit TfRecordIndex(MappedIndex index) : index_(std::move(index)) {}
+  // Where the offset of record i stands in the payload.
+  uint64_t OffsetAt(uint64_t i) const;
   const char* restart(uint64_t i) const;
   // Where restart point i stands in the decompressed stream.
   absl::StatusOr<uint64_t> RestartOffset(uint64_t i) const;

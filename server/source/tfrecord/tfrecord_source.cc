@@ -75,6 +75,8 @@ class TfRecordSource final : public Source {
     absl::Status status = ReadFrame(number, begin, end, mine, data);
     if (status.ok()) status = reader_.Read(data, mine.scratch, record.values);
     if (status.ok()) return status;
+    // The index may have been overwritten behind its check.
+    BULKHEAD_RETURN_IF_ERROR(file.index.Recheck(index - file.first_record));
     // Errors of the file system name the file themselves.
     const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.shown);
     return Annotate(status, is_named ? "" : record.origin,
