@@ -159,6 +159,22 @@ TEST(CompressedTfRecordTest, FindsARecordThatSpansGzipMembers) {
   ExpectEveryRecord(test, 90);
 }
 
+TEST(CompressedTfRecordTest, ProgressIsReportedWithinARecordThatIsFarLargerThanItsBytes) {
+  const TempFolder folder;
+  const std::string path = folder / "large.tfrecord";
+  auto writer = TfRecordWriter::Create(path, v1::COMPRESSION_GZIP);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->Write(std::string(size_t{200} << 20, '\0')).ok());
+  ASSERT_TRUE((*writer)->Close().ok());
+  std::vector<uint64_t> seen;
+  TestSource test = MakeTfRecordSource();
+  const auto records = test.Index(path, [&](uint64_t, uint64_t bytes) { seen.push_back(bytes); });
+  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_LT(seen[0], seen[1]);
+  EXPECT_LT(seen[1], seen[2]);
+}
+
 TEST(CompressedTfRecordTest, GarbageBehindTheLastMemberIsRefused) {
   const TempFolder folder;
   const std::string bytes =

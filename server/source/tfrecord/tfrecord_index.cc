@@ -1,5 +1,6 @@
 #include "server/source/tfrecord/tfrecord_index.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -25,6 +26,9 @@ constexpr size_t kFooterBytes = 16;
 // Progress is reported at least once in so many records or bytes.
 constexpr uint64_t kProgressRecords = 16384;
 constexpr uint64_t kProgressBytes = uint64_t{8} << 20;
+// So much of one record is passed before progress is reported again: few bytes of a file may be
+// gigabytes of a record.
+constexpr uint64_t kSkipBytes = uint64_t{64} << 20;
 
 std::string Serialize(const RestartPoint& point) {
   std::string bytes;
@@ -98,7 +102,7 @@ class Walker {
       return Truncated(absl::StrCat("in a record that claims ", length, " bytes, of which ",
                                     *remaining, " are there"));
     }
-    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t skipped, stream_->Skip(length));
+    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t skipped, Skip(length));
     if (skipped < length) {
       return Truncated(absl::StrCat("in a record that claims ", length, " bytes, of which ",
                                     skipped, " are there"));
@@ -113,6 +117,19 @@ class Walker {
     ++records_;
     ReportProgress();
     return true;
+  }
+
+  // Passes over `bytes`; returns how many there were.
+  absl::StatusOr<uint64_t> Skip(uint64_t bytes) {
+    uint64_t sum = 0;
+    while (sum < bytes) {
+      const uint64_t part = std::min(bytes - sum, kSkipBytes);
+      BULKHEAD_ASSIGN_OR_RETURN(const uint64_t skipped, stream_->Skip(part));
+      sum += skipped;
+      if (skipped < part) break;
+      if (sum < bytes && progress_) progress_(records_, stream_->file_bytes_done());
+    }
+    return sum;
   }
 
   // Offsets stand behind the restart points, so those of a compressed file wait for its end; others
