@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -436,6 +437,20 @@ TEST_F(ImageListTest, ImageOfTheSameSizeThatWasWrittenToEndsTheStream) {
     EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
     EXPECT_THAT(std::string(changed.message()), HasSubstr("b.jpg: changed"));
   }
+}
+
+TEST_F(ImageListTest, AnotherStateOfAnImageIsAnotherIndexByItsHeader) {
+  const auto table = [&] {
+    EXPECT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
+    const auto header = IndexHeader::Parse(ReadFile(test_.resolved.files().rbegin()->index_path()));
+    EXPECT_TRUE(header.ok()) << header.status();
+    return header->table_crc32c;
+  };
+  const uint32_t before = table();
+  EXPECT_EQ(table(), before);
+  const auto written = std::filesystem::last_write_time(folder_ / "b.jpg");
+  std::filesystem::last_write_time(folder_ / "b.jpg", written + std::chrono::seconds(1));
+  EXPECT_NE(table(), before) << "services name an index by it";
 }
 
 TEST_F(ImageListTest, ImageThatAnotherOneReplacedEndsTheStream) {

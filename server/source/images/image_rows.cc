@@ -16,9 +16,11 @@ constexpr size_t kChecksumBytes = 4;
 // u32 bytes of labels, u32 images of a row.
 constexpr size_t kFooterBytes = 8;
 
-// Also tells one row from another: a damaged offset may point to a row that is whole.
+// Also tells one row from another: a damaged offset may point to a row that is whole. Masked,
+// because a CRC over bytes and their own CRC is the same whatever the bytes: the table's checksum,
+// by which two indexes are told apart, would see no row.
 uint32_t RowChecksum(uint64_t i, absl::string_view row) {
-  return Crc32c(row, static_cast<uint32_t>(i));
+  return MaskCrc32c(Crc32c(row, static_cast<uint32_t>(i)));
 }
 
 }  // namespace
