@@ -1,6 +1,6 @@
 #!/bin/bash
 # Writes what is generated from the declarations of options and the .proto files and kept in the repository: the tables of options in
-# docs/stages.md, the JSON Schema of specs, the Python package's descriptors, limits of options and builder, the API page, and the page
+# docs/stages, the JSON Schema of specs, the Python package's descriptors, limits of options and builder, the API page, and the page
 # of mistakes. Tests fail while one of them is stale.
 #
 #   scripts/update_generated.sh [build folder]     default: build/release

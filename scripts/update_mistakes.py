@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes docs/mistakes.md: mistakes that newcomers make, each really made, and the message that it gets.
+"""Makes mistakes that newcomers make, and writes docs/mistakes.md with the message that each of them gets.
 
 scripts/update_generated.sh runs it; a test fails while the page is stale. It needs the built programs, and takes some
-seconds: all mistakes but a few go to one service.
+seconds: most mistakes use one service.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from bulkhead._arena.exhaustion import LIMIT_SECONDS  # noqa: E402
 
 HEAD = """# What went wrong?
 
-Mistakes that newcomers make, and what each of them is told. `scripts/update_mistakes.py` makes them and writes this page. `bulkhead validate` finds
-those of a spec before a training does, and `bulkhead scan` those of the data. What an error's *reason* means: [errors.md](errors.md).
+Here are mistakes that newcomers make, with the message that each of them gets. `bulkhead validate` finds mistakes in a spec before a training does, and `bulkhead scan` those in the data.
+[errors.md](errors.md) explains the *reason* of an error. `scripts/update_mistakes.py` makes the mistakes and writes this page.
 """
 
-# What most mistakes are made in.
+# The spec that most mistakes are made in.
 SPEC = """source:
   image_folder: {path: photos}
 stages:
@@ -92,12 +92,12 @@ _sections = []
 
 
 def section(title, text=""):
-    """The mistakes after it stand below this heading."""
+    """Begins a section: later mistakes are listed below its heading."""
     _sections.append((title, text, []))
 
 
 def mistake(written):
-    """The function below makes the mistake and gives what is said; `written` is what one wrote, as Markdown."""
+    """Decorates the function that makes a mistake and returns its message; `written` describes the mistake, as Markdown."""
 
     def add(make):
         _sections[-1][2].append((written, make))
@@ -107,7 +107,7 @@ def mistake(written):
 
 
 def spec_mistake(written, instead, to):
-    """A spec whose line `instead` (empty: a further line) reads `to`."""
+    """The mistake of writing `to` in place of the spec's line `instead` (empty: as an additional line)."""
     text = SPEC.replace(instead + "\n", to + "\n") if instead else SPEC + to + "\n"
     assert text != SPEC
     mistake(written or code(to))(lambda: said_of(text))
@@ -127,7 +127,7 @@ def _code_line(line):
 
 
 def said_of(spec, **options):
-    """What a Loader says of a spec, and of its first samples."""
+    """The message of a Loader about a spec, or about its first samples."""
     path = pathlib.Path("train.yaml")
     if isinstance(spec, str):
         path.write_text(spec)
@@ -144,7 +144,7 @@ def said_of(spec, **options):
 
 @contextlib.contextmanager
 def warnings():
-    """The warnings about a spec that the package logs meanwhile."""
+    """The warnings about a spec that the package logs."""
     lines = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: "warning: " in record.getMessage() and lines.append(record.getMessage())
@@ -157,7 +157,7 @@ def warnings():
 
 
 def raised(call):
-    """What the error of a call says; of one that is not this package's, with its type."""
+    """The message of a call's error, with its type if it is not this package's."""
     try:
         call()
     except Exception as error:  # noqa: BLE001  (whatever a newcomer would see)
@@ -166,7 +166,7 @@ def raised(call):
 
 
 def tool(words, program="bulkhead"):
-    """What a command says on stderr."""
+    """What a command prints to stderr."""
     result = subprocess.run([BIN / program, *words.split()], capture_output=True, text=True, timeout=60)
     assert result.returncode, f"{words}: nothing was wrong"
     return result.stderr
@@ -176,7 +176,7 @@ def command_mistake(words, program="bulkhead"):
     mistake(code(f"{program} {words}"))(lambda: tool(words, program))
 
 
-section("In a spec", "Each stands in a spec that is right otherwise: photos in folders of classes, decoded and resized.")
+section("In a spec", "Each mistake is made in a spec that is otherwise correct: photos in folders of classes, decoded and resized.")
 spec_mistake("", "order: global", "shuffle: true")
 spec_mistake("", "batch: {size: 8}", "batch_size: 8")
 spec_mistake("", "batch: {size: 8}", "batch: {sise: 8}")
@@ -295,7 +295,7 @@ section("In the training program")
 
 
 def program_mistake(written):
-    """The function below raises what the program would end with."""
+    """Decorates a function that raises the error that the program would end with."""
 
     def add(make):
         mistake(written)(lambda: raised(make))
@@ -380,7 +380,7 @@ def generate():
 
 
 def make_data():
-    """Photos in folders of classes, the same as TFRecords, and files that are no whole photos."""
+    """Photos in folders of classes, the same photos as TFRecords, and files that are not whole photos."""
     size = ("--count", "16", "--size", "80x60..120x90", "--classes", "4")
     subprocess.run([BIN / "bulkhead", "synth", "drawn", *size], check=True, capture_output=True)
     shutil.move("drawn/folder", "photos")
@@ -406,7 +406,7 @@ def page(folder):
 
 
 def masked(said, folder):
-    """Without what differs between two runs and two machines."""
+    """The text without what differs between runs and machines."""
     said = said.strip().replace(folder, "/home/me")
     said = re.sub(r"\(/home/me, [^)]*\)", "(/home/me, ...)", said)  # sys.path
     said = re.sub(r"/usr/lib/python3[\d.]*/([\w/]+\.py):\d+", r"\1", said)

@@ -1,7 +1,7 @@
-"""Writes the tables of options in docs/stages.md from the declarations; scripts/update_generated.sh runs it.
+"""Writes the tables of options in docs/stages/*.md from the declarations; scripts/update_generated.sh runs it.
 
-A table stands between `<!-- options: STAGE -->` and `<!-- end of options -->`; the first line may name options, where
-the page tells of them in several tables. A test fails while the page is stale.
+A table stands between `<!-- options: STAGE -->` and `<!-- end of options -->`. The first line may name options, if the
+page lists a stage's options in several tables. A test fails while a page is stale.
 """
 
 import pathlib
@@ -9,7 +9,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-OUTPUT = ROOT / "docs" / "stages.md"
+PAGES = sorted((ROOT / "docs" / "stages").glob("*.md"))
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 import stage_table  # noqa: E402
@@ -31,7 +31,7 @@ def table(stages, words, shown):
     """The lines of one table; `shown` gains the (stage, option) that it has."""
     name, *wanted = words.split()
     options = stages[name]
-    if not wanted:  # of most stages the page says once what `input` is
+    if not wanted:  # docs/stages.md says what `input` is for most stages
         named = [o for o in options if o["name"] == "input" and "is read and replaced" in o["meaning"]]
         shown.update((name, o["name"]) for o in named)
         wanted = [o["name"] for o in options if o not in named]
@@ -43,17 +43,18 @@ def table(stages, words, shown):
 
 
 def generate():
-    """The text of the page."""
+    """The text of each page, by its path."""
     stages = {stage["stage"]: stage["options"] for stage in stage_table.read().values()}
     shown = set()
-    text = _TABLE.sub(lambda match: table(stages, match[1], shown), OUTPUT.read_text())
+    texts = {page: _TABLE.sub(lambda match: table(stages, match[1], shown), page.read_text()) for page in PAGES}
     missing = sorted({(s, o["name"]) for s, options in stages.items() for o in options} - shown)
     missing = [f"{stage}.{option}" for stage, option in missing if option != "input"]
     if missing:
-        raise SystemExit(f"docs/stages.md has no table with {', '.join(missing)}")
-    return text
+        raise SystemExit(f"docs/stages has no table with {', '.join(missing)}")
+    return texts
 
 
 if __name__ == "__main__":
-    OUTPUT.write_text(generate())
-    sys.stdout.write(f"wrote {OUTPUT}\n")
+    for page, text in generate().items():
+        page.write_text(text)
+    sys.stdout.write(f"wrote {PAGES[0].parent}\n")

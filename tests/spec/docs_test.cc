@@ -1,5 +1,6 @@
 // The reference pages say what the code does: their examples are read, their lists are complete.
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -21,16 +22,29 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string ReadFile(const std::string& name) {
+std::string SourcePath(absl::string_view name) {
   const char* root = std::getenv("BULKHEAD_SOURCE_DIR");
-  std::ifstream file(absl::StrCat(root == nullptr ? "." : root, "/", name));
+  return absl::StrCat(root == nullptr ? "." : root, "/", name);
+}
+
+std::string ReadFile(const std::string& name) {
+  std::ifstream file(SourcePath(name));
   std::ostringstream text;
   text << file.rdbuf();
   EXPECT_FALSE(text.str().empty()) << name << " cannot be read; run this through ctest";
   return text.str();
 }
 
-// A fragment of a spec, with what it needs around it.
+// The pages of all families of stages.
+std::string ReadStagePages() {
+  std::string text;
+  for (const auto& page : std::filesystem::directory_iterator(SourcePath("docs/stages"))) {
+    text += ReadFile("docs/stages/" + page.path().filename().string());
+  }
+  return text;
+}
+
+// A fragment of a spec, completed to a whole spec.
 std::string Completed(const std::string& fragment) {
   if (absl::StrContains(fragment, "batch:")) return fragment;
   std::string text = absl::StrCat(fragment, "batch: {size: 2}\n");
@@ -56,8 +70,12 @@ std::string Completed(const std::string& fragment) {
 }
 
 TEST(SpecPageTest, ItsExamplesAreValid) {
-  for (const std::string page : {"docs/spec.md", "docs/stages.md", "docs/detection.md"}) {
-    const std::vector<std::string> parts = absl::StrSplit(ReadFile(page), absl::ByString("```"));
+  const std::pair<std::string, std::string> pages[] = {
+      {"docs/spec.md", ReadFile("docs/spec.md")},
+      {"docs/stages", ReadStagePages()},
+      {"docs/detection.md", ReadFile("docs/detection.md")}};
+  for (const auto& [page, text] : pages) {
+    const std::vector<std::string> parts = absl::StrSplit(text, absl::ByString("```"));
     int examples = 0;
     for (const std::string& part : parts) {
       if (!absl::StartsWith(part, "yaml\n")) continue;
@@ -90,8 +108,8 @@ void ExpectDescribed(const google::protobuf::Descriptor& type, const std::string
 
 TEST(SpecPageTest, DescribesEveryFieldAndValue) {
   std::set<std::string> seen;
-  ExpectDescribed(*v1::PipelineSpec::descriptor(),
-                  ReadFile("docs/spec.md") + ReadFile("docs/stages.md"), seen);
+  ExpectDescribed(*v1::PipelineSpec::descriptor(), ReadFile("docs/spec.md") + ReadStagePages(),
+                  seen);
 }
 
 TEST(ExampleSpecsTest, AreValid) {

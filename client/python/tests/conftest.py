@@ -29,7 +29,9 @@ def check_fresh(script):
     if not stage_table.path().exists():
         pytest.skip(f"{stage_table.path()} is not built")
     update = generator(script)
-    assert update.OUTPUT.read_text() == update.generate(), "run scripts/update_generated.sh"
+    generated = update.generate()
+    for path, text in generated.items() if isinstance(generated, dict) else [(update.OUTPUT, generated)]:
+        assert path.read_text() == text, "run scripts/update_generated.sh"
     return update
 
 

@@ -22,7 +22,7 @@ DECODER = pathlib.Path(os.environ["BULKHEAD_BIN_DIR"]) / "bulkhead-decode-rare"
 SEED = int(os.environ.get("BULKHEAD_SEED", "18"))
 DAMAGES = int(os.environ.get("BULKHEAD_DAMAGES", "12"))
 
-# What Pillow decodes and Bulkhead refuses. docs/stages.md lists them for users; a kind that is not here is decoded.
+# What Pillow decodes and Bulkhead refuses. docs/stages/decode.md lists them for users; a kind that is not here is decoded.
 REFUSED = (
     "bmp40-16", "bmp40-rle", "-bitfields-565", "-bitfields-555", "-bitfields-xbgr", "-bitfields-abgr",
     "-bitfields-rgba", "-bitfields-none", "bmp40-8-beyond",

@@ -40,13 +40,14 @@ Rounding = Literal["truncate", "round"]
 
 
 class StageOutput(TypedDict, total=False):
-    """What a user's stage gives back.
+    """One result of a user's stage.
 
-    name: Feature that is made or replaced. Required.
-    dtype: Required.
+    name: Feature that is created or replaced. Required.
+    dtype: Element type. Required.
     shape: Shape of one sample; the first dimension may be -1 (variable), which needs max_count.
         Absent: a scalar.
-    max_count: Bound of the variable dimension; of bytes, their largest number.
+    max_count: Bound of the variable dimension; with `dtype: bytes`, the largest number of
+        bytes.
     """
 
     name: str
@@ -56,10 +57,10 @@ class StageOutput(TypedDict, total=False):
 
 
 class TruncatedImages(TypedDict, total=False):
-    """Takes JPEG files that end early.
+    """Accepts JPEG files that end early.
 
-    accept: The share of its rows that such a file must have, above 0, at most 1; the others
-        become gray. Required.
+    accept: The least share of its rows that such a file must have, above 0, at most 1; missing
+        rows become gray. Required.
     """
 
     accept: float
@@ -82,12 +83,12 @@ class Feature:
         """A byte string: an encoded image, or text. With a `shape` a list of byte strings, each
         padded with zeros to max_bytes: uint8 [shape…, max_bytes].
 
-        max_bytes: Bound of its length in bytes; needed to deliver the string itself as an
-            output, and for lists.
-        default: Used where the record lacks the feature; without it a missing feature is a
+        max_bytes: Largest length in bytes; required for lists, and to deliver the string itself
+            as an output.
+        default: Value for records that lack the feature; without it a missing feature is a
             sample error. Not for lists.
-        length: Name of one more feature: the length in bytes, int64; of a list, that of each
-            string.
+        length: Name of an additional int64 feature with the length in bytes; for a list, with
+            the length of each string.
         shape: Shape of a list of byte strings; absent: a single one. The first dimension may be
             -1 (variable), which needs max_count. A missing list of variable shape is empty.
         max_count: As for `int64`.
@@ -111,9 +112,9 @@ class Feature:
         shape: Shape of the feature; absent: a scalar. The first dimension may be -1 (variable),
             which needs max_count.
         max_count: Bound of the variable dimension; a record with more is a sample error.
-        default: Used where the record lacks the feature: one value for all elements, or every
-            element. Without it a missing feature of fixed shape is a sample error; one of
-            variable shape is empty.
+        default: Value for records that lack the feature: one for all elements, or one for each.
+            Without it a missing feature of fixed shape is a sample error; one of variable shape
+            is empty.
         key: The record's name for it, where it differs.
         """
         options = given(shape=shape, max_count=max_count, default=default)
@@ -251,7 +252,7 @@ class PipelineMethods(PipelineBase):
         classes: Names of the classes, in the order of their numbers, for labels that are names.
             Default: the names that a label column holds, sorted by their bytes. A label that is
             not among them is an error that names its line.
-        classes_file: A text file with these names, one a line, in place of `classes`; relative
+        classes_file: Text file with these names, one per line, instead of `classes`; relative
             to the spec's folder. The names count as if `classes` held them.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
@@ -310,7 +311,7 @@ class PipelineMethods(PipelineBase):
         """The integers 0 … size − 1, as the int64 scalar `index`. Needs no data; for trials and
         for index-only training.
 
-        size: How many. Required, at least 1.
+        size: Number of integers. Required, at least 1.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
@@ -331,31 +332,32 @@ class PipelineMethods(PipelineBase):
         dct: Optional[DctMethod] = None,
         scale: Optional[int] = None,
     ) -> _Self:
-        """Encoded bytes → uint8 image [height, width, channels]. JPEG, PNG and WebP; others
-        through OpenCV's codecs.
+        """Decodes an image file into a uint8 image [height, width, channels]: JPEG, PNG and WebP,
+        other formats through OpenCV's codecs.
 
         input: The encoded image, which the decoded one replaces. Default `image`.
-        channels: 1 (gray), 3 (rgb), 4 (rgba): a short way to say `color`, which must agree.
-            Default: that of `color`.
+        channels: 1 (gray), 3 (rgb) or 4 (rgba): a short form of `color`. If both are given,
+            they must agree. Default: that of `color`.
         color: `rgb`, `bgr`, `gray` (the decoder's own: a JPEG's luma), `rgba` (alpha 255 where
             the file has none). Default `rgb`.
-        max_pixels: An image with more, by its header, is a sample error. Default 36,000,000.
-        exif_orientation: Turn and mirror the image as the EXIF orientation of its JPEG, PNG
-            (eXIf before the pixels) or WebP file says; unreadable EXIF is ignored. Default
-            false.
-        keep_16_bit: Give a uint16 image: a PNG's 16 bits as they are, 8 bits times 257; false
-            gives a PNG's upper 8 bits. The stages that resize, crop and flip take uint8, so it
-            is for `normalize`, `cast` and stages of your own. Default false.
-        truncated: `{accept: 0.9}` takes a JPEG file that ends early if at least this share of
-            its rows (above 0, at most 1) came out before its data ran out; the rest is gray.
-            Other damage stays an error, and so do progressive JPEGs and other formats that end
-            early. Default: such a file is a sample error.
+        max_pixels: Largest number of pixels that an image may have by its header; more is a
+            sample error. Default 36,000,000.
+        exif_orientation: Rotate and mirror the image by the EXIF orientation of its JPEG, PNG
+            (eXIf before the pixels) or WebP file; unreadable EXIF is ignored. Default false.
+        keep_16_bit: Return a uint16 image: 16-bit values of a PNG as they are, 8-bit values
+            times 257. If false, 16-bit values are reduced to their upper 8 bits. Stages that
+            resize, crop or flip take uint8 only; `normalize`, `cast` and stages of your own
+            take uint16. Default false.
+        truncated: `{accept: 0.9}` accepts a JPEG file that ends early if at least this share of
+            its rows (above 0, at most 1) was decoded before the data ran out; the other rows
+            are gray. Other damage is still an error, and so is a progressive JPEG or a file of
+            another format that ends early. Default: such a file is a sample error.
         fancy_upsampling: Interpolate a JPEG's subsampled colours; false repeats them. Default
             true.
         dct: `islow` (accurate), or `ifast`, whose pixels are slightly off. Default `islow`.
-        scale: 1, 2, 4 or 8: a JPEG is decoded to that part of its size, rounded up, much
-            faster. Inexact: not the pixels of any resize; other formats are decoded whole.
-            Default 1.
+        scale: 1, 2, 4 or 8: decode a JPEG at this fraction (1/1 to 1/8) of its size, rounded
+            up, which is much faster. The pixels are those of no resize; other formats are
+            decoded at full size. Default 1.
         """
         options = given(
             input=input, channels=channels, color=color, max_pixels=max_pixels,
@@ -379,26 +381,28 @@ class PipelineMethods(PipelineBase):
         centers: Optional[PixelCenters] = None,
     ) -> _Self:
         """Resizes a uint8 image, as OpenCV's resize does: half-pixel centres, no antialiasing (use
-        `area` or `antialias` to shrink without aliasing). Exactly one of size, shorter_side,
-        longer_side and factor.
+        `area` or `antialias` to shrink without aliasing). Takes exactly one of size,
+        shorter_side, longer_side and factor.
 
         input: Image that is read and replaced. Default `image`.
-        size: Exactly [height, width], or one number for a square. Allowed: 1 to 65,535.
+        size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
         interpolation: `nearest`, `linear`, `area` (at most four channels), `cubic`. Default
             `linear`.
-        shorter_side: The shorter side gets this many pixels, the other one follows, as in
-            torchvision. Allowed: 1 to 65,535.
-        longer_side: The longer side gets this many pixels, the other one follows. Allowed: 1 to
-            65,535.
-        max_size: With `shorter_side`: where the longer side would get more than this, it gets
-            this, and the shorter one shrinks with it. Allowed: 1 to 65,535.
-        factor: Both sides are multiplied by this. Allowed: above 0, at most 1000.
-        rounding: How computed sides become whole: `truncate` as torchvision, or `round` (halves
-            up); never below 1. Default `truncate`.
-        antialias: `linear` and `cubic` smooth what they shrink: the pixels of Pillow's
-            `Image.resize`, bit for bit (torchvision's antialiased resize of tensors differs by
-            1 in some values; `cubic` by a few more at hard edges, where Pillow cuts to 0 … 255
-            between its two passes). Alpha is a channel like others. Default false.
+        shorter_side: Length of the shorter side in pixels; the longer side keeps the aspect
+            ratio, as in torchvision. Allowed: 1 to 65,535.
+        longer_side: Length of the longer side in pixels; the shorter side keeps the aspect
+            ratio. Allowed: 1 to 65,535.
+        max_size: With `shorter_side`: largest length of the longer side, in pixels. A longer
+            side that would exceed it gets this length, and the shorter side keeps the aspect
+            ratio. Allowed: 1 to 65,535.
+        factor: Factor that both sides are multiplied by. Allowed: above 0, at most 1000.
+        rounding: How computed sides are rounded to whole pixels: `truncate` (as torchvision) or
+            `round` (halves up). A side is at least 1. Default `truncate`.
+        antialias: Smooth when `linear` or `cubic` shrinks an image. Gives the pixels of
+            Pillow's `Image.resize`, bit for bit. (torchvision's antialiased resize of tensors
+            differs by 1 in some values, with `cubic` by a few more at hard edges, since Pillow
+            clamps to 0 … 255 between its two passes.) Alpha is treated like any other channel.
+            Default false.
         centers: Where the input is sampled: `half_pixel`, or, with `linear` and `nearest`,
             `corner` (TensorFlow 1's `resize_images`) or `aligned` (its `align_corners`), whose
             float32 results are rounded to nearest, halves to even. Default `half_pixel`.
@@ -416,11 +420,10 @@ class PipelineMethods(PipelineBase):
         *,
         input: Optional[str] = None,
     ) -> _Self:
-        """Cuts the middle out of an image of known or unknown size; an image smaller than the crop
-        is a sample error.
+        """Cuts out the middle of an image. An image smaller than the crop is a sample error.
 
-        size: [height, width], or one number for a square; a smaller image is a sample error.
-            Allowed: 1 to 65,535. Required.
+        size: [height, width] of the crop, or one number for a square; a smaller image is a
+            sample error. Allowed: 1 to 65,535. Required.
         input: Image that is read and replaced. Default `image`.
         """
         options = given(size=size, input=input)
@@ -436,22 +439,22 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         antialias: Optional[bool] = None,
     ) -> _Self:
-        """Cuts a random rectangle and resizes it, with torchvision's choice of rectangles: up to
-        ten draws of an area and of a log-uniform aspect ratio, then the largest central
+        """Cuts a random rectangle and resizes it. The rectangle is chosen as in torchvision: up to
+        ten draws of an area and a log-uniform aspect ratio; if none fits, the largest central
         rectangle of an allowed ratio.
 
         size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
             Required.
         input: Image that is read and replaced. Default `image`.
-        scale: [low, high] of the rectangle's share of the image's area. Allowed: above 0, at
-            most 1. Default [0.08, 1].
-        ratio: [low, high] of its width / height. Allowed: above 0, at most 1000. Default [0.75,
-            1.3333333333333333].
-        interpolation: As for `resize`. Allowed: `nearest`, `linear`, `area`, `cubic`. Default
-            `linear`.
-        antialias: As for `resize`: `linear` and `cubic` smooth what they shrink, to Pillow's
-            pixels of the rectangle. torchvision does so unless it is told otherwise. It takes
-            longer, and what stands behind does not run in one pass with it. Default false.
+        scale: [low, high] of the rectangle's area, as a share of the image's area. Allowed:
+            above 0, at most 1. Default [0.08, 1].
+        ratio: [low, high] of the rectangle's width / height. Allowed: above 0, at most 1000.
+            Default [0.75, 1.3333333333333333].
+        interpolation: Interpolation of the resize, as for `resize`. Allowed: `nearest`,
+            `linear`, `area`, `cubic`. Default `linear`.
+        antialias: Smooth when `linear` or `cubic` shrinks the rectangle, as for `resize`.
+            torchvision does so by default. It takes longer, and the stages that follow do not
+            run in one pass with it. Default false.
         """
         options = given(
             size=size, input=input, scale=scale, ratio=ratio, interpolation=interpolation,
@@ -465,10 +468,10 @@ class PipelineMethods(PipelineBase):
         input: Optional[str] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Mirrors left and right.
+        """Mirrors an image left to right.
 
         input: Image that is read and replaced. Default `image`.
-        probability: Of mirroring left and right. Allowed: 0 to 1. Default 0.5.
+        probability: Probability of mirroring left and right. Allowed: 0 to 1. Default 0.5.
         """
         options = given(input=input, probability=probability)
         return self._stage("stages", "random_horizontal_flip", options)
@@ -482,16 +485,16 @@ class PipelineMethods(PipelineBase):
         divide: Optional[Union[float, Sequence[float]]] = None,
         subtract: Optional[Union[float, Sequence[float]]] = None,
     ) -> _Self:
-        """Any numeric tensor → float32, computed in float32 exactly as written: (x − mean) / std,
-        or x / divide − subtract.
+        """Turns any numeric tensor into float32, computed in float32 exactly as written: (x −
+        mean) / std, or x / divide − subtract.
 
         input: Numbers that are read and replaced. Default `image`.
-        mean: In (x − mean) / std: one number, or one a channel. Default 0 with `std`.
-        std: In (x − mean) / std: one number, or one a channel. Default 1 with `mean`.
-        divide: In x / divide − subtract: one number, or one a channel. Default 1 with
-            `subtract`.
-        subtract: In x / divide − subtract: one number, or one a channel. Default 0 with
-            `divide`.
+        mean: `mean` in (x − mean) / std: one number, or one per channel. Default 0 with `std`.
+        std: `std` in (x − mean) / std: one number, or one per channel. Default 1 with `mean`.
+        divide: `divide` in x / divide − subtract: one number, or one per channel. Default 1
+            with `subtract`.
+        subtract: `subtract` in x / divide − subtract: one number, or one per channel. Default 0
+            with `divide`.
         """
         options = given(input=input, mean=mean, std=std, divide=divide, subtract=subtract)
         return self._stage("stages", "normalize", options)
@@ -502,9 +505,9 @@ class PipelineMethods(PipelineBase):
         *,
         input: Optional[str] = None,
     ) -> _Self:
-        """Converts the element type. Floats become integers by truncation, clamped to the target's
-        range; NaN becomes 0. Integers become narrower ones by clamping; floats become narrower
-        ones by rounding to nearest even.
+        """Converts the element type. Floats become integers by truncation and are clamped to the
+        integer's range; NaN becomes 0. A narrower integer type clamps; a narrower float type
+        rounds to nearest, halves to even.
 
         dtype: The element type to convert to: `uint8`, `int8`, `uint16`, `int16`, `int32`,
             `int64`, `float16`, `bfloat16`, `float32` or `float64`. Required.
@@ -533,10 +536,10 @@ class PipelineMethods(PipelineBase):
         *,
         input: Optional[str] = None,
     ) -> _Self:
-        """Integer label c → float32 vector with 1 at c. A label outside 0 … classes − 1 is a
-        sample error.
+        """Turns an integer label c into a float32 vector with 1 at index c. A label outside 0 …
+        classes − 1 is a sample error.
 
-        classes: How many classes there are: the length of the vector. Allowed: 1 to
+        classes: Number of classes, which is the length of the vector. Allowed: 1 to
             1,073,741,824. Required.
         input: The label, which the vector replaces. Default `label`.
         """
@@ -557,22 +560,23 @@ class PipelineMethods(PipelineBase):
         every: Optional[int] = None,
         after_samples: Optional[int] = None,
     ) -> _Self:
-        """A stage that misbehaves and changes no byte, for trials and tests of containment;
-        refused unless the service was started with --allow-fault-stages. Exactly one of the
-        faults; sizes are written as 1MiB.
+        """Misbehaves on purpose, for trials and tests of containment, and changes no byte. A
+        service refuses this stage unless it was started with --allow-fault-stages. Takes
+        exactly one of the faults; a size is written as 1MiB.
 
-        leak: This much memory is allocated, touched and never freed, for each chosen sample.
-        leak_mmap: The same by `mmap`.
-        touch: This much is mapped, touched and unmapped: what `leak_mmap` costs without its
+        leak: For each chosen sample, allocate this much memory, touch it and never free it.
+        leak_mmap: The same as `leak`, with `mmap`.
+        touch: Map this much memory, touch it and unmap it: the cost of `leak_mmap` without the
             leak.
-        burst: This much is allocated at once, touched and freed.
-        crash: SIGSEGV. Default false.
-        hang: The stage never returns. Default false.
-        slow: It sleeps for this many seconds. Allowed: above 0, at most 86,400.
-        records: Numbers of records in the source, or in the mixture's source, from 0, as they
-            are counted after `filter`, `split`, `skip` and `take`. Default: all.
-        every: Of those, the ones whose number is divisible by this. Default 1.
-        after_samples: Only in workers that have begun this many samples. Default 0.
+        burst: Allocate this much memory at once, touch it and free it.
+        crash: Crash the worker with SIGSEGV. Default false.
+        hang: Never return. Default false.
+        slow: Sleep for this many seconds. Allowed: above 0, at most 86,400.
+        records: Numbers of the chosen records in their source (of a mixture, the source in it),
+            from 0, counted after `filter`, `split`, `skip` and `take`. Default: all.
+        every: Of `records`, only those whose number is divisible by this. Default 1.
+        after_samples: Only in workers that have begun at least this many samples before.
+            Default 0.
         """
         options = given(
             leak=leak, leak_mmap=leak_mmap, touch=touch, burst=burst, crash=crash, hang=hang,
@@ -586,10 +590,10 @@ class PipelineMethods(PipelineBase):
         input: Optional[str] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Mirrors top and bottom.
+        """Mirrors an image top to bottom.
 
         input: Image that is read and replaced. Default `image`.
-        probability: Of mirroring top and bottom. Allowed: 0 to 1. Default 0.5.
+        probability: Probability of mirroring top and bottom. Allowed: 0 to 1. Default 0.5.
         """
         options = given(input=input, probability=probability)
         return self._stage("stages", "random_vertical_flip", options)
@@ -602,15 +606,17 @@ class PipelineMethods(PipelineBase):
         padding: Optional[Union[int, Sequence[int]]] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """Cuts a rectangle of fixed size at a random place, as torchvision's RandomCrop: after
-        padding, uniform over all places. An image that is smaller is a sample error.
+        """Cuts a rectangle of fixed size at a random place, as torchvision's RandomCrop: first
+        pads the image, then chooses among all places with equal probability. A smaller image is
+        a sample error.
 
-        size: [height, width], or one number for a square; a smaller image (with its padding) is
-            a sample error. Allowed: 1 to 65,535. Required.
+        size: [height, width] of the crop, or one number for a square; an image that is smaller,
+            padding included, is a sample error. Allowed: 1 to 65,535. Required.
         input: Image that is read and replaced. Default `image`.
-        padding: Pixels added first: [top, bottom, left, right], or one number for all sides
-            (torchvision's order is another). Allowed: 0 to 65,535.
-        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        padding: Pixels added before the crop: [top, bottom, left, right] (torchvision has
+            another order), or one number for all sides. Allowed: 0 to 65,535.
+        fill: Value of added pixels: one number, or one per channel. Allowed: 0 to 255. Default
+            0.
         """
         options = given(size=size, input=input, padding=padding, fill=fill)
         return self._stage("stages", "random_crop", options)
@@ -626,12 +632,13 @@ class PipelineMethods(PipelineBase):
         """Adds pixels around an image.
 
         input: Image that is read and replaced. Default `image`.
-        padding: [top, bottom, left, right], or one number for all sides. This or `size`.
-            Allowed: 0 to 65,535.
+        padding: Pixels to add: [top, bottom, left, right], or one number for all sides. Either
+            this or `size`. Allowed: 0 to 65,535.
         size: [height, width], or one number for a square: pixels are added at the bottom and
             right until the image has this size; a larger image is a sample error. Allowed: 1 to
             65,535.
-        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        fill: Value of added pixels: one number, or one per channel. Allowed: 0 to 255. Default
+            0.
         """
         options = given(input=input, padding=padding, size=size, fill=fill)
         return self._stage("stages", "pad", options)
@@ -644,15 +651,15 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """Resizes with the aspect ratio kept until the image fits, and pads the rest evenly (an
-        odd pixel goes right or down).
+        """Resizes an image to fit, with its aspect ratio kept, and pads the rest evenly (an odd
+        pixel goes to the right or bottom).
 
         size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
             Required.
         input: Image that is read and replaced. Default `image`.
-        interpolation: As for `resize`, without antialiasing. Allowed: `nearest`, `linear`,
-            `area`, `cubic`. Default `linear`.
-        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default
+        interpolation: Interpolation of the resize, as for `resize`, without antialiasing.
+            Allowed: `nearest`, `linear`, `area`, `cubic`. Default `linear`.
+        fill: Value of added pixels: one number, or one per channel. Allowed: 0 to 255. Default
             114.
         """
         options = given(size=size, input=input, interpolation=interpolation, fill=fill)
@@ -669,22 +676,22 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """Rotates, moves, scales and shears about the centre, with torchvision's choice of
-        parameters; the size stays.
+        """Rotates, shifts, scales and shears an image about its centre, with torchvision's choice
+        of parameters. The size does not change.
 
         input: Image that is read and replaced. Default `image`.
-        degrees: Rotation, clockwise (as torchvision's): one number d for [−d, d], or [low,
-            high], within ±360. Default 0.
+        degrees: Rotation in degrees, clockwise (as in torchvision): one number d for [−d, d],
+            or [low, high], within ±360. Default 0.
         translate: Largest shift as a share of [width, height]; shifts are whole pixels.
             Allowed: 0 to 1.
-        scale: [low, high], the first at least 0.001. Allowed: above 0, at most 1000. Default
-            [1, 1].
-        shear: Degrees: one number s for x in [−s, s], [low, high] for x, or [x low, x high, y
-            low, y high], within ±89.
-        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
-            `nearest`.
-        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
-            Default 0.
+        scale: [low, high] of the scale factor, the first at least 0.001. Allowed: above 0, at
+            most 1000. Default [1, 1].
+        shear: Shear in degrees: one number s for x in [−s, s], [low, high] for x, or [x low, x
+            high, y low, y high], within ±89.
+        interpolation: Interpolation of values between pixels. Allowed: `nearest`, `linear`.
+            Default `nearest`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
         """
         options = given(
             input=input, degrees=degrees, translate=translate, scale=scale, shear=shear,
@@ -701,16 +708,17 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """Moves the corners at random, as torchvision's RandomPerspective; the size stays.
+        """Moves the corners of an image at random, as torchvision's RandomPerspective. The size
+        does not change.
 
         input: Image that is read and replaced. Default `image`.
-        distortion: How far corners move, as a share of half the side. Allowed: 0 to 1. Default
-            0.5.
-        probability: Of moving them. Allowed: 0 to 1. Default 0.5.
-        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
-            `linear`.
-        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
-            Default 0.
+        distortion: Largest shift of a corner, as a share of half the side. Allowed: 0 to 1.
+            Default 0.5.
+        probability: Probability of moving the corners. Allowed: 0 to 1. Default 0.5.
+        interpolation: Interpolation of values between pixels. Allowed: `nearest`, `linear`.
+            Default `linear`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
         """
         options = given(
             input=input, distortion=distortion, probability=probability,
@@ -732,13 +740,15 @@ class PipelineMethods(PipelineBase):
         torchvision's ColorJitter on uint8 RGB images.
 
         input: Image that is read and replaced. Default `image`.
-        brightness: Factor: one number b for [max(0, 1 − b), 1 + b], or [low, high]; 0 is black,
-            1 the image itself, at most 1000. Default: unchanged.
-        contrast: Likewise; 0 is the mean gray of the image. Default: unchanged.
-        saturation: Likewise; 0 is the gray image. Default: unchanged.
-        hue: Shift as a share of the colour circle: one number h for [−h, h], or [low, high],
-            within [−0.5, 0.5]. Default: unchanged.
-        probability: Of jittering at all. Allowed: 0 to 1. Default 1.
+        brightness: Brightness factor: one number b for [max(0, 1 − b), 1 + b], or [low, high];
+            0 is black, 1 the image itself, at most 1000. Default: unchanged.
+        contrast: Contrast factor, written like `brightness`; 0 is the mean gray of the image.
+            Default: unchanged.
+        saturation: Saturation factor, written like `brightness`; 0 is the gray image. Default:
+            unchanged.
+        hue: Hue shift as a share of the colour circle: one number h for [−h, h], or [low,
+            high], within [−0.5, 0.5]. Default: unchanged.
+        probability: Probability of changing the image. Allowed: 0 to 1. Default 1.
         """
         options = given(
             input=input, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue,
@@ -752,10 +762,11 @@ class PipelineMethods(PipelineBase):
         input: Optional[str] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """RGB → luma (0.2989 R + 0.587 G + 0.114 B, as torchvision), in all three channels.
+        """Replaces all three channels of an RGB image by its luma (0.2989 R + 0.587 G + 0.114 B,
+        as torchvision).
 
         input: Image that is read and replaced. Default `image`.
-        probability: Of turning gray. Allowed: 0 to 1. Default 1.
+        probability: Probability of turning the image gray. Allowed: 0 to 1. Default 1.
         """
         options = given(input=input, probability=probability)
         return self._stage("stages", "grayscale", options)
@@ -768,13 +779,13 @@ class PipelineMethods(PipelineBase):
         sigma: Optional[Union[float, Sequence[float]]] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Blurs by a Gaussian kernel with mirrored borders, as torchvision.
+        """Blurs with a Gaussian kernel and mirrored borders, as torchvision.
 
         kernel: Width of the kernel in pixels, odd. Allowed: 1 to 255. Required.
         input: Image that is read and replaced. Default `image`.
         sigma: Standard deviation in pixels: one number, or [low, high] to draw from. Allowed:
             above 0, at most 1000. Default [0.1, 2].
-        probability: Of blurring. Allowed: 0 to 1. Default 1.
+        probability: Probability of blurring. Allowed: 0 to 1. Default 1.
         """
         options = given(kernel=kernel, input=input, sigma=sigma, probability=probability)
         return self._stage("stages", "gaussian_blur", options)
@@ -791,12 +802,13 @@ class PipelineMethods(PipelineBase):
         """Overwrites a random rectangle, with torchvision's choice of rectangles.
 
         input: Image that is read and replaced. Default `image`.
-        probability: Of erasing. Allowed: 0 to 1. Default 0.5.
-        scale: [low, high] of the rectangle's share of the image's area. Allowed: above 0, at
-            most 1. Default [0.02, 0.33].
-        ratio: [low, high] of its height / width. Allowed: above 0, at most 1000. Default [0.3,
-            3.3].
-        fill: Value of its pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
+        probability: Probability of erasing. Allowed: 0 to 1. Default 0.5.
+        scale: [low, high] of the rectangle's area, as a share of the image's area. Allowed:
+            above 0, at most 1. Default [0.02, 0.33].
+        ratio: [low, high] of the rectangle's height / width. Allowed: above 0, at most 1000.
+            Default [0.3, 3.3].
+        fill: Value of the rectangle's pixels: one number, or one per channel. Allowed: 0 to
+            255. Default 0.
         """
         options = given(input=input, probability=probability, scale=scale, ratio=ratio, fill=fill)
         return self._stage("stages", "random_erasing", options)
@@ -810,7 +822,7 @@ class PipelineMethods(PipelineBase):
         """Makes the histogram of each channel flat, as Pillow's ImageOps.equalize.
 
         input: Image that is read and replaced. Default `image`.
-        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        probability: Probability of equalizing. Allowed: 0 to 1. Default 1.
         """
         options = given(input=input, probability=probability)
         return self._stage("stages", "equalize", options)
@@ -824,7 +836,7 @@ class PipelineMethods(PipelineBase):
         """Stretches each channel to the full range, as Pillow's ImageOps.autocontrast.
 
         input: Image that is read and replaced. Default `image`.
-        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        probability: Probability of stretching. Allowed: 0 to 1. Default 1.
         """
         options = given(input=input, probability=probability)
         return self._stage("stages", "autocontrast", options)
@@ -838,10 +850,10 @@ class PipelineMethods(PipelineBase):
     ) -> _Self:
         """Keeps the upper bits of each value.
 
-        bits: How many upper bits of each value stay; the others become 0. Allowed: 1 to 8.
-            Required.
+        bits: Number of upper bits of each value that are kept; the others become 0. Allowed: 1
+            to 8. Required.
         input: Image that is read and replaced. Default `image`.
-        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        probability: Probability of reducing the values. Allowed: 0 to 1. Default 1.
         """
         options = given(bits=bits, input=input, probability=probability)
         return self._stage("stages", "posterize", options)
@@ -853,11 +865,11 @@ class PipelineMethods(PipelineBase):
         threshold: Optional[int] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Inverts all values at or above the threshold.
+        """Inverts all values at or above `threshold`.
 
         input: Image that is read and replaced. Default `image`.
-        threshold: Values x at or above it become 255 − x. Allowed: 0 to 255. Default 128.
-        probability: Of doing so. Allowed: 0 to 1. Default 1.
+        threshold: Values x at or above this become 255 − x. Allowed: 0 to 255. Default 128.
+        probability: Probability of inverting. Allowed: 0 to 1. Default 1.
         """
         options = given(input=input, threshold=threshold, probability=probability)
         return self._stage("stages", "solarize", options)
@@ -871,18 +883,18 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """RandAugment as torchvision's: `operations` random ones of fourteen, one after the other,
-        all at one magnitude.
+        """Applies `operations` random operations out of fourteen, one after the other, all at one
+        magnitude, as torchvision's RandAugment.
 
         input: Image that is read and replaced. Default `image`.
-        operations: How many. Allowed: 1 to 100. Default 2.
-        magnitude: Of all of them: at 30 a shear's tangent is 0.3, a shift 150/331 of the side,
-            a rotation 30 degrees, a factor 1 ± 0.9; 4 bits stay; all values are inverted.
-            Allowed: 0 to 30. Default 9.
-        interpolation: Of what is sheared, moved or rotated. Allowed: `nearest`, `linear`.
-            Default `nearest`.
-        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
-            Default 0.
+        operations: Number of operations for each image. Allowed: 1 to 100. Default 2.
+        magnitude: Magnitude of every operation. At 30 the tangent of a shear is 0.3, a shift is
+            150/331 of the side, a rotation 30 degrees, a factor 1 ± 0.9; posterize keeps 4
+            bits, and solarize inverts all values. Allowed: 0 to 30. Default 9.
+        interpolation: Interpolation of sheared, shifted or rotated images. Allowed: `nearest`,
+            `linear`. Default `nearest`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
         """
         options = given(
             input=input, operations=operations, magnitude=magnitude, interpolation=interpolation,
@@ -897,14 +909,14 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """TrivialAugmentWide as torchvision's: one random operation of fourteen at a random
-        magnitude.
+        """Applies one random operation out of fourteen at a random magnitude, as torchvision's
+        TrivialAugmentWide.
 
         input: Image that is read and replaced. Default `image`.
-        interpolation: Of what is sheared, moved or rotated. Allowed: `nearest`, `linear`.
-            Default `nearest`.
-        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
-            Default 0.
+        interpolation: Interpolation of sheared, shifted or rotated images. Allowed: `nearest`,
+            `linear`. Default `nearest`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
         """
         options = given(input=input, interpolation=interpolation, fill=fill)
         return self._stage("stages", "trivial_augment", options)
@@ -914,12 +926,13 @@ class PipelineMethods(PipelineBase):
         inputs: Union[str, Sequence[str]],
         output: str,
     ) -> _Self:
-        """Puts images of one sample, of equal size, behind each other in the channels: three
-        frames of 3 channels → 9.
+        """Joins the channels of several images of a sample, which must be of equal size: three
+        frames of 3 channels give 9 channels.
 
-        inputs: Names of at least two images, in the order of their channels. Required.
-        output: Name of the result; the inputs are gone, and one of them may give its name.
+        inputs: Names of at least two images, in the order of their channels in the result.
             Required.
+        output: Name of the result. The inputs are removed; the result may take the name of one
+            of them. Required.
         """
         options = given(inputs=inputs, output=output)
         return self._stage("stages", "concat", options)
@@ -932,18 +945,18 @@ class PipelineMethods(PipelineBase):
         inputs: Optional[Union[str, Sequence[str]]] = None,
         arguments: Optional[Mapping[str, Union[str, float, bool]]] = None,
     ) -> _Self:
-        """A function of the user's, called for each sample in workers that run the user's Python.
-        In `batch_stages` it is called for each batch: inputs are outputs of the pipeline with
-        the rows in front, and what it returns has as many rows.
+        """Calls a user's function for each sample, in workers that run the user's Python. In
+        `batch_stages` the function is called once for each batch: its inputs are outputs of the
+        pipeline with the rows as first dimension, and its results must have as many rows.
 
-        function: "module:name"; the module lies below a `--python-path` of the service.
-            Required.
-        outputs: What it returns: one value, or a tuple in this order; each with `name` (of a
-            feature that is made, or replaced), `dtype`, `shape` and, where it varies,
-            `max_count`. Required.
-        inputs: The features that it gets, as NumPy arrays in the order of its parameters.
+        function: The function as "module:name"; the module lies below a `--python-path` of the
+            service. Required.
+        outputs: What the function returns: one value, or a tuple in this order. Each has a
+            `name` (of a feature that is created or replaced), `dtype`, `shape` and, where the
+            number of rows varies, `max_count`. Required.
+        inputs: Features that the function gets as NumPy arrays, in the order of its parameters.
             Default `image`.
-        arguments: Constants passed by name: numbers, truth values and texts.
+        arguments: Constants that are passed by name: numbers, booleans and strings.
         """
         options = given(function=function, outputs=outputs, inputs=inputs, arguments=arguments)
         return self._stage("stages", "python", options)
@@ -956,12 +969,13 @@ class PipelineMethods(PipelineBase):
         inputs: Optional[Union[str, Sequence[str]]] = None,
         arguments: Optional[Mapping[str, Union[str, float, bool]]] = None,
     ) -> _Self:
-        """A function of the user's in a shared library with the C interface of bulkhead/stage.h.
+        """Calls a user's function in a shared library with the C interface of bulkhead/stage.h.
 
-        library: File below a `--native-path` of the service. Required.
-        outputs: What it writes, in this order, each as for `python`. Required.
-        inputs: The features that it gets, in this order. Default `image`.
-        arguments: Constants, passed as texts.
+        library: File name of the library, below a `--native-path` of the service. Required.
+        outputs: What the function writes, in this order; each is declared as for `python`.
+            Required.
+        inputs: Features that the function gets, in this order. Default `image`.
+        arguments: Constants that are passed as strings.
         """
         options = given(library=library, outputs=outputs, inputs=inputs, arguments=arguments)
         return self._stage("stages", "native", options)
@@ -976,19 +990,19 @@ class PipelineMethods(PipelineBase):
         interpolation: Optional[Interpolation] = None,
         fill: Optional[Union[int, Sequence[int]]] = None,
     ) -> _Self:
-        """Bends the image as a sheet of rubber, as Albumentations' ElasticTransform. The size does
-        not change.
+        """Bends the image like a sheet of rubber, as Albumentations' ElasticTransform. The size
+        does not change.
 
         input: Image that is read and replaced. Default `image`.
-        alpha: Strength: the largest shift in x and in y, in pixels, before it is smoothed.
-            Allowed: 0 to 10,000. Default 50.
-        sigma: How smooth the shift is: the standard deviation of the Gaussian, in pixels.
-            Allowed: 1 to 1000. Default 5.
-        probability: Of bending it. Allowed: 0 to 1. Default 1.
-        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
-            `linear`.
-        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
-            Default 0.
+        alpha: Strength: the largest shift in x and in y before smoothing, in pixels. Allowed: 0
+            to 10,000. Default 50.
+        sigma: Smoothness: the standard deviation of the Gaussian that smooths the shifts, in
+            pixels. Allowed: 1 to 1000. Default 5.
+        probability: Probability of bending the image. Allowed: 0 to 1. Default 1.
+        interpolation: Interpolation of values between pixels. Allowed: `nearest`, `linear`.
+            Default `linear`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
         """
         options = given(
             input=input, alpha=alpha, sigma=sigma, probability=probability,
@@ -1004,18 +1018,19 @@ class PipelineMethods(PipelineBase):
         relative: Optional[bool] = None,
         image: Optional[str] = None,
     ) -> _Self:
-        """Says that a float32 feature of rows of four holds the boxes of an image: from here on
-        every stage that moves the image's pixels moves them along. Coordinates are those of the
-        image at this place, from its upper left corner; the right and the bottom edge are where
-        the next pixel begins. A number that is not finite is a sample error.
+        """Declares that a float32 feature with rows of four numbers holds the boxes of an image:
+        from here on, every stage that moves the image's pixels moves the boxes, too.
+        Coordinates count from the upper left corner of the image as it is at this stage; the
+        right and bottom edges are where the next pixel begins. A number that is not finite is a
+        sample error.
 
         format: `xyxy` (left, top, right, bottom), `xywh` (left, top, width, height), `cxcywh`
             (middle x, middle y, width, height). Required.
         input: The boxes: a float32 tensor [-1, 4] or [n, 4]. Default `boxes`.
-        relative: Coordinates are shares of the image's width and height, not pixels. Default
+        relative: Coordinates are shares of the image's width and height; false: pixels. Default
             false.
-        image: The image, decoded before; its coordinates are those of the image where the
-            declaration stands. Default `image`.
+        image: The image, which must be decoded before. Coordinates are those of the image as it
+            is at this stage. Default `image`.
         """
         options = given(format=format, input=input, relative=relative, image=image)
         return self._stage("stages", "boxes", options)
@@ -1027,12 +1042,15 @@ class PipelineMethods(PipelineBase):
         relative: Optional[bool] = None,
         image: Optional[str] = None,
     ) -> _Self:
-        """The same for points: a float32 feature [.., 2] or [.., K, 2] of x and y.
+        """Declares the points of an image, as `boxes` declares its boxes: a float32 feature [..,
+        2] or [.., K, 2] of x and y.
 
-        input: A float32 tensor [-1, 2], or [-1, K, 2] for K points a row; the first extent may
-            be fixed. Default `keypoints`.
-        relative: As for `boxes`. Default false.
-        image: As for `boxes`. Default `image`.
+        input: The points: a float32 tensor [-1, 2], or [-1, K, 2] for K points per row; the
+            first dimension may be fixed. Default `keypoints`.
+        relative: Coordinates are shares of the image's width and height; false: pixels. Default
+            false.
+        image: The image, which must be decoded before. Coordinates are those of the image as it
+            is at this stage. Default `image`.
         """
         options = given(input=input, relative=relative, image=image)
         return self._stage("stages", "keypoints", options)
@@ -1044,12 +1062,13 @@ class PipelineMethods(PipelineBase):
         image: Optional[str] = None,
         fill: Optional[int] = None,
     ) -> _Self:
-        """The same for a mask: a decoded uint8 image of the same size, whose pixels go where those
-        of its image go, each as it is.
+        """Declares the mask of an image: a decoded uint8 image of the same size. Its pixels move
+        with those of the image and keep their values.
 
         input: The mask. Default `mask`.
-        image: As for `boxes`; it is itself no mask. Default `image`.
-        fill: Value where the image had no pixels. Allowed: 0 to 255. Default 0.
+        image: The image, as for `boxes`; must not be a mask itself. Default `image`.
+        fill: Value of mask pixels that come from outside the image. Allowed: 0 to 255. Default
+            0.
         """
         options = given(input=input, image=image, fill=fill)
         return self._stage("stages", "mask", options)
@@ -1061,11 +1080,12 @@ class PipelineMethods(PipelineBase):
         to: Optional[BoxFormat] = None,
         relative: Optional[bool] = None,
     ) -> _Self:
-        """Writes declared boxes in another way; they stay where they are.
+        """Writes declared boxes in another format; the boxes do not move.
 
         input: Declared boxes. Default `boxes`.
-        to: The other format. Allowed: `xyxy`, `xywh`, `cxcywh`. Default: as they are.
-        relative: True: shares of the image's present size; false: pixels. Default: as they are.
+        to: The new format. Allowed: `xyxy`, `xywh`, `cxcywh`. Default: as they are.
+        relative: Whether coordinates become shares of the image's current size (true) or pixels
+            (false). Default: as they are.
         """
         options = given(input=input, to=to, relative=relative)
         return self._stage("stages", "convert_boxes", options)
@@ -1081,21 +1101,22 @@ class PipelineMethods(PipelineBase):
         clamp: Optional[bool] = None,
         epsilon: Optional[float] = None,
     ) -> _Self:
-        """Drops declared boxes that are of no use, and the same rows of other features.
+        """Drops declared boxes that are too small or lie outside the image, and the same rows of
+        other features.
 
         input: Declared boxes. Default `boxes`.
-        with_: Features with a row for each box: labels, points, scores; another number of rows
-            is a sample error. Allowed: at most 64.
-        min_size: Least width, and least height, in pixels. Allowed: above 0, at most
+        with_: Features with one row per box: labels, points, scores. Another number of rows is
+            a sample error. Allowed: at most 64.
+        min_size: Least width and least height of a box, in pixels. Allowed: above 0, at most
             1,000,000,000. Default 1.
-        min_area: Least area in pixels. Allowed: 0 to 1,000,000,000. Default 0.
-        min_visibility: Least share of its area that a box has kept since it was declared. Each
-            stage that cuts it multiplies the share; resizes and flips leave it. Allowed: 0 to
-            1. Default 0.
-        clamp: Cut boxes at the image's edges first; false: drop those that reach beyond them.
-            Default true.
-        epsilon: How far from the edges they are cut, in the boxes' own unit (pixels, or
-            shares). Allowed: 0 to 1,000,000,000. Default 0.
+        min_area: Least area of a box, in pixels. Allowed: 0 to 1,000,000,000. Default 0.
+        min_visibility: Least share of its area that a box must have kept since it was declared.
+            Each stage that cuts the box multiplies the share; resizes and flips do not change
+            it. Allowed: 0 to 1. Default 0.
+        clamp: Cut boxes at the image's edges first; false: drop boxes that reach beyond the
+            edges. Default true.
+        epsilon: Distance from the image's edges at which boxes are cut, in the boxes' own unit
+            (pixels or shares). Allowed: 0 to 1,000,000,000. Default 0.
         """
         options = given(
             input=input, min_size=min_size, min_area=min_area, min_visibility=min_visibility,
@@ -1113,19 +1134,20 @@ class PipelineMethods(PipelineBase):
         min_overlap: Optional[Union[float, Sequence[float]]] = None,
         trials: Optional[int] = None,
     ) -> _Self:
-        """Cuts a random rectangle that overlaps some box enough, or none at all, as torchvision's
-        RandomIoUCrop (the crop of SSD). Boxes whose middle is outside become empty:
-        sanitize_boxes drops them.
+        """Cuts a random rectangle that overlaps a box enough, or leaves the image whole, as
+        torchvision's RandomIoUCrop (the crop of SSD). Boxes whose centre is outside become
+        empty: `sanitize_boxes` drops them.
 
         input: Image that is read and replaced. Default `image`.
         boxes: The declared boxes of the image. Default `boxes`.
-        scale: [low, high] of the rectangle's share of the image's width, and of its height.
+        scale: [low, high] of the rectangle's width and height, as shares of the image's.
             Allowed: above 0, at most 1. Default [0.3, 1].
-        ratio: [low, high] of its width / height. Allowed: above 0, at most 1000. Default [0.5,
-            2].
-        min_overlap: Least overlaps (intersection over union) to choose from; 1 and above: leave
-            the image as it is. Allowed: 0 to 1000. Default [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1].
-        trials: Rectangles to try for each of them. Allowed: 1 to 10,000. Default 40.
+        ratio: [low, high] of the rectangle's width / height. Allowed: above 0, at most 1000.
+            Default [0.5, 2].
+        min_overlap: Least overlaps (intersection over union) to draw from; 1 and above leave
+            the image whole. Allowed: 0 to 1000. Default [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1].
+        trials: Number of rectangles to try for each drawn overlap. Allowed: 1 to 10,000.
+            Default 40.
         """
         options = given(
             input=input, boxes=boxes, scale=scale, ratio=ratio, min_overlap=min_overlap,
@@ -1141,13 +1163,14 @@ class PipelineMethods(PipelineBase):
         side_range: Optional[Union[float, Sequence[float]]] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Puts the image at a random place of a larger canvas, as torchvision's RandomZoomOut.
+        """Puts the image at a random place on a larger canvas, as torchvision's RandomZoomOut.
 
         input: Image that is read and replaced. Default `image`.
-        fill: Value of added pixels: one number, or one a channel. Allowed: 0 to 255. Default 0.
-        side_range: [low, high] of the canvas's sides as multiples of the image's, the first at
-            least 1. Allowed: above 0, at most 100. Default [1, 4].
-        probability: Of zooming out. Allowed: 0 to 1. Default 0.5.
+        fill: Value of added pixels: one number, or one per channel. Allowed: 0 to 255. Default
+            0.
+        side_range: [low, high] of the canvas's sides, as multiples of the image's; the first is
+            at least 1. Allowed: above 0, at most 100. Default [1, 4].
+        probability: Probability of zooming out. Allowed: 0 to 1. Default 0.5.
         """
         options = given(input=input, fill=fill, side_range=side_range, probability=probability)
         return self._stage("stages", "random_zoom_out", options)
@@ -1162,17 +1185,19 @@ class PipelineMethods(PipelineBase):
         hue: Optional[Union[float, Sequence[float]]] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Changes brightness, contrast, saturation and hue and swaps channels, each with the same
-        probability, as torchvision's RandomPhotometricDistort (the distortion of SSD) on uint8
-        RGB images.
+        """Changes brightness, contrast, saturation and hue, and permutes the channels, each with
+        the same probability, as torchvision's RandomPhotometricDistort (the distortion of SSD)
+        on uint8 RGB images.
 
         input: Image that is read and replaced. Default `image`.
-        brightness: [low, high] of the factor. Allowed: 0 to 1000. Default [0.875, 1.125].
-        contrast: Likewise. Allowed: 0 to 1000. Default [0.5, 1.5].
-        saturation: Likewise. Allowed: 0 to 1000. Default [0.5, 1.5].
-        hue: [low, high] of the shift, a share of the colour circle. Allowed: -0.5 to 0.5.
-            Default [-0.05, 0.05].
-        probability: Of each change by itself. Allowed: 0 to 1. Default 0.5.
+        brightness: [low, high] of the brightness factor. Allowed: 0 to 1000. Default [0.875,
+            1.125].
+        contrast: [low, high] of the contrast factor. Allowed: 0 to 1000. Default [0.5, 1.5].
+        saturation: [low, high] of the saturation factor. Allowed: 0 to 1000. Default [0.5,
+            1.5].
+        hue: [low, high] of the hue shift, as a share of the colour circle. Allowed: -0.5 to
+            0.5. Default [-0.05, 0.05].
+        probability: Probability of each change, drawn separately. Allowed: 0 to 1. Default 0.5.
         """
         options = given(
             input=input, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue,
@@ -1189,14 +1214,14 @@ class PipelineMethods(PipelineBase):
         count: Optional[str] = None,
         overflow: Optional[Overflow] = None,
     ) -> _Self:
-        """Gives a feature with a varying number of rows a fixed one.
+        """Gives a feature with a variable number of rows a fixed number.
 
         input: The feature, of any type. Default `boxes`.
-        to: Rows that it gets. Allowed: 1 to 65,535. Default: its bound.
-        value: What added rows hold; the feature's type must be able to hold it. Default 0.
-        count: Name of an int64 scalar that says how many rows are no padding. Default: none is
-            made.
-        overflow: `error`: more rows than `to` are a sample error; `truncate`: the last ones are
+        to: Number of rows of the result. Allowed: 1 to 65,535. Default: its bound.
+        value: Value of the added rows; the feature's type must be able to hold it. Default 0.
+        count: Name of a new int64 scalar: the number of rows that are not padding. Default:
+            none is made.
+        overflow: `error`: more rows than `to` are a sample error; `truncate`: the last rows are
             dropped. Default `error`.
         """
         options = given(input=input, to=to, value=value, count=count, overflow=overflow)
@@ -1209,11 +1234,11 @@ class PipelineMethods(PipelineBase):
         input: Optional[str] = None,
     ) -> _Self:
         """Cuts five images out of one, as torchvision's FiveCrop: top left, top right, bottom
-        left, bottom right, centre; gives [5, height, width, channels]. An image smaller than
-        the crop is a sample error.
+        left, bottom right, centre. The result is [5, height, width, channels]. An image smaller
+        than the crop is a sample error.
 
-        size: [height, width] of each, or one number for a square; a smaller image is a sample
-            error. Allowed: 1 to 65,535. Required.
+        size: [height, width] of each crop, or one number for a square; a smaller image is a
+            sample error. Allowed: 1 to 65,535. Required.
         input: Image that is read and replaced. Default `image`.
         """
         options = given(size=size, input=input)
@@ -1229,23 +1254,24 @@ class PipelineMethods(PipelineBase):
         probability: Optional[float] = None,
         with_: Optional[Union[str, Sequence[str]]] = None,
     ) -> _Self:
-        """Four samples in one image: the sample itself in the upper left, and three others, drawn
-        from the whole epoch's order, each made by the stages before this one, around a point
-        that is drawn. Each touches that point with a corner, as large as it is; what lies
-        beyond the result is cut off. Boxes, points and masks declared for the image move along,
-        those of all four one behind the other.
+        """Puts four samples into one image around a random point: the sample itself in the upper
+        left, and three others drawn from the whole epoch's order. Each image is made by the
+        stages before this one, keeps its size, and touches the point with a corner; what lies
+        beyond the result is cut off. Boxes, points and masks declared for the image move along;
+        the result has the rows of all four samples, one sample after the other.
 
         size: [height, width] of the result, or one number for a square. Allowed: 1 to 65,535.
             Required.
         input: Image that is read and replaced. Default `image`.
-        center: [low, high]: where the four images meet, as a share of the height, and of the
-            width. Allowed: 0 to 1. Default [0.25, 0.75].
-        fill: Value of the pixels that no image covers: one number, or one a channel. Allowed: 0
-            to 255. Default 114.
-        probability: Of making a mosaic; else the sample stays alone, in the middle. Allowed: 0
-            to 1. Default 1.
-        with_: Features with a row for each box, such as labels: those of all four, one behind
-            the other. Other features stay those of the sample itself. Allowed: at most 64.
+        center: [low, high] of the point where the four images meet, as a share of the height
+            and of the width. Allowed: 0 to 1. Default [0.25, 0.75].
+        fill: Value of the pixels that no image covers: one number, or one per channel. Allowed:
+            0 to 255. Default 114.
+        probability: Probability of a mosaic; otherwise the sample is alone, in the middle of
+            the result. Allowed: 0 to 1. Default 1.
+        with_: Features with one row per box, such as labels: they get the rows of all four
+            samples, one sample after the other. Other features stay those of the sample itself.
+            Allowed: at most 64.
         """
         options = given(
             size=size, input=input, center=center, fill=fill, probability=probability, **{"with":
@@ -1258,13 +1284,13 @@ class PipelineMethods(PipelineBase):
         *,
         key: Optional[str] = None,
     ) -> _Self:
-        """Keeps what the stages before it made of each record, on the service's disk, for all
-        workers and for later runs: from the second epoch on these stages are not run any more.
-        Changes no batch, and neither random numbers nor cursors. Stages before it must draw no
-        random numbers; at most one in the way of a sample.
+        """Keeps the result of the stages before it for each record on the service's disk, for all
+        workers and later runs: from the second epoch on, those stages no longer run. Changes no
+        batch, no random number and no cursor. The stages before it must not draw random
+        numbers, and a sample may pass only one cache.
 
-        key: Part of what results are found by. Required behind `python` and `native`: change it
-            whenever your code changes.
+        key: Text that is part of the key of every stored result. Required after `python` and
+            `native` stages: change it whenever your code changes.
         """
         options = given(key=key)
         return self._stage("stages", "cache", options)
@@ -1278,13 +1304,14 @@ class PipelineMethods(PipelineBase):
         probability: Optional[float] = None,
     ) -> _Self:
         """Mixes every row of a batch with the row before it (the first with the last), as
-        torchvision's MixUp: image and label become lambda × row + (1 − lambda) × the other,
-        with one lambda a batch from Beta(alpha, alpha).
+        torchvision's MixUp: image and label become lambda × own + (1 − lambda) × other, with
+        one lambda per batch drawn from Beta(alpha, alpha).
 
         input: Images or other numbers, uint8 or float32. Default `image`.
-        label: Their labels: float32, one number a class, from `one_hot`. Default `label`.
-        alpha: Of the Beta distribution. Allowed: 0.001 to 1000. Default 1.
-        probability: Of mixing a batch at all. Allowed: 0 to 1. Default 1.
+        label: Labels: float32, one number per class, from `one_hot`. Default `label`.
+        alpha: Parameter of the Beta distribution that lambda is drawn from. Allowed: 0.001 to
+            1000. Default 1.
+        probability: Probability of mixing a batch. Allowed: 0 to 1. Default 1.
         """
         options = given(input=input, label=label, alpha=alpha, probability=probability)
         return self._stage("batch_stages", "mixup", options)
@@ -1297,13 +1324,15 @@ class PipelineMethods(PipelineBase):
         alpha: Optional[float] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """Gives every image of a batch a rectangle of the image before it (the first: of the
-        last), as torchvision's CutMix, and mixes the labels by the rectangle's area.
+        """Replaces a rectangle of every image of a batch by that of the image before it (for the
+        first image, the last one), as torchvision's CutMix, and mixes the labels by the
+        rectangle's area.
 
         input: Images, uint8 or float32, in either layout. Default `image`.
-        label: Their labels: float32, one number a class, from `one_hot`. Default `label`.
-        alpha: Of the Beta distribution. Allowed: 0.001 to 1000. Default 1.
-        probability: Of cutting into a batch at all. Allowed: 0 to 1. Default 1.
+        label: Labels: float32, one number per class, from `one_hot`. Default `label`.
+        alpha: Parameter of the Beta distribution that lambda is drawn from. Allowed: 0.001 to
+            1000. Default 1.
+        probability: Probability of changing a batch. Allowed: 0 to 1. Default 1.
         """
         options = given(input=input, label=label, alpha=alpha, probability=probability)
         return self._stage("batch_stages", "cutmix", options)
@@ -1318,14 +1347,15 @@ class PipelineMethods(PipelineBase):
         switch_probability: Optional[float] = None,
         probability: Optional[float] = None,
     ) -> _Self:
-        """One of the two, by chance for each batch.
+        """Applies mixup or cutmix, drawn for each batch.
 
-        input: As for `cutmix`. Default `image`.
-        label: As for `cutmix`. Default `label`.
-        mixup_alpha: Mixup's `alpha`. Allowed: 0.001 to 1000. Default 1.
-        cutmix_alpha: Cutmix's `alpha`. Allowed: 0.001 to 1000. Default 1.
-        switch_probability: Of cutmix rather than mixup. Allowed: 0 to 1. Default 0.5.
-        probability: Of doing anything at all. Allowed: 0 to 1. Default 1.
+        input: Images, as for `cutmix`. Default `image`.
+        label: Labels, as for `cutmix`. Default `label`.
+        mixup_alpha: `alpha` of mixup. Allowed: 0.001 to 1000. Default 1.
+        cutmix_alpha: `alpha` of cutmix. Allowed: 0.001 to 1000. Default 1.
+        switch_probability: Probability of cutmix rather than mixup. Allowed: 0 to 1. Default
+            0.5.
+        probability: Probability of changing a batch. Allowed: 0 to 1. Default 1.
         """
         options = given(
             input=input, label=label, mixup_alpha=mixup_alpha, cutmix_alpha=cutmix_alpha,
@@ -1341,19 +1371,19 @@ class PipelineMethods(PipelineBase):
         inputs: Optional[Union[str, Sequence[str]]] = None,
         arguments: Optional[Mapping[str, Union[str, float, bool]]] = None,
     ) -> _Self:
-        """The stage `python` for whole batches. A function of the user's, called for each sample
-        in workers that run the user's Python. In `batch_stages` it is called for each batch:
-        inputs are outputs of the pipeline with the rows in front, and what it returns has as
-        many rows.
+        """The stage `python` for whole batches. Calls a user's function for each sample, in
+        workers that run the user's Python. In `batch_stages` the function is called once for
+        each batch: its inputs are outputs of the pipeline with the rows as first dimension, and
+        its results must have as many rows.
 
-        function: "module:name"; the module lies below a `--python-path` of the service.
-            Required.
-        outputs: What it returns: one value, or a tuple in this order; each with `name` (of a
-            feature that is made, or replaced), `dtype`, `shape` and, where it varies,
-            `max_count`. Required.
-        inputs: The features that it gets, as NumPy arrays in the order of its parameters.
+        function: The function as "module:name"; the module lies below a `--python-path` of the
+            service. Required.
+        outputs: What the function returns: one value, or a tuple in this order. Each has a
+            `name` (of a feature that is created or replaced), `dtype`, `shape` and, where the
+            number of rows varies, `max_count`. Required.
+        inputs: Features that the function gets as NumPy arrays, in the order of its parameters.
             Default `image`.
-        arguments: Constants passed by name: numbers, truth values and texts.
+        arguments: Constants that are passed by name: numbers, booleans and strings.
         """
         options = given(function=function, outputs=outputs, inputs=inputs, arguments=arguments)
         return self._stage("batch_stages", "python", options)
@@ -1363,12 +1393,12 @@ class PipelineMethods(PipelineBase):
         *,
         inputs: Optional[Union[str, Sequence[str]]] = None,
     ) -> _Self:
-        """Puts the rows of samples of variable length one behind the other, without padding: the
-        batch gives [rows of all samples, …] and, as `<name>_offsets`, where each sample's rows
-        begin and end.
+        """Joins the rows of all samples of a batch, without padding. The batch has [rows of all
+        samples, …] and, as `<name>_offsets`, the indexes where each sample's rows begin and
+        end.
 
-        inputs: Outputs whose number of rows varies (`shape: [-1, …]` with `max_count`), of any
-            type. Default: all that are not packed yet.
+        inputs: Outputs with a variable number of rows (`shape: [-1, …]` with `max_count`), of
+            any type. Default: all that are not packed yet.
         """
         options = given(inputs=inputs)
         return self._stage("batch_stages", "pack_rows", options)
@@ -1379,14 +1409,15 @@ class PipelineMethods(PipelineBase):
         *,
         input: Optional[str] = None,
     ) -> _Self:
-        """Scales the images of a batch to one size drawn for the batch, linearly, with the boxes,
-        points and masks that belong to them. The batch gives images of that size, and as
-        `<name>_size`, int64 [2], height and width. Draws one number below that of sizes.
+        """Scales all images of a batch, with their boxes, points and masks, to one size that is
+        drawn for the batch; pixels are interpolated linearly. The batch has images of that size
+        and, as `<name>_size`, their height and width (int64 [2]). Draws one number below the
+        number of sizes.
 
-        sizes: Lengths of the longer side in pixels, 1 to 256 of them, of which one is drawn for
-            each batch, all with the same probability; the shorter side follows, rounded to the
-            nearest, halves up, at least 1. None above what the image has: a batch has room for
-            no more. Required.
+        sizes: Lengths of the longer side in pixels, 1 to 256 of them. One is drawn for each
+            batch, all with the same probability; the shorter side keeps the aspect ratio,
+            rounded to the nearest pixel (halves up), at least 1. No length may exceed the
+            image's longer side: a batch has no room for more. Required.
         input: An image of uint8 or float32, in either layout. Default `image`.
         """
         options = given(sizes=sizes, input=input)
@@ -1401,7 +1432,7 @@ class PipelineMethods(PipelineBase):
     ) -> _Self:
         """How samples are grouped. Required.
 
-        size: Samples of a batch, on one rank. Required, at least 1.
+        size: Samples per batch, on one rank. Required, at least 1.
         drop_remainder: true is `last: drop`, false `last: partial`; giving both this and `last`
             is an error.
         last: What happens to the samples that do not fill a batch on every rank. Default
@@ -1418,8 +1449,8 @@ class PipelineMethods(PipelineBase):
     ) -> _Self:
         """The source's own order, file after file.
 
-        shuffle_files: Take the files in a random order; the records of each file stay in
-            theirs. Default false.
+        shuffle_files: Read the files in a random order; the order of the records within a file
+            stays. Default false.
         reshuffle: With shuffle_files: another order of the files for every epoch. Default true.
         """
         options = given(shuffle_files=shuffle_files, reshuffle=reshuffle)
@@ -1457,8 +1488,8 @@ class PipelineMethods(PipelineBase):
         cycle_length: Files that are read at a time. Required, at least 1; a larger number than
             there are files means all of them.
         block_length: Consecutive records of a file in one turn. Default 1.
-        shuffle_files: Take the files in a random order; the records of each file stay in
-            theirs. Default false.
+        shuffle_files: Read the files in a random order; the order of the records within a file
+            stays. Default false.
         reshuffle: With shuffle_files: another order of the files for every epoch. Default true.
         """
         options = given(
@@ -1480,8 +1511,8 @@ class PipelineMethods(PipelineBase):
         blocks of that order are shuffled among themselves. Any position is found in O(1).
 
         block_size: Consecutive records of a block. Required, at least 1.
-        window: Blocks whose records are mixed. Neighbours in the order come from one block with
-            a probability of about 1 / window. Default 16.
+        window: Number of consecutive blocks whose records are shuffled together. Neighbours in
+            the order come from one block with a probability of about 1 / window. Default 16.
         reshuffle: Another order for every epoch. Default true.
         """
         options = given(block_size=block_size, window=window, reshuffle=reshuffle)
@@ -1505,10 +1536,10 @@ class PipelineMethods(PipelineBase):
             read while indexing. Required.
         in_: Integers to keep.
         not_in: Integers to leave out.
-        min: Bounds of a number, inclusive; rounded to float32 for a feature of that type.
-        max: As `min`.
-        text_in: Texts to keep (byte strings and paths).
-        text_not_in: Texts to leave out.
+        min: Least number to keep; rounded to float32 for a feature of that type.
+        max: Largest number to keep; rounded likewise.
+        text_in: Strings to keep (byte strings and paths).
+        text_not_in: Strings to leave out.
         """
         options = given(
             feature=feature, not_in=not_in, min=min, max=max, text_in=text_in,
@@ -1525,12 +1556,13 @@ class PipelineMethods(PipelineBase):
     ) -> _Self:
         """Cuts the data into parts by a hash of each record's identity (its file relative to the
         source and its offset, an image's path, a range's value): a record stays in its part
-        whatever is added to the data, and whatever the seed.
+        when data is added or the seed changes.
 
         parts: Parts by name, with their shares of the data, which must sum to 1: `{train: 0.9,
             validation: 0.1}`. Required.
         use: The part that this pipeline reads. Required.
-        salt: Another number gives another split. Default 0.
+        salt: Number that is hashed with each identity; another number gives another split.
+            Default 0.
         """
         options = given(parts=parts, use=use, salt=salt)
         return self._option("split", options)
@@ -1543,7 +1575,7 @@ class PipelineMethods(PipelineBase):
     ) -> _Self:
         """What happens when a sample cannot be produced. Default: the stream fails.
 
-        policy: Default fail.
+        policy: What happens when a sample cannot be produced. Default fail.
         max_fraction: With `substitute` and `blank`: the stream fails when more than this share
             of an epoch's positions on a rank were substituted, rounded up to whole samples.
             Default 0.01.
@@ -1556,7 +1588,9 @@ class PipelineMethods(PipelineBase):
         return self._option("seed", value)
 
     def epochs(self: _Self, value: Optional[int]) -> _Self:
-        """Epochs to deliver; `forever`, the default, never ends. `None` leaves it out again."""
+        """Number of epochs to deliver; `forever`, the default, never ends. `None` leaves it out
+        again.
+        """
         return self._option("epochs", value)
 
     def outputs(self: _Self, *names: str) -> _Self:
