@@ -12,13 +12,12 @@ namespace bulkhead {
 
 // Values of some features as bytes, for a cache stage: one record for each, in the features' order.
 //
-//   record: header of 64 bytes | the value, contiguous | shares of boxes that are left, float32
-//   each
+//   record: header of 64 bytes | the value, contiguous | remaining shares of boxes, float32 each
 //
-// each part beginning at a multiple of 16 bytes. Of this machine's byte order.
+// Each part begins at a multiple of 16 bytes. In this machine's byte order.
 void AppendKept(const Value& value, std::string& bytes);
 
-// How much that adds.
+// The number of bytes that AppendKept adds.
 size_t KeptBytes(const Value& value);
 
 // Reads such records back as views into `bytes`, which must stay as they are while the values are

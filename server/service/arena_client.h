@@ -55,7 +55,7 @@ class ArenaClient {
 
   // Handles a message from the client.
   void OnMessage(const v1::ArenaClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The connection has ended: takes back every slot. The client may live on and still read them.
+  // The connection has ended: takes back every slot. The client may still live and read them.
   void OnHangUp() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -16,7 +16,7 @@
 
 namespace bulkhead {
 
-// One call of Loader.Describe. Works on its own thread; writes Progress, then the Description.
+// One call of Loader.Describe. Works on a thread of its own; writes Progress, then the Description.
 // Keeps itself alive until gRPC and that thread are done with it.
 class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public std::enable_shared_from_this<DescribeSession> {

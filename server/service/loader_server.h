@@ -49,9 +49,10 @@ class LoaderServer {
     DataRoots roots;
     ServiceLimits limits;
     Supervisor::Config supervisor;  // Start sets worker_program, and `io` if it is null
-    // Of one client, in the long run; see OpenRate. 0: no limit.
+    // Openings of one client per second, in the long run; see OpenRate. 0: no limit.
     double openings_per_second = OpenRate::kPerSecond;
-    // A connection without a call is closed after this time; clients make another.
+    // A connection without a call is closed after this time; clients open another when they need
+    // one.
     absl::Duration idle_connection = absl::Minutes(1);
     // For the status; may be null.
     std::function<uint64_t()> log_lines_dropped;
@@ -92,9 +93,9 @@ class LoaderServer {
   std::string UnixPath() const;
   absl::Status Listen();
   absl::Status ListenOnUnix(const std::string& path);
-  // Takes no more connections and frees the paths for a successor. Blocks for the loop.
+  // Accepts no more connections, and frees the paths for a successor. Blocks for the loop.
   void CloseDoors();
-  // Reads the files of TLS again, every second.
+  // Reads the TLS files again, every second.
   void RefreshTls();
   // Best effort: without a door batches travel over gRPC.
   void OpenArenaDoor();

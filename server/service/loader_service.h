@@ -47,8 +47,8 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   v1::GetStatusResponse Status() const;
 
  private:
-  // Finishes a call of a caller with `right` with the result of `answer`, which runs on its own
-  // thread and may block: gRPC has few threads.
+  // If the caller has `right`, finishes its call with the result of `answer`. That runs on a thread
+  // of its own, since it may block and gRPC has few threads.
   grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc, Right right,
                                         std::function<absl::Status()> answer) const;
 

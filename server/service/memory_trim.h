@@ -8,13 +8,13 @@
 
 namespace bulkhead {
 
-// Returns memory to the system that many calls have left behind; the allocator would keep it for
-// the life of the process. Looks every few seconds, and acts when the service is idle and much is
-// kept. Runs on the thread of `loop`, which must run; Start is thread-safe.
+// Returns memory that many calls have left behind to the system; the allocator would keep it for
+// the life of the process. Checks every few seconds, and acts when the service is idle and the
+// allocator keeps much. Runs on the thread of `loop`, which must run; Start is thread-safe.
 class MemoryTrim {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(5);
-  // Memory left with the allocator, because as much is needed again.
+  // Memory left with the allocator, because as much will be needed again.
   static constexpr uint64_t kKeptBytes = uint64_t{4} << 20;
 
   explicit MemoryTrim(EventLoop* loop) : loop_(loop) {}

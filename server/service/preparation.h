@@ -30,7 +30,7 @@ struct ServiceLimits {
   std::string no_python =
       "this service does not know where it may import it from: start bulkheadd with --python-path "
       "FOLDER (and --python PROGRAM for another interpreter than python3)";
-  // Whether there are folders from which native stages may load libraries.
+  // Whether native stages are available: there are folders to load libraries from.
   bool allow_native = false;
   // The folders of --python-path and --native-path.
   CodeFolders code_folders;
@@ -39,7 +39,7 @@ struct ServiceLimits {
 // A spec that has been checked, with its files found and indexed.
 struct PreparedPipeline {
   v1::PipelineSpec spec;              // normalized
-  std::vector<std::string> warnings;  // what is doubtful about it, a line each, with its place
+  std::vector<std::string> warnings;  // one line each, with the place in the spec
   PipelineSignature signature;
   internal::v1::ResolvedSource resolved;
   uint64_t samples_per_epoch = 0;
@@ -56,8 +56,8 @@ struct PreparedPipeline {
   std::vector<SharedFd> index_fds;
 };
 
-// The schema of its batches, as clients are told it: with the names of classes of the labels that
-// no stage has changed, or `one_hot` alone.
+// The schema of its batches as sent to clients, with class names for labels that no stage but
+// `one_hot` has changed.
 v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared);
 
 // Turns a client's request into a pipeline that can be served. Stateless; thread-safe.
@@ -69,8 +69,8 @@ class Preparer {
   static constexpr uint32_t kDefaultSlots = 4;
   static constexpr uint32_t kMaxSlots = 64;
 
-  // Checks the spec and infers what it alone implies; touches no file. The arena gets `slots` slots
-  // and one for redoing the head.
+  // Checks the spec and infers what follows from it alone; reads no file. The arena gets `slots`
+  // slots and one for redoing the head.
   absl::StatusOr<PreparedPipeline> Understand(const v1::SpecInput& input,
                                               uint32_t slots = kDefaultSlots) const;
   // Finds, indexes and selects the data of an understood spec. Blocks. Errors: those of
@@ -83,8 +83,8 @@ class Preparer {
     indexes_->NoteDamage(resolved, damage);
   }
 
-  // The present content of user files, by name, each once. Blocks. CANCELLED as soon as `cancelled`
-  // says so.
+  // The current content of user files, by name, each once. Blocks. CANCELLED as soon as `cancelled`
+  // returns true.
   absl::StatusOr<std::vector<v1::CodeFile>> ReadCode(std::vector<std::string> names,
                                                      const FindCancelledFn& cancelled) const;
 

@@ -26,9 +26,9 @@ struct SessionContext {
   SessionRegistry* sessions = nullptr;
   RequestMemory* request_memory = nullptr;
   StreamDirectory* directory = nullptr;
-  // Who may call what.
+  // Which clients may make which calls.
   AccessRights access;
-  // Who is called what where there are no names.
+  // Names for clients that have none (Peers).
   const Peers* peers = nullptr;
   // Gives clients their arenas; null: the service has no door.
   ArenaDoor* door = nullptr;

@@ -22,8 +22,8 @@ namespace bulkhead {
 // call whose storage hangs; the service ends only when none is left. A draining service accepts no
 // calls.
 //
-// Sessions stream or describe for as long as their clients like; questions are answered at once.
-// Where callers have names (AccessRights), none of them can take all places. Thread-safe.
+// Sessions (Stream, Describe) last as long as their clients want; questions are answered at once.
+// If callers have names (AccessRights), no single name can take all places. Thread-safe.
 class SessionRegistry {
  public:
   static constexpr uint32_t kMaxSessions = 256;
@@ -33,8 +33,8 @@ class SessionRegistry {
   // Higher than kMaxSessions: threads of abandoned calls may hang.
   static constexpr uint32_t kMaxThreads = 2 * kMaxSessions;
 
-  // Admits a session of `caller` (empty: it has no name). Errors: UNAVAILABLE (SHUTTING_DOWN) while
-  // the service drains; RESOURCE_EXHAUSTED if there are too many.
+  // Admits a session of `caller` (empty: a caller without a name). Errors: UNAVAILABLE
+  // (SHUTTING_DOWN) while the service drains; RESOURCE_EXHAUSTED if there are too many.
   absl::Status TryAdd(const std::string& caller = "") ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return Draining();
@@ -45,7 +45,7 @@ class SessionRegistry {
     absl::MutexLock lock(&mutex_);
     sessions_.GiveBack(caller);
   }
-  // The same for a question, of which there may be some while the service drains.
+  // The same for a question; some are still answered while the service drains.
   absl::Status TryAddQuestion(const std::string& caller) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return questions_.Take(caller, kMaxQuestions, kMaxQuestionsOfOne);

@@ -12,7 +12,7 @@
 
 namespace bulkhead {
 
-// What one stream has of the service: its name, slots, memory, workers and place with the
+// What the service has given to one stream: name, slots, memory, workers, and its place with the
 // supervisor. End gives all of it back at once; claims added later are given back immediately.
 // Thread-safe.
 class StreamClaims {
@@ -37,8 +37,8 @@ class StreamClaims {
     workers_ = std::move(workers);
   }
 
-  // `bequeath`: another stream takes this one over, so the arena goes back even if the client still
-  // reads it or vanished. Returns the legacy for that stream; null: nothing.
+  // `bequeath`: another stream takes over, so the arena is given back even if the client still
+  // reads it or has vanished. Returns what that stream inherits; null: nothing.
   std::shared_ptr<Legacy> End(bool bequeath = false) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::ReleasableMutexLock lock(&mutex_);
     ended_ = true;

@@ -27,8 +27,8 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
 // The records that a cursor leaves out. RESOURCE_EXHAUSTED (QUARANTINE_FULL).
 absl::StatusOr<QuarantineSet> QuarantineOf(const v1::Cursor& cursor);
 
-// What is in force when the stream opens: what the cursor brings along, and what the service knows.
-// RESOURCE_EXHAUSTED (QUARANTINE_FULL).
+// The quarantine set when the stream opens: the records of the cursor, and those that the service
+// has stored. RESOURCE_EXHAUSTED (QUARANTINE_FULL).
 absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
                                                const PreparedPipeline& prepared,
                                                const QuarantineStore& store);

@@ -28,14 +28,15 @@ struct Incarnation {
   bool IsOlderThan(const Incarnation& other) const;
 };
 
-// Which consumer holds which stream: one for each (name, rank). A consumer that connects again, or
-// a newer one, takes the stream over from the connection that held it; an older one is refused.
+// Which consumer holds which stream. There is one stream for each (name, rank). A consumer that
+// connects again, or a newer one, takes the stream over from the connection that held it; an older
+// one is refused.
 //
 //   Enter ─▶ the connection's request is checked ─▶ Claim ─▶ it holds the stream ─▶ Release
 //
-// A connection that has entered harms nobody: whatever refuses it until Claim leaves the holder as
-// it is. Of several that have entered the newest one has the stream in the end, in whatever order
-// they claim it. Thread-safe.
+// A connection that has entered does not affect the holder: if it is refused before Claim, the
+// holder keeps the stream. If several have entered, the newest one gets the stream in the end, in
+// whatever order they claim it. Thread-safe.
 class StreamDirectory {
  public:
   // Ends a connection with a status and returns what it leaves to its successor (null: nothing).
@@ -48,11 +49,11 @@ class StreamDirectory {
                                  const Incarnation& incarnation) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether some connection holds the stream.
   bool IsHeld(const std::string& name, uint32_t rank) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Claims the stream for the connection that Enter gave the number `connection`. Evicts who held
-  // it: a consumer of an older incarnation with ABORTED (SUPERSEDED), which tells it not to come
-  // back; the same one's earlier connection with CANCELLED. Errors: ABORTED (SUPERSEDED) when a
-  // newer consumer holds it by now, CANCELLED when a later connection of this one does. `legacy` is
-  // what was left by the one that was evicted.
+  // Claims the stream for the connection that Enter gave the number `connection`. Evicts the
+  // holder: a consumer of an older incarnation with ABORTED (SUPERSEDED), so that it does not come
+  // back; an earlier connection of the same consumer with CANCELLED. Errors: ABORTED (SUPERSEDED)
+  // when a newer consumer holds the stream by now, CANCELLED when a later connection of this
+  // consumer does. `legacy`: what the evicted holder left.
   absl::Status Claim(const std::string& name, uint32_t rank, const Incarnation& incarnation,
                      uint64_t connection, Evict evict, std::shared_ptr<Legacy>& legacy)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -58,9 +58,9 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   // Starts the preparing thread with the first message.
   void HandleOpen(grpc::ByteBuffer bytes);
-  // What that thread does.
+  // The body of the preparing thread.
   absl::Status Open(grpc::ByteBuffer bytes);
-  // Ends the call unless Open comes soon: until then it only takes a place.
+  // Ends the call unless Open comes soon, since a call without Open takes a place for nothing.
   void ExpectOpen();
   // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.
   void Beat();

@@ -14,8 +14,7 @@ namespace bulkhead {
 // space:
 //
 //   message  {name=value;name=value;…}   fields that are set, sorted by name; proto3 scalars
-//   without
-//                                        presence count as set when they are not zero
+//                                        without presence count as set when they are not zero
 //   list     [value,value,…]             in its order
 //   map      <key:value,key:value,…>     sorted by the key's bytes
 //   string   s5:bytes                    length in bytes, colon, the bytes themselves (bytes too)
@@ -24,7 +23,7 @@ namespace bulkhead {
 //   bool     b0, b1
 //   enum     eINTERPOLATION_LINEAR; an unknown number as e#9
 //
-// Fields whose names stand in `without` are left out of the outermost message. A later version that
+// Fields named in `without` are left out of the outermost message. A later version that
 // adds a field to the schema must leave it out of the text as long as it has the value that earlier
 // versions implied, or give the fingerprint a new version.
 std::string CanonicalText(const google::protobuf::Message& message,

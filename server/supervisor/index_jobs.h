@@ -36,8 +36,7 @@ struct IndexJob {
 // Builds indexes in worker processes, several at once, because files hold untrusted bytes.
 //
 // - A job whose worker dies, or is stopped (SIGSTOP) for the hang timeout, is retried. It fails
-// when
-//   kMaxDeaths workers have ended at it.
+//   when kMaxDeaths workers have ended at it.
 // - A worker that reads nothing for the hang timeout is killed, and its job fails. The worker is no
 //   longer counted, even if it cannot be reaped.
 // - A worker serves one client and sees at most kMostFiles files. Files that take it over can forge

@@ -54,7 +54,7 @@ class Pools {
                                                  MemoryBudget::Demand& demand, Legacy* legacy);
   // As Supervisor::TrySeat; `demand` is of the arena.
   PoolSeat TrySeat(const PipelineConfig& pipeline, MemoryBudget::Demand demand);
-  // Nobody listens to the stream any more.
+  // The stream's client is gone.
   void RemoveStream(uint64_t stream_id);
   // Ends every stream with `status`, and refuses new ones from now on.
   void End(const absl::Status& status);
@@ -107,7 +107,7 @@ class Pools {
   // A parked pool has work again. It gets workers, or its streams end (STREAM_IDLE).
   void WakeSoon(WorkerPool* pool);
   void Wake(WorkerPool* pool, int64_t deadline_ns);
-  // Drops pools that were idle for long or whose workers do not rest. Repeats itself.
+  // Drops pools that were idle for long, or whose workers do not stop working. Repeats itself.
   void DropIdle();
   void DropIf(const std::function<bool(const Entry&)>& condition);
   // False if no pool but `but_key` is idle.

@@ -46,7 +46,8 @@ class Supervisor {
     uint32_t max_index_workers = 1;
     // A pool without streams gives up its workers after this long.
     absl::Duration idle_pool = absl::Seconds(30);
-    // A stream whose client took no batch for this long gives up what others need.
+    // A stream whose client took no batch for this long gives up workers and memory that others
+    // need.
     absl::Duration idle_stream = absl::Seconds(300);
     MemoryBudget::Config memory;
     uint64_t index_worker_quota_bytes = 0;
@@ -59,7 +60,7 @@ class Supervisor {
     internal::v1::Sandbox sandbox;
     // Refuse to start where no cgroup can hold the workers.
     bool require_cgroup = false;
-    // false: workers are promised quotas but not held to them.
+    // false: workers are promised quotas, but these are not enforced.
     bool enforce_quotas = true;
     // Part of the names of the workers' cgroups: the service's boot id.
     std::string name = "supervisor";

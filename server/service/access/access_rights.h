@@ -17,7 +17,7 @@
 
 namespace bulkhead {
 
-// What a client may ask of a service; docs/security.md says which calls are which.
+// The rights of clients; docs/security.md lists the calls that each allows.
 enum class Right {
   kStream,   // Stream, Describe
   kStatus,   // GetStatus
@@ -27,11 +27,12 @@ inline constexpr size_t kRightCount = 3;
 // "stream", "status" or "operate".
 const char* RightName(Right right);
 
-// Who has which rights. Without files of TLS everyone who can connect has all of them: a Unix
-// socket lets in its owner and root only, and --insecure-tcp says what it does. Thread-safe.
+// Which clients have which rights. Without TLS files everyone who can connect has all rights: a
+// Unix socket admits only its owner and root, and --insecure-tcp is insecure by choice.
+// Thread-safe.
 class AccessRights {
  public:
-  // By right, the names of client certificates; "*" stands for every one that the authority signed.
+  // By right, the names of client certificates; "*": every certificate that the authority signed.
   using Names = std::array<std::set<std::string>, kRightCount>;
   using TokenRights = std::set<Right>;
 
@@ -40,7 +41,8 @@ class AccessRights {
       : files_(std::move(files)),
         granted_(std::make_shared<Granted>(std::move(names), std::move(of_token))) {}
 
-  // Grants what `other` grants, for calls that begin from now on; copies of this do so, too.
+  // Grants from now on what `other` grants, to calls that begin later. This affects copies of this
+  // object, too.
   void Replace(const AccessRights& other) const;
 
   // The name of a caller who has `right`; empty where there are no names. UNAUTHENTICATED for a
@@ -53,7 +55,7 @@ class AccessRights {
     Granted(Names by_name, TokenRights by_token)
         : names(std::move(by_name)), of_token(std::move(by_token)) {}
 
-    // The first of the names that has the right; null: none.
+    // The first of the names that has the right; null if none has.
     const std::string* Find(const std::vector<std::string>& callers, Right right) const
         ABSL_LOCKS_EXCLUDED(mutex);
     bool HasToken(Right right) const ABSL_LOCKS_EXCLUDED(mutex);

@@ -33,9 +33,9 @@ class OwningServerCredentials<Base, false> : public Base {
   explicit OwningServerCredentials(grpc_server_credentials* credentials) : Base(credentials) {}
 };
 
-// TLS 1.3 with the files as they are when a connection begins: connections that stand keep what
-// they began with. Where the files name an authority for clients, their certificates must be its
-// own; they must have one unless there is a token.
+// TLS 1.3 with the files as they are when a connection begins; later changes do not affect it. If
+// the files have an authority for clients, it must have signed their certificates; without a token
+// every client must have a certificate.
 class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredentials> {
  public:
   explicit TlsCredentials(std::shared_ptr<const TlsFiles> files);

@@ -13,12 +13,12 @@
 
 namespace bulkhead {
 
-// The files by which service and clients know each other, read again when they change.
+// The files by which service and clients authenticate each other, read again when they change.
 //
-//   Read ─▶ current … Refresh ─▶ current (the new content, or the last that was right) …
+// Read ─▶ current … Refresh ─▶ current (the new content, or the last valid one) …
 //
-// A file that is half written, or a key that does not fit yet, leaves the last right content in
-// use, so files need not be replaced at one stroke. Thread-safe.
+// While a file is half written, or a key does not fit its certificate yet, the last valid content
+// stays in use, so files need not be replaced all at once. Thread-safe.
 class TlsFiles {
  public:
   struct Paths {
@@ -31,7 +31,7 @@ class TlsFiles {
     std::string certificate;
     std::string key;
     std::string client_ca;
-    std::string token;  // without space at its ends
+    std::string token;  // without surrounding spaces
     bool operator==(const Content&) const = default;
   };
 
@@ -43,9 +43,9 @@ class TlsFiles {
 
   const Paths& paths() const { return paths_; }
   std::shared_ptr<const Content> current() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads the files again. Logs a change, and once what is wrong. Blocks for the disk.
+  // Reads the files again. Logs a change, and each problem once. Blocks for the disk.
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same on `io`, unless it still waits for the disk.
+  // The same on `io`, unless `io` still waits for the disk.
   static void RefreshSoon(const std::shared_ptr<TlsFiles>& files, IoThread& io);
 
  private:
@@ -56,7 +56,7 @@ class TlsFiles {
   std::atomic<bool> refreshing_{false};
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mutex_);
-  std::string told_ ABSL_GUARDED_BY(mutex_);  // what is wrong with the files now; empty: nothing
+  std::string told_ ABSL_GUARDED_BY(mutex_);  // the current problem with the files; empty: none
 };
 
 }  // namespace bulkhead

@@ -14,13 +14,13 @@
 
 namespace bulkhead {
 
-// The place of refused calls that wait for their answer. Thread-safe.
+// Counts the refused calls that wait for their answer. Thread-safe.
 class LateRefusals {
  public:
-  // Who is refused has to wait so long: a connection has few calls at a time, so it cannot have
-  // more than some hundreds refused in a second.
+  // How long a refused call waits. A connection has few calls at a time, so at most some hundreds
+  // of its calls are refused in a second.
   static constexpr absl::Duration kDelay = absl::Seconds(1);
-  // Others are answered at once.
+  // At most this many wait; further calls are answered at once.
   static constexpr int kMost = 1024;
 
   bool Enter() {
@@ -34,9 +34,9 @@ class LateRefusals {
   std::atomic<int> waiting_{0};
 };
 
-// Refuses a call after a while, or once its client has cancelled it; at once with UNAVAILABLE,
-// which sends the client to another service. Keeps itself alive until gRPC is done with it. `loop`
-// and `places` outlive it.
+// Refuses a call after kDelay, or as soon as its client cancels it. UNAVAILABLE, which sends the
+// client to another service, is answered at once. Keeps itself alive until gRPC is done with it.
+// `loop` and `places` outlive it.
 template <typename Reactor>
 class LateRefusal final : public Reactor,
                           public std::enable_shared_from_this<LateRefusal<Reactor>> {
@@ -73,7 +73,7 @@ class LateRefusal final : public Reactor,
   }
 
   const absl::Status status_;
-  LateRefusals* places_;               // null: it takes none
+  LateRefusals* places_;               // null: it takes no place
   std::shared_ptr<LateRefusal> self_;  // until OnDone
   std::atomic<bool> ended_{false};
 };

@@ -13,15 +13,16 @@
 
 namespace bulkhead {
 
-// Limits how often one connection and one client begin to stream or to describe a spec, which costs
-// the service more than it costs them. Each may do so a number of times at once, as the ranks of a
-// job do when they start, and `per_second` times a second in the long run. Thread-safe.
+// Limits how often one connection and one client open streams and describe specs, which costs the
+// service more than the client. Each may open a burst, as the ranks of a job do when they start,
+// and in the long run `per_second` a second. Thread-safe.
 class OpenRate {
  public:
   static constexpr double kPerSecond = 8;
   static constexpr double kBurstOfConnection = 64;
   static constexpr double kBurstOfClient = 256;
-  // Connections and clients that are remembered at most; those that may open a burst again are not.
+  // The most connections and clients that are remembered. Those that may open a full burst again
+  // are forgotten.
   static constexpr size_t kMostKnown = 8192;
 
   // 0 a second: no limit.

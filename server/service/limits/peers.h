@@ -10,17 +10,17 @@
 
 namespace bulkhead {
 
-// Who is at the other end of a connection, for those that have no names (AccessRights): of a Unix
-// socket the process, of TCP the host. Thread-safe.
+// Identifies clients without names (AccessRights): by their process on a Unix socket, by their host
+// on TCP. Thread-safe.
 class Peers {
  public:
-  // The descriptor of a new connection over a Unix socket, before gRPC gets it. Holds until another
-  // connection gets its number.
+  // Notes a new connection over a Unix socket, before gRPC gets its descriptor. The note stays
+  // until another connection has the same descriptor.
   void Connected(int fd, int process) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // "process 17" or "ipv4:10.0.0.7", of a peer as gRPC names it ("fd:12", "ipv4:10.0.0.7:4321").
   std::string ClientOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // A name that no other connection has, also none of the past.
+  // A name that no other connection has or had.
   std::string ConnectionOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -29,7 +29,7 @@ class Peers {
     uint64_t number = 0;
   };
 
-  // Null: it is not over a Unix socket.
+  // Null if the connection is not over a Unix socket.
   const Connection* Find(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

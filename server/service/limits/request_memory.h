@@ -10,16 +10,17 @@
 
 namespace bulkhead {
 
-// Bounds what all requests together take of the supervisor's memory, however many come at a time: a
-// message takes many times its bytes when it is parsed, and many times that while it is understood.
-// Requests are parsed and understood one after the other; the others wait as bytes. What a request
-// holds after that counts until its call has its answer. Thread-safe.
+// Bounds the memory of all requests together, however many come at a time: a parsed message takes
+// many times its bytes, and many times that while it is processed. So requests are parsed and
+// processed one after the other, while the others wait as bytes. What a request holds after that
+// counts until its call is answered. Thread-safe.
 class RequestMemory {
  public:
-  // Of all requests: the bytes that wait, and what of the others was understood.
+  // Limit for all requests: the bytes of those that wait, and the memory of those that were
+  // processed.
   static constexpr uint64_t kMostBytes = uint64_t{96} << 20;
 
-  // A request's place among them; left on destruction. Movable.
+  // A request's share of that memory, given back on destruction. Movable.
   class Place {
    public:
     Place() = default;
@@ -35,21 +36,21 @@ class RequestMemory {
     Place(RequestMemory* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
     void Leave();
 
-    RequestMemory* memory_ = nullptr;  // null: no request's
+    RequestMemory* memory_ = nullptr;  // null: moved from
     uint64_t bytes_ = 0;
     bool has_turn_ = true;
   };
 
-  // Waits until it is the turn of a request of `bytes`; no turn takes more than a second or two,
-  // most less than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when it would exceed
+  // Waits for the turn of a request of `bytes`. A turn takes a second or two at most, usually less
+  // than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when it would exceed
   // kMostBytes; CANCELLED once the service drains.
   absl::StatusOr<Place> Enter(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Requests that wait for their turn.
+  // Number of requests that wait for their turn.
   int waiting() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return waiting_;
   }
-  // Nobody waits for a turn any more.
+  // Ends all waiting, with CANCELLED.
   void StartDraining() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     draining_ = true;

@@ -19,11 +19,10 @@ namespace bulkhead {
 // Who works on which samples of one stream, and which batches are done: the one place where a
 // lease's state changes.
 //
-//   lease:  planned ──Assign──▶ assigned ──Complete──▶ ready        slot:  free ─BeginBatch─▶
-//   filling
-//              ▲                   │  └────Fail──────▶ failed               ▲ │ all leases ready
-//              └───WorkerGone──────┘                                        └─FreeSlot── out
-//              ◀─TakeNext
+//   lease:  planned ──Assign──▶ assigned ──Complete──▶ ready
+//              ▲                   │  └────Fail──────▶ failed
+//              └───WorkerGone──────┘
+//   slot:   free ──BeginBatch──▶ filling ──TakeNext, all leases ready──▶ out ──FreeSlot──▶ free
 //   RedoAll: ready and failed ──▶ planned; assigned too, once its worker reports or is gone
 //
 // Batches are begun and assigned in ascending order, so the oldest unfinished batch always has a

@@ -72,8 +72,8 @@ class StreamObserver {
   virtual void OnAdded() {}
   virtual void OnBatch(ReadyBatch batch) = 0;
   virtual void OnEvent(const v1::SampleEvent& event) = 0;
-  // No batch was delivered for a while, though one is in work: what the workers are doing,
-  // human-readable. Repeated every second until OnBatch.
+  // No batch was delivered for a while, though one is in work. `activity`: what the workers are
+  // doing, human-readable. Repeated every second until OnBatch.
   virtual void OnActivity(const std::string& activity) { (void)activity; }
   // `idle`: the stream's workers serve others until its client takes a batch.
   virtual void OnIdle(bool idle) {}
@@ -113,7 +113,7 @@ struct StreamConfig {
   // false: batches come as they finish, each once, none before the last of an earlier epoch, and
   // none more than 63 before its turn.
   bool ordered = true;
-  // The user files that, as far as the client knows, made its batches.
+  // The user files that made the batches so far, as the client knows them.
   std::vector<v1::CodeFile> code;
   // Batches of the first epoch that were delivered earlier and are skipped. Each is above 0 and
   // below the number of batches left in that epoch.
@@ -182,15 +182,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // stream with CODE_CHANGED if the client knows a different content.
   void NoteCode(const std::string& name, const std::string& digest);
 
-  // What the client's log gets.
+  // Lines for the client's log.
   StreamNotes& notes() { return notes_; }
 
   // How long a batch has been in work since the last delivery; zero while none is, as when the
   // client holds all slots.
   absl::Duration WithoutBatch(int64_t now_ns) const;
 
-  // Ends the stream with an error. With `evict` this includes a stream that has delivered its last
-  // batch, whose client does not take what there is.
+  // Ends the stream with an error. With `evict`, also a stream that has delivered its last batch
+  // but whose client does not take the waiting ones.
   void Fail(const absl::Status& status, bool evict = false);
   // Called when the client is gone.
   void Close() { finished_ = true; }

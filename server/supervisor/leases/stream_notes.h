@@ -10,8 +10,8 @@
 
 namespace bulkhead {
 
-// The lines that one stream adds to its trainer's log: what stages say, bounded in rate, and what
-// befell the workers and samples, summed to at most one line a minute. Lives on the supervisor's
+// The lines that one stream adds to its trainer's log: output of stages, limited in rate, and
+// events of workers and samples, summed to at most one line a minute. Lives on the supervisor's
 // thread.
 class StreamNotes {
  public:
@@ -24,16 +24,17 @@ class StreamNotes {
 
   // A stage's line (CheckedNote).
   void Pass(const v1::Note& note, int64_t now_ns);
-  // A stage's line did not get here.
+  // A stage's line was dropped before it got here.
   void CountLeftOut() { limit_.CountRefused(); }
 
-  // Counts for the next summary; `what` is human-readable. A summary tells the last of each.
+  // Counts an event for the next summary; `what` is human-readable. A summary quotes the last of
+  // each kind.
   void CountDeath(const std::string& what) { deaths_.Add(what); }
   void CountReplacement(const std::string& what) { replacements_.Add(what); }
   void CountSubstitution(const std::string& what) { substitutions_.Add(what); }
 
-  // Sends what waits and is due: the summary, the number of lines left out. Called now and then.
-  // `at_end`: sends it all.
+  // Sends what is due: the summary, the number of dropped lines. Called every now and then.
+  // `at_end`: sends everything.
   void SendDue(int64_t now_ns, bool at_end);
 
  private:

@@ -14,10 +14,10 @@
 namespace bulkhead {
 
 // What a stream leaves to its client's next stream: the workers, and the arena's memory as it
-// becomes free. Nobody else gets them while this object lives. Thread-safe.
+// becomes free. No other stream gets them while this object lives. Thread-safe.
 class Legacy {
  public:
-  // `workers`: keeps them from being given up.
+  // `workers`: an object that keeps the workers from being given up.
   explicit Legacy(std::shared_ptr<const void> workers) : workers_(std::move(workers)) {}
 
   void Add(MemoryClaim part) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -51,14 +51,14 @@ class ArenaMemory : public std::enable_shared_from_this<ArenaMemory> {
   // `claim` covers the whole arena, or is empty.
   ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim);
 
-  // Whatever may write to the arena holds a copy. Call it once.
+  // Each party that may write to the arena holds a copy. Call it once.
   std::shared_ptr<const void> MakeWriter();
   // A reader begins, or ends, to use the slot. `left`: a client disconnected with the slot mapped,
   // so the pages must not change until it unmaps them.
   void Hold(uint32_t slot) ABSL_LOCKS_EXCLUDED(mutex_);
   void Release(uint32_t slot, bool left = false) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The stream ends: marks what is not held as returning.
+  // The stream ends: marks the slots that no reader holds as returning.
   void MarkReturning() ABSL_LOCKS_EXCLUDED(mutex_);
   // Like MarkReturning, but the result's owner keeps what is returned, and `workers`.
   std::shared_ptr<Legacy> Bequeath(std::shared_ptr<const void> workers) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -28,7 +28,7 @@ class MemoryClaim {
   // Counts the memory as on its way back: it is freed with this object, once the processes that
   // hold it have ended.
   void MarkReturning();
-  // Undoes MarkReturning: the memory stays, or nobody knows when it comes back.
+  // Undoes MarkReturning: the memory stays in use, or it is unknown when it comes back.
   void MarkStaying();
   // Splits off up to `arena_bytes` of the arena's bytes as a claim of its own.
   MemoryClaim Split(uint64_t arena_bytes);

@@ -18,8 +18,8 @@
 
 namespace bulkhead {
 
-// By thread number: since when the thread has been at one thing for longer than `limit`; 0 if it
-// has not. A thread that waits for the interpreter's lock does not hang.
+// By thread number: the time since which the thread has worked on one thing, if that is longer than
+// `limit`; else 0. A thread that waits for the interpreter's lock does not hang.
 std::vector<int64_t> HungThreads(const FlightSnapshot& flight, absl::Duration limit,
                                  int64_t now_ns);
 

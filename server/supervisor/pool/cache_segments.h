@@ -16,9 +16,9 @@
 
 namespace bulkhead {
 
-// Hands out the segments of one cache to workers: those of their trust domain, and the common ones,
-// for reading, and one each for writing while there is room. Only workers know their content. Lives
-// on the supervisor's thread, which never waits for the folder's disk:
+// Gives workers the segments of one cache: for reading, those of their trust domain and the common
+// ones; for writing, one each while there is room. Only workers read their content. Lives on the
+// supervisor's thread, which never waits for the folder's disk:
 //
 //   Tell ──what is wanted──▶ I/O thread: SegmentFolder ──answer, posted──▶ on_news ──▶ Tell
 //
@@ -36,8 +36,8 @@ class CacheSegments {
   CacheSegments(Config config, std::shared_ptr<EventLoop> loop, std::shared_ptr<IoThread> io,
                 std::function<void()> on_news);
 
-  // Tells a bound worker of segments that are new to it. With `writes`, a worker without one gets a
-  // segment of `domain` to write to, now or with later news. Cheap if there is nothing to tell.
+  // Sends a bound worker the segments that are new to it. With `writes`, a worker without one gets
+  // a segment of `domain` to write to, now or with later news. Cheap if there is nothing to tell.
   void Tell(PoolWorker& worker, const std::string& domain, bool writes);
   // Whether a writing worker has its segment, or need not be waited for.
   bool IsSettled(const PoolWorker& worker) const;

@@ -31,7 +31,7 @@ struct Slot {
   uint32_t failed_replacements = 0;
   int64_t no_replacement_before_ns = 0;
 
-  // Whether workers started here become ready, as far as is known.
+  // Whether workers started here become ready, as far as known.
   bool Starts() const { return failed_starts == 0 || (worker != nullptr && worker->bound); }
   bool is_replaced() const { return successor != nullptr || predecessor != nullptr; }
   // Puts a worker into the place and forgets what was noted of the previous one.

@@ -32,7 +32,7 @@ class Dispatcher {
 
   // The reserved place; null: none.
   const Slot* set_apart() const { return set_apart_; }
-  // Lets the worker do no more suspects; another gets what it held.
+  // Gives the worker no more suspects; another worker gets those that it held.
   void StopSuspectAt(const PoolWorker& worker);
   void ForgetSetApart() { set_apart_ = nullptr; }
   // Samples that a worker may have to do before it can go.

@@ -31,7 +31,8 @@ class LoadedCode {
   // loaded a file of that name with different content; STAGE_UNUSABLE above kMostCodeFiles, and for
   // a name that is not IsCodeName.
   absl::Status Note(const Files& files);
-  // A worker was bound with these, which were noted before: the first one's are told.
+  // A worker was bound with these files, which were noted before. Those of the first worker are
+  // reported to the waiting callers.
   void OnBound(const std::set<std::string>& names);
   // No worker will be bound any more.
   void Fail(const absl::Status& status);
@@ -42,7 +43,7 @@ class LoadedCode {
   const std::map<std::string, std::string>& digests() const { return digests_; }
   // Whether these files differ from what the workers run.
   bool DiffersFrom(const std::vector<v1::CodeFile>& files) const;
-  // Calls `told` now, or when the files are known.
+  // Calls `told` with the first worker's files: now, or as soon as they are known.
   void WhenKnown(Told told);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace bulkhead {
 
-// Watches what a pool's workers hold of their quotas, and kills those above. Lives on the
-// supervisor's thread.
+// Measures how much of its quota each worker of a pool holds, and kills workers above their quota.
+// Lives on the supervisor's thread.
 class MemoryWatch {
  public:
   MemoryWatch(const PoolContext& context, const PipelineConfig& config)

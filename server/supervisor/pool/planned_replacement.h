@@ -48,7 +48,7 @@ class PlannedReplacement {
   void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
   // Ends the predecessor once it holds no lease.
   void StopIfDrained();
-  // A worker in role `standing` has ended and was taken out. False: it was not part of a
+  // A worker in role `standing` has ended and was removed from it. False: it was not part of a
   // replacement, or its successor has taken its place.
   bool OnExit(Crew::Standing standing, Slot& slot, const WorkerEnd& end);
   // A worker was written off; its replacement, if any, goes on without it.

@@ -20,7 +20,7 @@ class PoolSegments {
   ~PoolSegments();
 
   // The trust domain of the segments, which identifies the user code, so that segments made by
-  // other code are not read. No worker is told of segments before it is set.
+  // other code are not read. Workers get no segments before it is set.
   void SetDomain(std::string domain) { domain_ = std::move(domain); }
   const std::string& domain() const { return domain_; }
   // Whether workers get segments to write to.
@@ -28,7 +28,7 @@ class PoolSegments {
   // Tells the workers of new segments.
   void Tell() const;
   // Gives the workers their segments to write to, ahead of a stream that reads its data more than
-  // once. False while they are on their way.
+  // once. False while the segments are on their way.
   bool Lend();
   void OnFull(PoolWorker& worker, internal::v1::CacheKind kind) const;
   void OnGone(PoolWorker& worker) const;

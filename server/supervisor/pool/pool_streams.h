@@ -35,17 +35,17 @@ class PoolStreams {
   // `flight` of a worker, without threads at samples outside its leases. Used to show its activity.
   FlightSnapshot WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const;
 
-  // A worker's line goes to the log of stream `stream_id`, or of all if it is none of the pool's.
-  // Without a stream it waits for the first.
+  // Sends a worker's line to the log of stream `stream_id`, or of all streams if the pool has no
+  // such stream. If it has no stream at all, the line waits for the first.
   void Tell(uint64_t stream_id, const v1::Note& note);
-  // A worker's line was left out, of the same streams.
+  // A worker's line for the same streams was dropped.
   void CountLeftOut(uint64_t stream_id);
-  // Gives a stream what waits.
+  // Sends the waiting lines to a stream.
   void TellEarly(Stream& stream);
-  // The same for what befell a worker, in the streams' summaries (StreamNotes).
+  // Counts an event of a worker in the streams' summaries (StreamNotes).
   void CountDeath(const std::string& what);
   void CountReplacement(const std::string& what);
-  // Sends what is due of all that.
+  // Sends the lines and summaries that are due.
   void SendNotes();
 
   // Adds what current and former streams have delivered.
@@ -55,7 +55,7 @@ class PoolStreams {
   std::vector<std::shared_ptr<Stream>> streams_;
   size_t next_ = 0;             // for round-robin
   v1::GetStatusResponse past_;  // totals of former streams
-  // What workers said before there was a stream, as while they imported their modules.
+  // Workers' lines from before there was a stream, for example while they imported modules.
   std::deque<v1::Note> early_;
   uint64_t early_left_out_ = 0;
 };

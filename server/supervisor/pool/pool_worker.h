@@ -54,8 +54,8 @@ struct PoolWorker {
   uint64_t samples = 0;   // in its finished leases
   uint64_t leases_given = 0;
   uint64_t samples_given = 0;          // of them
-  uint64_t samples_seen = 0;           // those that were done when its memory was last looked at
-  std::set<std::string> code_at_bind;  // what it had loaded of the user's code by then
+  uint64_t samples_seen = 0;           // samples done when its memory was last read
+  std::set<std::string> code_at_bind;  // the user files that it had loaded by then
   bool bound = false;
   bool written_off = false;
 
@@ -97,7 +97,7 @@ struct PoolWorker {
     bool was_sent = false;  // the worker was told of `written`
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
-  // A worker keeps the rate itself; twice that, because lines may arrive late and together.
+  // Twice the rate that workers keep themselves, because lines may arrive late and together.
   RateLimit notes{2 * kNotesPerSecond, 2 * kNotesAtOnce};
   bool rehearsed = false;  // produced samples for its warm-up
   WorkerMemory memory;

@@ -31,7 +31,7 @@ class ReplacementGate {
   void PassTo(const void* next, const void* who) {
     if (inside_ == who) inside_ = next;
   }
-  // `who` was killed but does not exit: nobody knows when the gate will be free.
+  // `who` was killed but does not exit, so it is unknown when the gate will be free.
   void NoteStuck(const void* who) {
     if (inside_ == who) stuck_ = true;
   }
@@ -42,7 +42,7 @@ class ReplacementGate {
     std::erase(line_, who);
   }
   bool holds(const void* who) const { return inside_ == who; }
-  // How many wait.
+  // Number of waiting workers.
   size_t waiting() const { return line_.size(); }
 
  private:
@@ -54,7 +54,7 @@ class ReplacementGate {
   }
 
   const void* inside_ = nullptr;
-  bool stuck_ = false;  // whatever is inside
+  bool stuck_ = false;  // whatever holds the gate
   std::deque<const void*> line_;
 };
 

@@ -24,10 +24,10 @@ namespace bulkhead {
 
 // The workers of one pipeline and the streams that they serve. Starts the workers, replaces those
 // that die, and has their leases done by others. Its parts, which do not know each other, decide
-// what each message, exit and look means:
+// what each message, exit and reading means:
 //
 //   streams, crew            what there is to do, and who is there
-//   dispatcher               which worker gets which lease; suspects
+// dispatcher               which worker gets which lease; suspects
 //   blame                    what caused a death; poison
 //   memory, progress watch   who holds too much, who hangs
 //   replacement              who is replaced before it reaches a limit

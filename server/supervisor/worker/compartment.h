@@ -13,15 +13,13 @@
 
 namespace bulkhead {
 
-// Limits the workers' memory on this machine. Each worker gets a cell. The level says what holds:
+// Limits the workers' memory on this machine. Each worker gets a cell. The level says how:
 //
 //   kernel-total    the cell is a leaf of a cgroup: the kernel ends a worker at its limit, whatever
 //                   kind of memory it takes
-//   kernel-private  no cgroup: RLIMIT_DATA stops private memory, and a seccomp filter closes the
-//   ways
-//                   around that limit
-//   watchdog        no filter either: only the supervisor's looks are sure to find what a worker
-//   holds
+//   kernel-private  no cgroup: RLIMIT_DATA limits private memory, and a seccomp filter blocks the
+//                   ways around that limit
+//   watchdog        no filter either: only the supervisor's readings are sure to find all memory
 //
 //   BULKHEAD_ASSIGN_OR_RETURN(auto compartment, Compartment::Open(config));
 //   auto cell = compartment->Admit(pid, quota_bytes, threads);  // before the worker sees data

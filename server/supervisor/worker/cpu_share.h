@@ -7,19 +7,19 @@
 
 namespace bulkhead {
 
-// Holds one worker to its share of the CPUs, which is what its decode threads would take. The
-// kernel shares CPU time among threads, so a library that runs threads of its own would take time
-// from the trainer and other workers. While more threads want to run than the worker has decode
-// threads, all its threads are made nicer, so that together they weigh as much as the decode
-// threads alone. This costs nothing while the CPUs are otherwise idle.
+// Limits one worker to its share of the CPUs, which is that of its decode threads. The kernel
+// shares CPU time among threads, so a library that runs threads of its own would take time from the
+// trainer and other workers. While more threads want to run than the worker has decode threads, all
+// its threads are made nicer, so that together they weigh as much as the decode threads alone. This
+// costs nothing while the CPUs are otherwise idle.
 //
 // Lives on the supervisor's thread.
 class CpuShare {
  public:
   explicit CpuShare(uint32_t decode_threads) : decode_threads_(decode_threads) {}
 
-  // Looks at the `threads` threads of the worker `pid`, at most every 200 ms, and sets their
-  // priority. Call it now and then.
+  // Checks the `threads` threads of the worker `pid`, at most every 200 ms, and sets their
+  // priority. Call it often.
   void Watch(pid_t pid, uint64_t threads, int64_t now_ns);
 
   // The priority (server/os/process/thread_priority.h) at which `runnable` threads weigh as much as

@@ -18,7 +18,7 @@ class ExitLog {
   // Fewer, because a leak makes them frequent.
   static constexpr size_t kMaxRecyclings = 32;
 
-  // `wanted`: the worker ended as told, and is only counted.
+  // `wanted`: the worker ended because it was asked to, and is only counted.
   void Add(v1::WorkerExit exit, bool wanted) {
     AddCpu(exit.usage().cpu_seconds());
     ++counts_[exit.cause()];

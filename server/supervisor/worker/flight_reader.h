@@ -11,35 +11,34 @@
 
 namespace bulkhead {
 
-// What of a worker's flight recorder can be true. A worker runs the user's code, which can map the
-// recorder and write anything into it; what is read here goes into logs, the status and metrics.
+// Reads a worker's flight recorder and drops what cannot be true. A worker runs the user's code,
+// which can write anything into the recorder; what is read here goes into logs, status and metrics.
 //
-// A stage that the pipeline does not have, or that has another tag already, has no counters, and
-// who is at it is at kUnknownStage; the first name that is read for a tag stays. Of a counter that
-// went back, or beyond reason, the number before stays; beyond reason is
-//   - of a worker's life and thread more than one file, crop or kept value a microsecond, one
-//   sample
-//     or run in 100 ns, one allocation in 10 ns; any file or crop where no stage decodes images,
-//   - more MCUs than 64 a nanosecond: those that a crop spares take no time, and the crop of the
-//     largest photo, 130,000 MCUs, takes more than the 2 us that this comes to,
-//   - more time in a stage than the worker's life, times its threads,
-//   - more memory than the worker may have: its limit where that is known, else the 128 TiB of an
-//     address space. So much may also be missing: threads free what others allocated.
+// A stage that the pipeline does not have, or that already has another tag, has no counters, and a
+// thread in it is shown at kUnknownStage. The first name that is read for a tag stays. A counter
+// that went back, or is impossible, keeps its previous value. Impossible is:
+//   - per thread: more than one file, crop or kept value a microsecond, one sample or run in 100
+//     ns, or one allocation in 10 ns; any file or crop if no stage decodes images,
+//   - more than 64 MCUs a nanosecond. (MCUs that a crop skips take no time, but the crop of the
+//     largest photo, 130,000 MCUs, takes more than the 2 us that this allows.)
+//   - more time in a stage than the worker's age, times its threads,
+//   - more memory than the worker's limit or, if that is not known, than an address space of 128
+//     TiB. The same holds for memory below zero: threads free what others allocated.
 // Times lie within the worker's life.
 //
-// What remains a worker's own word is how it divides what can be true among its own stages and
-// samples. Lives on the supervisor's thread.
+// Within these limits a worker can still divide its figures among its own stages and samples as it
+// likes. Lives on the supervisor's thread.
 class FlightReader {
  public:
   static constexpr char kUnknownStage[] = "unknown";
   static constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 47;
 
-  // `stages`: what the stages of the worker's pipeline are called, beside the worker itself and the
-  // source; must outlive this. `threads`: that it may have, all together. Its life begins now.
+  // `stages`: the names of the pipeline's stages, without the worker itself and the source; must
+  // outlive this. `threads`: the most that the worker may have. Its life begins now.
   FlightReader(FlightRecorder recorder, const std::set<std::string>& stages, uint32_t threads);
 
   const FlightRecorder& recorder() const { return recorder_; }
-  // The worker cannot have more memory of its own; 0: not known.
+  // Sets the worker's memory limit; 0: not known.
   void LimitMemory(uint64_t bytes);
 
   FlightSnapshot Read();
@@ -52,7 +51,7 @@ class FlightReader {
   Limits LimitsAt(int64_t now_ns) const;
   void NameStages();
   void CheckStage(const Limits& limits, size_t number, FlightSnapshot::Stage& stage);
-  // Whether it is so much memory, in bytes or in blocks, or so much is missing.
+  // Whether a sum of memory, in bytes or blocks, positive or negative, is within the limit.
   bool MayHold(int64_t amount) const;
 
   FlightRecorder recorder_;
@@ -60,7 +59,7 @@ class FlightReader {
   const uint32_t threads_;
   const int64_t begun_ns_;
   uint64_t most_bytes_ = kAddressSpaceBytes;
-  // What was believed last.
+  // The last values that were accepted.
   std::vector<std::string> names_;             // by tag
   std::vector<FlightSnapshot::Stage> stages_;  // by tag; names left out
   uint64_t samples_ = 0;

@@ -24,7 +24,7 @@ struct WorkerEnd {
   ProcessExit exit;
   v1::ExitCause cause = v1::EXIT_CAUSE_UNSPECIFIED;
   std::string reason;    // human-readable; the first cause wins
-  bool as_told = false;  // it ended by itself after being told to
+  bool as_told = false;  // it exited after it was asked to
 };
 
 // One living bulkhead-worker: its process, its socket, its phase. Lives on an EventLoop's thread.
@@ -42,7 +42,7 @@ class WorkerProcess final : public WorkerHandle {
     std::function<void(const ProcessExit&)> on_orphan_exit;
   };
 
-  // Limit of one message from a worker; the longest are errors.
+  // Limit of one message from a worker; messages with errors are the longest.
   static constexpr uint64_t kMaxMessageFromWorker = uint64_t{1} << 20;
   // Messages delivered in one round of the loop, so that one worker cannot hold up the others.
   static constexpr int kMessagesPerRound = 64;
@@ -108,7 +108,7 @@ class WorkerProcess final : public WorkerHandle {
 };
 
 // An exit in words: "killed by signal 9", "out of memory under its quota", "exited with code 3".
-// `told`: the worker had been told to end.
+// `told`: the worker had been asked to end.
 std::string DescribeExit(const ProcessExit& exit, bool told);
 // The cause that the exit status alone suggests.
 v1::ExitCause CauseOf(const ProcessExit& exit, bool told);

@@ -13,8 +13,8 @@ struct PoolTimeouts {
   // Kills a worker that has work but finishes no sample, or reads no byte of what it indexes.
   absl::Duration hang = absl::Seconds(30);
   absl::Duration reap =
-      absl::Seconds(10);  // then a killed worker that has not exited is written off
-  // For a worker to write the stacks of its Python threads when one hangs.
+      absl::Seconds(10);  // after this a killed worker that has not exited is written off
+  // Time for a worker to write the stacks of its Python threads when one hangs.
   absl::Duration stacks = absl::Seconds(5);
   absl::Duration start = absl::Seconds(60);  // from spawn to bound
   // The same with user code, whose imports may come from a slow mount.
