@@ -7,9 +7,9 @@
 
 namespace bulkhead {
 
-// Sets TLS and rights of `config`, which has its address: who may connect, and who may call what.
-// Checks the address of the metrics. Reads the files of TLS. INVALID_ARGUMENT with what is wrong
-// and what to write instead.
+// Sets TLS and rights of `config`, whose address is set: which clients may connect, and which calls
+// they may make. Checks the metrics address. Reads the TLS files. INVALID_ARGUMENT, with the
+// mistake and what to write instead.
 absl::Status ConfigureAccess(const DaemonOptions& options, LoaderServer::Config& config);
 
 }  // namespace bulkhead

@@ -12,7 +12,7 @@ class App;
 
 namespace bulkhead {
 
-// What the command line of bulkheadd says.
+// The options of bulkheadd.
 struct DaemonOptions {
   std::string config;                       // file that the options below were also taken from
   std::string listen;                       // empty: the default socket of this user
@@ -64,13 +64,14 @@ struct DaemonOptions {
   bool operator==(const DaemonOptions&) const = default;
 };
 
-// Makes `app` write to `options`, which hold the defaults and outlive it.
+// Defines the options of `app`. It writes to `options`, which hold the defaults and must outlive
+// it.
 void DefineOptions(CLI::App& app, DaemonOptions& options);
 
-// Parses the command line, then the environment, where BULKHEADD_WORKER_QUOTA stands for
-// --worker-quota (lists with commas; not with --embedded), then the file of --config; the earlier
-// one wins. On --help, --version and
-// mistakes it prints and sets `exit_code`; then nothing may be started.
+// Parses the command line, then the environment (BULKHEADD_WORKER_QUOTA is --worker-quota; lists
+// have commas; not with --embedded), then the file of --config. The first that has an option wins.
+// On --help, --version and mistakes it prints and sets `exit_code`; then the service must not
+// start.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
 
 }  // namespace bulkhead

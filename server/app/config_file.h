@@ -11,16 +11,16 @@ class App;
 
 namespace bulkhead {
 
-// Sets the options of `app`, which has parsed no command line, to what a YAML file says. A key is
-// an option's long name; nested keys are joined by dashes, and underscores are dashes:
+// Sets the options of `app`, which has parsed no command line, from a YAML file. A key is an
+// option's long name; nested keys are joined by dashes, and underscores are dashes:
 //
 //   worker: {quota: 512MiB, hang_timeout: 30}     # --worker-quota 512MiB --worker-hang-timeout 30
 //   root: [/data/a, /data/b]                      # --root /data/a --root /data/b
 //   insecure-tcp: true                            # --insecure-tcp
 //
 // Errors: INVALID_ARGUMENT, as "file:line:column: key: what is wrong", for a file that cannot be
-// read or is no YAML mapping, and for the first key that is unknown, stands twice, or has a value
-// that the option does not take.
+// read or is not a YAML mapping, and for the first key that is unknown, repeated, or has an invalid
+// value.
 absl::Status ReadConfigFile(const std::string& path, CLI::App& app);
 
 }  // namespace bulkhead

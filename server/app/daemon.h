@@ -9,15 +9,14 @@
 
 namespace bulkhead {
 
-// The options as command line, environment and file say them now. Blocks for the disk.
+// The current options from command line, environment and file. Blocks for the disk.
 using ReadOptions = std::function<absl::StatusOr<DaemonOptions>()>;
 
 // Runs the service until SIGTERM, SIGINT, or the end of the watched process or processes; then
-// stops it in good order. SIGHUP makes it read its options and the files of TLS again: log level
-// and rights are taken over. SIGUSR1 makes it log what it is doing. A service manager that asked
-// for it (NOTIFY_SOCKET) is told when the service serves, reads its options, and stops. What
-// workers say goes to `log`. Where a call does not end, as its storage hangs, it ends the process
-// itself.
+// stops it in order. SIGHUP makes it read its options and TLS files again, and apply log level and
+// rights. SIGUSR1 makes it log what it is doing. A service manager that sets NOTIFY_SOCKET is
+// notified when the service is ready, reads its options, and stops. Workers' output goes to `log`.
+// If a call does not end because its storage hangs, it ends the process itself.
 absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions read_options);
 
 }  // namespace bulkhead

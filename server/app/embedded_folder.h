@@ -5,22 +5,23 @@
 
 namespace bulkhead {
 
-// The client that starts an embedded service makes a folder for its socket, and removes it; a
-// client that was killed cannot, so the service does it as well.
+// The client that starts an embedded service creates a folder for its socket and removes it. A
+// killed client cannot remove it, so the service does so, too.
 //
 //   of one process   bulkhead-XXXXXXXX/  s.sock  s.sock.arena  lock
 //   of several       bulkhead-HASH/      ID.sock  ID.sock.arena  ID.lock  ID.log   of each service
-//                                        spawn    locked by who starts, joins, ends or removes
-//                                        current  which service is to be joined
+// spawn    locked to start, join, end or remove one
+// current  names the service to join
 //
 // `watch_lock` is ID.lock; empty for a service of one process.
 
-// Removes what belongs to the service at `address`, and the folder unless another needs it: it
-// holds anything else, or a process has `spawn` locked. Folders with other names are left alone.
+// Removes the files of the service at `address`, and the folder unless another service needs it:
+// the folder holds anything else, or a process has `spawn` locked. Folders with other names are
+// left alone.
 void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_lock);
 
-// Keeps ID.log, where what the service at `address` says goes, from growing without bound: cuts it
-// to its last 8 KiB when it has more than 1 MiB. Logs beside other locks are left alone.
+// Bounds the size of ID.log, which gets the output of the service at `address`: cuts it to its last
+// 8 KiB when it has more than 1 MiB. Other logs are left alone.
 void TrimEmbeddedLog(const std::string& address, const std::string& watch_lock);
 
 }  // namespace bulkhead

@@ -7,9 +7,9 @@
 
 namespace bulkhead {
 
-// How a line of the log looks: time, level, text. Names from outside stand in the text, and must
-// not pass for lines of the log, or command a terminal: further lines of a text are indented behind
-// a bar, and other control characters are written as "\xHH".
+// The format of a log line: time, level, text. The text may contain names from outside, which must
+// not look like log lines or control a terminal: further lines of a text are indented after a bar,
+// and other control characters are written as "\xHH".
 std::unique_ptr<spdlog::formatter> LogFormat();
 
 }  // namespace bulkhead

@@ -8,8 +8,8 @@
 
 namespace bulkhead {
 
-// Has all that this process logs, and what protobuf has to say, go to `output`, without waiting for
-// its reader. `level` is one of --log-level.
+// Sends everything that this process and protobuf log to `output`, without waiting for its reader.
+// `level` is a value of --log-level.
 void LogTo(std::shared_ptr<LogOutput> output, const std::string& level);
 
 }  // namespace bulkhead

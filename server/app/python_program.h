@@ -16,8 +16,8 @@ struct PythonOptions {
   std::vector<std::string> native_paths;  // absolute
 };
 
-// How a worker of Python stages is started. NOT_FOUND, with what to do, when the interpreter or
-// Bulkhead's own part is not there.
+// The program of a worker with Python stages. NOT_FOUND, with what to do, if the interpreter or
+// Bulkhead's part in it is missing.
 absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options);
 
 }  // namespace bulkhead

@@ -7,8 +7,8 @@
 
 namespace bulkhead {
 
-// What the options mean on this machine: defaults filled in, folders made, sizes checked.
-// INVALID_ARGUMENT with what is wrong and what to write instead.
+// The service's configuration on this machine: fills in defaults, creates folders, checks sizes.
+// INVALID_ARGUMENT, with the mistake and what to write instead.
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options);
 
 }  // namespace bulkhead

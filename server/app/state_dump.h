@@ -8,12 +8,11 @@
 
 namespace bulkhead {
 
-// Streams, workers, records and workers' deaths that a dump lists; of the others it says how many
-// there are.
+// The most streams, workers, records and deaths that a dump lists; it counts the others.
 inline constexpr int kMostDumped = 64;
 
-// What the service is doing, as lines for its log: budget, streams with their slots, workers with
-// their leases and what their threads are at, the last deaths.
+// The service's state as lines for its log: budget, streams with their slots, workers with their
+// leases and what their threads are doing, the last deaths.
 std::vector<std::string> StateDump(const v1::GetStatusResponse& status);
 
 }  // namespace bulkhead

@@ -18,15 +18,15 @@ namespace bulkhead {
 // The data of a spec.
 struct FoundData {
   internal::v1::ResolvedSource resolved;  // with indexes and selections
-  // Of the labels of lists and folders; of a mixture's, those on which its sources agree.
+  // Class names of labels of lists and folders; in a mixture, those on which its sources agree.
   ClassNames class_names;
-  // Of the sources with `classes_file`, in their order.
+  // Class names of the sources with `classes_file`, in their order.
   std::vector<ClassNames> classes_of_files;
   uint64_t samples_per_epoch = 0;
 };
 
 // Replaces every `classes_file` of `spec`, whose data were found, by `classes` with the file's
-// names: only so do fingerprints cover them.
+// names, so that fingerprints cover them.
 void NameClasses(const FoundData& data, v1::PipelineSpec& spec);
 
 // Finds the files of a spec's sources, indexes them, and selects from their records. Services and
@@ -51,7 +51,7 @@ class DataFinder {
     const google::protobuf::Map<std::string, v1::Feature>& features;
     const internal::v1::Selection selection;
   };
-  // Its class names are those of the part; its samples are not counted.
+  // Finds one part of a source. The class names are those of the part; samples are not counted.
   absl::StatusOr<FoundData> FindPart(const Part& part, const std::string& base_dir,
                                      const FindProgressFn& progress,
                                      const FindCancelledFn& cancelled) const;

@@ -43,7 +43,7 @@ class IndexFolder {
   // Names the file `path`, and replaces a file of that name.
   absl::Status Publish(int fd, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Never use the file at `path` again, although its header looks good.
+  // Never uses the file at `path` again, although its header looks valid.
   void NoteDamaged(const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Opens files for as long as the result is held: all of them, in this order, or none. A data set

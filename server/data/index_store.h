@@ -14,7 +14,7 @@ namespace bulkhead {
 
 // The record indexes of all sources, and the selections made from them, stored in a folder and
 // built when missing. A TFRecord file's index is found again by the file's path, size and time.
-// Lists and folders are read again at every Open, because no cheap check shows a new image. A
+// Lists and folders are read again at every Open, because no cheap check would find a new image. A
 // selection is found again by its index, the file's name and checksum, and its filter and split.
 // Thread-safe; several services may share the folder.
 class IndexStore {

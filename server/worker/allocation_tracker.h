@@ -16,19 +16,19 @@ namespace bulkhead {
 //     | what was asked for, and a rest | stage and seal, the last 8 bytes |
 //
 // A block is counted for the stage (CurrentStage) of the thread that allocates it, with its usable
-// size, and taken off that stage by whatever thread frees it. The seal is made of the block's
-// address: a block that was allocated otherwise, before Start, say, is seen to be none of ours. A
-// thread adds to its own counters without read-modify-write; threads without counters of their own
-// share some. Private, writable, anonymous mmaps that a library makes are counted in the same way;
-// glibc's own, for large blocks and stacks, do not pass here. Not counted: the stacks, and pages
-// that were reserved first and made writable later.
+// size, and subtracted from that stage by whichever thread frees it. The seal is computed from the
+// block's address, so that blocks which were not allocated here, for example before Start, are
+// recognized. A thread adds to its own counters without read-modify-write; threads without counters
+// of their own share some. Private, writable, anonymous mmaps of libraries are counted in the same
+// way; glibc's own, for large blocks and stacks, do not call this mmap. Not counted: the stacks,
+// and pages that were reserved first and made writable later.
 //
-// No locks but in mmap; nothing is allocated. In a forked child nothing is counted, and nothing
-// ends.
+// Takes no locks except in mmap, and allocates nothing. In a forked child nothing is counted, and
+// nothing ends.
 class AllocationTracker final : public AllocationWatch {
  public:
-  // Begins to count; for the first lines of main. Where the C library's blocks do not look as
-  // expected it counts nothing, ever. Returns the process's only tracker.
+  // Begins to count; for the first lines of main. If the C library's blocks do not look as
+  // expected, it never counts anything. Returns the process's only tracker.
   static AllocationTracker& Start();
 
   void Attach(const FlightRecorder& recorder, bool attribution) override;

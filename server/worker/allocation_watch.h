@@ -5,8 +5,8 @@
 
 namespace bulkhead {
 
-// What a worker tells the watcher of its allocations: an AllocationTracker in bulkhead-worker; none
-// in programs that do not link one.
+// The interface to the counting of a worker's allocations: an AllocationTracker in bulkhead-worker;
+// none in programs that do not link one.
 class AllocationWatch {
  public:
   virtual ~AllocationWatch() = default;

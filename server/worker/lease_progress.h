@@ -10,8 +10,8 @@
 
 namespace bulkhead {
 
-// Says that a worker's leases get on, at most once in an interval, however many of its threads note
-// it. Thread-safe; `tell` is called from them.
+// Reports that a worker's leases make progress, at most once per interval, however many of its
+// threads note it. Thread-safe; `tell` is called from these threads.
 class LeaseProgress {
  public:
   LeaseProgress(std::function<void()> tell, absl::Duration interval)
@@ -21,7 +21,7 @@ class LeaseProgress {
     const int64_t now_ns = MonotonicNanos();
     int64_t last_ns = told_ns_.load(std::memory_order_relaxed);
     if (now_ns - last_ns < interval_ns_) return;
-    // Of the threads that see it is time, one tells.
+    // Only one of the threads that see that it is time calls `tell`.
     if (told_ns_.compare_exchange_strong(last_ns, now_ns)) tell_();
   }
 

@@ -24,32 +24,31 @@
 
 namespace bulkhead {
 
-// Where things are kept from sample to sample; null: nowhere.
+// The caches of a worker; null: not used.
 struct WorkerStores {
   ValueStore* seek_entries = nullptr;
   ValueStore* cache_stages = nullptr;
 };
 
-// The decode threads of a worker: take leases in the order they came, produce their samples in
-// place, report them, and in between, once a second, that samples were finished.
+// The decode threads of a worker: take leases in the order of arrival, produce their samples in
+// place, and report them. Once a second they report that samples were finished.
 //
 // Life: construct (starts the threads) → AddStream, Add, RemoveStream … → destruct, which finishes
-// the leases at work and drops those that wait. Thread-safe. `report` is called from the decode
-// threads and must be thread-safe. A slot can be touched from the time when work on a lease in it
-// begins until the last one in it was produced, just before that is reported.
+// the leases in work and drops those that wait. Thread-safe. `report` is called from the decode
+// threads and must be thread-safe. A slot can be accessed from the beginning of work on its first
+// lease until its last lease is produced, just before that is reported.
 //
-// Of a pipeline with batch stages every lease is a whole batch. Its samples are shared out among
-// the threads, unless the lease says one_thread; the last thread runs the batch stages.
+// In a pipeline with batch stages every lease is a whole batch. The threads share its samples,
+// unless the lease says one_thread; the last thread to finish runs the batch stages.
 class LeaseRunner {
  public:
   using Report = std::function<void(const internal::v1::FromWorker&)>;
 
-  // What storage refuses is asked for again this many times, waiting `retry_delay`, then twice as
-  // long, … in between.
+  // The number of retries of a failed read, after `retry_delay`, then twice as long, and so on.
   static constexpr int kReadRetries = 3;
 
-  // The threads note in `recorder`, if there is one, what they are doing; their decoded images
-  // share `decode_allowance_bytes`, where given. Recorder and stores must outlive this.
+  // The threads note what they are doing in `recorder`, if there is one. Their decoded images share
+  // `decode_allowance_bytes`, if given. Recorder and stores must outlive this.
   LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
               absl::Duration retry_delay = absl::Milliseconds(100),
               absl::Duration progress_interval = absl::Seconds(1),
@@ -58,24 +57,24 @@ class LeaseRunner {
               WorkerStores stores = {});
   ~LeaseRunner();
 
-  // From now on leases of the stream may come. INVALID_ARGUMENT when the stream's order or schema
-  // makes no sense.
+  // From now on leases of the stream may come. INVALID_ARGUMENT if the stream's order or schema is
+  // invalid.
   absl::Status AddStream(const internal::v1::StreamBinding& binding, UniqueFd arena_fd);
   // Drops the stream's waiting leases, reporting each as failed, so that the supervisor knows what
-  // this worker still holds; its arena is unmapped, and StreamRemoved reported, when the last lease
-  // at work is done.
+  // this worker still holds. When the last lease in work is done, unmaps the stream's arena and
+  // reports StreamRemoved.
   void RemoveStream(uint64_t stream_id);
-  // Maps the pages of all arenas, has every thread produce one of the samples in memory of its own,
-  // and reports WarmedUp when all are done. Blocks for the former only.
+  // Maps the pages of all arenas, lets the threads produce the samples in private memory, and
+  // reports WarmedUp when all are done. Blocks only for the mapping.
   void WarmUp(const internal::v1::WarmUp& request);
-  // Replaces the stream's quarantine set, for leases that are added from now on; does nothing when
-  // the stream is unknown. INVALID_ARGUMENT for an invalid set.
+  // Replaces the stream's quarantine set for leases that are added from now on. Does nothing if the
+  // stream is unknown. INVALID_ARGUMENT for an invalid set.
   absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
-  // Queues a lease; reports it as failed when its stream is unknown or it lies outside the arena.
+  // Queues a lease. Reports it as failed if its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
 
  private:
-  // One stream as the threads see it; its destruction unmaps the arena and reports that.
+  // One stream as the threads see it. Its destruction unmaps the arena and reports it.
   struct StreamState {
     std::shared_ptr<const StreamView> view;  // replaced under the runner's lock
     std::shared_ptr<HeldSlots> slots;
@@ -85,18 +84,18 @@ class LeaseRunner {
       on_destruct();
     }
   };
-  // A sample to be produced and discarded; the destruction of the last one's `report` says that all
-  // are done.
+  // A sample to be produced and discarded. The destruction of the last `report` means that all are
+  // done.
   struct Rehearsal {
     uint64_t epoch = 0;
     uint64_t position = 0;
     std::shared_ptr<void> report;
   };
-  // A lease of a whole batch, on which several threads work; the thread that ends its last part
-  // runs the batch stages and reports it.
+  // A lease of a whole batch, on which several threads work. The thread that finishes its last part
+  // runs the batch stages and reports the lease.
   struct SharedLease;
   struct Item {
-    internal::v1::Lease lease;  // of a shared one the part, which is as good as a lease
+    internal::v1::Lease lease;  // of a shared lease, the part in the form of a lease
     std::shared_ptr<StreamState> stream;
     std::shared_ptr<const StreamView> view;  // as it was when the lease came
     std::optional<Rehearsal> rehearsal;      // instead of the lease
@@ -106,15 +105,15 @@ class LeaseRunner {
   };
 
   void Run(uint32_t thread);
-  // What the threads take up of a lease.
+  // The unit of work that a thread takes.
   std::deque<Item> ItemsOf(const internal::v1::Lease& lease,
                            const std::shared_ptr<StreamState>& stream) const;
   void Produce(Item& item, PipelineContext& context);
   void ProducePart(const Item& item, PipelineContext& context);
-  // Takes the word on one part; true when it was the last.
+  // Notes the result of one part; true if it was the last.
   static bool EndPart(const Item& item, const absl::Status& status, uint64_t failed_position,
                       std::vector<SubstitutedSample> substituted);
-  // Says how the whole of a shared lease ended.
+  // Reports the result of a whole shared lease.
   void ReportShared(SharedLease& shared);
   void Rehearse(const Item& item, PipelineContext& context);
   // Produces the lease's samples; errors of storage are retried.

@@ -26,7 +26,7 @@ class NoteSender {
   // `text` is cut to kMostNoteBytes.
   void Send(v1::Note::Level level, const std::string& stage, const std::string& text)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells how many lines were dropped since the last time, if any were and a line may pass.
+  // Sends the number of lines dropped since the last time, if any were and a line may pass.
   void TellDropped() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

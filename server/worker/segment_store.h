@@ -16,8 +16,8 @@
 
 namespace bulkhead {
 
-// One cache as a worker sees it: the segments that it is told of while it runs, one of which it
-// writes. Thread-safe; many threads may Find at once.
+// One cache as a worker sees it: the segments that it gets while it runs, one of which it writes.
+// Thread-safe; many threads may Find at once.
 class SegmentStore final : public ValueStore {
  public:
   // `on_full` is called once per writable segment, by the thread that found no room.

@@ -16,7 +16,7 @@ enum class LeaseMoment {
   kReported,  // reported to the supervisor
 };
 
-// Runs a worker on its end of the supervisor's socket until it is told to end or the supervisor is
+// Runs a worker on its end of the supervisor's socket until it is asked to end or the supervisor is
 // gone. It builds indexes, or runs one pipeline for the streams that it is given. The calling
 // thread reads messages; decode threads produce leases and report them. Returns the process's exit
 // code (server/arena/exit_codes.h). The caller must then end the process at once, by _exit, because

@@ -9,7 +9,7 @@
 
 namespace bulkhead {
 
-// `random_iou_crop`: an image and its boxes. The image becomes a view. Boxes whose middle is not in
+// `random_iou_crop`: an image and its boxes. The image becomes a view. Boxes whose centre is not in
 // the rectangle become empty, at the rectangle's corner; the planner moves all of them. Draws: see
 // RandomIouRect.
 class IouCropStage : public SampleStage {

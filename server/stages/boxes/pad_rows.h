@@ -9,8 +9,8 @@
 
 namespace bulkhead {
 
-// `pad_rows`: the feature, and the number of its rows where that has a name. Sample error:
-// OVER_BOUND, for too many rows where they are not dropped.
+// `pad_rows`: gives the feature and, if it has a name, the count. Sample error: OVER_BOUND, for too
+// many rows, unless they are dropped.
 class PadRowsStage : public SampleStage {
  public:
   PadRowsStage(const StageSite& site, const v1::PadRows& spec);

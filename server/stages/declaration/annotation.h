@@ -8,20 +8,20 @@
 
 namespace bulkhead {
 
-// What a feature says about an image of the same sample, and follows it for: declared by a stage
-// `boxes`, `keypoints` or `mask`. A plain value.
+// What a stage `boxes`, `keypoints` or `mask` declares of a feature: that it belongs to an image of
+// the same sample and follows it. A plain value.
 struct Annotation {
   enum class Kind { kBoxes, kKeypoints, kMask };
   Kind kind = Kind::kBoxes;
-  std::string image;                                  // the feature that it is about
+  std::string image;                                  // the image's feature
   v1::BoxFormat format = v1::BOX_FORMAT_UNSPECIFIED;  // kBoxes
   bool relative = false;                              // kBoxes, kKeypoints
   uint32_t fill = 0;                                  // kMask
-  // The stage ("stages[2].python") that changed the image or the annotation without the other; it
-  // cannot follow any more. Empty: it still belongs to the image.
+  // The stage ("stages[2].python") that changed the image or the annotated feature without the
+  // other, so that the feature cannot follow any more. Empty: it still follows.
   std::string lost_at;
 
-  // Whether both follow images of the same name in the same way.
+  // Whether both follow an image of the same name in the same way.
   bool Agrees(const Annotation& other) const {
     return kind == other.kind && image == other.image && format == other.format &&
            relative == other.relative && fill == other.fill &&

@@ -13,9 +13,9 @@
 
 namespace bulkhead {
 
-// What a batch has beside an output `name`: how many rows of a variable one are filled (int64 []),
-// the batch's own height and width (int64 [2]), and, from clients only, where each sample's rows
-// begin (int64 [samples + 1]).
+// The names of the outputs that accompany an output `name`: its number of filled rows if that is
+// variable (int64 []), the batch's height and width (int64 [2]), and, added by clients, where each
+// sample's rows begin (int64 [samples + 1]).
 std::string CountName(absl::string_view name);
 std::string SizeName(absl::string_view name);
 std::string OffsetsName(absl::string_view name);
@@ -27,30 +27,31 @@ inline std::string DescribeRow(const v1::TensorSchema& tensor) {
   return DescribeRow(tensor.dtype(), tensor.shape());
 }
 
-// The outputs that batch stages find, stage after stage: each notes what it makes and packs. Refers
-// to its arguments.
+// The outputs as each batch stage finds them. Each stage notes what it makes and packs. Refers to
+// its arguments.
 class BatchOutputs {
  public:
-  // `features`: those that samples have in the end. `there`: the outputs before the first stage.
+  // `features`: those after the last stage for samples. `there`: the outputs before the first batch
+  // stage.
   BatchOutputs(const std::vector<FeatureSignature>& features, const v1::BatchSchema& schema,
                std::set<std::string> there)
       : features_(features), schema_(schema), there_(std::move(there)) {}
 
   const std::vector<FeatureSignature>& features() const { return features_; }
-  // Null when no sample has it.
+  // Null if samples have no such feature.
   const FeatureSignature* Feature(absl::string_view name) const;
-  // Null when it is no output.
+  // Null if it is not an output.
   const v1::TensorSchema* Tensor(absl::string_view name) const;
   bool IsThere(const std::string& name) const { return there_.count(name) > 0; }
   bool IsPacked(const std::string& name) const { return packed_at_.count(name) > 0; }
 
-  // The output `name`, which a stage works on. Errors: SPEC_INVALID at `path` when it is not there,
-  // or packed.
+  // The output `name`, which a stage works on. Errors: SPEC_INVALID at `path` if it does not exist
+  // or is packed.
   absl::StatusOr<const v1::TensorSchema*> Need(const std::string& name,
                                                const std::string& path) const;
 
   void Make(const std::string& name) { there_.insert(name); }
-  // `path`: of the stage behind which the samples of `name` have no fixed place.
+  // `path`: the stage after which the samples of `name` have no fixed place.
   void Pack(const std::string& name, const std::string& path) { packed_at_[name] = path; }
 
  private:

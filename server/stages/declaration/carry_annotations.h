@@ -11,11 +11,10 @@
 
 namespace bulkhead {
 
-// What a stage of `kind` at `path` means for declared boxes, points and masks: `before` are the
-// features that came in, `after` those that its Infer made of them, whose annotations are set
-// right. A mask gets its image's new size. An annotation that the stage parts from its image is
-// lost from then on. Errors: SPEC_INVALID when pixels move that an annotation which is lost already
-// ought to follow.
+// Carries declared boxes, points and masks through a stage of `kind` at `path`. `before`: its input
+// features; `after`: those that its Infer returned, whose annotations are set here. A mask gets its
+// image's new size. An annotation that the stage separates from its image is lost. Errors:
+// SPEC_INVALID if pixels move that a lost annotation should have followed.
 absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, absl::string_view path,
                               const std::vector<FeatureSignature>& before,
                               std::vector<FeatureSignature>& after);

@@ -8,28 +8,28 @@
 #include "server/stages/declaration/option.h"
 #include "server/stages/declaration/spec_error.h"
 
-// Options that stages of several families have, and what stages with them have in common.
+// Options of stages in several families, and what these stages have in common.
 namespace bulkhead {
 
-// The largest extent that any image format here can hold.
+// The largest width or height of any supported image format.
 inline constexpr uint32_t kMaxExtent = 65'535;
 
-// Features whose rows stages drop or join along with boxes, at most.
+// The most features whose rows a stage drops or joins along with boxes.
 inline constexpr int kMaxSanitizedWith = 64;
 
-// `probability`: that the stage acts.
+// `probability`: the probability that the stage acts.
 Option Probability(double otherwise);
-// Whether a stage with `probability` draws whether it acts.
+// Whether a stage with `probability` acts on some samples only.
 bool ActsByChance(const google::protobuf::Message& stage);
 
-// `size`: one or two extents, made two.
+// `size`: one or two extents; normalized to two.
 Option Size();
 Option OptionalSize();
 
-// `fill`: one value of a pixel, or one a channel (CheckFill).
+// `fill`: the value of a pixel, one number or one per channel (CheckFill).
 Option Fill(double otherwise);
 
-// `with`: features with a row for each box of `input`; and that no name stands there twice.
+// `with`: features with one row per box of `input`, and the check that no name is repeated.
 Option With();
 template <typename Stage>
 void CheckWith(const Stage& stage, const std::string& path, SpecProblems& problems) {

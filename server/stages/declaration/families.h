@@ -5,18 +5,18 @@
 
 namespace bulkhead {
 
-// All kinds of stages, by family; each has its declare.cc and its running stages in its folder.
+// All kinds of stages, by family. Each family's folder has its declare.cc and its running stages.
 StageKinds DecodeKinds();      // encoded bytes to images
-StageKinds GeometryKinds();    // which pixels, and where they go
-StageKinds ColorKinds();       // what pixels become
-StageKinds WarpKinds();        // images bent, and augments that do that, too
-StageKinds AnnotationKinds();  // what belongs to an image
-StageKinds BoxKinds();         // boxes, and rows of varying number
-StageKinds MosaicKinds();      // several samples in one
+StageKinds GeometryKinds();    // resizes, crops, flips, pads
+StageKinds ColorKinds();       // values of pixels
+StageKinds WarpKinds();        // affine, perspective, elastic; augments with these
+StageKinds AnnotationKinds();  // boxes, points and masks of an image
+StageKinds BoxKinds();         // changes of boxes and of numbers of rows
+StageKinds MosaicKinds();      // several samples in one image
 StageKinds NumberKinds();      // element types, layouts, labels
 StageKinds UserKinds();        // the user's own code
 StageKinds FaultKinds();       // misbehaviour on purpose
-StageKinds CacheKinds();       // what is kept from epoch to epoch
+StageKinds CacheKinds();       // results kept for later epochs
 
 }  // namespace bulkhead
 

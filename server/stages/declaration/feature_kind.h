@@ -16,21 +16,21 @@
 namespace bulkhead {
 
 // The declaration of a stage that replaces one feature, which its option `input` names. A stage
-// that takes any uint8 image and leaves its shape and has no rules needs options only.
+// that takes any uint8 image, keeps its shape and has no rules needs only options.
 template <typename Message>
 struct FeatureStage {
-  // `input` where the spec is silent.
+  // The default of `input`.
   std::string input = "image";
-  // The others.
+  // All other options.
   std::vector<Option> options;
-  // What the table of options cannot say: adds what else is wrong to `problems`.
+  // Checks what the table of options cannot express; adds mistakes to `problems`.
   void (*rules)(Message& stage, const std::string& path, SpecProblems& problems) = nullptr;
-  // What it makes of `input`. Errors: SPEC_INVALID.
+  // The feature that it makes of `input`. Errors: SPEC_INVALID.
   std::function<absl::StatusOr<FeatureSignature>(
       const Message& stage, const FeatureSignature& input, absl::string_view path)>
       infer = InferSame;
   StageTraits traits;
-  // Whether the draws of a stage of a random kind decide anything; null: they do.
+  // Whether random numbers change the result of a stage of a random kind; null: they do.
   std::function<bool(const Message& stage)> draws = nullptr;
 };
 

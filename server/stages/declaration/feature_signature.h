@@ -11,7 +11,7 @@
 
 namespace bulkhead {
 
-// What is known of one feature of a sample before any sample is read.
+// What is known about one feature of a sample before any sample is read.
 struct FeatureSignature {
   enum class Kind {
     kTensor,   // elements of `dtype`
@@ -31,15 +31,15 @@ struct FeatureSignature {
   // A kTensor that is several images of one size: [n, height, width, channels], or [n, channels,
   // height, width] when `channels_first`.
   bool is_stack = false;
-  // For kEncoded: bound of the length in bytes; 0 when there is none (then it cannot be an output).
+  // For kEncoded: bound of the length in bytes; 0: none, so it cannot be an output.
   uint64_t max_bytes = 0;
   // Declared boxes, points or a mask of an image.
   std::optional<Annotation> annotation;
-  // How a batch stage packs it, and which one ("batch_stages[0].pack_rows"); of a batch's features
-  // only (AddBatchFeatures).
+  // How a batch stage packs it, and the stage ("batch_stages[0].pack_rows"). Only for features of a
+  // batch (AddBatchFeatures).
   v1::Packing packing = v1::PACKING_UNSPECIFIED;
   std::string packed_at;
-  // Where a message about this feature should point: "features.boxes", "stages[2].resize".
+  // The place that messages about this feature name: "features.boxes", "stages[2].resize".
   std::string path;
 };
 

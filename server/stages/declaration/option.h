@@ -12,13 +12,12 @@
 
 namespace bulkhead {
 
-// Of numbers that have a least value only.
+// The upper limit of numbers that have only a least value.
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// What the declaration of a stage says of one option: which values it may have, and what it is
-// where the spec is silent. Its type stands in the .proto file, its meaning in the comment there.
-// Enums and truth values count as numbers. In sentences of problems, $0 is the value that is wrong
-// (for Count the number of values), $1 and $2 the limits.
+// The declaration of one option of a stage: its allowed values and its default. The .proto file has
+// its type and, as a comment, its meaning. Enums and booleans count as numbers. In messages, $0 is
+// the wrong value (for Count the number of values), $1 and $2 are the limits.
 //
 //   Option("sigma").OneStandsFor(2).Default({0.1, 2}).RangeAbove(0, 1000)
 //   Option("probability").Default(0.5).Between(0, 1)
@@ -28,21 +27,21 @@ class Option {
  public:
   using Predicate = std::function<bool(double)>;
 
-  // `name`: of the field.
+  // `name`: the field's name.
   explicit Option(std::string name) : name(std::move(name)) {}
 
-  // Where the spec is silent; of a list, its only number, or all of them.
+  // The value if the spec gives none; for a list, its only number or all of them.
   Option& Default(double value) { return Default({value}); }
   Option& Default(std::initializer_list<double> values) { return Set(defaults, values); }
   Option& DefaultName(std::string text) { return Set(default_name, std::move(text)); }
-  // The same, but the normal form leaves the option out where it has this value.
+  // The same, but the normal form omits the option if it has this value.
   Option& ImpliedDefault(double value) { return Set(implied, value).Default(value); }
-  // What it is without a value, in words for the documentation.
+  // The default in words, for the documentation.
   Option& Otherwise(std::string words) { return Set(otherwise, std::move(words)); }
 
   // "is required: MEANING".
   Option& Required(const std::string& meaning) { return Needs("is required: " + meaning); }
-  // The same with a sentence of its own.
+  // The same with the whole message.
   Option& Needs(std::string sentence) { return Set(needs, std::move(sentence)); }
 
   // Every value lies within these limits.
@@ -56,7 +55,7 @@ class Option {
   Option& AtMost(double most, std::string says = "is $0, over the limit of $2") {
     return Limit(-std::numeric_limits<double>::infinity(), false, most, std::move(says));
   }
-  // Every value is one that `allows` accepts, which is asked before the limits are.
+  // `allows` accepts every value; checked before the limits.
   Option& Only(Predicate allows, std::string says) {
     return Set(only, std::move(allows)).Set(only_says, std::move(says));
   }
@@ -68,14 +67,14 @@ class Option {
     return Only([=](double value) { return std::count(values.begin(), values.end(), value) == 0; },
                 std::move(says));
   }
-  // A list's lengths.
+  // The length of a list.
   Option& Count(int least, int most, std::string says) {
     return Set(least_count, least).Set(most_count, most).Set(count_says, std::move(says));
   }
 
-  // A list of one number stands for `count` of them.
+  // A list of one number is repeated to `count` numbers.
   Option& OneStandsFor(int count) { return Set(one_stands_for, count); }
-  // Two numbers [low, high] within limits; `more` follows the sentence.
+  // Two numbers [low, high] within limits; `more` is appended to the message.
   Option& Range(double least, double most, std::string more = "") {
     return Set(is_range, true).Limit(least, false, most, std::move(more));
   }
@@ -88,7 +87,7 @@ class Option {
   std::string default_name;
   std::optional<double> implied;
   std::string otherwise;
-  std::string needs;  // the sentence; empty: it is not required
+  std::string needs;  // the message; empty: not required
   double least = -std::numeric_limits<double>::infinity();
   double most = kNoLimit;
   bool is_above_least = false;

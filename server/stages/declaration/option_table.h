@@ -15,27 +15,27 @@ namespace bulkhead {
 // The declared options of one message. Immutable.
 class OptionTable {
  public:
-  // Ends the process when an option is no field of the message: a slip of ours.
+  // Ends the process if an option is not a field of the message, which is a bug.
   OptionTable(const google::protobuf::Descriptor* message, std::vector<Option> options);
 
   const google::protobuf::Descriptor* message() const { return message_; }
-  // Null when nothing was declared of the field.
+  // Null if nothing was declared for the field.
   const Option* Find(absl::string_view name) const;
 
-  // Fills defaults in, in the order of the declaration; adds what is wrong to `problems`, at most
-  // one problem an option. `path`: that of `options`.
+  // Fills in defaults, in the order of the declaration; adds mistakes to `problems`, at most one
+  // per option. `path`: the place of `options`.
   void Normalize(google::protobuf::Message& options, const std::string& path,
                  SpecProblems& problems) const;
 
-  // Why `name` cannot be 0, where it cannot: "is 0; it must lie between 1 and 100"; else empty. A
-  // plain number of a message that was set to 0 is no other than one that was not set at all, so
-  // whoever reads what was written has to ask.
+  // If `name` cannot be 0, the message "is 0; it must lie between 1 and 100"; else empty. A message
+  // does not tell a plain number that was set to 0 from one that was not set, so the reader of the
+  // text has to ask.
   std::string ProblemOfZero(absl::string_view name) const;
 
   const std::vector<Option>& options() const { return options_; }
 
-  // That every required option is there and may be what it is, of options that need not be
-  // normalized: a worker does not trust what it is told. Errors: SPEC_INVALID.
+  // Checks that every required option is set and every value is allowed, also in options that are
+  // not normalized: a worker does not trust its messages. Errors: SPEC_INVALID.
   absl::Status CheckRequired(const google::protobuf::Message& options,
                              absl::string_view path) const;
 

@@ -11,14 +11,14 @@
 
 namespace bulkhead {
 
-// INVALID_ARGUMENT (SPEC_INVALID) about one place of a spec, such as "stages[2].resize.size": the
-// place leads the message and is its metadata `path`.
+// INVALID_ARGUMENT (SPEC_INVALID) about one place of a spec, such as "stages[2].resize.size". The
+// message begins with the place, which is also in the metadata `path`.
 absl::Status SpecError(absl::string_view path, absl::string_view message);
 
 // Whether `path` is the place `whole` or one in it: "stages[2].resize" is in "stages[2]".
 bool IsAtOrBelow(absl::string_view path, absl::string_view whole);
 
-// One thing that is wrong with a spec, and where.
+// A mistake in a spec, and its place.
 struct SpecProblem {
   std::string path;
   std::string message;
@@ -27,25 +27,25 @@ struct SpecProblem {
 // Collects the problems of a spec, so that all are reported at once. Not thread-safe.
 class SpecProblems {
  public:
-  // A problem that is known already is not added once more.
+  // Adds a problem, unless it was added before.
   void Add(absl::string_view path, absl::string_view message);
   // A status made by SpecError.
   void Add(const absl::Status& status);
-  // What was found in a part of the spec that stands at `path`.
+  // Adds the problems of a part of the spec that is at `path`.
   void AddBelow(absl::string_view path, const SpecProblems& part);
   const std::vector<SpecProblem>& all() const { return problems_; }
   bool empty() const { return problems_.empty(); }
-  // Whether one of them stands at `path` itself, or also at something below it.
+  // Whether there is a problem at `path` itself, or also below it.
   bool AnyAt(absl::string_view path) const;
   bool AnyAtOrBelow(absl::string_view path) const;
 
-  // OK when there is none; else SPEC_INVALID with one problem a line and metadata `path` of the
+  // OK if there is none; else SPEC_INVALID with one problem per line and the metadata `path` of the
   // first.
   absl::Status ToStatus() const;
 
  private:
   std::vector<SpecProblem> problems_;
-  std::set<std::pair<std::string, std::string>> known_;  // path and message of each
+  std::set<std::pair<std::string, std::string>> known_;  // path and message
 };
 
 }  // namespace bulkhead

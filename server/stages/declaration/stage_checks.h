@@ -13,26 +13,26 @@
 #include "server/stages/declaration/feature_signature.h"
 #include "server/stages/declaration/spec_error.h"
 
-// What the kinds of stages check alike.
+// Checks that several kinds of stages share.
 namespace bulkhead {
 
 using Extents = google::protobuf::RepeatedField<uint32_t>;
 using Numbers = google::protobuf::RepeatedField<double>;
 
-// `name`, or `otherwise` where the spec gives none.
+// `name`, or `otherwise` if the spec gives none.
 inline std::string NameOr(const std::string& name, absl::string_view otherwise) {
   return name.empty() ? std::string(otherwise) : name;
 }
 
-// Whether features can be called so: their names become output names, keys of NumPy structures and
-// places in messages. A letter or _ first, then letters, digits and _ - / .
+// Whether this can be the name of a feature: such names become output names, keys of NumPy
+// structures and places in messages. A letter or _ first, then letters, digits and _ - / .
 inline constexpr size_t kMaxNameBytes = 128;
 bool IsFeatureName(absl::string_view name);
 
-// The one of `features` that is called `name`, which must be there.
+// The feature `name`, which must be in `features`.
 FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name);
 
-// Puts a new feature among `features`, sorted by name; an error at `path` when its name is taken.
+// Inserts a new feature into `features`, sorted by name; an error at `path` if its name is taken.
 absl::Status InsertFeature(FeatureSignature feature, absl::string_view path,
                            std::vector<FeatureSignature>& features);
 
@@ -43,22 +43,22 @@ std::string DescribeFeature(const FeatureSignature& feature);
 absl::Status WrongInput(absl::string_view path, const FeatureSignature& input,
                         absl::string_view wanted, absl::string_view advice);
 
-// That `input` is a decoded image: uint8, channels last.
+// Checks that `input` is a decoded image: uint8, channels last.
 absl::Status CheckPixels(absl::string_view path, const FeatureSignature& input);
 
-// That `input` is such an image with three channels.
+// Checks that `input` is such an image with three channels.
 absl::Status CheckRgb(absl::string_view path, const FeatureSignature& input);
 
-// That `input` has numbers.
+// Checks that `input` has numbers.
 absl::Status CheckNumeric(absl::string_view path, const FeatureSignature& input);
 
-// That `fill`, where it has several values, has one for each of `input`'s channels.
+// Checks that `fill`, if it has several values, has one for each of `input`'s channels.
 absl::Status CheckFill(const Extents& fill, const FeatureSignature& input, absl::string_view path);
 
-// `input` with another height and width: one or two extents.
+// `input` with another height and width, given as one or two extents.
 FeatureSignature WithSize(const Extents& size, FeatureSignature input);
 
-// What stages infer that leave an image's shape: with any number of channels, or three.
+// Infer functions of stages that keep an image's shape: with any number of channels, or three.
 absl::StatusOr<FeatureSignature> InferSame(const google::protobuf::Message& stage,
                                            const FeatureSignature& input, absl::string_view path);
 absl::StatusOr<FeatureSignature> InferSameRgb(const google::protobuf::Message& stage,

@@ -17,44 +17,44 @@
 
 namespace bulkhead {
 
-// What else a spec's reader must know of a kind of stage.
+// The traits of a kind of stage.
 struct StageTraits {
-  // It draws random numbers, at least with some options.
+  // The stage draws random numbers, at least with some options.
   bool is_random = false;
-  // Its result lies in a worker's own memory whatever comes next; that of a stage which works
-  // element by element may go straight into the batch.
+  // The stage's result is always in a worker's own memory. (A stage that works element by element
+  // may write straight into the batch.)
   bool holds_result = false;
-  // Images of unknown size may become larger than they came in, up to kDefaultMaxPixels.
+  // The stage may enlarge images of unknown size, up to kDefaultMaxPixels.
   bool may_enlarge = false;
-  // What it means for the places of an image's pixels.
+  // The effect on the places of an image's pixels.
   enum class Motion {
-    kNone,      // they stay
-    kMoves,     // those of the first feature that it reads move, and the running stage says how
-    kReplaces,  // images that it writes have nothing to do with those before
+    kNone,      // pixels stay in place
+    kMoves,     // pixels of the first input move; the running stage says how
+    kReplaces,  // its images are unrelated to those before
   };
   Motion motion = Motion::kNone;
-  // It cuts a part out of its image: what lies beyond need not be decoded, where it is the first to
-  // work on the decoded image.
+  // The stage cuts a part out of its image. If it is the first after the decoder, the rest need not
+  // be decoded.
   bool cuts_part = false;
-  // It sets the annotations of the features that it writes itself.
+  // The stage sets the annotations of its results itself.
   bool knows_annotations = false;
-  // It only says what a feature is to an image: nothing changes.
+  // The stage only declares that a feature belongs to an image, and changes nothing.
   bool declares = false;
-  // It changes nothing, and may fail on purpose: stages before and behind it may be joined.
+  // The stage changes nothing and may fail on purpose. Stages before and after it may be joined.
   bool fails_on_purpose = false;
-  // It is the user's own code.
+  // The stage is user code.
   bool runs_user_code = false;
-  // Other samples that a sample may have made for it, at most. Where it has some, it moves what
-  // belongs to its image itself.
+  // The most other samples that a sample may need. A stage with such samples moves boxes, points
+  // and masks of its image itself.
   int partners = 0;
 };
 
-// What one kind of stage is to a spec: which features it reads, how its options are checked and
-// completed, and what it makes of the features. One object for each kind, immutable, for the
-// process's life. The running stages lie beside, in each family's run.cc.
+// The declaration of one kind of stage: which features it reads, how its options are checked and
+// completed, and which features it makes. One immutable object per kind, for the process's life.
+// The running stages are in each family's run.cc.
 class StageKind {
  public:
-  // `options`: those of `message`, of which something must be said here.
+  // `options`: declarations of options of `message`.
   StageKind(const google::protobuf::Descriptor* message, std::vector<Option> options,
             StageTraits traits)
       : options_(message, std::move(options)), traits_(traits) {}
@@ -63,17 +63,18 @@ class StageKind {
   const OptionTable& options() const { return options_; }
   const StageTraits& traits() const { return traits_; }
 
-  // Whether this stage, which is normalized, draws random numbers that decide anything.
+  // Whether random numbers change the result of this normalized stage.
   virtual bool IsRandom(const v1::Stage&) const { return traits_.is_random; }
 
-  // The features that the stage reads, in its order, defaults filled in.
+  // The names of the features that the stage reads, in its order, defaults filled in.
   virtual std::vector<std::string> Reads(const v1::Stage& stage) const = 0;
 
-  // The features that the stage makes by name, in its order; one that replaces the feature it reads
-  // names none.
+  // The names of the features that the stage makes, in its order; empty for a stage that replaces
+  // the feature that it reads.
   virtual std::vector<std::string> Makes(const v1::Stage&) const { return {}; }
 
-  // The features that the running stage works on: of those `before` it, then those that it makes.
+  // The features that the running stage works on: those that it reads of `before`, then those that
+  // it makes.
   virtual std::vector<std::string> WorksOn(const v1::Stage& stage,
                                            const std::vector<FeatureSignature>& before) const;
 
@@ -82,12 +83,12 @@ class StageKind {
     return Reads(stage).size() > 1 ? "inputs" : "input";
   }
 
-  // What the table of options cannot say: adds what else is wrong with a stage whose defaults are
-  // filled in to `problems`. `path`: "stages[2].resize".
+  // Checks what the table of options cannot express, in a stage whose defaults are filled in; adds
+  // mistakes to `problems`. `path`: "stages[2].resize".
   virtual void CheckRules(v1::Stage&, const std::string& path, SpecProblems& problems) const {}
 
-  // Replaces the features before the stage, sorted by name and all that it reads among them, by
-  // those after it. Errors: SPEC_INVALID with metadata `path`.
+  // Replaces the features before the stage by those after it. They are sorted by name and include
+  // all that the stage reads. Errors: SPEC_INVALID with metadata `path`.
   virtual absl::Status Infer(const v1::Stage& stage, absl::string_view path,
                              std::vector<FeatureSignature>& features) const = 0;
 
@@ -106,14 +107,14 @@ std::vector<std::unique_ptr<const Kind>> Family(Kinds... kinds) {
   return all;
 }
 
-// "resize", "mixup": how specs call the stage, v1::Stage or v1::BatchStage; empty when none is set.
+// The name of a v1::Stage or v1::BatchStage in specs: "resize", "mixup"; empty if none is set.
 template <typename Stage>
 std::string StageName(const Stage& stage) {
   if (stage.stage_case() == Stage::STAGE_NOT_SET) return "";
   return Stage::descriptor()->FindFieldByNumber(stage.stage_case())->name();
 }
 
-// The options of such a stage, which has some: v1::Resize.
+// The options of such a stage, such as v1::Resize; one must be set.
 template <typename Stage>
 const google::protobuf::Message& OptionsOf(const Stage& stage) {
   return stage.GetReflection()->GetMessage(
@@ -125,7 +126,7 @@ google::protobuf::Message& MutableOptionsOf(Stage& stage) {
       &stage, Stage::descriptor()->FindFieldByNumber(stage.stage_case()));
 }
 
-// The kind of such a stage among those of the `families`, which are asked once; null when none is
+// The kind of such a stage among those of `families`, each of which is called once; null if none is
 // set.
 template <typename Kind, typename Stage>
 const Kind* KindAmong(
@@ -142,10 +143,10 @@ const Kind* KindAmong(
   return kinds.at(OptionsOf(stage).GetDescriptor()).get();
 }
 
-// The kind of `stage`; null when none is set.
+// The kind of `stage`; null if none is set.
 const StageKind* KindOf(const v1::Stage& stage);
 
-// Normalizes one stage, which stands at `path` ("stages[2]").
+// Normalizes the stage at `path` ("stages[2]").
 void NormalizeStageOptions(v1::Stage& stage, const std::string& path, SpecProblems& problems);
 
 }  // namespace bulkhead

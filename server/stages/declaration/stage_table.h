@@ -8,15 +8,15 @@
 
 namespace bulkhead {
 
-// Every stage with its options as JSON: what the declarations know (default, range, required), and
-// what the comments in stages.proto say, of which `files` has the source info. The documentation
-// and the Python client are generated from it:
+// Every stage with its options as JSON: facts of the declarations (default, range, required), and
+// the comments in stages.proto, of which `files` has the source info. The documentation and the
+// Python client are generated from this:
 //
 //   {"Posterize": {"stage": "posterize", "meaning": "Keeps …", "options": [
-//      {"name": "bits", "meaning": "How many …", "allowed": "1 to 8", "required": true,
+// {"name": "bits", "meaning": "Number …", "allowed": "1 to 8", "required": true,
 //       "default": ""}, …]}, …}
 //
-// Errors: NOT_FOUND when a stage's message is not in `files`.
+// Errors: NOT_FOUND if a stage's message is not in `files`.
 absl::StatusOr<std::string> StageTableJson(const google::protobuf::FileDescriptorSet& files);
 
 }  // namespace bulkhead

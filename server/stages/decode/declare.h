@@ -7,10 +7,10 @@
 
 namespace bulkhead {
 
-// Pixels that decode_image accepts where the spec does not say.
+// The default of decode_image's max_pixels.
 inline constexpr uint64_t kDefaultMaxPixels = 36'000'000;
 
-// Channels that decode_image gives: 1, 3 or 4, from `color`, else from `channels`, else 3.
+// The channels of decode_image's result: 1, 3 or 4, by `color`, else by `channels`, else 3.
 int64_t DecodedChannels(const v1::DecodeImage& decode);
 
 }  // namespace bulkhead

@@ -19,9 +19,9 @@ namespace bulkhead {
 class DecodeStage : public ValueStage {
  public:
   DecodeStage(StagePlace place, const v1::DecodeImage& spec);
-  // A crop, with `fuse` or not, and what that takes. With `fuse` only the crop's rectangle is
-  // decoded; without it, all columns of the rows from the top to the rectangle's last one: slower,
-  // for tests, the same bytes and verdicts.
+  // Takes a crop, and what the crop takes. With `fuse` only the crop's rectangle is decoded;
+  // without it, for tests, all columns of the rows from the top to the rectangle's last one, which
+  // is slower and gives the same bytes and verdicts.
   bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) override;
   absl::Status Run(Value& value, const StageContext& context) const override;
   Effect effect() const override { return crop_ == nullptr ? Effect::kViews : crop_->effect(); }

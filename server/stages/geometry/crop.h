@@ -13,8 +13,8 @@
 
 namespace bulkhead {
 
-// A stage that begins by cutting a rectangle out of its image. Cutting is apart from what follows,
-// so that a decoder can be told to decode no more than the rectangle.
+// A stage that first cuts a rectangle out of its image. The cut is separate from the rest, so that
+// a decoder can decode only the rectangle.
 class CropStage : public ValueStage {
  public:
   using ValueStage::ValueStage;
@@ -23,15 +23,14 @@ class CropStage : public ValueStage {
   // The rectangle, inside an image of `size`: a function of the sample's key alone. Sample error
   // with this stage's name: IMAGE_TOO_SMALL.
   virtual absl::StatusOr<Rect> ChooseRect(ImageSize size, const SampleKey& key) const = 0;
-  // What is left to do with the pixels under the rectangle.
+  // Does the rest with the pixels of the rectangle.
   virtual absl::Status Finish(Value& value, const StageContext& context) const = 0;
   bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) final {
     return fuse && pass() != nullptr && pass()->TakeBehind(next);
   }
 
  private:
-  // Where it goes on to resize as OpenCV does: what is done together with that. Null when it does
-  // not.
+  // If the stage then resizes like OpenCV: the pass that includes later stages. Else null.
   virtual ResizePass* pass() { return nullptr; }
 };
 
@@ -47,7 +46,7 @@ class CenterCropStage : public CropStage {
   ImageSize size_;
 };
 
-// `five_crop`: four corners and the centre, behind each other.
+// `five_crop`: four corners and the centre, stacked.
 class FiveCropStage final : public ValueStage {
  public:
   FiveCropStage(StagePlace place, const v1::FiveCrop& spec);
@@ -88,8 +87,7 @@ class RandomCropStage : public CropStage {
   ImageSize size_;
 };
 
-// `random_crop` with padding: the same rectangle of the padded image, of which no more than the
-// rectangle is made.
+// `random_crop` with padding: the same rectangle of the padded image; only the rectangle is made.
 class PaddedRandomCropStage : public ValueStage {
  public:
   PaddedRandomCropStage(StagePlace place, const v1::RandomCrop& spec);

@@ -9,8 +9,8 @@
 
 namespace bulkhead {
 
-// `pad`. Sample errors: IMAGE_TOO_LARGE, when the image is larger than the size it should get, or
-// the result would have more pixels than a decoder gives.
+// `pad`. Sample errors: IMAGE_TOO_LARGE, if the image is larger than `size`, or the result would
+// have more pixels than a decoder may give.
 class PadStage : public ValueStage {
  public:
   PadStage(StagePlace place, const v1::Pad& spec);
@@ -20,16 +20,16 @@ class PadStage : public ValueStage {
  private:
   absl::StatusOr<ImageSize> PaddedSize(ImageSize image) const;
 
-  // Of all results; 0 × 0: the image's own and the padding.
+  // The size of all results; 0 × 0: the image's size plus the padding.
   ImageSize size_;
   Margins padding_;
   PixelFill fill_;
 };
 
-// `random_zoom_out`. Draws NextUnit(), and acts when that is below the probability; then
-// NextUniform for the canvas's sides, NextUnit() for the left and for the top, as shares of what is
-// added; all cut to whole pixels. Sample error: IMAGE_TOO_LARGE, when the canvas would have more
-// pixels than a decoder gives.
+// `random_zoom_out`. Draws NextUnit() and acts if that is below the probability; then NextUniform
+// for the canvas's sides, and NextUnit() for the left and for the top, as shares of the added
+// pixels; all truncated to whole pixels. Sample error: IMAGE_TOO_LARGE, if the canvas would have
+// more pixels than a decoder may give.
 class RandomZoomOutStage : public ValueStage {
  public:
   RandomZoomOutStage(StagePlace place, const v1::RandomZoomOut& spec);

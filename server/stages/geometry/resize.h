@@ -31,9 +31,9 @@ class ResizeStage : public ValueStage {
   }
 
  private:
-  // As OpenCV resizes, so that more is done in the same pass.
+  // Resizes like OpenCV, in one pass with neighbouring stages.
   bool IsPlain() const;
-  // None: half-pixel centres.
+  // Absent: half-pixel centres.
   std::optional<LegacyCenters> OldCenters() const;
 
   ResizeRule rule_;

@@ -12,18 +12,18 @@
 
 namespace bulkhead {
 
-// A resize, and those stages on the same image directly before and after it that can be done to its
-// rows while they are in the cache: mirroring, normalize, and the layout that a NormalizeStage
-// includes. One pass from the decoded pixels to the batch where the resizing is one that
-// LinearResizer knows; otherwise the stages run one after the other, to the same bytes. Belongs to
-// the stage that resizes. Immutable once the plan is made; thread-safe.
+// A resize together with the stages directly before and after it that can process its rows while
+// they are in the CPU cache: mirroring, normalize, and the layout that a NormalizeStage includes.
+// If LinearResizer supports the resize, it is one pass from the decoded pixels to the batch;
+// otherwise the stages run one after the other, with the same bytes. Belongs to the stage that
+// resizes. Immutable once the plan is made; thread-safe.
 class ResizePass {
  public:
-  // As those of SampleStage: the stages that can be done in the pass.
+  // Like the functions of SampleStage, for stages that can run in the pass.
   bool TakeBehind(std::unique_ptr<SampleStage>& next);
   bool TakeBefore(std::unique_ptr<SampleStage>& previous);
 
-  // Resizes `value`, an image, to `size`, and does the rest. Memory: the result in
+  // Resizes `value`, an image, to `size`, and runs the other stages. The result is in
   // StageContext::Result. Errors carry the name of the stage they come from, except the resize's.
   absl::Status Run(Value& value, ImageSize size, ResizeMethod method,
                    const StageContext& context) const;

@@ -9,8 +9,8 @@
 
 namespace bulkhead {
 
-// What a mosaic takes from all four samples, of the features before it: its image, then what was
-// declared to belong to that image, by name, then its `with`, in their order.
+// The features that a mosaic takes from all four samples: its image, then the features that are
+// declared to belong to that image, by name, then those of `with`, in their order.
 std::vector<std::string> MosaicFeatures(const v1::Mosaic& mosaic,
                                         const std::vector<FeatureSignature>& before);
 

@@ -10,8 +10,7 @@
 
 namespace bulkhead {
 
-// `normalize`, and, where its input is pixels, a `layout` to NCHW that follows it directly: then
-// one pass does both.
+// `normalize`; for pixels also a `layout` to NCHW that follows it directly, in the same pass.
 class NormalizeStage : public ValueStage {
  public:
   NormalizeStage(const StageSite& site, const v1::Normalize& spec);
@@ -28,7 +27,7 @@ class NormalizeStage : public ValueStage {
   bool to_channels_first_ = false;
 };
 
-// `cast`. A value that has the type already stays where it is.
+// `cast`. A value that already has the type is left where it is.
 class CastStage : public ValueStage {
  public:
   CastStage(StagePlace place, const v1::Cast& spec);
@@ -39,7 +38,7 @@ class CastStage : public ValueStage {
   v1::DType dtype_;
 };
 
-// `layout`. An image that is laid out so already stays where it is.
+// `layout`. An image that already has the layout is left where it is.
 class LayoutStage : public ValueStage {
  public:
   LayoutStage(StagePlace place, const v1::Layout& spec);

@@ -7,22 +7,22 @@
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/declaration/feature_signature.h"
 
-// The batch stages behind which a batch's samples lie otherwise than one in each place of fixed
-// size: `pack_rows` and `multi_scale` (v1::Packing says how). What they work on, for those who
-// check a spec, lay a batch out and run it.
+// The batch stages after which a batch's samples are no longer at fixed places: `pack_rows` and
+// `multi_scale` (v1::Packing describes the places). Which features they change, for code that
+// checks a spec, lays out a batch, or runs it.
 namespace bulkhead {
 
-// The features that `stage` packs: those that it names, or, of the `features` that samples have in
-// the end, all of variable length that are not noted as packed.
+// The features that `stage` packs: those that it names or, of the final `features` of samples, all
+// of variable length that are not noted as packed.
 std::vector<std::string> RowsPacked(const v1::PackRows& stage,
                                     const std::vector<FeatureSignature>& features);
 
-// Those of `features` that belong to the image which `stage` scales and do not stay as they are:
-// masks, and boxes and points in pixels. Some may be no outputs, or parted from their image.
+// The `features` that `stage` scales with its image: masks, and boxes and points in pixels. Some
+// may not be outputs, or may be separated from their image.
 std::vector<const FeatureSignature*> ScaledAlong(const v1::MultiScale& stage,
                                                  const std::vector<FeatureSignature>& features);
 
-// How an image of this layout lies when its height and width are the batch's own.
+// The packing of an image with this layout whose height and width are those of the batch.
 v1::Packing ExtentsPacking(const FeatureSignature& image);
 
 }  // namespace bulkhead

@@ -11,14 +11,14 @@
 
 namespace bulkhead {
 
-// An image of a batch that is scaled, or a mask of it.
+// An image of a batch that is scaled, or its mask.
 struct ScaledImage : BatchTensor {
-  size_t size_number = 0;  // of the output that tells its size
+  size_t size_number = 0;  // the number of the output with its size
   bool linear = true;      // else nearest: a mask
 };
 
-// `multi_scale`: scales all images of a batch, with what belongs to them, to one size, where they
-// lie and without gaps, and zeroes what is behind them. Draws NextBelow(number of sizes).
+// `multi_scale`: scales all images of a batch, with their boxes, points and masks, to one size, in
+// place and without gaps, and zeroes the memory after them. Draws NextBelow(number of sizes).
 class MultiScaleStage final : public BatchStage {
  public:
   MultiScaleStage(const BatchSite& site, const v1::MultiScale& spec);

@@ -12,13 +12,13 @@
 
 namespace bulkhead {
 
-// `pack_rows`: moves the filled rows of all samples together, in place, and zeroes what is behind
-// them. Counts stay as they are. No random numbers.
+// `pack_rows`: moves the filled rows of all samples together, in place, and zeroes the memory after
+// them. Does not change counts. Draws no random numbers.
 class PackRowsStage final : public BatchStage {
  public:
   PackRowsStage(const BatchSite& site, const v1::PackRows& spec);
 
-  // INTERNAL when a count is no number of rows: only samples write them.
+  // INTERNAL if a count is not a number of rows: only samples write counts.
   absl::Status RunOn(const BatchRows& batch) const override;
 
  private:

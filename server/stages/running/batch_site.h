@@ -32,10 +32,10 @@ class BatchSite {
   int index() const { return index_; }
   const v1::BatchStage& stage() const { return spec_.batch_stages(index_); }
   StagePlace place() const;
-  // Those that samples have in the end.
+  // The features after the last stage for samples.
   const std::vector<FeatureSignature>& features() const { return features_; }
 
-  // Whether the batch has a tensor called `name`; its number in the schema; its schema.
+  // Whether the batch has a tensor `name`; its number in the schema; its schema.
   bool Has(const std::string& name) const;
   size_t NumberOf(const std::string& name) const;
   const v1::TensorSchema& SchemaOf(const std::string& name) const;

@@ -17,9 +17,9 @@
 
 namespace bulkhead {
 
-// A batch whose samples are all written, where it lies.
+// A batch whose samples are all written, in its memory.
 struct BatchRows {
-  // Where the rows of each of the schema's tensors begin; row i lies i × sample_bytes behind.
+  // Where the rows of each tensor of the schema begin; row i is i × sample_bytes further on.
   absl::Span<std::byte* const> tensors;
   uint64_t rows = 0;
   // The position is that of the batch's first row.

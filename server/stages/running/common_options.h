@@ -10,7 +10,7 @@
 #include "server/image/resize/resize.h"
 #include "server/stages/running/sample_stage.h"
 
-// Options that several stages of a normalized spec have in common.
+// Options that several kinds of stages share, read from a normalized spec.
 namespace bulkhead {
 
 ResizeMethod MethodOf(v1::Interpolation interpolation);
@@ -22,7 +22,7 @@ ImageSize SizeOf(const Sized& spec) {
           static_cast<int>(spec.size(spec.size_size() > 1 ? 1 : 0))};
 }
 
-// One value, or one a channel; 0 where there is none.
+// One value, or one per channel; 0 if there is none.
 template <typename Filled>
 PixelFill FillOf(const Filled& spec) {
   if (spec.fill_size() == 0) return {0};
@@ -37,7 +37,7 @@ struct Margins {
   int right = 0;
 };
 
-// [top, bottom, left, right], or one number for all; none where there is none.
+// [top, bottom, left, right], or one number for all; an empty list is no padding.
 template <typename Padded>
 Margins MarginsOf(const Padded& spec) {
   if (spec.padding_size() == 0) return {};
@@ -47,7 +47,7 @@ Margins MarginsOf(const Padded& spec) {
   return {side(0), side(1), side(2), side(3)};
 }
 
-// `fill` for an image of `channels`: one value a channel; 0 where there is none.
+// `fill` for an image of `channels`: one value per channel; 0 if there is none.
 std::vector<uint8_t> FillOf(const google::protobuf::RepeatedField<uint32_t>& fill, size_t channels);
 
 // Bounds of a number that is drawn for each sample.
@@ -55,11 +55,11 @@ struct DrawRange {
   double low;
   double high;
 
-  // Of a normalized list: its two numbers.
+  // The two numbers of a normalized list.
   static DrawRange Of(const google::protobuf::RepeatedField<double>& list) {
     return {list.at(0), list.at(1)};
   }
-  // The same, or `otherwise` when it is empty.
+  // The same, or `otherwise` if the list is empty.
   static DrawRange Of(const google::protobuf::RepeatedField<double>& list, DrawRange otherwise) {
     return list.empty() ? otherwise : Of(list);
   }

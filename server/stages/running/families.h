@@ -13,7 +13,8 @@
 
 namespace bulkhead {
 
-// Makes the running stage of one kind, and the same by the number of the kind's field in v1::Stage.
+// Makes the running stage of one kind; and such a maker with the number of the kind's field in
+// v1::Stage.
 using StageMaker = std::unique_ptr<SampleStage> (*)(const StageSite& site);
 using NumberedMaker = std::pair<int, StageMaker>;
 
@@ -21,8 +22,8 @@ using NumberedMaker = std::pair<int, StageMaker>;
 //
 //   {v1::Stage::kPad, Make<PadStage, &v1::Stage::pad>}
 //
-// A stage is made from its place and its options; one that must know what stands around it takes a
-// StageSite in the place of the first.
+// A stage is made from its place and its options. A stage that must know its neighbours takes a
+// StageSite instead of the place.
 template <typename Stage, auto kOptions>
 std::unique_ptr<SampleStage> Make(const StageSite& site) {
   const auto& options = (site.stage.*kOptions)();
@@ -42,8 +43,8 @@ std::unique_ptr<BatchStage> MakeBatch(const BatchSite& site) {
   return std::make_unique<Stage>(site, (site.stage().*kOptions)());
 }
 
-// The running stages by family: each is the folder of its name in server/stages, and stands in the
-// list of registry.cc.
+// The running stages by family. Each family has a folder in server/stages and an entry in the list
+// of registry.cc.
 std::vector<NumberedMaker> AnnotationStages();
 std::vector<NumberedMaker> BoxStages();
 std::vector<NumberedMaker> ColorStages();

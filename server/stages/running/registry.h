@@ -10,7 +10,7 @@
 
 namespace bulkhead {
 
-// The running stage that `site` asks for; null for a kind that is not known here.
+// The running stage for `site`; null for an unknown kind.
 std::unique_ptr<SampleStage> MakeStage(const StageSite& site);
 std::unique_ptr<BatchStage> MakeBatchStage(const BatchSite& site);
 

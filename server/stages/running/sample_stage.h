@@ -24,36 +24,35 @@
 
 namespace bulkhead {
 
-// What one stage keeps between samples, for one thread.
+// The memory that one stage keeps between samples, for one thread.
 struct StageScratch {
   Image image;            // a decoded image
   Image deep;             // the same with 16 bits a channel
   Image upright;          // the same, turned by its EXIF orientation
   ScratchBuffer bytes;    // the stage's result, where it does not go into the batch
-  ScratchBuffer resized;  // between a resize and what is done with it in one stage
+  ScratchBuffer resized;  // between a resize and later work in the same stage
   ScratchBuffer row;
   LinearResizer resizer;
   ResampleScratch resample;
 };
 
-// Has other samples made for a stage that puts several into one, up to that stage. Of one sample
-// and thread, for as long as the stage runs.
+// Makes other samples, up to this stage, for a stage that puts several into one. Belongs to one
+// sample and thread, and lives while the stage runs.
 class PartnerMaker {
  public:
   virtual ~PartnerMaker() = default;
-  // Positions of an epoch; at least 1.
+  // The number of positions of an epoch; at least 1.
   virtual uint64_t positions() const = 0;
-  // Replaces the values that the stage works on by those that the sample at `position` of the same
-  // epoch has before this stage, and calls `use`; what the values were is gone, what the stage
-  // wrote stays. `use` has the last word on whether the sample is good; until it was, another may
-  // take the place of a bad one, as the stream's policy says. `what`, "stages[2] mosaic: its top
-  // right image", names the other sample where that is reported. Errors: those of the other sample,
-  // naming it.
+  // Replaces the stage's values by those that the sample at `position` of the same epoch has before
+  // this stage, and calls `use`. The previous values are lost; what the stage has written stays. If
+  // the sample is bad, or `use` rejects it, another may replace it, by the stream's policy. `what`,
+  // "stages[2] mosaic: its top right image", names the other sample in reports. Errors: those of
+  // the other sample, which they name.
   virtual absl::Status Make(uint64_t position, absl::string_view what,
                             absl::FunctionRef<absl::Status()> use) = 0;
 };
 
-// What a stage works with on one sample.
+// What a stage gets for one sample, besides its values.
 struct StageContext {
   ImageDecoder& decoder;
   StageScratch& scratch;
@@ -62,15 +61,15 @@ struct StageContext {
   // begun before it.
   uint64_t record;
   uint64_t samples_before;
-  // Where the result belongs when this stage is the last to write its output, with all of the
-  // output's sample_bytes; null when the result goes into scratch.
+  // Where the result belongs if this stage is the last to write its output: all of the output's
+  // sample_bytes. Null: the result goes into scratch.
   std::byte* target;
-  // Where stages note what they do to the places of the pixels of their first value, for what must
-  // move along; null when nothing does.
+  // Where stages note how the pixels of their first value move, for boxes, points and masks that
+  // follow; null if nothing follows.
   GeometryTrail* trail = nullptr;
   // For stages that put several samples into one; null for others.
   PartnerMaker* partners = nullptr;
-  // An image is decoded whole, whatever part of it is needed.
+  // Images are decoded whole, even if only a part is needed.
   bool whole_images = false;
 
   void Moved(const Geometry& geometry) const {
@@ -83,11 +82,11 @@ struct StageContext {
   }
 };
 
-// Where a stage stands in the written spec: names it in messages and keys its random numbers, so
-// that fusing stages renumbers nothing.
+// The stage's place in the written spec. It names the stage in messages and is the key of its
+// random numbers, so joining stages changes no random number.
 struct StagePlace {
   // The key is a path with slashes: "stages/2", "source/mixture/sources/1/stages/0". `key_path`:
-  // the path for that; the default is the other one.
+  // the path for the key; default: `path`.
   StagePlace(std::string stage_path, std::string stage_name, absl::string_view key_path = "")
       : path(std::move(stage_path)),
         name(std::move(stage_name)),
@@ -109,8 +108,8 @@ struct StagePlace {
   }
 };
 
-// The values that a stage works on: those of the features it reads, in its order, then those of the
-// features it makes, in theirs.
+// The values that a stage works on: those of the features that it reads, then those of the features
+// that it makes, each in the stage's order.
 class StageValues {
  public:
   StageValues(std::vector<Value>& values, absl::Span<const size_t> features)
@@ -123,8 +122,8 @@ class StageValues {
   absl::Span<const size_t> features_;
 };
 
-// One running stage: replaces values of a sample by others. Immutable; thread-safe, each thread
-// brings its own context.
+// One running stage: replaces values of a sample. Immutable; thread-safe, if each thread has its
+// own context.
 class SampleStage {
  public:
   explicit SampleStage(StagePlace place) : place_(std::move(place)) {}
@@ -136,37 +135,37 @@ class SampleStage {
   virtual absl::Status RunOn(const StageValues& values, const StageContext& context) const = 0;
 
   enum class Effect {
-    kWrites,       // the result, if it is not the value as it was, lies in StageContext::Result
-    kWritesFirst,  // that of the first value lies there, those of the others in scratch
-    kViews,        // the result is a view of what came in, or of scratch
+    kWrites,       // the result, unless it is the unchanged value, is in StageContext::Result
+    kWritesFirst,  // the first value's result is there, other results are in scratch
+    kViews,        // the result is a view of the input or of scratch
     kInPlace,      // the value stays where it is, with as many bytes
   };
   virtual Effect effect() const = 0;
 
-  // Whether it may change value `i` of those it works on, rather than look at its extents only.
+  // Whether the stage may change value `i`. If not, it only reads the value's extents.
   virtual bool Changes(size_t) const { return true; }
 
-  // Stages that are done in one pass. The planner asks, before the first sample, when `next` comes
-  // directly behind this stage and both work on the same one value. True: this stage does what both
-  // did, and `next` is taken. Without `fuse`, only where the stages one by one would give other
-  // bytes or verdicts.
+  // Joins stages into one pass. The planner calls this before the first sample if `next` directly
+  // follows this stage and both work on the same single value. True: this stage now does the work
+  // of both, and has taken `next`. Without `fuse`, joins only stages that would give other bytes or
+  // verdicts separately.
   virtual bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) {
     (void)next, (void)fuse;
     return false;
   }
-  // The same for `previous`, directly before this stage, which does not take this one.
+  // The same for `previous`, the stage directly before, if that did not take this stage.
   virtual bool TakeBefore(std::unique_ptr<SampleStage>& previous, bool fuse) {
     (void)previous, (void)fuse;
     return false;
   }
 
-  // Calls `take` with the position of each other sample that the sample of `key` will have made, of
-  // `positions` an epoch.
+  // Calls `take` with the position of each other sample that the sample of `key` will need, in an
+  // epoch of `positions`.
   virtual void ListPartners(const SampleKey&, uint64_t /*positions*/,
                             absl::FunctionRef<void(uint64_t)> /*take*/) const {}
 
-  // Gets ready what the stage takes from outside: code of the user's. Once, before the first sample
-  // and before other threads know the stage. Errors carry the stage's name: STAGE_UNUSABLE.
+  // Loads what the stage needs from outside: user code. Called once, before the first sample and
+  // before other threads use the stage. Errors carry the stage's name: STAGE_UNUSABLE.
   virtual absl::Status Load(const UserCode&) { return absl::OkStatus(); }
 
   const StagePlace& place() const { return place_; }
@@ -175,7 +174,7 @@ class SampleStage {
   StagePlace place_;
 };
 
-// Takes `stage` if it is a `Wanted`; null, and `stage` stays, when it is another.
+// Takes `stage` if it is a `Wanted`; else returns null and leaves `stage`.
 template <typename Wanted>
 std::unique_ptr<Wanted> TakeAs(std::unique_ptr<SampleStage>& stage) {
   auto* const wanted = dynamic_cast<Wanted*>(stage.get());

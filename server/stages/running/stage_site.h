@@ -11,18 +11,18 @@
 
 namespace bulkhead {
 
-// A stage of a normalized spec and what stands around it.
+// A stage of a normalized spec and its surroundings.
 struct StageSite {
   const v1::Stage& stage;
   StagePlace place;
   const std::vector<FeatureSignature>& before;  // the features that come in, sorted by name
   const std::vector<FeatureSignature>& after;   // those that go out
 
-  // Feature `i` of those that the stage reads, as it comes in, and as it goes out.
+  // The `i`th feature that the stage reads: before the stage, and after it.
   const FeatureSignature& Input(size_t i = 0) const;
   const FeatureSignature& Output(size_t i = 0) const;
 
-  // The feature that comes in as `name`, which must be there.
+  // The input feature `name`, which must exist.
   const FeatureSignature& InputNamed(const std::string& name) const;
 
   // Channels of the image that the stage reads first.

@@ -9,12 +9,12 @@
 
 namespace bulkhead {
 
-// One feature of one sample on its way through the stages: a view of memory that belongs to the
-// source's ReadContext, to a stage's scratch or to the batch. A plain value.
+// One feature of one sample between stages: a view of memory that belongs to the source's
+// ReadContext, to a stage's scratch or to the batch. A plain value.
 struct Value {
   enum class Form {
     kEncoded,   // a byte string
-    kPixels,    // a uint8 image with its channels last, any stride; the memory is ours to change
+    kPixels,    // a uint8 image, channels last, any stride, in memory that stages may change
     kElements,  // contiguous elements of `dtype`, not necessarily aligned
   };
   Form form = Form::kEncoded;
@@ -30,28 +30,28 @@ struct Value {
   ImageSize image_size;
   int channels = 0;
   bool channels_first = false;
-  // Images that lie behind each other in kElements, all of image_size; 0: this is no stack of them.
+  // The number of images of image_size that are stacked in kElements; 0: not a stack.
   int stacked = 0;
 
   // Extent of the first dimension of a variable feature; 1 for all others.
   int64_t count = 1;
 
-  // Of what was declared to belong to an image: that image's size, and of boxes the share of each
-  // one's area that is left in the image (null: of all of it).
+  // For declared boxes, points and masks: their image's size and, for boxes, the share of each
+  // box's area that is left (null: all of it).
   ImageSize canvas;
   float* visible = nullptr;
 
   // Elements that this value has.
   size_t element_count() const;
-  // Bytes of all that it points to without gaps between rows of pixels; `visible` left out.
+  // The bytes that it points to, without gaps between rows of pixels and without `visible`.
   size_t plain_bytes() const;
-  // Numbers that `visible` points to.
+  // The count of numbers that `visible` points to.
   size_t visible_count() const;
 
   // Makes this a uint8 image with its channels last.
   void SetPixels(const MutableImageView& image);
-  // Replaces the elements, which have `new_dtype` now; image extents and count stay. An image of
-  // uint8 with its channels last becomes kPixels. `visible` goes where their size is another.
+  // Replaces the elements, which now have `new_dtype`; image extents and count stay. A uint8 image
+  // with channels last becomes kPixels. `visible` is dropped if the size differs.
   void SetElements(v1::DType new_dtype, std::byte* elements, size_t elements_bytes);
 };
 

@@ -8,8 +8,8 @@
 
 namespace bulkhead {
 
-// `native`: a function of the user's in a shared library, by the C interface of bulkhead/stage.h.
-// Exceptions that leave the library end here: std::bad_alloc goes on, others are sample errors.
+// `native`: a user's function in a shared library, with the C interface of bulkhead/stage.h. Of
+// exceptions that leave the library, std::bad_alloc is thrown on; others become sample errors.
 // Libraries stay loaded for the process's life.
 class NativeStage final : public SampleStage {
  public:

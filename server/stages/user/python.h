@@ -8,8 +8,8 @@
 
 namespace bulkhead {
 
-// `python`: a function of the user's, in the interpreter that this worker lives in. The function
-// sees the sample where it lies, and what it returns is copied into the stage's scratch.
+// `python`: a user's function, in the interpreter that this worker lives in. The function gets
+// views of the sample, and its results are copied into the stage's scratch.
 class PythonStage final : public SampleStage {
  public:
   PythonStage(const StageSite& site, const v1::Python& spec);

@@ -10,8 +10,8 @@
 
 namespace bulkhead {
 
-// `python` in batch_stages: a function of the user's that sees the batch where it lies, rows in
-// front, and whose results are copied over it.
+// `python` in batch_stages: a user's function that gets views of the batch, with the rows as first
+// dimension, and whose results are copied into the batch.
 class PythonBatchStage final : public BatchStage {
  public:
   PythonBatchStage(const BatchSite& site, const v1::Python& spec);
@@ -20,7 +20,7 @@ class PythonBatchStage final : public BatchStage {
   absl::Status RunOn(const BatchRows& batch) const override;
 
  private:
-  // A tensor of the batch that the function sees or gives.
+  // A tensor of the batch that the function reads or makes.
   struct Seen {
     size_t number = 0;  // in the schema
     v1::TensorSchema schema;

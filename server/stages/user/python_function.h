@@ -12,15 +12,16 @@
 
 namespace bulkhead {
 
-// A function of the user's in the interpreter that this worker lives in: what stages of samples and
-// of batches have in common. Load once, then Call from any thread.
+// A user's function in the interpreter that this worker lives in, for stages of samples and of
+// batches. Load once, then Call from any thread.
 class PythonFunction {
  public:
-  // Imports the function; `inputs` as for PythonHost::Load. STAGE_UNUSABLE when that cannot be.
+  // Imports the function; `inputs` as for PythonHost::Load. STAGE_UNUSABLE if it cannot be
+  // imported.
   absl::Status Load(const v1::Python& spec, const std::vector<std::string>& inputs,
                     const UserCode& user_code);
 
-  // Begins the words of a call: those of the random numbers.
+  // Begins the words of a call, with the random numbers.
   static void BeginWords(SampleRandom random, std::vector<int64_t>& words);
 
   // Makes the call. Errors: STAGE_FAILED, WRONG_SHAPE, OVER_BOUND (made as sample errors),

@@ -13,7 +13,7 @@
 
 namespace bulkhead {
 
-// What of a feature the user's code sees.
+// A feature as user code reads it.
 struct UserInput {
   std::string name;
   bool is_bytes = false;
@@ -22,32 +22,32 @@ struct UserInput {
   bool variable = false;
   std::vector<int64_t> shape;  // -1: an extent that differs from sample to sample
 
-  // The extents that `value` has; as many as `shape`.
+  // The extents of `value`, as many as `shape` has.
   void Extents(const Value& value, int64_t* extents) const;
 };
 
-// Where the user's code leaves a feature that it makes.
+// Where user code writes a feature.
 struct UserOutput {
   v1::StageOutput declared;
   size_t element_bytes = 1;  // bytes: 1
-  // With the bound of a variable first dimension in its place; bytes: the bound alone.
+  // With the bound as the first dimension, if that is variable; for bytes, the bound alone.
   std::vector<int64_t> shape;
   bool variable = false;  // the first extent is a bound
   bool is_image = false;
   size_t max_bytes = 0;
   size_t offset = 0;  // in the stage's scratch, a multiple of 64
 
-  // Makes `value` what lies at `data`: `count` rows of a variable output, or bytes.
+  // Sets `value` to the output at `data`: `count` rows of a variable output, or bytes.
   void Become(std::byte* data, int64_t count, Value& value) const;
 };
 
-// What a stage of the user's reads and makes.
+// What a stage with user code reads and makes.
 struct UserValues {
   std::vector<UserInput> inputs;
   std::vector<UserOutput> outputs;
   size_t scratch_bytes = 0;  // of all outputs together
 
-  // From the features before and behind the stage.
+  // Made from the features before and after the stage.
   static UserValues Of(const StageSite& site,
                        const google::protobuf::RepeatedPtrField<std::string>& inputs,
                        const google::protobuf::RepeatedPtrField<v1::StageOutput>& outputs);

@@ -10,8 +10,8 @@
 #include "absl/synchronization/mutex.h"
 #include "server/stages/running/user_code.h"
 
-// The C functions that the interpreter's side, worker_host.py, provides. All but the
-// last two run Python and take the interpreter's lock themselves.
+// The C functions that worker_host.py provides in the interpreter. All but the last two run Python
+// and take the interpreter's lock themselves.
 extern "C" {
 // Returns the stage's number; below 0 `error` holds the reason (-2: memory was refused).
 typedef int (*BulkheadPythonLoad)(const char* stage, const char* inputs, char* error,

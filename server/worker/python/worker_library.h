@@ -5,10 +5,10 @@
 
 #include "server/worker/python/interpreter.h"
 
-// Runs a worker to its end, and ends the process with it. What libbulkhead_worker.so shows: called
-// by the interpreter that loads it (worker_host.py), which must not hold its lock, and by
-// bulkhead-worker, which has no interpreter and gives null for all of its functions. The paths are
-// null-terminated; native ones are readable, too.
+// Runs a worker to its end, and ends the process with it. The function that libbulkhead_worker.so
+// exports: called by the interpreter that loads the library (worker_host.py), which must not hold
+// its lock, and by bulkhead-worker, which has no interpreter and passes null for its functions. The
+// path lists end with null; files below native paths are readable, too.
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
     int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
     BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonStacks stacks,
