@@ -23,7 +23,7 @@ bool IsLoopback(const std::string& host) {
   return host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
 }
 
-// The first option that has a meaning with TLS only; empty: none is given.
+// The first given option that needs TLS; empty: none.
 std::string TlsOption(const DaemonOptions& options) {
   if (!options.tls_cert.empty()) return "--tls-cert";
   if (!options.tls_key.empty()) return "--tls-key";
@@ -83,7 +83,7 @@ absl::Status CheckMetrics(const DaemonOptions& options) {
                             "is meant, or serve them on 127.0.0.1"));
 }
 
-// Which files, and that they come together.
+// Takes the files' names, and checks that those that belong together are given together.
 absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   TlsFiles::Paths paths{options.tls_cert, options.tls_key, options.tls_client_ca,
                         options.token_instead_of_certificate};

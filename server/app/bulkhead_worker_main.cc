@@ -10,7 +10,7 @@
 
 namespace {
 
-// What follows `flag` in `argument`; null when that is another one.
+// The rest of `argument` after `flag`; null if it does not begin with `flag`.
 const char* ValueOf(const char* flag, const char* argument) {
   const size_t length = std::strlen(flag);
   return std::strncmp(argument, flag, length) == 0 ? argument + length : nullptr;

@@ -18,7 +18,7 @@
 
 namespace {
 
-// What who reads the log may take for its end.
+// How long the log's reader may take for the last lines.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 }  // namespace

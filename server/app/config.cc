@@ -81,9 +81,9 @@ absl::Status TakeFromEnvironment(CLI::App& app) {
   return absl::OkStatus();
 }
 
-// What the command line does not say: from the environment, then from the file.
+// Sets options that the command line does not: from the environment, then from the file.
 absl::Status TakeTheRest(CLI::App& app, const DaemonOptions& options) {
-  // A service that a trainer starts for itself is that trainer's affair.
+  // A service that a trainer starts for itself is configured by that trainer alone.
   if (!options.embedded) BULKHEAD_RETURN_IF_ERROR(TakeFromEnvironment(app));
   return options.config.empty() ? absl::OkStatus() : TakeFromFile(options.config, app);
 }

@@ -31,13 +31,13 @@ class FileReader {
   FileReader(std::string path, CLI::App& app) : path_(std::move(path)), app_(app) {
     for (const CLI::Option* option : app.get_options()) {
       const std::string name = option->get_single_name();
-      // What only a command line can ask for.
+      // Options that only make sense on a command line.
       if (name != "help" && name != "version" && name != "config") names_.push_back(name);
     }
   }
 
   absl::Status ReadMapping(const YamlNode& mapping, const std::string& prefix, int depth) {
-    // An alias may even stand inside of what it names.
+    // An alias may even be inside the node that it names.
     if (depth > kMaxDepth) return Error(mapping.mark, prefix, "is nested too deeply");
     for (const auto& [key, value] : mapping.entries) {
       if (key->kind != YamlNode::Kind::kScalar) {

@@ -38,7 +38,8 @@ constexpr absl::Duration kDrain = absl::Seconds(25);
 constexpr absl::Duration kLastWords = absl::Seconds(1);  // what words may take to reach the log
 constexpr absl::Duration kLockTick = absl::Seconds(1);   // between looks at --watch-lock
 
-// Signals that the service heeds, as a descriptor. Blocked in every thread started from now on.
+// The signals that the service handles, as a descriptor. They are blocked in every thread started
+// from now on.
 UniqueFd WatchSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -78,8 +79,8 @@ absl::StatusOr<Trainers> WatchTrainers(const DaemonOptions& options) {
   return trainers;
 }
 
-// TrimEmbeddedLog on `io`, if it is `idle`: while the disk of the last time does not answer, it is
-// not asked again.
+// Runs TrimEmbeddedLog on `io` if that is `idle`: while the disk has not answered the last call, no
+// other is made.
 void TrimLogSoon(const std::string& address, const std::string& watch_lock, IoThread& io,
                  const std::shared_ptr<std::atomic<bool>>& idle) {
   if (!idle->exchange(false)) return;
@@ -90,7 +91,7 @@ void TrimLogSoon(const std::string& address, const std::string& watch_lock, IoTh
   if (!posted) *idle = true;
 }
 
-// What SIGHUP changes.
+// The parts that SIGHUP changes.
 struct Reloaded {
   DaemonOptions options;  // as they were at the start
   std::string address;
@@ -122,10 +123,10 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
 }
 
-// Logs what the service is doing, unless it is still at that.
+// Logs what the service is doing, unless it is still writing such a log.
 void DumpState(LoaderServer& server, const std::shared_ptr<std::atomic<bool>>& idle) {
   if (!idle->exchange(false)) return;
-  // Not on this thread: the supervisor is asked.
+  // Not on this thread, since it waits for the supervisor.
   const absl::Status started = server.RunAside([&server, idle] {
     const std::optional<v1::GetStatusResponse> status = server.Status();
     if (status.has_value()) {
@@ -138,13 +139,13 @@ void DumpState(LoaderServer& server, const std::shared_ptr<std::atomic<bool>>& i
   spdlog::error("SIGUSR1: {}", std::string(started.message()));
 }
 
-// Blocks until a signal that ends it or the end of the trainers; says which. Other signals are
-// given to `on_signal`. The lock, once taken, is kept until this process has ended: who wants to
-// share the service sees by it that it is too late.
+// Blocks until a signal ends the service or the trainers have ended; returns which. Other signals
+// go to `on_signal`. A lock that was taken is kept until this process has ended, so that a process
+// that wants to share the service sees that it is too late.
 std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOptions& options,
                        const std::string& address, IoThread& io,
                        const std::function<void(uint32_t signal)>& on_signal) {
-  // A negative descriptor is passed over.
+  // poll() ignores a negative descriptor.
   pollfd events[2] = {{signal_fd, POLLIN, 0}, {trainers.process.get(), POLLIN, 0}};
   const auto idle = std::make_shared<std::atomic<bool>>(true);
   const int tick_ms = trainers.lock ? static_cast<int>(absl::ToInt64Milliseconds(kLockTick)) : -1;
@@ -172,7 +173,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   config.address = address;
   config.metrics = std::make_shared<StatusCollector>([server]() -> std::optional<StatusSnapshot> {
     std::optional<v1::GetStatusResponse> status = server->Status();
-    // While the supervisor is silent its totals are not known, and they never go down.
+    // While the supervisor is silent its totals are not known, and totals must never go down.
     if (!status.has_value() || status->supervisor_silent_seconds() > 0) return std::nullopt;
     return StatusSnapshot(*std::move(status), server->RecyclingCounts());
   });
@@ -192,10 +193,10 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   const ServiceManager manager =
       options.embedded ? ServiceManager() : ServiceManager::FromEnvironment();
   RaiseFdLimit();  // for the indexes of large data sets
-  // gRPC's last user waits for its pollers, up to ten seconds. This call without a counterpart
-  // keeps the service from ever being the last: the process ends instead.
+  // The last grpc_shutdown waits for gRPC's pollers, up to ten seconds. This grpc_init has no
+  // counterpart, so that call never is the last: the process ends instead.
   grpc_init();
-  // What gRPC logs is about itself; what a user needs to know is in our own errors.
+  // gRPC's log is about gRPC itself; our own errors have what a user needs to know.
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
   if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
@@ -226,7 +227,7 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
       WaitForEnd(signals.get(), trainers, options, server->address(), *io, [&](uint32_t signal) {
         if (signal == SIGUSR1) return DumpState(*server, can_dump);
         manager.TellReloading();
-        // What it uses may outlive the service: the disk may hang.
+        // Shared, because a call that hangs on the disk may outlive the service.
         const bool posted = io->Post([running, read_options, manager, listening] {
           Reload(running, read_options);
           manager.TellReady(listening);

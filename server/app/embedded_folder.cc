@@ -28,14 +28,14 @@ std::string SocketOf(const std::string& address) {
   return std::string(absl::StripPrefix(address, "unix:"));
 }
 
-// Of a socket in a folder that a client made for it; empty for any other.
+// The folder of a socket, if a client made it for that; else empty.
 std::string FolderOf(const std::string& socket) {
   std::string folder = socket.substr(0, socket.rfind('/'));
   return absl::StartsWith(folder.substr(folder.rfind('/') + 1), "bulkhead-") ? folder : "";
 }
 
-// A folder where processes meet is removed by who has its `spawn` locked, and `spawn` is what goes
-// last: so no service can be started in a folder that is about to vanish.
+// A folder where processes meet is removed by a process that has `spawn` locked, and `spawn` is
+// removed last, so no service can be started in a folder that is about to vanish.
 void RemoveMeetingFolder(const std::string& folder) {
   const std::string spawn = folder + "/spawn";
   const absl::StatusOr<UniqueFd> lock = OpenFile(spawn, /*writable=*/true);

@@ -17,8 +17,8 @@ std::string Environment(const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
-// The interpreter's absolute path. Its links stay: an environment of its own (venv) is known by
-// where the program seems to lie.
+// The interpreter's absolute path, with links unresolved: a virtual environment is found by the
+// path of its program.
 absl::StatusOr<std::string> FindInterpreter(const std::string& asked) {
   const std::string name = asked.empty() ? "python3" : asked;
   if (name.find('/') != std::string::npos) {
@@ -38,8 +38,8 @@ absl::StatusOr<std::string> FindInterpreter(const std::string& asked) {
                                           "--python PROGRAM"));
 }
 
-// What decides results, or the memory that they take, must not differ between workers. What the
-// user has set stays, where it is a matter of taste.
+// Variables that change results or memory must not differ between workers. The user's other
+// settings stay.
 std::vector<std::string> PythonEnvironment(const std::string& libraries) {
   std::vector<std::string> environment = {"PYTHONHASHSEED=0",         "OPENBLAS_NUM_THREADS=1",
                                           "OMP_NUM_THREADS=1",        "MKL_NUM_THREADS=1",
@@ -48,8 +48,8 @@ std::vector<std::string> PythonEnvironment(const std::string& libraries) {
   const std::string preloaded = Environment("LD_PRELOAD");
   environment.push_back(absl::StrCat("LD_PRELOAD=", libraries, "/libbulkhead_allocations.so",
                                      preloaded.empty() ? "" : ":", preloaded));
-  // Python's own allocator takes pages by the hundred and shares them among stages: a leak would
-  // not be seen where it is.
+  // Python's own allocator takes hundreds of pages at once and shares them among stages, so a leak
+  // would be attributed to the wrong stage.
   if (Environment("PYTHONMALLOC").empty()) environment.push_back("PYTHONMALLOC=malloc");
   if (Environment("BULKHEAD_PLUGIN_DIR").empty()) {
     environment.push_back("BULKHEAD_PLUGIN_DIR=" + libraries);

@@ -43,7 +43,7 @@ absl::StatusOr<std::string> RuntimeDir() {
   return folder;
 }
 
-// Workers are told of folders in messages of text.
+// Messages to workers hold folders as UTF-8 text.
 absl::Status CheckText(absl::string_view option, const std::string& folder) {
   if (FirstByteThatIsNoText(folder) == absl::string_view::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -105,7 +105,7 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   return roots;
 }
 
-// What the service may take of this machine or container.
+// The memory that the service may use of this machine or container.
 absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64_t worker_quota) {
   MemoryBudget::Config memory;
   memory.limit_bytes = MemoryLimitBytes();
@@ -184,8 +184,8 @@ absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
   return sandbox;
 }
 
-// What --worker-env adds to the workers' environment, and, for services that a trainer starts for
-// itself, the variable that stands for it.
+// The variables of --worker-env for the workers' environment and, for services that a trainer
+// starts for itself, of the environment variable with the same meaning.
 absl::StatusOr<std::vector<std::string>> AskedEnvironment(const DaemonOptions& options) {
   std::vector<std::string> environment;
   std::vector<std::string> all =
@@ -205,8 +205,8 @@ absl::StatusOr<std::vector<std::string>> AskedEnvironment(const DaemonOptions& o
   return environment;
 }
 
-// Where workers with code of the user's get their folders: the first that is no memory, which
-// quotas would not count.
+// The folder for workers with user code: the first candidate that is not in memory, which quotas
+// would not count.
 std::string ScratchDir(const DaemonOptions& options, const std::string& cache_dir) {
   if (!options.scratch_dir.empty()) return options.scratch_dir;
   for (const char* folder : {"/tmp", "/var/tmp"}) {
@@ -218,7 +218,7 @@ std::string ScratchDir(const DaemonOptions& options, const std::string& cache_di
   return cache_dir + "/scratch";
 }
 
-// Where the service finds the code of its users, and the programs that run it.
+// Sets the folders of user code and the programs that run it.
 absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Config& config) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> native_paths,
                             Folders("--native-path", options.native_path));
@@ -256,7 +256,8 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   return absl::OkStatus();
 }
 
-// What is kept lies beside the record indexes, but never in memory: that is what quotas are for.
+// Caches are stored beside the record indexes, but never in memory, where no quota would count
+// them.
 absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
                                                 const std::string& folder) {
   Supervisor::Config::Cache cache;
@@ -319,7 +320,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   config.supervisor.sandbox.set_extra_threads(static_cast<uint32_t>(options.worker_extra_threads));
   BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.seek_entries,
                             Cache("--cache-bytes", options.cache_bytes, config.cache_dir));
-  // Indexes and selections are worth more than seek entries, and far smaller.
+  // Indexes and selections are more valuable than seek entries, and far smaller.
   config.index_bytes = config.supervisor.seek_entries.bytes / kIndexShare;
   config.supervisor.seek_entries.bytes -= config.index_bytes;
   BULKHEAD_ASSIGN_OR_RETURN(

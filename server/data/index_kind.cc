@@ -12,7 +12,7 @@ absl::StatusOr<IndexHeader> CheckIndex(int fd, const IndexKind& kind) {
   if (header.kind != kind.header_kind || header.payload_bytes > size - IndexHeader::kBytes) {
     return absl::DataLossError("what was written is no record index");
   }
-  // What stands behind is of a worker that died.
+  // Anything after it was written by a worker that died.
   CutFile(fd, IndexHeader::kBytes + header.payload_bytes);
   return header;
 }

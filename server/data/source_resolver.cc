@@ -56,7 +56,7 @@ std::string Literally(const std::string& path) {
   return pattern;
 }
 
-// What is said of a path that leads nowhere.
+// The error for a path that does not exist.
 std::string Missing(const std::string& path, const std::string& absolute) {
   const bool foreign = absl::StartsWith(path, "~") || absl::StrContains(path, "$");
   return absl::StrCat(Printable(absolute), " does not exist",
@@ -66,7 +66,7 @@ std::string Missing(const std::string& path, const std::string& absolute) {
                           : "; relative paths start from the spec's folder");
 }
 
-// What is said of a path that is a file where a folder is wanted, or the reverse.
+// The error for a file where a folder is needed, or the reverse.
 const char* OfAnotherKind(bool want_directory, const FileInfo& info) {
   if (want_directory) {
     return " is not a folder; a list of images is an image_list, records are a tfrecord source";
@@ -152,11 +152,11 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   const std::string absolute = Absolute(pattern);
   const std::string begin =
       FolderOf(Absolute(pattern.substr(0, pattern.find_first_of(kGlobCharacters))));
-  // What a pattern that begins above a root would find tells what there is beside the root.
+  // A pattern that begins above a root would reveal what is beside the root.
   if (!IsAllowed(begin)) return NotAllowed(pattern);
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
   const bool relative = !absl::StartsWith(pattern, "/");
-  // What lies outside is not told from what does not exist.
+  // A path outside the roots gets the same error as one that does not exist.
   const auto paths =
       ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern, {},
                  [this](const std::string& folder) {

@@ -66,7 +66,7 @@ void ArenaClient::DropIfOver(uint64_t arena_id) {
 }
 
 void ArenaClient::OnMessage(const v1::ArenaClientMessage& message) {
-  // Holds are dropped without the lock, because that calls into their stream.
+  // Holds are dropped without the lock, because dropping one calls into its stream.
   Holds released;
   OnReleased on_released;
   {

@@ -37,7 +37,7 @@ constexpr int kMaxRequestBytes = 8 << 20;
 constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
 constexpr int kKeepaliveMillis = 20'000;
-// For a stranger to finish a handshake.
+// Time for a client to finish a handshake.
 constexpr int kHandshakeMillis = 10'000;
 constexpr absl::Duration kTlsRefresh = absl::Seconds(1);
 

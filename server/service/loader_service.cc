@@ -18,13 +18,13 @@
 namespace bulkhead {
 namespace {
 
-// gRPC names a connection that it was handed "fd:12", which means nothing to a reader.
+// gRPC names a connection that was passed to it "fd:12", which means nothing to a reader.
 std::string PeerName(const grpc::CallbackServerContext& rpc) {
   std::string peer = rpc.peer();
   return absl::StartsWith(peer, "fd:") ? "unix:" : peer;
 }
 
-// Whose the peer is, where that is known.
+// Adds the peer's process or name, if known.
 std::string PeerName(const grpc::CallbackServerContext& rpc, const std::string& name) {
   return name.empty() ? PeerName(rpc) : absl::StrCat(name, " at ", PeerName(rpc));
 }

@@ -167,7 +167,7 @@ void Outbox::WriteNext(bool beat) {
 }
 
 void Outbox::FrameNote() {
-  // What leads to the answer to Open, and that itself, goes first.
+  // Progress and the answer to Open go first.
   const bool waits = !queue_.empty() && std::holds_alternative<grpc::ByteBuffer>(queue_.front());
   if (!open_ || waits || notes_.empty()) return;
   v1::StreamResponse response;

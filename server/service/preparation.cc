@@ -24,7 +24,7 @@
 namespace bulkhead {
 namespace {
 
-// As of a spec's text, which its parser limits.
+// The limit that the parser has for a spec's text.
 absl::Status CheckSizes(const v1::SpecInput& input) {
   if (input.has_spec() && input.spec().ByteSizeLong() > kMaxYamlBytes) {
     return SpecError("", absl::StrCat("has ", input.spec().ByteSizeLong(), " bytes; at most ",
@@ -92,7 +92,7 @@ absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Conf
   return empty->Admit(demand).status();
 }
 
-// Whether what comes out under this name are the source's labels, as numbers or one-hot.
+// Whether the output of this name has the source's labels, as numbers or one-hot.
 bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
   const auto as_numbers = [&](const FeatureSignature& feature) { return feature.name == name; };
   for (const SourceSignature& source : prepared.signature.sources) {
@@ -107,7 +107,7 @@ bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
   return true;
 }
 
-// With everything that is wrong with the spec, as ParseSpec has it.
+// With all mistakes in the spec, as from ParseSpec.
 absl::Status NormalizeAndInfer(v1::PipelineSpec& spec) {
   SpecProblems problems;
   Normalize(spec, problems);
@@ -122,7 +122,8 @@ v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared) {
   for (v1::TensorSchema& tensor : *schema.mutable_tensors()) {
     const auto names = prepared.class_names.find(tensor.name());
     if (names == prepared.class_names.end() || !IsLabel(prepared, tensor.name())) continue;
-    // They come from lists and folders, which need not be in UTF-8; escaped, they may be too long.
+    // Class names come from lists and folders, which need not be in UTF-8; once escaped, they may
+    // be too long.
     ClassNames printable;
     for (const std::string& known : names->second) {
       printable[names->first].push_back(Printable(known));

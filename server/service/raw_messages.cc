@@ -24,8 +24,8 @@ class FieldCounter {
  public:
   explicit FieldCounter(google::protobuf::io::ZeroCopyInputStream* bytes) : in_(bytes) {}
 
-  // False when there are more than kMostRequestFields, or the bytes are no message; both are for
-  // the parser to say where it is asked.
+  // False if there are more than kMostRequestFields, or the bytes are not a message. The caller's
+  // parser reports both.
   bool Count(const Descriptor* type, int depth = 0) {
     while (const uint32_t tag = in_.ReadTag()) {
       if (!Take(1) || !CountField(type, tag, depth)) return false;
@@ -51,7 +51,7 @@ class FieldCounter {
     }
   }
 
-  // `field`: null where it is not known.
+  // `field`: null if unknown.
   bool CountContent(const FieldDescriptor* field, int depth) {
     int size = 0;
     if (!in_.ReadVarintSizeAsInt(&size)) return false;

@@ -24,7 +24,7 @@
 namespace bulkhead {
 namespace {
 
-// Other samples that one of the spec's may have made for its stages.
+// The most other samples that one sample of the spec may need for its stages.
 uint32_t MostPartners(const v1::PipelineSpec& spec) {
   int most = 0;
   for (const SourceChain& chain : SourceChains(spec)) {
@@ -186,7 +186,7 @@ std::string SerializeDeterministically(const google::protobuf::Message& message)
   return bytes;
 }
 
-// Sets which record has which position.
+// Sets the fields that decide which record has which position.
 void SetOrder(const PreparedPipeline& prepared, internal::v1::StreamBinding& binding) {
   const v1::Source& source = prepared.spec.source();
   if (!source.has_mixture()) {
@@ -384,7 +384,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.completed.assign(open.cursor().completed().begin(), open.cursor().completed().end());
   config.code = CodeOf(open.cursor(), prepared);
   for (v1::CodeFile& file : config.code) {
-    // An edit after the look at the disk counts as one in mid-stream.
+    // An edit after the check of the disk counts as an edit during the stream.
     const std::string digest = DigestIn(open.cursor().code(), file.name());
     if (!digest.empty() && !open.allow_changed_bytes()) file.set_digest(digest);
   }

@@ -18,13 +18,15 @@ namespace {
 constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
 constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
 constexpr absl::Duration kCodePause = absl::Milliseconds(50);
-// For what others have added to the quarantine; without it the stream knows what this service does.
+// Time to read quarantine entries of other services. If it runs out, the stream uses those that
+// this service knows.
 constexpr absl::Duration kRefreshPatience = absl::Seconds(1);
-// One is kept for redoing the head; and who holds a batch needs another one for the next.
+// One slot is reserved for redoing the head, and a client that holds a batch needs another slot for
+// the next one.
 constexpr uint32_t kFewestSlots = 3;
 
-// In shared memory the batches that the client holds stay in their slots, so it gets as many as it
-// wants to hold; over gRPC they leave them.
+// In shared memory the batches that the client holds stay in their slots, so the arena has a slot
+// for each of them; over gRPC batches leave their slots.
 uint32_t Slots(const v1::Open& open) {
   if (open.transport() == v1::TRANSPORT_GRPC || open.arena_token().empty()) {
     return Preparer::kDefaultSlots;
@@ -61,7 +63,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   open.mutable_spec()->clear_input();
   BULKHEAD_RETURN_IF_ERROR(place.Understood(
       prepared.spec.SpaceUsedLong() + prepared.signature.MemoryBytes() + open.SpaceUsedLong()));
-  // A stream that goes on was told before.
+  // A stream that continues has already got the warnings.
   if (!open.has_cursor()) Warn(prepared.warnings);
   const auto cancelled = [this] { return outbox_.gone() || context_.sessions->draining(); };
   BULKHEAD_RETURN_IF_ERROR(preparer.FindData(
@@ -88,8 +90,8 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   if (user_code) {
     BULKHEAD_ASSIGN_OR_RETURN(tried, TryCode(open, pipeline, prepared.memory));
   }
-  // Until here this one may be refused, and who holds the name goes on. From here on it has the
-  // name, and may need what the other one had.
+  // Until here this stream may be refused while the name's holder goes on. From here on this stream
+  // has the name, and may need the holder's memory.
   std::shared_ptr<Legacy> legacy;
   BULKHEAD_RETURN_IF_ERROR(Claim(open, connection, std::move(session.evict), legacy));
   BULKHEAD_ASSIGN_OR_RETURN(const Admission admission,
@@ -125,8 +127,8 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   resolved_ = prepared.resolved;
   outbox_.SetOpened(response, std::move(transport));
   claims_.SetMemory(config.memory, admission.pool);
-  // The arena's pages are charged to whoever touches them first: that shall be the supervisor. The
-  // first slot before the first lease, the others while it is worked on.
+  // The arena's pages are charged to the process that touches them first, which should be the
+  // supervisor: the first slot before the first lease, the others while that is in work.
   arena->Prefault(0);
   if (config.binding.reads_again()) context_.supervisor->AwaitSegments(admission.pool);
   Supervisor* const supervisor = context_.supervisor;
@@ -204,7 +206,7 @@ absl::StatusOr<std::vector<v1::CodeFile>> StreamOpening::AwaitCode(const PoolSea
   });
   absl::MutexLock lock(&answer->mutex);
   const auto told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answer->code.has_value(); };
-  // A worker that does not come is killed after a while, and the pool fails with it.
+  // A worker that does not become ready is killed after a while, and the pool fails.
   while (!AwaitFor(answer->mutex, told, kCodePause)) {
     if (outbox_.gone()) return absl::CancelledError("the client is gone");
   }

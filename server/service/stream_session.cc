@@ -12,10 +12,10 @@
 namespace bulkhead {
 namespace {
 
-// For Open, which clients send at once.
+// Time limit for Open, which clients send at once.
 constexpr absl::Duration kOpenPatience = absl::Seconds(30);
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
-// For an evicted client to read the status.
+// Time for an evicted client to read the status.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 constexpr absl::string_view kOrderOfMessages =
@@ -133,7 +133,8 @@ void StreamSession::OnFailed(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
   if (info.has_value() &&
       (info->reason == reason::kShuttingDown || info->reason == reason::kStreamIdle)) {
-    // What is queued may wait for credits that never come; the next stream sends it again.
+    // Queued messages may wait for credits that never come; the next stream sends their batches
+    // again.
     Evict(status);
   } else {
     outbox_.Finish(status);

@@ -12,7 +12,7 @@
 namespace bulkhead {
 namespace {
 
-// Interval of the looks at workers without streams. Two looks tell whether a worker rests.
+// Interval of checks of workers without streams. Two checks show whether a worker is idle.
 constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);
 
@@ -285,7 +285,7 @@ absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
     return claim;
   }
   const int64_t now_ns = MonotonicNanos();
-  // If nobody has continued this wait for a while, a new one begins.
+  // If no call has continued this wait for a while, a new one begins.
   const bool goes_on = index_wait_began_ns_ != 0 &&
                        absl::Nanoseconds(now_ns - index_wait_seen_ns_) < kReapPatience / 2;
   if (!goes_on) index_wait_began_ns_ = now_ns;

@@ -17,7 +17,7 @@ std::vector<std::string> FoldersOf(const UserCode& user_code) {
 
 v1::CodeFile MakeFile(const std::string& name, std::string digest) {
   v1::CodeFile file;
-  // As it is on the disk, where it is looked for; a message holds UTF-8 alone.
+  // The path as it is on the disk; messages hold only UTF-8.
   file.set_name(FirstByteThatIsNoText(name) == absl::string_view::npos ? name : Printable(name));
   file.set_digest(std::move(digest));
   return file;

@@ -42,7 +42,8 @@ namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
-// Of one CodeLoaded: far below what the supervisor takes, whatever the last file's name is.
+// Size limit of one CodeLoaded: far below the supervisor's limit, however long the last file's name
+// is.
 constexpr size_t kCodePartBytes = size_t{256} << 10;
 
 // One worker's session with its supervisor, which lasts as long as the process. The receiving
@@ -260,8 +261,8 @@ absl::Status LimitToQuota(const OwnMemory& own, uint64_t quota_bytes,
   return LimitDataMemory(usage->data_bytes + room);
 }
 
-// What decoded images may take together: a share of the quota, less what the worker already holds.
-// The rest is for memory that is not planned.
+// The memory for all decoded images together: a share of the quota, less what the worker already
+// holds. The rest is for memory that is not planned.
 std::optional<uint64_t> DecodeAllowanceBytes(const OwnMemory& own, uint64_t quota_bytes) {
   constexpr double kSampleShare = 0.8;
   const auto usage = own.Read();

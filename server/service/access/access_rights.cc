@@ -26,8 +26,8 @@ const char* CallsOf(Right right) {
   return "";
 }
 
-// The names of the certificate that the connection began with: its alternative names, or where it
-// has none its common name.
+// The names in the connection's certificate: its alternative names or, if it has none, its common
+// name.
 std::vector<std::string> NamesOf(const grpc::ServerContextBase& call) {
   std::vector<std::string> names;
   const auto context = call.auth_context();
@@ -38,7 +38,7 @@ std::vector<std::string> NamesOf(const grpc::ServerContextBase& call) {
   return names;
 }
 
-// What the call shows as `authorization: Bearer …`; empty: nothing.
+// The token of the call's `authorization: Bearer …`; empty: none.
 std::string TokenOf(const grpc::ServerContextBase& call) {
   const auto found = call.client_metadata().find("authorization");
   if (found == call.client_metadata().end()) return "";
@@ -98,7 +98,7 @@ absl::StatusOr<std::string> AccessRights::Check(const grpc::ServerContextBase& c
   const std::vector<std::string> names = NamesOf(call);
   if (const std::string* const name = granted_->Find(names, right)) return Printable(*name);
   const std::string token = TokenOf(call);
-  const auto files = files_->current();  // which may be replaced meanwhile
+  const auto files = files_->current();  // a copy, since they may be replaced
   const std::string& known = files->token;
   const bool knows_token = !known.empty() && !token.empty() && SameSecret(token, known);
   if (knows_token && granted_->HasToken(right)) return std::string(kTokenName);

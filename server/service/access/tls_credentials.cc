@@ -5,7 +5,7 @@
 
 namespace bulkhead {
 
-// What gRPC asks for certificates at each connection, from any of its threads.
+// Gives gRPC the certificates for each connection, on any of its threads.
 struct TlsCredentials::Fetcher {
   explicit Fetcher(std::shared_ptr<const TlsFiles> asked) : files(std::move(asked)) {}
 
@@ -19,7 +19,7 @@ struct TlsCredentials::Fetcher {
     absl::MutexLock lock(&mutex);
     if (now == given) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{now->key.c_str(), now->certificate.c_str()};
-    // gRPC insists on an authority, also where it asks no client for a certificate.
+    // gRPC insists on an authority, even if it asks no client for a certificate.
     const std::string& authority = now->client_ca.empty() ? now->certificate : now->client_ca;
     *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
     given = std::move(now);
@@ -48,9 +48,9 @@ TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher)
       fetcher_(std::move(fetcher)) {}
 
 void TlsCredentials::AllowOnlyTls13() {
-  // gRPC 1.51 has no public setting for the version. The list of ciphers is that of TLS 1.2 alone,
-  // and those with shared secrets never come about here, as there are none. So 1.2 finds nothing to
-  // agree on; TLS 1.3 has ciphers of its own.
+  // gRPC 1.51 has no public setting for the version. The list of ciphers applies only to TLS 1.2,
+  // and ciphers with shared secrets are never negotiated here, since there are none. So TLS 1.2
+  // finds no common cipher; TLS 1.3 has ciphers of its own.
   setenv("GRPC_SSL_CIPHER_SUITES", "PSK", /*overwrite=*/1);
 }
 

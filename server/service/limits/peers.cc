@@ -23,7 +23,7 @@ std::string Peers::ClientOf(const std::string& peer) const {
   absl::MutexLock lock(&mutex_);
   const Connection* const connection = Find(peer);
   if (connection == nullptr) return peer.substr(0, peer.rfind(':'));
-  // The kernel says 0 of a process in a container whose processes this one does not see.
+  // The kernel returns 0 for a process in a container whose processes are not visible here.
   if (connection->process == 0) return "a process of another container";
   return absl::StrCat("process ", connection->process);
 }

@@ -10,8 +10,8 @@
 namespace bulkhead {
 namespace {
 
-// From a request of this size on, or one that holds this much, its turn may have taken megabytes
-// that are scattered over the heap of its thread. Another's turn would take as much.
+// A request of this size, or one that holds this much memory, may leave megabytes scattered over
+// the heap of its thread. The turn of a request on another thread would take as much again.
 constexpr uint64_t kWorthTrimming = uint64_t{16} << 10;
 
 }  // namespace

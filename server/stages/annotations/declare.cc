@@ -9,7 +9,7 @@ namespace {
 
 using Kind = FeatureSignature::Kind;
 
-// That `input` holds float32 numbers, `last` of them in each last dimension.
+// Checks that `input` has float32 numbers and `last` of them in the last dimension.
 absl::Status CheckCoordinates(absl::string_view path, const FeatureSignature& input,
                               absl::string_view wanted, int64_t last, size_t max_dimensions) {
   if (input.kind == Kind::kTensor && input.dtype == v1::DTYPE_FLOAT32 && input.shape.size() >= 2 &&
@@ -22,11 +22,11 @@ absl::Status CheckCoordinates(absl::string_view path, const FeatureSignature& in
                     cast ? "put cast: {dtype: float32} before it" : "name another `input:`");
 }
 
-// `boxes`, `keypoints` and `mask`: what a feature is to an image.
+// `boxes`, `keypoints` and `mask`: declare that a feature belongs to an image.
 template <typename Message>
 class DeclarationKind : public StageKind {
  public:
-  // Checks the feature and fills in what the message says of it.
+  // Checks the feature and fills in its annotation from the stage.
   using DeclareFn = absl::Status (*)(const Message& stage, absl::string_view path,
                                      const FeatureSignature& image, FeatureSignature& feature);
 

@@ -14,7 +14,7 @@ namespace bulkhead {
 namespace {
 
 // `boxes`, `keypoints` and `mask`: the first value belongs to the second, its image, from here on.
-// The image may still be encoded; then its crop says how large it was. Sample errors:
+// The image may still be encoded; then its crop has the original size. Sample errors:
 // BAD_COORDINATES, for a coordinate that is not finite; IMAGE_SIZES_DIFFER, for a mask of another
 // size than its image.
 class DeclarationStage : public SampleStage {

@@ -19,7 +19,7 @@ using Kind = FeatureSignature::Kind;
 constexpr double kMaxRatio = 1000;
 constexpr double kMaxPixels = 1e9;
 
-// That `input` are boxes that still belong to an image.
+// Checks that `input` has declared boxes that still follow an image.
 absl::Status CheckBoxes(absl::string_view path, absl::string_view option,
                         const FeatureSignature& input) {
   const std::string place = absl::StrCat(path, ".", option);
@@ -48,7 +48,7 @@ absl::StatusOr<FeatureSignature> InferConvert(const v1::ConvertBoxes& stage,
   return output;
 }
 
-// `sanitize_boxes`: rows of several features go.
+// `sanitize_boxes`: drops rows of several features.
 class SanitizeKind : public StageKind {
  public:
   SanitizeKind()
@@ -155,13 +155,14 @@ class IouCropKind : public StageKind {
     }
     image.shape[0] = image.shape[1] = -1;
     image.path = std::string(path);
-    // A mask that is cut by itself follows its image no more.
+    // A mask that is cut by itself no longer follows its image.
     if (image.annotation.has_value()) image.annotation->lost_at = std::string(path);
     return absl::OkStatus();
   }
 };
 
-// Whether elements of `dtype` can hold `value` as it is; of int64, what a double tells apart.
+// Whether elements of `dtype` can hold `value` exactly; for int64, within the integers that a
+// double can hold.
 bool Holds(v1::DType dtype, double value) {
   if (!IsInteger(dtype) && dtype != v1::DTYPE_BOOL) return true;
   std::array<std::byte, sizeof(int64_t)> element;
@@ -171,7 +172,8 @@ bool Holds(v1::DType dtype, double value) {
   return held == value && std::abs(value) <= 0x1p53;
 }
 
-// `pad_rows`: one feature gets a fixed number of rows; how many are its own may become another.
+// `pad_rows`: gives a feature a fixed number of rows, and may add its number of real rows as a
+// feature.
 class PadRowsKind : public StageKind {
  public:
   PadRowsKind()

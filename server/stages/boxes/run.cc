@@ -28,8 +28,8 @@ class ConvertBoxesStage : public ValueStage {
   BoxCoding to_;
 };
 
-// `sanitize_boxes`: the first value, and rows of the others. Sample error: ROWS_DIFFER, when one of
-// them has not a row for each box.
+// `sanitize_boxes`: drops rows of the first value and of the others. Sample error: ROWS_DIFFER, if
+// one of them does not have a row for each box.
 class SanitizeBoxesStage : public SampleStage {
  public:
   SanitizeBoxesStage(const StageSite& site, const v1::SanitizeBoxes& spec);
@@ -37,8 +37,8 @@ class SanitizeBoxesStage : public SampleStage {
   Effect effect() const override { return Effect::kViews; }
 
  private:
-  // Cuts `box` where the spec wants that, and says whether it stays; `visible` is the share of it
-  // that was left before, and that is left now.
+  // Cuts `box` if the spec wants that, and returns whether it stays. `visible`: the share of it
+  // that is left, before and after.
   bool Keeps(Box& box, ImageSize canvas, double& visible) const;
   absl::Status CheckRows(const StageValues& values) const;
 
@@ -72,7 +72,7 @@ bool SanitizeBoxesStage::Keeps(Box& box, ImageSize canvas, double& visible) cons
     const Box inner = {spec_.epsilon() * unit_x, spec_.epsilon() * unit_y,
                        width - spec_.epsilon() * unit_x, height - spec_.epsilon() * unit_y};
     const double whole = box.area();
-    // With edges that leave nothing, nothing is kept.
+    // If the edges leave no area, no box is kept.
     box = Clamp(box, inner);
     if (whole > 0) visible *= box.area() / whole;
   } else if (!(box.left >= 0 && box.top >= 0 && box.right <= width && box.bottom <= height)) {
@@ -99,7 +99,7 @@ absl::Status SanitizeBoxesStage::RunOn(const StageValues& values,
   BULKHEAD_RETURN_IF_ERROR(CheckRows(values));
   Value& boxes = values[0];
   const auto count = static_cast<size_t>(boxes.count);
-  // What is kept of all values, one behind the other, and of the visible shares.
+  // The kept rows of all values, one value after the other, and the visible shares.
   size_t total_bytes = 0;
   for (size_t i = 0; i < values.size(); ++i) total_bytes += values[i].size_bytes;
   auto* out = reinterpret_cast<std::byte*>(context.scratch.bytes.Resize(total_bytes));

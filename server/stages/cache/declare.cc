@@ -6,8 +6,7 @@ namespace {
 
 constexpr size_t kMaxKeyBytes = 256;
 
-// It has no part in what becomes of the features: chains (source_chain.h) leave it out and say
-// where it stands.
+// A cache changes no feature: chains (source_chain.h) leave it out and note its place.
 class CacheKind : public StageKind {
  public:
   CacheKind() : StageKind(v1::Cache::descriptor(), {}, {}) {}

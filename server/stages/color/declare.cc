@@ -10,8 +10,8 @@ namespace {
 constexpr double kMaxFactor = 1000;
 constexpr double kMaxHue = 0.5;
 
-// `range`: one number d that stands for [middle − d, middle + d], cut off at `low`, or [low, high]
-// itself; every number within [low, high].
+// `range`: one number d for [middle − d, middle + d], cut off at `low`, or [low, high] itself; all
+// numbers within [low, high].
 void NormalizeRange(Numbers& range, double middle, double low, double high, const std::string& path,
                     SpecProblems& problems) {
   if (range.empty()) return;
@@ -47,7 +47,7 @@ void NormalizeJitter(v1::ColorJitter& stage, const std::string& path, SpecProble
   NormalizeRange(*stage.mutable_hue(), 0, -kMaxHue, kMaxHue, path + ".hue", problems);
 }
 
-// Whether something is drawn from a range.
+// Whether a number is drawn from a range.
 bool IsOpen(const Numbers& range) { return range.size() == 2 && range[0] != range[1]; }
 
 bool JitterDraws(const v1::ColorJitter& stage) {

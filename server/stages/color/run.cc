@@ -15,8 +15,8 @@
 namespace bulkhead {
 namespace {
 
-// A stage that changes an image's pixels where they are, or, by its probability, leaves them.
-// Draws: NextUnit(), and acts when that is below the probability; then what Change draws.
+// A stage that changes an image's pixels in place, with its probability. Draws: NextUnit(), and
+// acts if that is below the probability; then what Change draws.
 class ChanceStage : public ValueStage {
  public:
   ChanceStage(StagePlace place, double probability)
@@ -34,7 +34,7 @@ class ChanceStage : public ValueStage {
 
 // `color_jitter`. Draws further: the order of brightness, contrast, saturation and hue, as a
 // shuffle of these four from the last place to the second (NextBelow(4), (3), (2)); then
-// NextUniform for each of the four, in that same listing, also for those that do not change.
+// NextUniform for each of the four, in the order of this list, also for those that do not change.
 class ColorJitterStage : public ChanceStage {
  public:
   ColorJitterStage(StagePlace place, const v1::ColorJitter& spec);
@@ -48,10 +48,10 @@ class ColorJitterStage : public ChanceStage {
 };
 
 // `random_photometric_distort`. Draws for brightness, contrast, saturation and hue, in this order,
-// NextUnit(), and changes it when that is below the probability, and NextUniform for the amount;
-// NextUnit(), below 0.5 for contrast before saturation and hue, else behind them; NextUnit() for
-// exchanging channels, by the probability, and a shuffle of these three from the last place to the
-// second (NextBelow(3), (2)). All of it is always drawn.
+// NextUnit(), which changes it if below the probability, and NextUniform for the amount;
+// NextUnit(), below 0.5 for contrast before saturation and hue, else after them; NextUnit() for
+// permuting the channels, by the probability, and a shuffle of the three from the last place to the
+// second (NextBelow(3), (2)). All of these are always drawn.
 class PhotometricDistortStage : public ValueStage {
  public:
   PhotometricDistortStage(StagePlace place, const v1::RandomPhotometricDistort& spec);

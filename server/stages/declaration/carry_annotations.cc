@@ -22,7 +22,7 @@ void Lose(FeatureSignature& feature, absl::string_view path) {
   if (feature.annotation->lost_at.empty()) feature.annotation->lost_at = std::string(path);
 }
 
-// A stage that knows nothing of annotations wrote `feature`: one that was declared is another now.
+// A stage without knowledge of annotations wrote `feature`, so its annotation is lost.
 void CarryWritten(const FeatureSignature* before, absl::string_view path,
                   FeatureSignature& feature) {
   feature.annotation.reset();
@@ -58,7 +58,7 @@ absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, abs
   for (FeatureSignature& feature : after) {
     if (!feature.annotation.has_value()) continue;
     Annotation& annotation = *feature.annotation;
-    // A stage that makes one image of several goes on with what belonged to any of them.
+    // A stage that makes one image of several keeps the annotations of all.
     if (Find(after, annotation.image) == nullptr) annotation.image = kind.Makes(stage)[0];
     const FeatureSignature& image = *Find(after, annotation.image);
     if (traits.motion == Motion::kReplaces && image.path == path) Lose(feature, path);

@@ -15,17 +15,17 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// A number as people write one of a field's.
+// A number in the usual spelling for the field's type.
 std::string SpelledFor(const FieldDescriptor& field, double value) {
   const auto type = field.cpp_type();
   const bool whole =
       type != FieldDescriptor::CPPTYPE_DOUBLE && type != FieldDescriptor::CPPTYPE_FLOAT;
-  // -infinity and infinity, where there is no limit, are in no sentence.
+  // -infinity and infinity mean no limit; no message shows them.
   return whole && value > -0x1p62 && value < 0x1p62 ? absl::StrCat(static_cast<int64_t>(value))
                                                     : absl::StrCat(value);
 }
 
-// Calls `visit` with what gets, gets one of a list, sets and adds values of `field`.
+// Calls `visit` with the functions that get, get one of a list, set, and add values of `field`.
 template <typename Visit>
 auto WithAccess(const FieldDescriptor& field, const Visit& visit) {
   switch (field.cpp_type()) {
@@ -107,7 +107,7 @@ bool IsWithin(const Option& option, double value) {
          value <= option.most;
 }
 
-// What is wrong with a pair [low, high]; empty: nothing.
+// The mistake in a pair [low, high]; empty: none.
 std::string RangeProblem(const Option& option, const FieldValues& values) {
   if (values.size() == 2 && IsWithin(option, values.at(0)) && values.at(0) <= values.at(1) &&
       values.at(1) <= option.most) {
@@ -118,7 +118,7 @@ std::string RangeProblem(const Option& option, const FieldValues& values) {
                       values.Spelled(option.most), option.limits_say);
 }
 
-// What is wrong with the values that are there; empty: nothing.
+// The mistake in the given values; empty: none.
 std::string Problem(const Option& option, const FieldDescriptor* field, const FieldValues& values) {
   const int count = values.size();
   const bool fits = count >= option.least_count && count <= option.most_count;
@@ -211,7 +211,7 @@ absl::Status OptionTable::CheckRequired(const Message& options, absl::string_vie
   for (const Option& option : options_) {
     if (option.needs.empty()) continue;
     const FieldDescriptor* field = message_->FindFieldByName(option.name);
-    // Only read.
+    // The message is only read.
     const FieldValues values(const_cast<Message&>(options), field);
     const std::string problem = values.size() == 0 ? option.needs : Problem(option, field, values);
     if (!problem.empty()) return SpecError(absl::StrCat(path, ".", option.name), problem);

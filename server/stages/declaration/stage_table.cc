@@ -85,7 +85,7 @@ std::string DefaultText(const Option& option, const FieldDescriptor& field) {
   return option.defaults.size() > 1 ? absl::StrCat("[", numbers, "]") : numbers;
 }
 
-// "1 to 8", "above 0, at most 1000", "`nearest`, `linear`"; empty where the type says it all.
+// "1 to 8", "above 0, at most 1000", "`nearest`, `linear`"; empty if the type allows nothing else.
 std::string AllowedText(const Option& option, const FieldDescriptor& field) {
   if (field.enum_type() != nullptr) {
     std::vector<std::string> names;
@@ -100,8 +100,7 @@ std::string AllowedText(const Option& option, const FieldDescriptor& field) {
     return absl::StrCat(Spelled(option.least), " to ", Spelled(option.most));
   }
   std::vector<std::string> limits;
-  const bool any_count =
-      option.least == 1 && !option.is_above_least && !has_most;  // goes without saying
+  const bool any_count = option.least == 1 && !option.is_above_least && !has_most;  // obvious
   if (std::isfinite(option.least) && !any_count) {
     limits.push_back(
         absl::StrCat(option.is_above_least ? "above " : "at least ", Spelled(option.least)));
@@ -118,7 +117,7 @@ std::string OptionJson(const OptionTable& table, const FieldDescriptor& field,
   const Option* const declared = table.Find(field.name());
   const Option option = declared == nullptr ? Option(field.name()) : *declared;
   const bool required = !option.needs.empty();
-  // Where the comment explains the values itself, they are not listed once more.
+  // If the comment explains the values, they are not listed again.
   const std::string allowed = AllowedText(option, field);
   const std::vector<std::string> first = absl::StrSplit(allowed, ',');
   const bool told = field.enum_type() != nullptr && absl::StrContains(meaning, first[0]);
@@ -128,7 +127,7 @@ std::string OptionJson(const OptionTable& table, const FieldDescriptor& field,
                       ", \"default\": ", Quoted(required ? "" : DefaultText(option, field)), "}");
 }
 
-// Those of `choice`, v1::Stage or v1::BatchStage, of which `table_of` gives each one's options.
+// The stages of `choice`, v1::Stage or v1::BatchStage. `table_of` gives the options of each.
 template <typename Stage, typename TableOf>
 absl::Status AddStages(const std::map<std::string, std::string>& comments, TableOf table_of,
                        std::map<std::string, std::string>& stages) {

@@ -37,7 +37,7 @@ DecodeOptions OptionsOf(const v1::DecodeImage& spec) {
   return options;
 }
 
-// Pixels in the thread's own scratch, turned if they must be.
+// Pixels in the thread's scratch, turned if necessary.
 MutableImageView Upright(const ImageView& view, int orientation, StageScratch& scratch) {
   if (orientation == kStoredUpright) {
     return {const_cast<uint8_t*>(view.data), view.height, view.width, view.channels, view.stride};
@@ -84,7 +84,7 @@ absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
     }
     crop_status = chosen.status();
   }
-  // An image that is turned is there twice.
+  // An image that is turned takes its memory twice.
   const uint64_t turned = orientation == kStoredUpright ? 0
                                                         : static_cast<uint64_t>(rect.height) *
                                                               rect.width * ChannelCount(format_);

@@ -19,7 +19,7 @@ namespace bulkhead {
 namespace {
 
 // `fault`: misbehaves on the chosen records, as a broken library or a user's careless code would,
-// and changes no byte. What it leaks is reachable from nowhere. Memory that the kernel refuses is
+// and changes no byte. Leaked memory has no references. Memory that the kernel refuses is
 // std::bad_alloc, like any stage's.
 class FaultStage : public ValueStage {
  public:
@@ -46,7 +46,8 @@ uint64_t BytesOf(const v1::Fault& spec) {
   return ParseBytes(size).value_or(0);
 }
 
-// Writes to every page, in a way that no compiler leaves out: neither that nor the allocation.
+// Writes to every page, in a way that keeps the compiler from removing the writes and the
+// allocation.
 void* Touched(void* memory, uint64_t bytes) {
   auto* const at = static_cast<volatile char*>(memory);
   for (uint64_t offset = 0; offset < bytes; offset += kPageBytes) at[offset] = 1;

@@ -28,7 +28,7 @@ absl::Status ConcatStage::RunOn(const StageValues& values, const StageContext& c
     CopyIntoChannels(values[i].pixels, first_channel, out);
     first_channel += values[i].channels;
   }
-  // Last, for the output may have the name of an input.
+  // Last, because the output may have the name of an input.
   values[inputs].SetPixels(out);
   return absl::OkStatus();
 }

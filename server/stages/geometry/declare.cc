@@ -12,7 +12,7 @@ namespace {
 
 using Signature = absl::StatusOr<FeatureSignature>;
 
-// With a message when `antialias` has nothing to smooth with.
+// Checks that `antialias` has an interpolation that can smooth.
 template <typename Resizing>
 void CheckAntialias(Resizing& stage, const std::string& path, SpecProblems& problems) {
   if (!stage.antialias() || stage.interpolation() == v1::INTERPOLATION_LINEAR ||
@@ -22,7 +22,7 @@ void CheckAntialias(Resizing& stage, const std::string& path, SpecProblems& prob
   problems.Add(path + ".antialias", "goes with linear and cubic; area shrinks smoothly anyway");
 }
 
-// How the new size is given; exactly one way.
+// Checks that the new size is given in exactly one way.
 void CheckExtents(const v1::Resize& stage, const std::string& path, SpecProblems& problems) {
   const int ways = (stage.size_size() > 0) + (stage.shorter_side() > 0) +
                    (stage.longer_side() > 0) + (stage.factor() != 0);
@@ -59,8 +59,8 @@ void NormalizeResize(v1::Resize& stage, const std::string& path, SpecProblems& p
   }
 }
 
-// That `input` is an image with no more channels than OpenCV's area interpolation takes, where that
-// is what the stage uses.
+// Checks that `input` is an image and, with `area`, has no more channels than OpenCV's area
+// interpolation takes.
 template <typename Resizing>
 absl::Status CheckResizable(const Resizing& stage, const FeatureSignature& input,
                             absl::string_view path) {
@@ -82,13 +82,13 @@ Signature InferResize(const v1::Resize& stage, const FeatureSignature& input,
     if (stage.size().empty()) return SpecError(absl::StrCat(path, ".size"), Size().needs);
     return WithSize(stage.size(), input);
   }
-  // Known from an image only: as many pixels as any.
+  // Known only once there is an image, which may have the most pixels.
   FeatureSignature output = input;
   output.shape[0] = output.shape[1] = -1;
   return output;
 }
 
-// That a crop of `size` fits into `input` with `added` pixels beside it, as far as that is known.
+// Checks that a crop of `size` fits into `input` with `added` pixels, as far as sizes are known.
 Signature InferCrop(const Extents& size, const uint32_t (&added)[2], const FeatureSignature& input,
                     absl::string_view path) {
   BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
@@ -118,7 +118,7 @@ Signature InferFiveCrop(const v1::FiveCrop& stage, const FeatureSignature& input
   return output;
 }
 
-// One number for all sides, or [top, bottom, left, right]: made four.
+// One number for all sides, or [top, bottom, left, right]; normalized to four.
 Option Padding() {
   return Option("padding")
       .OneStandsFor(4)

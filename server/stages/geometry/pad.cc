@@ -13,7 +13,7 @@ PadStage::PadStage(StagePlace place, const v1::Pad& spec)
 
 namespace {
 
-// `size` of what came from an image, if it is not too large.
+// `size`, computed from an image, if it is not too large.
 absl::StatusOr<ImageSize> Allowed(int64_t height, int64_t width) {
   if (height * width <= static_cast<int64_t>(kDefaultMaxPixels)) {
     return ImageSize{static_cast<int>(height), static_cast<int>(width)};

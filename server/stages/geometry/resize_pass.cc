@@ -32,7 +32,7 @@ absl::Status ResizePass::Run(Value& value, ImageSize size, ResizeMethod method,
   context.Moved(Geometry::Resize(size_before, size));
   if (after) context.Moved(Geometry::FlipColumns(size));
   const Mirror mirror = before ? Mirror::kBefore : after ? Mirror::kAfter : Mirror::kNone;
-  // Twice mirrored is rare enough to go the long way.
+  // Two flips are rare, so they do not run in the pass.
   if (method == ResizeMethod::kLinear && !(before && after) &&
       context.scratch.resizer.Prepare(value.pixels.size(), value.pixels.channels, size, mirror)) {
     return RunRows(value, size, context);

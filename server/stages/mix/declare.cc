@@ -12,11 +12,11 @@ Option Alpha(std::string name) {
       .Between(0.001, 1000, "is $0; it must lie between $1 and $2");
 }
 
-// Rows mixed with each other, and their labels.
+// Mixes rows with each other, and their labels.
 template <typename Mix>
 class MixKind : public BatchKind {
  public:
-  // `own`: options beside those that all have. `cuts`: it takes images only.
+  // `own`: options beside the common ones. `cuts`: takes only images.
   MixKind(std::vector<Option> own, bool cuts)
       : BatchKind(Mix::descriptor(), WithCommon(std::move(own))), cuts_(cuts) {}
 

@@ -58,8 +58,9 @@ class MixStage final : public BatchStage {
   const BatchTensor label_;
 };
 
-// Calls mix(row, the row before it as it came in) for every row, the last one first: then a row is
-// needed no more when it is changed, but the last one by the first, for which it is kept aside.
+// Calls mix(row, the unchanged row before it) for every row, from the last to the first. So a row
+// is no longer needed when it is changed, except the last row, of which a copy is kept for the
+// first.
 template <typename MixRow>
 void MixWithRowBefore(const BatchTensor& tensor, const BatchRows& batch, const MixRow& mix) {
   std::byte* const base = batch.tensors[tensor.number];
@@ -80,7 +81,7 @@ void MixFloatRows(const BatchTensor& tensor, const BatchRows& batch, float share
 
 void CopyRect(const BatchTensor& tensor, const Rect& rect, const std::byte* from, std::byte* to) {
   const size_t element_bytes = ElementBytes(tensor.dtype);
-  // Channels that lie behind one another, and those that lie in planes.
+  // Images with interleaved channels, and with channels in planes.
   const size_t packed = tensor.channels_first ? 1 : tensor.channels;
   const size_t planes = tensor.channels_first ? tensor.channels : 1;
   const size_t pixel_bytes = packed * element_bytes;

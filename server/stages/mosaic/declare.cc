@@ -12,8 +12,8 @@ namespace {
 
 using Kind = FeatureSignature::Kind;
 
-// That `feature` has rows that can stand one behind the other; `boxes`: the image's, null when it
-// has not exactly one such feature.
+// Checks that rows of `feature` can be appended. `boxes`: those of the image; null if it does not
+// have exactly one such feature.
 absl::Status CheckRows(const std::string& path, const FeatureSignature& feature,
                        const FeatureSignature* boxes) {
   if (feature.annotation.has_value()) {
@@ -81,7 +81,7 @@ class MosaicKind : public StageKind {
     BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, image));
     BULKHEAD_RETURN_IF_ERROR(CheckFill(options.fill(), image, path));
     image = WithSize(options.size(), image);
-    // A mask that becomes four follows its image no more.
+    // A mask of which four are joined no longer follows its image.
     if (image.annotation.has_value()) image.annotation->lost_at = std::string(path);
     image.path = std::string(path);
     const FeatureSignature* const boxes = OnlyBoxes(before, image.name);
@@ -92,7 +92,7 @@ class MosaicKind : public StageKind {
     for (const std::string& name : MosaicFeatures(options, before)) {
       FeatureSignature& feature = FeatureNamed(features, name);
       if (feature.kind == Kind::kImage) continue;
-      // One image's rows when it stays alone.
+      // The rows of one image, if it stays alone.
       feature.variable = true;
       feature.shape[0] *= kMosaicTiles;
       feature.path = std::string(path);
@@ -101,7 +101,7 @@ class MosaicKind : public StageKind {
   }
 
  private:
-  // The boxes of `image`; null when there are none, or several such features.
+  // The boxes of `image`; null if it has none or several such features.
   static const FeatureSignature* OnlyBoxes(const std::vector<FeatureSignature>& features,
                                            const std::string& image) {
     const FeatureSignature* found = nullptr;

@@ -21,14 +21,14 @@ namespace bulkhead {
 namespace {
 
 // `mosaic`: the sample and three others in one image, with the rows of all four. Its values are
-// those of MosaicFeatures. One image after the other goes into the result and is done with, so that
-// never more than one is held beside it.
+// those of MosaicFeatures. Images are put into the result one after the other, so that at most one
+// is held beside it.
 //
-// Draws, which are part of the data format: NextUnit() against the probability; where that makes a
-// mosaic, NextBelow(positions) for the top right, the bottom left and the bottom right image, then
+// Draws, which are part of the data format: NextUnit() against the probability; then, for a mosaic,
+// NextBelow(positions) for the top right, the bottom left and the bottom right image, then
 // NextUniform(center) × height and NextUniform(center) × width, truncated, for the point where they
-// meet. Sample errors: ROWS_DIFFER, where a feature of `with` has not a row for each box of its
-// sample (asked when the image has one feature of boxes); IMAGE_SIZES_DIFFER, for a mask of another
+// meet. Sample errors: ROWS_DIFFER, if a feature of `with` does not have a row for each box of its
+// sample (checked if the image has one feature of boxes); IMAGE_SIZES_DIFFER, for a mask of another
 // size than its image.
 class MosaicStage : public SampleStage {
  public:
@@ -39,7 +39,7 @@ class MosaicStage : public SampleStage {
                     absl::FunctionRef<void(uint64_t)> take) const override;
 
  private:
-  // A value but the first, and where in the stage's memory what becomes of it lies.
+  // A value other than the first, and the place of its result in the stage's memory.
   struct Part {
     enum class Kind { kMask, kBoxes, kPoints, kRows };
     Kind kind = Kind::kRows;
@@ -53,7 +53,7 @@ class MosaicStage : public SampleStage {
     size_t offset = 0;          // of the rows of all four, or of the mask
     size_t visible_offset = 0;  // kBoxes
   };
-  // What came together so far, in the memory of the thread.
+  // The rows joined so far, in the thread's memory.
   struct Draft {
     MutableImageView canvas;
     uint8_t* memory;    // of all parts
@@ -62,7 +62,7 @@ class MosaicStage : public SampleStage {
     MutableImageView MaskOf(const Part& part) const;
   };
 
-  // What a sample's key decides, of `positions` an epoch; 0: whether it is a mosaic, alone.
+  // The draws of a sample's key, in an epoch of `positions`; 0: only whether it is a mosaic.
   struct Draws {
     bool mosaic = false;
     std::array<uint64_t, kMosaicTiles> positions = {};  // of the others, from 1 on
@@ -72,16 +72,16 @@ class MosaicStage : public SampleStage {
   Draws Draw(const SampleKey& key, uint64_t positions) const;
 
   static Part PartOf(const FeatureSignature& feature);
-  // Whether one sample's values belong together, and are no more than there is room for.
+  // Checks that one sample's values match and that there is room for them.
   absl::Status Check(const StageValues& values) const;
-  // Adds them.
+  // Adds one sample's values.
   void Add(const StageValues& values, const MosaicTile& tile, const Draft& draft) const;
   void AddRows(const Part& part, const Value& value, ImageSize image, const MosaicTile& tile,
                const Draft& draft, size_t& row_count) const;
   static size_t RowsOf(const Part& part, const Value& value);
   absl::Status AddFour(const StageValues& values, const StageContext& context, const Draws& draws,
                        const Draft& draft) const;
-  // Makes the values those that came together.
+  // Sets the values to the joined ones.
   void Take(const Draft& draft, const StageValues& values) const;
 
   ImageSize size_;

@@ -59,7 +59,7 @@ bool IsCastTarget(v1::DType dtype) {
   return (IsInteger(dtype) || IsFloat(dtype)) && !IsForDelivery(dtype);
 }
 
-// As an option's value: one that no type has is refused elsewhere.
+// A DTYPE as an option's value; unknown ones are refused elsewhere.
 bool MayBeCastTarget(double number) {
   const int dtype = static_cast<int>(number);
   return !v1::DType_IsValid(dtype) || IsCastTarget(static_cast<v1::DType>(dtype));
@@ -69,7 +69,7 @@ Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& inp
                          absl::string_view path) {
   BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
   const bool image = input.kind == Kind::kImage;
-  // Images: one number a channel. Other tensors: one number for each element of the last dimension.
+  // Images: one number per channel. Other tensors: one number per element of the last dimension.
   const int64_t channels = input.shape.empty()                         ? 1
                            : image && input.channels_first             ? input.shape.front()
                            : input.is_stack && input.channels_first    ? input.shape[1]
@@ -99,7 +99,7 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
     return WrongInput(path, input, "numbers",
                       "put decode_image before it, or name another `input:`");
   }
-  // Truth values may be cast, what only passes through may not.
+  // Booleans may be cast; types that are only passed through may not.
   if (input.dtype != v1::DTYPE_BOOL) BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
   FeatureSignature output = input;
   output.dtype = stage.dtype();
@@ -115,7 +115,7 @@ Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
   }
   FeatureSignature output = input;
   output.channels_first = stage.to() == v1::IMAGE_LAYOUT_NCHW;
-  // The last three extents, behind the number of images of a stack.
+  // The last three extents, after the number of images of a stack.
   const auto image = output.shape.end() - 3;
   if (output.channels_first && !input.channels_first) {
     std::rotate(image, image + 2, output.shape.end());

@@ -51,7 +51,7 @@ class PackRowsKind : public BatchKind {
                      BatchOutputs& outputs) const override {
     bool packs = false;
     for (const std::string& name : RowsPacked(stage.pack_rows(), outputs.features())) {
-      // Without a list only what is delivered counts, and is not packed yet.
+      // Without a list, all outputs that are not packed yet.
       const bool skipped = !outputs.IsThere(name) || outputs.IsPacked(name);
       if (stage.pack_rows().inputs().empty() && skipped) continue;
       BULKHEAD_RETURN_IF_ERROR(outputs.Need(name, path + ".inputs").status());

@@ -20,7 +20,7 @@ namespace {
 class Scaler {
  public:
   Scaler(const ScaledImage& image, ImageSize size) : image_(image), size_(size) {
-    // Channels that lie behind one another, and those that lie in planes.
+    // Images with interleaved channels, and with channels in planes.
     packed_ = image.channels_first ? 1 : image.channels;
     planes_ = image.channels_first ? image.channels : 1;
     if (image.dtype == v1::DTYPE_FLOAT32) {
@@ -65,8 +65,7 @@ class Scaler {
   FloatResizer floats_;
 };
 
-// A result never reaches beyond its own source: only its own may lie under it, and then it is made
-// aside.
+// A result overlaps no source but its own. If it overlaps that, it is made in other memory first.
 absl::Status ScaleRows(const ScaledImage& image, ImageSize size, const BatchRows& batch) {
   std::byte* const base = batch.tensors[image.number];
   Scaler scaler(image, size);

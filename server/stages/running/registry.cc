@@ -11,7 +11,7 @@ namespace {
 template <typename Maker>
 using Makers = std::map<int, Maker>;
 
-// Those of all `families`, by number.
+// The makers of all `families`, by number.
 template <typename Maker>
 Makers<Maker> All(std::initializer_list<std::vector<std::pair<int, Maker>> (*)()> families) {
   Makers<Maker> makers;

@@ -34,7 +34,7 @@ void Value::SetElements(v1::DType new_dtype, std::byte* elements, size_t element
     SetPixels(ContiguousImage(reinterpret_cast<uint8_t*>(elements), image_size, channels));
     return;
   }
-  // The remaining share of boxes as numbers of another size is not needed any more.
+  // Numbers of another size are not boxes any more, so their shares are dropped.
   if (elements_bytes != size_bytes) visible = nullptr;
   form = Form::kElements;
   dtype = new_dtype;

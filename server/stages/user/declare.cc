@@ -21,10 +21,10 @@ using Kind = FeatureSignature::Kind;
 constexpr int kMaxFeatures = 64;
 constexpr int kMaxDimensions = 8;
 constexpr int64_t kMaxExtent = int64_t{1} << 32;
-// Images are what image stages take: more channels than these they do not know.
+// The most channels of an image: image stages take no more.
 constexpr int64_t kMaxImageChannels = 4;
 
-// A letter or _ first, then letters, digits and _: what Python, too, calls a name.
+// A letter or _ first, then letters, digits and _, as for names in Python.
 bool IsName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && !absl::ascii_isdigit(name[0]) &&
          std::all_of(name.begin(), name.end(),
@@ -87,7 +87,7 @@ void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProb
   }
 }
 
-// What the two kinds have in common.
+// The common part of the two kinds.
 template <typename Message>
 void CheckUser(const Message& stage, const std::string& path, SpecProblems& problems) {
   if (stage.inputs_size() > kMaxFeatures || stage.outputs_size() > kMaxFeatures) {
@@ -145,7 +145,7 @@ std::vector<std::string> OutputNames(const Message& stage) {
   return names;
 }
 
-// Reads features and makes others, or the same ones again.
+// Reads features and creates or replaces features.
 template <typename Message>
 class UserKind : public StageKind {
  public:
@@ -199,7 +199,7 @@ class UserKind : public StageKind {
   CheckFn check_;
 };
 
-// Those of a kind whose code `code` names.
+// The declarations of a kind whose code the option `code` names.
 std::vector<Option> UserOptions(Option code) {
   return {std::move(code), Option("inputs").DefaultName("image"),
           Option("outputs").Required(
@@ -211,8 +211,7 @@ std::vector<Option> PythonOptions() {
   return UserOptions(Option("function").Required("\"module:name\", such as augment:process"));
 }
 
-// `python` among batch stages. Rows of a batch lie in fields of fixed width: an output has one
-// shape.
+// `python` as a batch stage. Rows of a batch have a fixed width, so an output has one shape.
 class PythonBatchKind : public BatchKind {
  public:
   PythonBatchKind() : BatchKind(v1::Python::descriptor(), PythonOptions()) {}

@@ -26,14 +26,13 @@ absl::Status Unusable(absl::string_view what) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, what);
 }
 
-// What a library wrote, whether or not it ended it.
+// The text that a library wrote, with or without a terminating zero.
 std::string TextOf(ErrorText& error) {
   error.back() = 0;
   return error[0] == 0 ? "it gave no reason" : error.data();
 }
 
-// The spec's author learns nothing else of this machine: neither what is there nor where a
-// link goes.
+// The message reveals nothing else about this machine: neither what exists nor where a link leads.
 absl::Status LeadsOut(const std::string& name, const std::vector<std::string>& folders) {
   return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
                    absl::StrCat("`", name, "` leads out of the --native-path of the service (",
@@ -46,8 +45,7 @@ bool LiesBelow(const std::string& path, const std::vector<std::string>& folders)
   });
 }
 
-// Where the library lies, links resolved: below one of `folders`, from which a relative path
-// starts.
+// The library's path, links resolved, which is below one of `folders`. Relative paths start there.
 absl::StatusOr<std::string> FindLibrary(const std::string& name,
                                         const std::vector<std::string>& folders) {
   namespace fs = std::filesystem;
@@ -108,7 +106,7 @@ BulkheadInput MakeInput(const UserInput& input, const Value& value, int64_t* ext
   return made;
 }
 
-// What a thread hands to a call; reused from sample to sample.
+// The arguments of a thread's calls; reused from sample to sample.
 struct CallBuffers {
   std::vector<BulkheadInput> inputs;
   std::vector<BulkheadOutput> outputs;

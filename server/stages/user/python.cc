@@ -15,7 +15,7 @@ std::string Describe(const UserInput& input) {
   return absl::StrCat(DTypeName(input.dtype), "/", input.shape.size());
 }
 
-// Appends what an input is, for PythonHost::Call.
+// Appends an input's words for PythonHost::Call.
 void AppendInput(const UserInput& input, const Value& value, std::vector<int64_t>& words) {
   if (value.form == Value::Form::kPixels) {
     const MutableImageView& pixels = value.pixels;
@@ -48,7 +48,7 @@ absl::Status PythonStage::Load(const UserCode& user_code) {
 }
 
 absl::Status PythonStage::RunOn(const StageValues& values, const StageContext& context) const {
-  // Of this thread, which has no use for it between calls.
+  // Belongs to this thread; not used between calls.
   thread_local std::vector<int64_t> words;
   PythonFunction::BeginWords(place().Random(context.key), words);
   for (size_t i = 0; i < values_.inputs.size(); ++i) {

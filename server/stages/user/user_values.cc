@@ -11,7 +11,7 @@ using Kind = FeatureSignature::Kind;
 
 constexpr size_t kAlignment = 64;
 
-// A stage's features are there: the planner has looked.
+// A stage's features exist: the planner has checked.
 const FeatureSignature& Find(const std::vector<FeatureSignature>& features,
                              const std::string& name) {
   return *std::find_if(features.begin(), features.end(),

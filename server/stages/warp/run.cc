@@ -16,15 +16,15 @@
 namespace bulkhead {
 namespace {
 
-// What is the same for all images that a stage warps.
+// The constants of a warping stage.
 struct WarpSettings {
   WarpMethod method;
   std::vector<uint8_t> fill;  // one value a channel
 };
 
 // `random_affine`. Draws NextUniform for the angle, the shifts along x and y, the scale and the
-// shears along x and y, in this order, also for those that the spec leaves alone. Shifts are
-// rounded to whole pixels, halves to the even one.
+// shears along x and y, in this order, also for those that the spec does not change. Shifts are
+// rounded to whole pixels, halves to even.
 class RandomAffineStage : public ValueStage {
  public:
   RandomAffineStage(const StageSite& site, const v1::RandomAffine& spec);
@@ -41,8 +41,8 @@ class RandomAffineStage : public ValueStage {
   DrawRange shear_y_{0, 0};
 };
 
-// `random_perspective`. Draws NextUnit(), and acts when that is below the probability; then see
-// RandomCorners. An image that no map takes to its corners (one pixel high or wide) stays.
+// `random_perspective`. Draws NextUnit() and acts if that is below the probability; then see
+// RandomCorners. An image one pixel high or wide, for which no map exists, is not changed.
 class RandomPerspectiveStage : public ValueStage {
  public:
   RandomPerspectiveStage(const StageSite& site, const v1::RandomPerspective& spec);
@@ -57,10 +57,10 @@ class RandomPerspectiveStage : public ValueStage {
 
 // `elastic`. Draws NextUnit(), and acts when that is below the probability; then Next32() for each
 // node of the shift along x, row by row, and of that along y: 2^-31 of it less 1 is in [-1, 1).
-// Nodes stand max(2, ⌊sigma / 2⌋) pixels apart. There are those of the Displacement and, on all
-// sides, as many more as the kernel reaches: ⌈3 sigma / spacing⌉. Their values are weighted by a
-// Gaussian along rows, then across, in float32 and from the outside to the middle, and multiplied
-// by alpha / spacing: so the shift is as large as if each pixel had had its own number.
+// Nodes are max(2, ⌊sigma / 2⌋) pixels apart. They are those of the Displacement and, on all sides,
+// as many more as the kernel reaches: ⌈3 sigma / spacing⌉. Their values are weighted by a Gaussian
+// along rows, then across, in float32 and from the outside to the middle, and multiplied by alpha /
+// spacing, so that the shift is as large as with one number per pixel.
 class ElasticStage : public ValueStage {
  public:
   ElasticStage(const StageSite& site, const v1::Elastic& spec);
@@ -79,8 +79,8 @@ class ElasticStage : public ValueStage {
 };
 
 // `rand_augment` and `trivial_augment`. Draws for each operation NextBelow(14), its number; for
-// `trivial_augment` NextBelow(31), the magnitude; and NextBelow(2), 1 for the negative direction:
-// all of them also where the operation has no use for them.
+// `trivial_augment` NextBelow(31), the magnitude; and NextBelow(2), 1 for the negative direction.
+// All are drawn, even if the operation does not use them.
 class AugmentStage : public ValueStage {
  public:
   AugmentStage(const StageSite& site, const v1::RandAugment& spec);
@@ -101,7 +101,7 @@ WarpSettings SettingsOf(const Warp& spec, size_t channels) {
   return {is_linear ? WarpMethod::kLinear : WarpMethod::kNearest, FillOf(spec.fill(), channels)};
 }
 
-// `bend` says where pixels come from, and `geometry` what that does to their places.
+// `bend` gives the source of each pixel, and `geometry` the movement of points.
 template <typename Bend>
 void WarpValue(Value& value, const Bend& bend, const Geometry& geometry,
                const WarpSettings& settings, const StageContext& context) {

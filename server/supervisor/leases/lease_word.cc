@@ -55,7 +55,7 @@ absl::Status CheckSubstitutions(const internal::v1::Lease& lease,
       return Wrong(substitution, "which is beyond the epoch");
     }
     const uint64_t reach = Distance(position, substitution.substitute_position(), positions);
-    // A blank sample stands in its own place.
+    // A blank sample is reported with its own position.
     const uint64_t most = blank ? 0 : std::min(kSubstituteReach, positions - 1);
     if ((reach < 1 && !blank) || reach > most) {
       return Wrong(substitution, "which is too far away");

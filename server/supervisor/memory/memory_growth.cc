@@ -73,7 +73,7 @@ double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   const uint64_t lowest = std::min_element(recent_, recent_ + kWindow, by_bytes)->used_bytes;
   if (lowest < quota_bytes / 2) return 0;
   const double whole = Slope(first_, {samples_, lowest, 0});
-  // What a worker takes to warm up may be much, but then it comes to rest.
+  // A worker may take much memory to warm up, but then stops growing.
   const Point& oldest = recent_[looks_ % kWindow];
   const Point& newest = recent_[(looks_ + kWindow - 1) % kWindow];
   return Slope(oldest, newest) >= whole / 2 ? std::max(0.0, whole) : 0;

@@ -13,7 +13,7 @@
 namespace bulkhead {
 namespace {
 
-// Whether the supervisor killed the worker for this thread, which is still at what it hung at.
+// Whether the supervisor killed the worker for this thread, which still hangs at the same sample.
 bool Hung(const EndFacts& facts, size_t thread) {
   return thread < facts.hung_since_ns.size() && facts.hung_since_ns[thread] != 0 &&
          facts.hung_since_ns[thread] == facts.flight.threads[thread].progress_ns();

@@ -74,7 +74,7 @@ void CacheSegments::OnAnswer(Answer answer) {
   if (!answer.status.ok()) NoteFailure(answer.status);
   if (answer.lent != nullptr) reason_.clear();
   offered_ = std::move(answer.lent);
-  wanted_.reset();  // who still lacks a segment asks again, now
+  wanted_.reset();  // workers that still lack a segment ask again now
   on_news_();
   if (offered_ != nullptr) given_back_.push_back(offered_->id);
   offered_.reset();

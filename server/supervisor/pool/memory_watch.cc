@@ -13,7 +13,7 @@ namespace {
 // then on: a successor that does the same must be noticed long before its quota is reached.
 constexpr double kFewLooks = 32;
 constexpr absl::Duration kFastFor = absl::Seconds(1);
-// For each worker that is looked at: reading what /proc says of it takes the supervisor 13 us.
+// Per worker: reading its /proc files takes the supervisor 13 us.
 constexpr absl::Duration kLookCost = absl::Milliseconds(1);
 constexpr absl::Duration kIdleInterval = absl::Seconds(1);
 

@@ -25,7 +25,7 @@ constexpr size_t kMaxActivities = 3;
 // Three of the kernel's clock ticks.
 constexpr double kCpuSecondsAtRest = 0.03;
 
-// Whether a hung thread is in the interpreter, so that the worker can tell where.
+// Whether a hung thread is in the interpreter, so that the worker can report where.
 bool HangsInPython(const FlightSnapshot& flight, const std::vector<int64_t>& hung_since_ns) {
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     const bool inside = flight.threads[i].turn == FlightTurn::kInside;

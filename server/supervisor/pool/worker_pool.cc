@@ -181,7 +181,7 @@ void WorkerPool::StartWorker(Slot& slot) {
   slot.last_end = absl::StrCat("none could be started: ", message);
   RestartLater(slot, MakeError(absl::StatusCode::kUnavailable, reason::kWorkerCrashLoop,
                                absl::StrCat("no worker could be started: ", message)));
-  Dispatch();  // the suspect reserved for it goes to another
+  Dispatch();  // another worker gets its suspect
 }
 
 void WorkerPool::RestartLater(Slot& slot, const absl::Status& idle) {

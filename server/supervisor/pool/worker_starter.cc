@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) con
   if (!config_.user_code.empty() && context_.scratch != nullptr) {
     raw.scratch = context_.scratch->Lend();
   }
-  // What it was given is kept until it is reaped.
+  // The worker's resources are kept until it is reaped.
   callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
                               scratch = raw.scratch, claims = raw.claims](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);

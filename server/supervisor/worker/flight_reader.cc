@@ -35,7 +35,7 @@ bool HasStage(const std::set<std::string>& stages, absl::string_view name) {
   });
 }
 
-// The most that a worker of these stages can have counted in so many nanoseconds of its threads.
+// The largest counters that a worker with these stages can have after `nanos` of all its threads.
 uint64_t MostCounted(FlightCount count, const std::set<std::string>& stages, uint64_t nanos) {
   const bool is_kept = count == FlightCount::kKeptFound || count == FlightCount::kKeptAdded;
   if (!HasStage(stages, is_kept ? "cache" : "decode_image")) return 0;

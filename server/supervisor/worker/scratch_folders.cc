@@ -20,7 +20,7 @@ constexpr char kLockSuffix[] = ".lock";
 constexpr absl::Duration kFolderLookInterval = absl::Seconds(1);
 constexpr absl::Duration kEndPatience = absl::Seconds(2);
 
-// Removes what killed services left: nobody holds its lock any more.
+// Removes what killed services left, whose lock is free.
 void RemoveLeftovers(const std::string& folder) {
   for (const std::string& file : NamesIn(folder)) {
     absl::string_view name = file;
