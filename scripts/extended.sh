@@ -22,7 +22,9 @@ readonly TESTS=(
   "jax: the JAX adapter with JAX 0.4.35, 0.6.2 and the newest"
   "frameworks: the tests with PyTorch, TensorFlow and JAX, with every order of imports and every example"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
-  "wheel: the wheel, built and installed into fresh environments, and into bare Debian 12 and 13 (as root; needs mmdebstrap)"
+  "wheel: the wheel, built and installed into fresh environments of every CPython that is found, and into bare Debian 12 and 13 (as root; needs mmdebstrap)"
+  "image: both images, built and run as the pods of deploy/kubernetes by podman and runc (as root)"
+  "kubernetes: the manifests against Kubernetes' schemas, kube-score and Pod Security's level restricted (needs Go)"
   "systemd: the unit under a real systemd with cgroup v2, in user-mode Linux (as root)"
   "fresh-debian: quickstart.sh and test.sh on a bare Debian 12 (as root; needs mmdebstrap)"
 )
@@ -41,8 +43,15 @@ run_test() {
     fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
     wheel)
       "$ROOT/scripts/wheel.sh" --test
+      local python
+      while read -r python; do
+        echo "wheel: with $python"
+        BULKHEAD_WHEEL_PYTHON=$python BULKHEAD_WHEELS=$ROOT/build/wheels /usr/bin/python3 -m pytest -q -p no:cacheprovider "$ROOT/tests/wheel"
+      done < <("$ROOT/scripts/python_versions.sh" --list)
       "$ROOT/scripts/wheel_roots.sh" "$LOGS/wheel-roots"
       ;;
+    image) "$ROOT/deploy/test.sh" ;;
+    kubernetes) "$ROOT/deploy/kubernetes/test.sh" ;;
     systemd) "$ROOT/deploy/systemd/test.sh" "$BIN" ;;
     fresh-debian) "$ROOT/scripts/chroot_test.sh" "$LOGS/fresh-debian-root" ;;
   esac

@@ -5,13 +5,15 @@
 #
 #   scripts/python_versions.sh [INTERPRETER...]   default: python3.9 to python3.14, those of them on the PATH;
 #                                                 $TESTS: which of the client's tests, as pytest's -k takes it
+#   scripts/python_versions.sh --list             prints the default
 #
 # The programs are those of $BULKHEAD_BIN_DIR; without it, they are built.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 interpreters=("$@")
-if (($# == 0)); then
+if (($# == 0)) || [[ $1 == --list ]]; then
+  interpreters=()
   for minor in 9 10 11 12 13 14; do
     if command -v "python3.$minor" >/dev/null && "python3.$minor" -c '' 2>/dev/null; then
       interpreters+=("python3.$minor")
@@ -22,6 +24,10 @@ fi
   echo "python versions: no python3.9 to python3.14 is on the PATH" >&2
   exit 2
 }
+if [[ ${1:-} == --list ]]; then
+  printf '%s\n' "${interpreters[@]}"
+  exit 0
+fi
 if [[ -z ${BULKHEAD_BIN_DIR:-} ]]; then
   "$ROOT/scripts/build.sh"
   export BULKHEAD_BIN_DIR=$BIN

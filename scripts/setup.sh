@@ -7,6 +7,7 @@
 #   scripts/setup.sh --fuzz        and what scripts/fuzz_jpeg.sh needs (clang with libFuzzer)
 #   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (PyTorch, virtual environments)
 #   scripts/setup.sh --wheel       and what scripts/wheel.sh needs (an assembler, what unpacks Debian's sources)
+#   scripts/setup.sh --image       and what deploy/docker/build.sh and deploy/test.sh need (buildah, podman)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
 #
 # Runs as root, or as a user who may use sudo. Does nothing, and asks for no password, when all are there.
@@ -31,6 +32,9 @@ readonly FRAMEWORK_PACKAGES=(
 )
 readonly WHEEL_PACKAGES=(
   advancecomp binutils dpkg-dev nasm python3 python3-pip python3-pytest python3-setuptools python3-venv python3-wheel
+)
+readonly IMAGE_PACKAGES=(
+  buildah git mmdebstrap podman python3 python3-pip python3-pytest python3-venv python3-yaml runc
 )
 readonly DEV_PACKAGES=(clang-format cloc git shellcheck universal-ctags)
 
@@ -96,6 +100,9 @@ main() {
         ;;
       --wheel)
         wanted+=("${WHEEL_PACKAGES[@]}")
+        ;;
+      --image)
+        wanted+=("${IMAGE_PACKAGES[@]}")
         ;;
       --fuzz)
         wanted+=(clang libclang-rt-14-dev)

@@ -3,8 +3,9 @@
 #   bulkhead_loader-VERSION-py3-none-manylinux_2_34_x86_64.whl   the Python client, the programs, and what runs Python stages
 #   bulkhead_loader-VERSION-py3-none-any.whl                     the Python client alone
 #
-#   scripts/wheel.sh           makes them
-#   scripts/wheel.sh --test    and runs tests/wheel, which installs them into fresh environments
+#   scripts/wheel.sh             makes them
+#   scripts/wheel.sh --test      and runs tests/wheel, which installs them into fresh environments
+#   scripts/wheel.sh --programs  makes what they hold, and no wheels: build/wheel/installed
 #
 # Builds the preset `wheel` in build/wheel, which takes a quarter of an hour. Debian 12: its archives and sources go in.
 set -euo pipefail
@@ -16,9 +17,11 @@ readonly PLATFORM=manylinux_2_34_x86_64
 readonly FROM_SOURCE=(libprotobuf-dev libabsl-dev libjpeg62-turbo-dev libfmt-dev libspdlog-dev libspng-dev libisal-dev prometheus-cpp-dev)
 
 tests=false
+wheels=true
 case ${1:-} in
   '') ;;
   --test) tests=true ;;
+  --programs) wheels=false ;;
   -h | --help)
     sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
     exit 0
@@ -52,6 +55,14 @@ unpack_sources() {
   echo "${wanted[*]}" >"$SOURCES/unpacked"
 }
 
+# NAME VERSION of every Debian package whose library is inside the programs: those of the linked archives, and of the sources.
+list_linked() {
+  # shellcheck disable=SC2016  # dpkg-query's own variables
+  ninja -C "$FOLDER" -t commands bulkhead bulkheadd bulkhead-worker | grep -oE '/usr/[^ ]+\.a\b' | sort -u | xargs dpkg -S |
+    sed 's/:.*//' | cat - <(printf '%s\n' "${FROM_SOURCE[@]}" libstdc++-12-dev) | sort -u |
+    xargs dpkg-query -W -f '${Package} ${Version}\n' >"$FOLDER/linked"
+}
+
 # The client's wheel, from a copy, since setuptools leaves files where it works.
 pack_client() {
   local copy=$FOLDER/client
@@ -60,6 +71,20 @@ pack_client() {
   cp -r "$ROOT"/client/python/{bulkhead,pyproject.toml,README.md} "$copy"
   find "$copy" -name __pycache__ -prune -exec rm -rf {} +
   /usr/bin/python3 -m pip wheel -q --no-deps --no-build-isolation --no-index -w "$WHEELS" "$copy"
+}
+
+# What the Python project's own tool says of the wheel: it must find nothing that the platform's tag does not promise.
+audit() {
+  local said
+  [[ -x $FOLDER/audit/bin/auditwheel ]] || /usr/bin/python3 -m venv "$FOLDER/audit"
+  "$FOLDER/audit/bin/pip" install -q --only-binary :all: auditwheel==6.8.2
+  said=$("$FOLDER/audit/bin/auditwheel" show "$1")
+  if ! tr '\n' ' ' <<<"$said" | grep -qE "is consistent with the following platform tag: *\"($PLATFORM|manylinux_2_[12][0-9]_x86_64)\""; then
+    echo "$said" >&2
+    echo "wheel: auditwheel does not find what $PLATFORM says" >&2
+    return 1
+  fi
+  echo "wheel: auditwheel: consistent with $PLATFORM"
 }
 
 started=$SECONDS
@@ -71,16 +96,24 @@ if ! (cd "$ROOT" && cmake --preset wheel && cmake --build --preset wheel --targe
   echo "wheel: the build failed; all of its output is in $FOLDER/build.log" >&2
   exit 1
 fi
-rm -rf "$FOLDER/installed" "$WHEELS"
-mkdir -p "$WHEELS"
+rm -rf "$FOLDER/installed"
 for component in runtime python-stages development; do
   cmake --install "$FOLDER" --component "$component" --strip --prefix "$FOLDER/installed" >/dev/null
 done
+list_linked
+if ! $wheels; then
+  echo "wheel: the programs are in $FOLDER/installed, after $((SECONDS - started)) s"
+  exit 0
+fi
+rm -rf "$WHEELS"
+mkdir -p "$WHEELS"
 pack_client
 "$ROOT/scripts/wheel_pack.py" "$WHEELS"/*-py3-none-any.whl "$FOLDER/installed" "$PLATFORM" "$WHEELS" >/dev/null
 advzip -q -z -3 "$WHEELS"/*"$PLATFORM.whl"  # packed anew, 3 % smaller
+audit "$WHEELS"/*"$PLATFORM.whl"
 for wheel in "$WHEELS"/*.whl; do echo "wheel: $(stat -c %s "$wheel") bytes in $wheel"; done
 echo "wheel: done in $((SECONDS - started)) s"
 if $tests; then
+  # $BULKHEAD_WHEEL_PYTHON: the interpreter of its environments.
   BULKHEAD_WHEELS=$WHEELS exec /usr/bin/python3 -m pytest -q -p no:cacheprovider "$ROOT/tests/wheel"
 fi

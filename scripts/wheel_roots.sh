@@ -3,17 +3,18 @@
 # python3-venv, installs the wheel there by pip, reads a first batch, and prints how long each took. Then a loop of
 # PyTorch, with Debian's python3-torch. Needs root, mmdebstrap, a package index, and scripts/wheel.sh run before.
 #
-#   scripts/wheel_roots.sh [--keep] FOLDER [RELEASE...]     default: bookworm trixie
+#   scripts/wheel_roots.sh [--keep] [--without-torch] FOLDER [RELEASE...]     default: bookworm trixie
 #
-# FOLDER must not exist; it is removed afterwards unless --keep is given.
+# FOLDER must not exist; it is removed afterwards unless --keep is given. --without-torch leaves out PyTorch's loop.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 keep=false
-if [[ ${1:-} == --keep ]]; then
-  keep=true
+torch=true
+while [[ ${1:-} == --keep || ${1:-} == --without-torch ]]; do
+  [[ $1 == --keep ]] && keep=true || torch=false
   shift
-fi
+done
 folder=${1:-}
 if [[ -z $folder || -e $folder || $folder == -* ]]; then
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
@@ -98,10 +99,12 @@ for release in "${releases[@]}"; do
   first=$(date +%s.%N)
   awk -v a="$started" -v b="$made" -v c="$installed" -v d="$drawn" -v e="$first" -v release="$release" 'BEGIN {
     printf "wheel roots: %s: environment %.1f s, pip install %.1f s, first batch %.1f s: %.1f s from pip install to the first batch\n", release, b - a, c - b, e - d, c - b + e - d }'
-  if in_root "$root" sh -c 'apt-get -qq update && apt-get -qqy install --no-install-recommends python3-torch' >"$folder/$release-torch.log" 2>&1; then
-    in_root "$root" sh -c 'python3 -m venv --system-site-packages /root/torch && /root/torch/bin/pip install -q /root/*.whl'
-    in_root "$root" /root/torch/bin/python -c "$TORCH_LOOP"
-  else
-    echo "wheel roots: $release has no python3-torch that can be installed here; its loop was not run"
+  $torch || continue
+  if ! in_root "$root" sh -c 'apt-get -qq update && apt-get -qqy install --no-install-recommends python3-torch' >"$folder/$release-torch.log" 2>&1; then
+    tail -n 20 "$folder/$release-torch.log" >&2
+    echo "wheel roots: python3-torch could not be installed in $release; --without-torch leaves it out" >&2
+    exit 1
   fi
+  in_root "$root" sh -c 'python3 -m venv --system-site-packages /root/torch && /root/torch/bin/pip install -q /root/*.whl'
+  in_root "$root" /root/torch/bin/python -c "$TORCH_LOOP"
 done

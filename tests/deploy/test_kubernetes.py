@@ -140,9 +140,31 @@ def test_both_containers_share_the_socket_and_the_user():
         assert "runAsUser" not in container.get("securityContext", {})  # the pod says it, for both
     (target,) = [entry["value"] for entry in trainer["env"] if entry["name"] == "BULKHEAD_TARGET"]
     assert target == arguments()["listen"]
-    image_user = re.search(r"^USER (\d+):(\d+)$", (ROOT / "deploy/docker/Dockerfile").read_text(), re.MULTILINE)
+    (image_user,) = re.findall(r"\bUSER_ID=(\d+)$", (ROOT / "deploy/docker/build.sh").read_text(), re.MULTILINE)
     context = pod()["securityContext"]
-    assert (str(context["runAsUser"]), str(context["runAsGroup"])) == image_user.groups()
+    assert context["runAsUser"] == context["runAsGroup"] == int(image_user)
+
+
+def test_the_images_are_those_of_this_version():
+    assert sidecar()["image"] == f"bulkhead:{bulkhead.__version__}"
+    (python,) = read("python/kustomization.yaml")["images"]
+    assert python["newTag"] == f"{bulkhead.__version__}-python"
+
+
+def test_the_claim_has_the_room_of_the_volume_and_the_group_of_the_user():
+    (volume,) = [volume for volume in pod()["volumes"] if volume["name"] == "bulkhead-cache"]
+    requested = read("cache-claim/cache-claim.yaml")["spec"]["resources"]["requests"]["storage"]
+    assert requested == volume["emptyDir"]["sizeLimit"]
+    context = read("cache-claim/pod.yaml")["spec"]["template"]["spec"]["securityContext"]
+    # Always would open the private folder in it at each start (tests/containers).
+    assert context == {"fsGroup": pod()["securityContext"]["runAsGroup"], "fsGroupChangePolicy": "OnRootMismatch"}
+
+
+def test_the_disk_that_is_requested_holds_the_cache_volume():
+    (volume,) = [volume for volume in pod()["volumes"] if volume["name"] == "bulkhead-cache"]
+    resources = sidecar()["resources"]
+    assert resources["requests"]["ephemeral-storage"] == resources["limits"]["ephemeral-storage"]
+    assert parsed_bytes(resources["limits"]["ephemeral-storage"]) > parsed_bytes(volume["emptyDir"]["sizeLimit"])
 
 
 def test_every_path_that_the_flags_name_is_mounted():
@@ -170,12 +192,17 @@ def test_scrapers_and_probes_go_to_the_port_of_the_metrics():
     assert monitor["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_the_sidecar_has_no_privileges():
-    context = sidecar()["securityContext"]
-    assert context["allowPrivilegeEscalation"] is False
-    assert context["readOnlyRootFilesystem"] is True
-    assert context["capabilities"] == {"drop": ["ALL"]}
-    assert pod()["securityContext"]["runAsNonRoot"] is True
+def test_no_container_has_privileges():
+    # deploy/kubernetes/test.sh asks the library that admits pods; this part needs no Go.
+    base = read("base/trainer-job.yaml")["spec"]["template"]["spec"]
+    (trainer,) = base["containers"]
+    for container in (trainer, sidecar()):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    assert base["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_the_pod_waits_longer_than_the_service_drains():
@@ -196,4 +223,4 @@ def test_kustomize_puts_it_together():
     (trainer,) = job["spec"]["template"]["spec"]["containers"]
     # The patch adds to the trainer's container and replaces nothing of it.
     assert trainer["image"] == "registry.example/trainer:1"
-    assert {mount["name"] for mount in trainer["volumeMounts"]} == {"data", "bulkhead-run"}
+    assert {mount["name"] for mount in trainer["volumeMounts"]} == {"data", "bulkhead-run", "tmp"}
