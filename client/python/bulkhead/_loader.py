@@ -469,7 +469,7 @@ class Loader:
 
     @property
     def substitutions(self) -> List[Substitution]:
-        """The newest samples that others replaced; each is also logged as a warning."""
+        """The newest samples that others replaced; the log sums them, and has each at level DEBUG."""
         return list(self._check().events.substitutions)
 
     @property
