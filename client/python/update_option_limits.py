@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from typing import Dict, Tuple
 
-# By message, and by the word without case and signs: a sentence, and what stands for its $0 if nothing was written.
-WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
+# By message, and by the word without case and signs: a sentence, what stands for its $0 if nothing was written, and the
+# stage that takes the options of a map as they are.
+WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
 '''
 
 HEADER = '''"""What is declared of options, by field. Written by update_option_limits.py."""
@@ -72,16 +73,19 @@ def generate_words():
         if "foreign_words" not in told:
             continue
         lines.append(f'    "{message}": {{')
-        for word, (sentence, example) in sorted(told["foreign_words"].items()):
+        for word, (sentence, *rest) in sorted(told["foreign_words"].items()):
             parts = [json.dumps(line) for line in textwrap.wrap(sentence, 76, drop_whitespace=False)]
-            if len(parts) == 1 and len(parts[0]) + len(word) + len(example) < 76:
-                lines.append(f'        "{word}": ({parts[0]}, {json.dumps(example)}),')
+            tail = ", ".join(map(json.dumps, rest))
+            if len(parts) == 1 and len(parts[0]) + len(word) + len(tail) < 82:
+                lines.append(f'        "{word}": ({parts[0]}, {tail}),')
             else:
                 lines.append(f'        "{word}": (')
                 lines += [" " * 12 + part for part in parts[:-1]]
-                lines += [f"            {parts[-1]},", f"            {json.dumps(example)},", "        ),"]
+                lines += [f"            {parts[-1]},", f"            {tail},", "        ),"]
         lines.append("    },")
-    return "\n".join([*lines, "}"]) + "\n"
+    lines += ["}", "# The names of options here by those there.", "OPTION_NAMES: Dict[str, str] = {"]
+    names = limits()["foreign_options"]["names"]
+    return "\n".join([*lines, *(f'    "{there}": "{here}",' for there, here in sorted(names.items())), "}"]) + "\n"
 
 
 if __name__ == "__main__":

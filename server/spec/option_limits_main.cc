@@ -5,7 +5,7 @@
 //   {"bulkhead.v1.Batch.size": {"required": true, "least": 1, "most": 16777216,
 //                               "zero": "is 0; it must lie between 1 and 16777216"}, …
 //   "bulkhead.v1.Stage": {"foreign_words": {"centercrop": ["write `center_crop: {size: $0}`",
-//   "224"], …}}}
+//   "224", "center_crop"], …}}, "foreign_options": {"names": {"p": "probability", …}}}
 #include <cmath>
 #include <iostream>
 #include <set>
@@ -88,11 +88,19 @@ std::string WordsJson(const Descriptor& message) {
   std::vector<std::string> words;
   for (const ForeignWord& word : ForeignWords(message)) {
     words.push_back(absl::StrCat(Quoted(word.word), ": [", Quoted(word.sentence), ", ",
-                                 Quoted(word.example), "]"));
+                                 Quoted(word.example), ", ", Quoted(word.stage), "]"));
   }
   if (words.empty()) return "";
   return absl::StrCat("  \"", message.full_name(), "\": {\"foreign_words\": {",
                       absl::StrJoin(words, ", "), "}}");
+}
+
+std::string OptionNamesJson() {
+  const auto pair = [](std::string* out, const auto& names) {
+    absl::StrAppend(out, Quoted(names.first), ": ", Quoted(names.second));
+  };
+  return absl::StrCat("  \"foreign_options\": {\"names\": {",
+                      absl::StrJoin(ForeignOptionNames(), ", ", pair), "}}");
 }
 
 // Those of `message` and of every message below it.
@@ -117,7 +125,7 @@ void AddMessage(const Descriptor* message, std::set<const Descriptor*>& seen,
 
 int main() {
   std::set<const google::protobuf::Descriptor*> seen;
-  std::set<std::string> lines;
+  std::set<std::string> lines = {bulkhead::OptionNamesJson()};
   bulkhead::AddMessage(bulkhead::v1::PipelineSpec::descriptor(), seen, lines);
   std::cout << "{\n" << absl::StrJoin(lines, ",\n") << "\n}\n";
   return 0;

@@ -39,7 +39,7 @@ def test_its_options_are_arguments_of_the_loader(folder, spec):
         loader.next_batch()
         status = bulkhead.service_status(loader.target)
         pid = loader._endpoint.service.pid
-        log = pathlib.Path(loader._endpoint.log).read_text()
+        log = pathlib.Path(loader._endpoint.service.log).read_text()
         given = {flag: option_of(pid, flag) for flag in ("--worker-hang-timeout", "--sandbox", "--log-level", "--native-path")}
     assert status["memory"]["budget_bytes"] == 2 << 30
     assert {worker["quota_bytes"] for worker in status["workers"]} == {200 << 20}
@@ -89,6 +89,53 @@ def test_a_service_that_is_lost_leaves_its_log_and_the_error_names_it(folder, sp
     [log] = (folder / "cache/bulkhead/logs").iterdir()
     assert f"the embedded service (pid {pid}) was killed by signal 9; its log is {log}" in str(caught.value)
     assert "listening on unix:" in log.read_text() and log.stat().st_mode & 0o777 == 0o600
+
+
+STAGE = {"function": "ends_stage:ends", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}
+
+
+@pytest.mark.parametrize("code, reason", [
+    ("import os\nos.kill(os.getpid(), 9)", "WORKER_CRASH_LOOP"),
+    ("raise ValueError", "STAGE_FAILED"),
+    ("input()", "STAGE_UNUSABLE"),
+    ("import time\nwhile True: time.sleep(0.01)", "DEADLINE_EXCEEDED"),
+])
+def test_each_error_of_a_stream_ends_in_the_path_of_the_log(folder, monkeypatch, code, reason):
+    (folder / "ends_stage.py").write_text("def ends(index):\n" + "".join(f"    {line}\n" for line in code.split("\n")))
+    monkeypatch.syspath_prepend(str(folder))
+    spec = {"source": {"range": {"size": 8}}, "stages": [{"python": STAGE}], "batch": {"size": 4}, "epochs": 1}
+    with bulkhead.Loader(spec, workers=1) as loader:
+        for _ in range(2):  # as often as it is raised
+            with pytest.raises(bulkhead.BulkheadError) as caught:
+                loader.next_batch(timeout=0.5 if reason == "DEADLINE_EXCEEDED" else None)
+            assert caught.value.reason == reason
+            [log] = (folder / "cache/bulkhead/logs").iterdir()
+            assert str(caught.value).endswith(f"; the log of the embedded service is {log}")
+            assert str(caught.value).count(str(log)) == 1 and caught.value.message == str(caught.value)
+
+
+def test_so_do_errors_of_openings_but_not_those_of_specs(folder, spec):
+    with pytest.raises(bulkhead.DataError) as caught:
+        bulkhead.Loader({"source": {"image_folder": {"path": str(folder / "none")}}, "outputs": ["label"], "batch": {"size": 1}}, workers=1)
+    assert "; the log of the embedded service is " in str(caught.value)
+    with pytest.raises(bulkhead.SpecError) as caught:
+        bulkhead.Loader({"source": {"range": {"size": 3}}}, workers=1)
+    assert " log " not in str(caught.value)
+
+
+def test_a_service_that_is_never_ready_names_its_log(folder, spec, monkeypatch):
+    """It stands still, as on a machine that has no time for it, once it has begun its log."""
+    program = folder / "bulkheadd"
+    program.write_text(f"#!{sys.executable}\nimport os, signal, sys\n"
+                       "open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write('began')\n"
+                       "os.kill(os.getpid(), signal.SIGSTOP)\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("BULKHEAD_SERVER", str(program))
+    with pytest.raises(bulkhead.DeadlineExceeded) as caught:
+        bulkhead.Loader(spec, timeout=3)
+    [log] = (folder / "cache/bulkhead/logs").iterdir()
+    assert re.fullmatch(r"the embedded service was not ready within [0-9.]+ s; the log of the embedded service is (.*)",
+                        str(caught.value))[1] == str(log)
 
 
 def test_logs_are_bounded_in_number(folder, spec):

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,12 @@ def dies(index, *, marker):
         print("before the end", flush=True)
         while not os.path.exists(marker):
             time.sleep(0.01)
+    return index
+
+
+def refuses(index):
+    if index % 2:
+        raise ValueError(f"{index} is odd")
     return index
 
 
@@ -168,6 +175,18 @@ def test_deaths_are_told_in_one_line(start, folder, lines):
     [(level, death)] = [line for line in lines.lines if "died" in line[1]]
     assert level == "WARNING"
     assert death.startswith("1 worker died: worker 0: killed by signal 9 (Killed)")
+
+
+def test_substitutions_are_told_in_sum(start, folder, lines):
+    spec = spec_of(folder, "refuses", size=40, errors={"policy": "substitute", "max_fraction": 1})
+    with bulkhead.Loader(spec, start().target, timeout=120) as loader:
+        assert all(int(index) % 2 == 0 for batch in loader for index in batch["index"])
+        assert len(loader.substitutions) == 20
+    said = [text for level, text in lines.lines if level == "WARNING"]
+    assert len(said) <= 2, said  # one at once, and one at the end instead of a minute later
+    assert sum(int(re.match(r"(\d+) samples? w", text)[1]) for text in said) == 20, said
+    assert said[-1].count("ValueError: 39 is odd") == 1, said
+    assert sum(level == "DEBUG" and "substituted by" in text for level, text in lines.lines) == 20
 
 
 def test_a_print_is_seen_without_any_logging(folder):

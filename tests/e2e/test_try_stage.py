@@ -1,9 +1,12 @@
 """bulkhead.try_stage: a stage's function in this process, with what it would get in a worker."""
 
 import json
+import os
 import pdb
 import random
+import subprocess
 import sys
+import time
 import traceback
 import types
 
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 from bulkhead._rpc import proto
 from bulkhead._trial import declared
-from conftest import write_spec
+from conftest import PYTHON_PACKAGE, write_spec
 
 CODE = """\
 import random
@@ -201,6 +204,52 @@ def test_an_edited_file_is_what_is_tried(folder, stages):
     stages(CODE.replace("HERE = 0", "HERE = 1234"))
     trial = bulkhead.try_stage("trial_stage:differs", spec, n=1)
     assert trial.equal and trial.samples[0].outputs[0].tolist() == [1234] * 3
+
+
+NOTEBOOK = """
+import os, pathlib, sys, bulkhead, trial_apart
+
+folder = pathlib.Path(sys.argv[1])
+helper = folder / "code/trial_package/helper.py"
+
+def tried():
+    trial = bulkhead.try_stage("trial_stage:adds", folder / "range.json", n=1)
+    assert trial.equal, trial
+    return trial.samples[0].outputs[0]
+
+assert tried() == 1
+loaded = sys.modules["trial_package.helper"]
+assert tried() == 1 and sys.modules["trial_package.helper"] is loaded, "nothing was edited"
+helper.write_text("def offset():\\n    return 1234\\n")
+os.utime(helper, (1, 1))  # as a copy may have
+assert tried() == 1234
+assert sys.modules["trial_apart"] is trial_apart, "nothing that is tried imports it"
+helper.write_text("def (")
+try:
+    tried()
+except SyntaxError as error:
+    assert error.filename == str(helper)
+else:
+    sys.exit("the edited file was not read")
+helper.write_text("def offset():\\n    return 77\\n")
+assert tried() == 77
+assert sys.modules["bulkhead"] is bulkhead
+"""
+
+
+def test_an_edited_helper_is_what_is_tried(folder, stages):
+    code = stages("import bulkhead\nfrom trial_package.between import offset\n\n\ndef adds(index):\n    return index + offset()\n")
+    (code / "trial_package").mkdir()
+    (code / "trial_package/__init__.py").touch()
+    (code / "trial_package/between.py").write_text("from .helper import offset\n")
+    for name in ("trial_package/helper.py", "trial_apart.py"):
+        (code / name).write_text("def offset():\n    return 1\n")
+    spec = over_range(folder, "adds", INDEX)
+    while time.time() < spec.stat().st_ctime + 0.1:
+        pass  # a process's start is known to 10 ms only
+    run = subprocess.run([sys.executable, "-c", NOTEBOOK, folder], capture_output=True, text=True, timeout=120,
+                         env={**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{code}"})
+    assert run.returncode == 0, run.stderr
 
 
 def test_a_debugger_works_here(folder, stages, monkeypatch):

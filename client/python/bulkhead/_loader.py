@@ -233,7 +233,8 @@ class Loader:
         progress = _progress_line.reporter(self._progress)
         try:
             stream.wait_opened(self._timeout, progress)
-        except BaseException:
+        except BaseException as error:
+            self._endpoint.name_log_in(error)
             if before is not None:
                 self._stream = before  # closed, but it knows what was opened
             stream.close()
@@ -281,6 +282,10 @@ class Loader:
         started = time.monotonic()
         try:
             batch = stream.next(self._timeout if timeout is None else timeout)
+        except errors.BulkheadError as error:
+            if self._endpoint is not None:
+                self._endpoint.name_log_in(error)
+            raise
         finally:
             self._wait_seconds += time.monotonic() - started
         if batch is None:
@@ -469,7 +474,7 @@ class Loader:
 
     @property
     def substitutions(self) -> List[Substitution]:
-        """The newest samples that others replaced; each is also logged as a warning."""
+        """The newest samples that others replaced; the log sums them, and has each at level DEBUG."""
         return list(self._check().events.substitutions)
 
     @property

@@ -63,7 +63,7 @@ def test_a_service_that_keeps_dying_is_explained_and_replaced(fake_program):
         with pytest.raises(bulkhead.ServiceUnavailable) as caught:
             loader.next_batch()
         assert "killed by signal 9" in str(caught.value)
-        assert f"; its log is {loader._endpoint.log}" in str(caught.value)
+        assert f"; its log is {loader._endpoint.service.log}" in str(caught.value)
         assert "the disk is on fire" in str(caught.value)
         with bulkhead.Loader({"samples": 8}, timeout=30) as other:
             assert other.target != loader.target

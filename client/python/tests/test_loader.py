@@ -1,5 +1,6 @@
 import gc
 import json
+import logging
 import mmap
 import os
 import signal
@@ -202,12 +203,13 @@ def test_a_record_without_a_name_cannot_be_quarantined(fake):
         loader.next_batch()
 
 
-def test_substitutions_are_listed_and_logged(fake, caplog):
+def test_substitutions_are_listed_and_logged_for_who_asks_for_each(fake, caplog):
+    caplog.set_level(logging.DEBUG, "bulkhead")
     loader = fake.open(mode="substitute")
     batch = loader.next_batch()
     assert loader.substitutions == [(0, 3, 4, "bad@7")]
     assert batch.cursor["substitutions"] == 1
-    assert "bad@7" in caplog.text
+    assert [record.levelname for record in caplog.records if "bad@7" in record.getMessage()] == ["DEBUG"]
 
 
 def test_close_ends_a_waiting_call(fake):

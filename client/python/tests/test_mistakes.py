@@ -120,6 +120,7 @@ def test_a_wrong_call_is_answered_with_the_options(make, words):
         (lambda p: p.CenterCrop, AttributeError, "write `center_crop(size=224)`"),
         (lambda p: Pipeline.ImageFolder("x"), AttributeError, "write `image_folder(path='photos')`"),
         (lambda p: Pipeline.imagefolder_("x"), AttributeError, "unknown method"),
+        (lambda p: p.random_horizontal_flip(p=0.3), TypeError, "unknown option `p`; write `probability=0.3`"),
         (lambda p: p.batch(8, drop_last=True), TypeError, "unknown option `drop_last`; write `drop_remainder=True`"),
     ],
 )

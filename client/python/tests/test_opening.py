@@ -63,7 +63,7 @@ def test_what_a_stage_prints_goes_to_stderr_and_nowhere_else(monkeypatch, name):
 
 def test_each_event_is_noted_and_logged_once(caplog):
     events = Events()
-    with caplog.at_level(logging.WARNING, "bulkhead"):
+    with caplog.at_level(logging.DEBUG, "bulkhead"):
         for _ in range(2):
             for event in (
                 dict(kind=proto.KIND_SUBSTITUTED, epoch=1, position=3, substitute_position=4, message="bad@7"),
@@ -107,8 +107,8 @@ def test_a_service_that_floods_the_log_is_cut_short_and_counted(caplog):
         now.seconds += 1.5 / line_limit.PER_SECOND
         for _ in range(2):
             events.note(
-                proto.StreamResponse(event=dict(kind=proto.KIND_SUBSTITUTED, position=len(caplog.records))).event
+                proto.StreamResponse(event=dict(kind=proto.KIND_HUNG, position=len(caplog.records))).event
             )
     said = [record.getMessage() for record in caplog.records[line_limit.AT_ONCE :]]
-    assert said[0] == "800 lines were left out here" and said[1].endswith("substituted by position 0: ")
-    assert len(said) == 2 and len(events.substitutions) == 2  # what is not logged is known all the same
+    assert said[0] == "800 lines were left out here" and said[1].endswith("a worker hung and was ended: ")
+    assert len(said) == 2 and len(events.hangs) == 2  # what is not logged is known all the same

@@ -244,10 +244,8 @@ std::string Argument(absl::string_view word) {
 
 // An option's name here, by that in other libraries.
 std::string OptionName(absl::string_view name) {
-  static const auto& names = *new std::map<absl::string_view, const char*>{
-      {"p", "probability"}, {"prob", "probability"}, {"kernel_size", "kernel"}};
-  const auto found = names.find(name);
-  return found == names.end() ? std::string(name) : found->second;
+  const auto found = ForeignOptionNames().find(std::string(name));
+  return found == ForeignOptionNames().end() ? std::string(name) : found->second;
 }
 
 // A list of constants for values of 0 to 1, times 255; as it is where it has another one.
@@ -311,8 +309,16 @@ std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type) 
   std::vector<ForeignWord> all;
   const Words* const words = WordsOf(type);
   if (words == nullptr) return all;
-  for (const auto& [word, advice] : *words) all.push_back({word, advice.sentence, advice.example});
+  for (const auto& [word, advice] : *words) {
+    all.push_back({word, advice.sentence, advice.example, advice.stage});
+  }
   return all;
+}
+
+const std::map<std::string, std::string>& ForeignOptionNames() {
+  static const auto& names = *new std::map<std::string, std::string>{
+      {"p", "probability"}, {"prob", "probability"}, {"kernel_size", "kernel"}};
+  return names;
 }
 
 std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,

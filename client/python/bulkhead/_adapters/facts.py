@@ -85,7 +85,7 @@ class LoaderFacts:
 
     @property
     def substitutions(self) -> List[Substitution]:
-        """The newest samples that others replaced; each is also logged as a warning."""
+        """The newest samples that others replaced; the log sums them, and has each at level DEBUG."""
         return self.loader.substitutions
 
     @property

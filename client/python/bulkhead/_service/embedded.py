@@ -73,8 +73,9 @@ class EmbeddedService:
             raise OutOfThreads(f"the embedded service cannot be listened to: {failure}") from None
         try:
             service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
-        except BaseException:
+        except BaseException as error:
             self.stop()
+            service_log.name_in(error, self.log)
             raise
         finally:
             os.close(ready)

@@ -6,7 +6,7 @@ import re
 from typing import Any, Callable, Optional
 
 from ..errors import InvalidArgument
-from . import embedded
+from . import embedded, service_log
 from .arguments import Arguments
 
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
@@ -86,10 +86,10 @@ class Endpoint:
         service = self.service
         return service.post_mortem() if service is not None else ""
 
-    @property
-    def log(self) -> str:
-        """The path of the embedded service's log; empty where there is none."""
-        return self.service.log if self.service is not None else ""
+    def name_log_in(self, error: BaseException) -> None:
+        """Lets an error of an embedded service end in the path of its log."""
+        if self.service is not None:
+            service_log.name_in(error, self.service.log)
 
     def kill(self) -> None:
         """Kills an embedded service that is stuck, so that `revive` replaces it."""

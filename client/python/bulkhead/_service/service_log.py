@@ -7,6 +7,8 @@ import re
 import stat
 from typing import Optional
 
+from ..errors import BulkheadError, LoaderClosed, SlotsExhausted, SpecError
+
 _NAME = re.compile(r"embedded-\w+\.log")
 _MOST_LOGS = 16  # the service bounds the size of each
 
@@ -33,6 +35,14 @@ def new(id: str, cache_dir: Optional[str]) -> str:
     """`path_of` for a service that is about to start; makes room for it. Empty: it keeps no log."""
     path = path_of(id, cache_dir)
     return path if path and _make_room(os.path.dirname(path)) else ""
+
+
+def name_in(error: BaseException, log: str) -> None:
+    """Lets the error of a service end in where its log is; not that of a program or of a spec, of which no log knows more."""
+    no_more = isinstance(error, (LoaderClosed, SlotsExhausted, SpecError))
+    if isinstance(error, BulkheadError) and log and not no_more and log not in error.message and os.path.exists(log):
+        error.message += f"; the log of the embedded service is {log}"
+        error.args = (error.message,)
 
 
 def _make_room(folder: str) -> bool:

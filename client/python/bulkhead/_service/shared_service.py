@@ -116,9 +116,10 @@ class SharedService:
             service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
             turn.set_current(Current(id, self.pid, _start_time(self.pid)))
             self._users = users
-        except BaseException:
+        except BaseException as error:
             if self._process is not None:
                 service_process.kill(self._process)
+            service_log.name_in(error, log)
             if users is not None:
                 users.close()
             with contextlib.suppress(OSError):  # the cause says more; the next one tidies up

@@ -3,48 +3,83 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Iterable
 
-from .foreign_words import WORDS
+from .._rpc import proto
+from .foreign_words import OPTION_NAMES, WORDS
 
+NOTHING = object()  # the value of a word that stands alone
 _MOST_ITEMS = 8
 _MOST_VALUE = 64
+_MOST_MAP = 200
 _TOP_OF_SPEC = "belongs at the top of the spec"
 
 
-def advice(message: str, word: str, value: Any = "") -> str:
+def advice(message: str, word: str, value: Any = NOTHING, known: Iterable[str] = ()) -> str:
     """For a word that the message of this full name lacks, before `value`; empty: no library is known to have it.
 
-    A twin of ForeignWordAdvice (server/spec/yaml/foreign_words.cc), which a test compares it with.
+    `known`: the options that there are. A twin of ForeignWordAdvice (server/spec/yaml/foreign_words.cc), which a
+    test compares it with.
     """
+    written = _written(value)
+    if OPTION_NAMES.get(word) in known:
+        return f"write `{OPTION_NAMES[word]}: {written or '0.5'}`"
     folded = re.sub("[^a-z0-9]", "", word.partition("(")[0].rpartition(".")[2].lower())
     found = WORDS.get(message, {}).get(folded)
     if found is None:
         return ""
-    sentence, example = found
-    written = _written(value)
+    sentence, example, stage = found
     if folded == "shuffle" and written.lower() == "false":
         return "leave it out: samples come in the source's own order"
-    shown = written or _argument(word)
+    options = _options_of(stage, value) if stage and isinstance(value, dict) else ""
+    if options:
+        return f"write `{stage}: {options}`"
+    shown = _argument(word) if value is NOTHING else written
     no_number = example[:1].isdigit() and not re.fullmatch(r"[0-9.,\[\] +e-]*", shown)
-    if not shown or len(shown) > _MOST_VALUE or no_number or sentence.startswith(_TOP_OF_SPEC):
+    too_long = len(shown.encode("utf-8", "replace")) > _MOST_VALUE
+    if not shown or too_long or no_number or sentence.startswith(_TOP_OF_SPEC):
         shown = example
     return sentence.replace("$0", shown)
+
+
+def _options_of(stage: str, values: Any) -> str:
+    """ "{size: 32, padding: 4}": those options of a map that `stage` has as well; empty: none."""
+    has = proto.PipelineSpec.DESCRIPTOR.fields_by_name["stages"].message_type.fields_by_name[stage].message_type
+    options = []
+    for key, value in values.items():
+        name = OPTION_NAMES.get(key, key)
+        text = _times_255(value) if stage == "normalize" else _plain(value)
+        if name in has.fields_by_name and text:
+            options.append(f"{name}: {text}")
+    text = f"{{{', '.join(options)}}}"
+    return text if options and len(text.encode("utf-8", "replace")) <= _MOST_MAP else ""
+
+
+def _times_255(value: Any) -> str:
+    """Constants for values of 0 to 1 times 255; as they are where one is another."""
+    try:
+        numbers = [float(item) for item in (value if isinstance(value, (list, tuple)) else [value])]
+    except (TypeError, ValueError):
+        return _plain(value)
+    if any(number > 1 for number in numbers):
+        return _plain(value)
+    products = ", ".join(f"{number * 255:.6g}" for number in numbers)
+    return f"[{products}]" if isinstance(value, (list, tuple)) else products
 
 
 def _written(value: Any) -> str:
     """The value as it may be written: of a map that of `size`, or else of its first option; empty for what is nested."""
     if isinstance(value, dict):
-        options = [value["size"]] if "size" in value else list(value.values())
-        return next((text for text in map(_plain, options) if text), "")
+        if "size" in value:
+            return _plain(value["size"])
+        return next((text for text in map(_plain, value.values()) if text), "")
     return _plain(value)
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        items = [_plain(item) for item in value]
-        nested = any(isinstance(item, (list, tuple)) for item in value)
-        return "" if nested or not all(items) or len(items) > _MOST_ITEMS else f"[{', '.join(items)}]"
+        plain = len(value) <= _MOST_ITEMS and all(isinstance(item, (str, int, float)) for item in value)
+        return f"[{', '.join(map(_plain, value))}]" if plain else ""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (str, int, float)) else ""

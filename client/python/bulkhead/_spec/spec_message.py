@@ -6,7 +6,7 @@ import math
 import numbers
 import os
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from .._rpc import descriptor
 from .._words import did_you_mean
@@ -53,9 +53,11 @@ def fill(
     filler.raise_mistakes()
 
 
-def unknown(kind: str, name: str, known: Iterable[str], message: str = "", value: Any = "") -> str:
+def unknown(
+    kind: str, name: str, known: Sequence[str], message: str = "", value: Any = foreign_advice.NOTHING
+) -> str:
     """ "unknown stage `resise`; did you mean `resize`?" `message`: the full name of the one that lacks it."""
-    told = foreign_advice.advice(message, name, value)
+    told = foreign_advice.advice(message, name, value, known)
     return f"unknown {kind} `{name}`" + (f"; {told}" if told else did_you_mean(name, known, "`"))
 
 

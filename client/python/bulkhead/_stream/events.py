@@ -83,9 +83,9 @@ class Events:
             _log.warning("%d lines were left out here", left_out)
         return left_out is not None
 
-    def _warn(self, text: str, *arguments: object) -> None:
-        if self._admitted():
-            _log.warning("%s", printable_lines(text % arguments))
+    def _say(self, level: int, text: str, *arguments: object) -> None:
+        if _log.isEnabledFor(level) and self._admitted():
+            _log.log(level, "%s", printable_lines(text % arguments))
 
     def note(self, event) -> None:
         """An event of a stream."""
@@ -96,12 +96,13 @@ class Events:
             if substitution in self.substitutions:
                 return  # of a batch that is sent again after a lost connection
             self.substitutions.append(substitution)
-            self._warn("epoch %d, position %d: substituted by position %d: %s", *substitution)
+            # The service warns of them itself, in a summary that a stream of bad files does not make longer.
+            self._say(logging.DEBUG, "epoch %d, position %d: substituted by position %d: %s", *substitution)
         elif event.kind == proto.KIND_QUARANTINED:
             if event.record not in self.quarantined:
                 self.quarantined[event.record] = event.message
-                self._warn("quarantined from now on: %s", event.message or event.record)
+                self._say(logging.WARNING, "quarantined from now on: %s", event.message or event.record)
         elif event.kind == proto.KIND_HUNG:
             hang = Hang(event.epoch, event.position, event.message)
             self.hangs.append(hang)
-            self._warn("epoch %d, position %d: a worker hung and was ended: %s", *hang)
+            self._say(logging.WARNING, "epoch %d, position %d: a worker hung and was ended: %s", *hang)

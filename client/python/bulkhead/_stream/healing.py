@@ -472,9 +472,6 @@ class HealingStream:
             )
         else:
             return None
-        log = self._endpoint.log
-        if log and log not in cause.message:
-            why += f"; its log is {log}"
         return errors.ServiceUnavailable(f"{cause.message}; {why}", metadata=cause.metadata)
 
     def close(self) -> None:

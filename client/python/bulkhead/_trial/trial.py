@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
 import json
 import random
@@ -18,7 +17,7 @@ from .._spec.pipeline import Pipeline
 from .._spec.pipeline_base import PipelineBase
 from .._words import did_you_mean
 from ..errors import BulkheadError, DeadlineExceeded, InvalidArgument, LoaderClosed, ServiceUnavailable
-from . import declared, difference
+from . import declared, difference, modules
 from .place import Place, find
 from .probing import probed
 
@@ -85,7 +84,8 @@ def try_stage(
     same samples: the result's `repr` says where they differ, `equal` whether they do, and `samples`
     holds inputs and outputs. What the function raises is raised.
 
-    `function` is the name in the spec, "module:function", imported anew; or a function, for
+    `function` is the name in the spec, "module:function", imported anew, with the files that it imports
+    if one of them was edited; or a function, for
     instance one that was just changed in a notebook. `spec` is what Loader takes. `stage` says which one
     is meant if the spec calls the function more than once: an index in `stages`, or the stage's place as
     messages name it, "batch_stages[0]" or "source.mixture.sources[1].stages[0]". Further arguments go to
@@ -140,10 +140,8 @@ def _pipeline(spec: Any) -> Pipeline:
 def _imported(name: str) -> Callable[..., Any]:
     """The function as its file is now. InvalidArgument when there is none of that name."""
     module_name, _, path = name.partition(":")
-    known = sys.modules.get(module_name)
-    importlib.invalidate_caches()
     try:
-        found: Any = importlib.reload(known) if known is not None else importlib.import_module(module_name)
+        found: Any = modules.fresh(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # one that the file imports
