@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "server/image/boxes/boxes.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_boxes_test {
 namespace {
 
 constexpr ImageSize kSize{431, 653};
@@ -103,4 +103,4 @@ TEST_F(GoldenBoxesTest, CuttingAndDroppingAreTorchvisions) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_boxes_test

@@ -12,7 +12,7 @@
 #include "tests/golden/golden_pipeline.h"
 #include "tests/pipeline/detection_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_elastic_test {
 namespace {
 
 using detection_testing::Detection;
@@ -136,4 +136,4 @@ TEST(ElasticTest, SpecsAreCompletedAndChecked) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_elastic_test

@@ -21,7 +21,7 @@
 #include "tests/image/test_images.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_geometry_test {
 namespace {
 
 struct Golden {
@@ -215,4 +215,4 @@ TEST_F(GoldenGeometryTest, JpegOptionsAreTensorFlows) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_geometry_test

@@ -21,7 +21,7 @@
 #include "server/image/color/pixel_ops.h"
 #include "server/image/geometry/warp.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_ops_test {
 namespace {
 
 constexpr ImageSize kSize{25, 33};
@@ -228,4 +228,4 @@ TEST_F(GoldenOpsTest, MagnitudesAreTorchvisions) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_ops_test

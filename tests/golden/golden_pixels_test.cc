@@ -10,7 +10,7 @@
 #include "server/stages/running/user_code.h"
 #include "tests/golden/golden_data.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_pixels_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -113,4 +113,4 @@ TEST_F(GoldenPixelsTest, DivideAndSubtractIsNumPysFloat32) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_pixels_test

@@ -10,7 +10,7 @@
 #include "server/source/source.h"
 #include "tests/golden/golden_data.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_source_test {
 namespace {
 
 using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
@@ -87,4 +87,4 @@ INSTANTIATE_TEST_SUITE_P(Compressions, GoldenSourceTest, ::testing::Values("plai
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_source_test

@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/golden/golden_pipeline.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_stages_test {
 namespace {
 
 class GoldenStagesTest : public GoldenPipelineTest {
@@ -175,4 +175,4 @@ TEST_F(GoldenStagesTest, AntialiasedResizesAreTorchvisionsWithinARounding) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_stages_test

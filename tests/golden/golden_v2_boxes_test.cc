@@ -13,7 +13,7 @@
 #include "server/image/boxes/move_mask.h"
 #include "tests/golden/golden_pipeline.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_v2_boxes_test {
 namespace {
 
 constexpr ImageSize kCanvas{43, 57};
@@ -238,4 +238,4 @@ TEST_F(GoldenV2BoxesTest, ZoomingOutIsExact) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_v2_boxes_test

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/golden/golden_pipeline.h"
 
-namespace bulkhead {
+namespace bulkhead::golden_v2_pixels_test {
 namespace {
 
 constexpr uint64_t kRows = 4;
@@ -147,4 +147,4 @@ TEST_F(GoldenV2PixelsTest, CutmixIsExact) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::golden_v2_pixels_test

@@ -5,7 +5,7 @@
     env/bin/pip install --no-deps torchvision==0.23.0            # the first release with keypoints
     env/bin/python make_golden_v2.py data
 
-golden_v2_test.cc says with what tolerance each is compared. The transforms are Python on top of PyTorch; torchvision's compiled part,
+golden_v2_{boxes,pixels}_test.cc says with what tolerance each is compared. The transforms are Python on top of PyTorch; torchvision's compiled part,
 which wants a newer PyTorch, is neither loaded nor used. What is random is recorded as the set of all results, as in make_golden_stages.py.
 """
 
@@ -76,7 +76,7 @@ IOU_CROPS = [(0.5, 0.0), (0.5, 0.3), (0.75, 0.4), (0.75, 0.6)]  # scale of each 
 ZOOM = 1.5
 COLORS = {"brightness": (0.4, 1.7), "contrast": (0.4, 1.7), "saturation": (0.4, 1.7), "hue": (-0.5, -0.13, 0.07, 0.4)}
 DISTORTIONS = {"brightness": 0.875, "contrast": 1.25, "saturation": 0.75, "hue": 0.0625}
-# What mixup draws for the batches of golden_v2_test.cc, in steps of 1/16384.
+# What mixup draws for the batches of golden_v2_{boxes,pixels}_test.cc, in steps of 1/16384.
 SHARES = [12953, 12153, 9021]
 ROWS, HEIGHT, WIDTH, CLASSES = 4, 6, 8, 4
 

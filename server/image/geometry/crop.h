@@ -18,10 +18,10 @@ absl::StatusOr<Rect> RandomPlaceRect(ImageSize image, ImageSize wanted, SampleRa
 
 // Bounds of a random rectangle's share of the image's area, and of its width / height.
 struct RandomCropBounds {
-  double scale_low = 0.08;
-  double scale_high = 1.0;
-  double ratio_low = 0.75;
-  double ratio_high = 4.0 / 3.0;
+  double scale_low;  // shares of the area
+  double scale_high;
+  double ratio_low;  // width by height
+  double ratio_high;
 };
 
 // A random rectangle as torchvision's RandomResizedCrop.get_params chooses it: up to ten tries of

@@ -34,13 +34,11 @@ struct InterleaveAvx2 {
 };
 inline constexpr InterleaveAvx2 kInterleaveAvx2;
 
-// Two lanes of 128 bits. What mixes neighbours does so within each lane. lanes_avx512.h has the
-// same for four lanes.
+// Two lanes of 128 bits: a line for each instruction, and no state. What mixes neighbours does so
+// within each lane. lanes_avx512.h has the same for four lanes. Kernels name LanesAvx2 only.
 //
-// It has many functions because it is an instruction set: a line for each instruction, no state.
-// All kernels use loads, arithmetic and shuffles together, so several of these structs would only
-// give each kernel several type parameters.
-struct LanesAvx2 {
+// What makes, loads and stores them.
+struct ValuesAvx2 {
   using Vec = __m256i;
   static constexpr int kCount = 2;
   static constexpr int kBytes = 32;
@@ -75,17 +73,10 @@ struct LanesAvx2 {
   BULKHEAD_LANES Vec LoadForAll(const void* from) {
     return _mm256_broadcastsi128_si256(_mm_load_si128(static_cast<const __m128i*>(from)));
   }
-  // The lower half of each lane, one behind the other, to `low`, and the upper ones to `high`.
-  BULKHEAD_LANES void StoreHalves(Vec value, uint8_t* low, uint8_t* high) {
-    value = LowHalvesFirst(value);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm256_castsi256_si128(value));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm256_extracti128_si256(value, 1));
-  }
-  BULKHEAD_LANES Vec LowHalvesFirst(Vec value) { return _mm256_permute4x64_epi64(value, 0xD8); }
-  BULKHEAD_LANES bool AnyNegative16(Vec value) {
-    return _mm256_movemask_epi8(_mm256_and_si256(value, Set16(INT16_MIN))) != 0;
-  }
+};
 
+// What is computed of numbers.
+struct NumbersAvx2 : ValuesAvx2 {
   BULKHEAD_LANES Vec And(Vec a, Vec b) { return _mm256_and_si256(a, b); }
   BULKHEAD_LANES Vec Or(Vec a, Vec b) { return _mm256_or_si256(a, b); }
   BULKHEAD_LANES Vec Xor(Vec a, Vec b) { return _mm256_xor_si256(a, b); }
@@ -112,6 +103,21 @@ struct LanesAvx2 {
   BULKHEAD_LANES Vec Right32(Vec a) {
     return _mm256_srai_epi32(a, kBits);
   }
+  BULKHEAD_LANES bool AnyNegative16(Vec value) {
+    return _mm256_movemask_epi8(_mm256_and_si256(value, Set16(INT16_MIN))) != 0;
+  }
+};
+
+// The whole instruction set: also what moves numbers about.
+struct LanesAvx2 : NumbersAvx2 {
+  // The lower half of each lane, one behind the other, to `low`, and the upper ones to `high`.
+  BULKHEAD_LANES void StoreHalves(Vec value, uint8_t* low, uint8_t* high) {
+    value = LowHalvesFirst(value);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm256_castsi256_si128(value));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm256_extracti128_si256(value, 1));
+  }
+  BULKHEAD_LANES Vec LowHalvesFirst(Vec value) { return _mm256_permute4x64_epi64(value, 0xD8); }
+
   BULKHEAD_LANES Vec Pack32(Vec a, Vec b) { return _mm256_packs_epi32(a, b); }
   BULKHEAD_LANES Vec Pack16(Vec a, Vec b) { return _mm256_packs_epi16(a, b); }
   BULKHEAD_LANES Vec PackUnsigned16(Vec a, Vec b) { return _mm256_packus_epi16(a, b); }

@@ -36,8 +36,8 @@ struct InterleaveAvx512 {
 template <int kChannels>
 inline constexpr InterleaveAvx512<kChannels> kInterleaveAvx512;
 
-// Four lanes of 128 bits, otherwise as LanesAvx2.
-struct LanesAvx512 {
+// Four lanes of 128 bits, otherwise as in lanes_avx2.h.
+struct ValuesAvx512 {
   using Vec = __m512i;
   static constexpr int kCount = 4;
   static constexpr int kBytes = 64;
@@ -68,16 +68,10 @@ struct LanesAvx512 {
   BULKHEAD_LANES Vec LoadForAll(const void* from) {
     return _mm512_broadcast_i32x4(_mm_load_si128(static_cast<const __m128i*>(from)));
   }
-  BULKHEAD_LANES void StoreHalves(Vec value, uint8_t* low, uint8_t* high) {
-    value = LowHalvesFirst(value);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(low), _mm512_castsi512_si256(value));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(high), _mm512_extracti64x4_epi64(value, 1));
-  }
-  BULKHEAD_LANES Vec LowHalvesFirst(Vec value) {
-    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), value);
-  }
-  BULKHEAD_LANES bool AnyNegative16(Vec value) { return _mm512_movepi16_mask(value) != 0; }
+};
 
+// What is computed of numbers.
+struct NumbersAvx512 : ValuesAvx512 {
   BULKHEAD_LANES Vec And(Vec a, Vec b) { return _mm512_and_si512(a, b); }
   BULKHEAD_LANES Vec Or(Vec a, Vec b) { return _mm512_or_si512(a, b); }
   BULKHEAD_LANES Vec Xor(Vec a, Vec b) { return _mm512_xor_si512(a, b); }
@@ -104,6 +98,20 @@ struct LanesAvx512 {
   BULKHEAD_LANES Vec Right32(Vec a) {
     return _mm512_srai_epi32(a, kBits);
   }
+  BULKHEAD_LANES bool AnyNegative16(Vec value) { return _mm512_movepi16_mask(value) != 0; }
+};
+
+// The whole instruction set: also what moves numbers about.
+struct LanesAvx512 : NumbersAvx512 {
+  BULKHEAD_LANES void StoreHalves(Vec value, uint8_t* low, uint8_t* high) {
+    value = LowHalvesFirst(value);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(low), _mm512_castsi512_si256(value));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(high), _mm512_extracti64x4_epi64(value, 1));
+  }
+  BULKHEAD_LANES Vec LowHalvesFirst(Vec value) {
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), value);
+  }
+
   BULKHEAD_LANES Vec Pack32(Vec a, Vec b) { return _mm512_packs_epi32(a, b); }
   BULKHEAD_LANES Vec Pack16(Vec a, Vec b) { return _mm512_packs_epi16(a, b); }
   BULKHEAD_LANES Vec PackUnsigned16(Vec a, Vec b) { return _mm512_packus_epi16(a, b); }
