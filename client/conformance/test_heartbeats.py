@@ -86,28 +86,34 @@ def test_lines_for_the_trainers_log_are_told(client, tmp_path, fake, transport):
     assert result["notes"] == ["WARNING stages[1] python (a:b): dark\n  | image", "INFO 1 worker died"]
 
 
-def test_a_refusal_while_healing_is_asked_again(client, tmp_path, fake, transport):
-    spec = write_spec(tmp_path / "s.json", samples=80, lose_after=3, refused=[2, 4])
+REFUSALS = ["BUDGET_EXCEEDED", "TOO_MANY_CALLS", "STORAGE_STALLED"]
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_a_refusal_while_healing_is_asked_again(client, tmp_path, fake, transport, reason):
+    spec = write_spec(tmp_path / "s.json", samples=80, lose_after=3, refused=[2, 4], refused_reason=reason)
     result = client.ok(spec, fake.target, transport=transport)
     assert (result["batches"], result["reconnects"], len(fake.opens)) == (10, 1, 5)
 
 
-def test_a_refusal_that_stays_is_the_error_as_it_is(client, tmp_path, fake, transport):
-    spec = write_spec(tmp_path / "s.json", samples=80, lose_after=3, refused=[2, 1000])
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_a_refusal_that_stays_is_the_error_as_it_is(client, tmp_path, fake, transport, reason):
+    spec = write_spec(tmp_path / "s.json", samples=80, lose_after=3, refused=[2, 1000], refused_reason=reason)
     error = client.error(spec, fake.target, transport=transport, reconnect_deadline=0.5)
     assert error == {
         "code": "RESOURCE_EXHAUSTED",
-        "reason": "BUDGET_EXCEEDED",
+        "reason": reason,
         "message": "1 of 2 MiB are left",
         "metadata": {},
     }
     assert len(fake.opens) > 3
 
 
-def test_a_refusal_of_the_first_opening_is_an_error_at_once(client, tmp_path, fake, transport):
-    spec = write_spec(tmp_path / "s.json", refused=[1, 1000])
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_a_refusal_of_the_first_opening_is_an_error_at_once(client, tmp_path, fake, transport, reason):
+    spec = write_spec(tmp_path / "s.json", refused=[1, 1000], refused_reason=reason)
     error = client.error(spec, fake.target, transport=transport)
-    assert error["reason"] == "BUDGET_EXCEEDED" and len(fake.opens) == 1
+    assert error["reason"] == reason and len(fake.opens) == 1
 
 
 def test_an_opening_that_comes_too_soon_is_tried_again(client, tmp_path, fake, transport):

@@ -23,9 +23,12 @@ constexpr size_t kMostTold = 1000;
 // A door greets at once, if its service lives.
 constexpr absl::Duration kDoorPatience = absl::Seconds(5);
 
-// Whether the service has no memory for the stream. What a stream had that was open it gets again,
-// as soon as others have given back what they got meanwhile.
-bool IsRefused(const absl::Status& status) { return ErrorReason(status) == "BUDGET_EXCEEDED"; }
+// Whether the service has no place for the stream now. What a stream had that was open it gets
+// again, as soon as others have given back what they got meanwhile, or the storage answers.
+bool IsRefused(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  return reason == "BUDGET_EXCEEDED" || reason == "TOO_MANY_CALLS" || reason == "STORAGE_STALLED";
+}
 
 // The service says that a later opening will be another matter: it is replaced, builds a damaged
 // index anew, or takes so many openings in a time.

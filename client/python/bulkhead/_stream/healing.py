@@ -43,8 +43,9 @@ _LOST = frozenset(
 # The service says that a later opening will be another matter.
 _SERVICES_WORDS = ("SHUTTING_DOWN", "INDEX_DAMAGED", _TOO_OFTEN)
 
-# What a stream had that was open it gets again, as soon as others have given back what they got meanwhile.
-_REFUSED = "BUDGET_EXCEEDED"
+# What a stream had that was open it gets again, as soon as others have given back what they got meanwhile,
+# or the storage answers.
+_REFUSED = frozenset(("BUDGET_EXCEEDED", "TOO_MANY_CALLS", "STORAGE_STALLED"))
 
 
 def _is_loss(error: errors.BulkheadError) -> bool:
@@ -397,7 +398,7 @@ class HealingStream:
         """Whether another attempt may succeed a little later."""
         if error.reason == "TRANSPORT_UNAVAILABLE" and self._demands_shm():
             return self._door is None  # a service that just starts has none yet
-        if error.reason == _REFUSED:
+        if error.reason in _REFUSED:
             return self._first is not None
         # Files that are just being replaced may be right in a moment.
         return _is_loss(error) or error.reason in ("OUT_OF_THREADS", "CREDENTIALS_INVALID")
@@ -461,7 +462,7 @@ class HealingStream:
     def _given_up(self, cause: errors.BulkheadError) -> Optional[errors.BulkheadError]:
         """Counts a loss; the error when no more is to be tried."""
         tried = time.monotonic() - (self._lost_since or 0.0)
-        if cause.reason in (_REFUSED, _TOO_OFTEN):
+        if cause.reason in _REFUSED or cause.reason == _TOO_OFTEN:
             return cause.again() if tried >= self._deadline else None
         self._losses += 1
         if tried >= self._deadline:
