@@ -74,7 +74,7 @@ class Steps:
         with self._lock:
             if self._untold is not None:
                 raise errors.InvalidArgument(
-                    "nobody told which of the fetched batches were trained on: give fit() the "
+                    "it is not known which of the fetched batches were trained on: give fit() the "
                     "callback of `callback()`, or iterate over this object"
                 )
             return copy_cursor(self._cursor)

@@ -94,7 +94,7 @@ class Door:
             message, descriptors = self._receive(until, cancelled)
             _close_all(descriptors)
             if message.WhichOneof("message") != "welcome" or not message.welcome.token:
-                raise DoorError(f"what listens at {path} is no arena door")
+                raise DoorError(f"the socket at {path} is not an arena door")
         except BaseException:
             self._socket.close()
             raise

@@ -77,7 +77,7 @@ class Order:
         if header.quarantine_digest != self._quarantine_digest:
             raise ProtocolError(
                 f"batch {sequence} was made with other records in quarantine than the "
-                f"{len(self._cursor['quarantined'])} that the service told of"
+                f"{len(self._cursor['quarantined'])} that the service reported"
             )
 
     def note(self, header) -> Dict[str, Any]:

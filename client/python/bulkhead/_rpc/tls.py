@@ -186,7 +186,7 @@ def _why_not_trusted(
         return "its certificate is not valid yet; compare the clocks of both machines"
     if failure.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
         return (
-            f"its certificate is not for {host}; connect by a name that stands in it, or give the "
+            f"its certificate is not for {host}; connect by a name that is in it, or give the "
             "service one with this name"
         )
     return (

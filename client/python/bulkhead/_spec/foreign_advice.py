@@ -63,8 +63,8 @@ def _argument(word: str) -> str:
 
 # What the advice says of lines of a file, for who writes none.
 _PHRASES = {
-    "write `stages:` and each step in a line of its own, behind a dash": "call each step: `.decode_image().resize(size=224)`",
-    "stages are a list, each in a line of its own behind a dash": "each stage is a call",
+    "write `stages:` and each step on a line of its own, after a dash": "call each step: `.decode_image().resize(size=224)`",
+    "stages are a list, each on a line of its own after a dash": "each stage is a call",
     "write `source:`, such as": "begin with a source, such as",
     "among `stages`, behind": "behind",
     " among `stages`": "",

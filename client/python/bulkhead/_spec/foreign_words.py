@@ -39,11 +39,11 @@ WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
     },
     "bulkhead.v1.PipelineSpec": {
         "augmentation": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "",
         ),
         "augmentations": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "",
         ),
         "batchsize": ("write `batch: {size: $0}`", "64"),
@@ -85,7 +85,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
         "prefetch": ("leave it out: the service works ahead by itself", ""),
         "prefetchfactor": ("leave it out: the service works ahead by itself", ""),
         "preprocessing": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "",
         ),
         "randomseed": ("write `seed: $0`", "1"),
@@ -116,11 +116,11 @@ WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
         ),
         "targetsize": ("write `resize: {size: $0}` among `stages`", "224"),
         "transform": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "",
         ),
         "transforms": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "",
         ),
         "validationsplit": (
@@ -167,7 +167,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
             "",
         ),
         "compose": (
-            "leave it out: stages are a list, each in a line of its own behind a dash",
+            "leave it out: stages are a list, each on a line of its own after a dash",
             "",
         ),
         "convertimagedtype": ("write `normalize: {divide: 255}`", ""),
@@ -270,7 +270,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str]]] = {
         ),
         "rotate": ("write `random_affine: {degrees: $0}`", "15"),
         "sequential": (
-            "leave it out: stages are a list, each in a line of its own behind a dash",
+            "leave it out: stages are a list, each on a line of its own after a dash",
             "",
         ),
         "shuffle": ("belongs at the top of the spec: $0", "`order: global`"),

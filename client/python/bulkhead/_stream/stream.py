@@ -428,7 +428,7 @@ class Stream:
     def _deadline_exceeded(self, asked: float) -> errors.DeadlineExceeded:
         text = f"no batch came from the service at {self._target} within {asked:g} s"
         if self._activity:
-            text += f"; the workers are at: {self._activity}"
+            text += f"; activity of the workers: {self._activity}"
         return errors.DeadlineExceeded(text, metadata={"target": self._target})
 
     def _wait_for_batch(self, until: float) -> bool:
