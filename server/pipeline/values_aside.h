@@ -18,7 +18,7 @@ class ValuesAside {
   void Put(const std::vector<Value>& values, absl::Span<const size_t> features);
   // Sets the values to views of the copies, which stay until the next Put.
   void Restore(std::vector<Value>& values, absl::Span<const size_t> features) const;
-  // The features and values of the last Put.
+  // The size of the copies of the last Put.
   size_t bytes() const { return bytes_; }
 
  private:
