@@ -38,7 +38,8 @@ class MetricsServer {
     // "127.0.0.1:9464", "[::1]:9464", "0.0.0.0:9464"; port 0 chooses one.
     std::string address;
     // Both are called from this object's threads, and live until it is destroyed.
-    std::shared_ptr<const prometheus::Collectable> metrics;  // null: the service has ended
+    std::shared_ptr<const prometheus::Collectable>
+        metrics;  // collects none once the service has ended
     std::function<bool()> is_serving;
     // Time for a whole request to come, and for its answer to be taken.
     absl::Duration patience = absl::Seconds(5);

@@ -1,4 +1,4 @@
-"""TLS to a service: what gRPC is given, and why a connection did not come about."""
+"""TLS to a service: credentials for gRPC, and why a connection failed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _load_certificates(context: ssl.SSLContext, variable: str, path: str) -> Non
 
 
 def explain(target: str, credentials: Credentials) -> str:
-    """Why no connection to "host:port" came about, where TLS is the reason; empty when it is not.
+    """Why a connection to "host:port" failed, if TLS is the reason; else empty.
 
     A sentence without a beginning: "its certificate has expired; …". gRPC itself says no more than
     that a socket was closed. Makes a connection of its own; blocks for as long as the host's name is

@@ -75,14 +75,14 @@ _PHRASES = {
 
 
 def in_calls(text: str) -> str:
-    """Advice for who calls methods of Pipeline: `order: global` becomes `order_global()`."""
+    """The same advice for calls of Pipeline's methods: `order: global` becomes `order_global()`."""
     for phrase, words in _PHRASES.items():
         text = text.replace(phrase, words)
     return re.sub("`([^`]+)`", lambda match: f"`{_as_call(match[1]) or match[1]}`", text)
 
 
 def _as_call(snippet: str) -> str:
-    """Empty: it is no part of a spec, or nothing can read it."""
+    """A YAML snippet as a call; empty if it is not part of a spec, or cannot be read."""
     from . import pipeline_repr, spec_message, spec_text, spec_yaml  # they use this module
     from .._rpc import proto
     from ..errors import SpecError

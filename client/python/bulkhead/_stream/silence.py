@@ -1,4 +1,4 @@
-"""When a service that should speak has been silent for too long."""
+"""Detects a service that has been silent for too long."""
 
 from __future__ import annotations
 
