@@ -297,9 +297,9 @@ Command PreviewCommand() {
             "one whole number for each box, chosen by its name",
             Text(arguments->labels, "OUTPUT")},
            {"--classes",
-            "A text file with the names of the classes of all outputs, a line each, the name of "
-            "class "
-            "0 first; left out: the names that the data give each output",
+            "A text file with the class names of all outputs, one per line, class 0 first; left "
+            "out: "
+            "the names that the data give each output",
             Text(arguments->classes_file, "FILE")},
            {"--cell", "Longest side of an image on the sheet, in pixels",
             Number(arguments->side, 16, 2048)},
